@@ -79,7 +79,8 @@ class Shelf:
         """
         try:
             found = self._verbs.get(key)
-        except (TypeError, ValueError):  # an option that cannot be hashed: argnums as a list, say
+        except (TypeError, ValueError):
+            # An option cannot be hashed: a list (TypeError), or a memoryview of writable memory (ValueError).
             return make()
         if found is None:
             found = self._verbs[key] = make()

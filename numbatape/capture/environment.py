@@ -233,7 +233,7 @@ class Environment(LibraryObjects, Walk):
         return references(cls)
 
     def _note_missing(self) -> None:
-        """Note names that a module or a function does not have, where code can bear that (`absences`)."""
+        """Note names that a module or a function does not have but may get (see `absences`)."""
         caught = any(map(absences.may_catch, self._codes.values()))
         for scope, name, code in self._asked_of:
             names = absences.asked_for(code)

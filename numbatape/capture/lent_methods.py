@@ -1,8 +1,9 @@
-"""Methods of pandas and xarray that make objects of arrays, or arrays of objects.
+"""Stand-ins for methods of pandas, polars and xarray that would turn traced values into plain numbers.
 
-Objects of both packages hold traced values (`numbatape.trace.labelled_calls`), but convert by ``np.asarray``
-what they are made of, and what they are asked for as an array. So stand-ins for the methods that do this are
-lent to a trace whose function refers to something of the package.
+Objects of pandas and xarray can hold traced values (`numbatape.trace.labelled_calls`). But some of their
+methods call ``np.asarray``: constructors on the data that they are given, ``to_numpy`` and its like on what
+they return. Operators of polars do so with the other operand. Stand-ins for these methods are put on the
+packages' classes while a function is traced that refers to something of the package.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from . import lending
 
 
 class MethodSwitch(lending.Switch):
-    """Calls a function of the method, the object and the arguments."""
+    """A method for which, in a trace, a function of the method, the object and the arguments is called."""
 
     __slots__ = ("_function",)
 
@@ -43,7 +44,7 @@ class MethodSwitch(lending.Switch):
 
 
 class AttributeSwitch(lending.DataSwitch):
-    """Reads a property by a function of the property and the object."""
+    """A property that, in a trace, is what a function of the property and the object returns."""
 
     __slots__ = ("_function",)
 
@@ -56,7 +57,7 @@ class AttributeSwitch(lending.DataSwitch):
 
 
 class FunctionSwitch(lending.Switch):
-    """A function that NumPy reads off the class."""
+    """A function that NumPy itself reads off the class, as it does with ``__array_function__``."""
 
     __slots__ = ()
 
@@ -71,7 +72,7 @@ BY_METHOD = frozenset((np.cumsum, np.cumprod, np.clip, np.round))
 
 
 def _of_numpy(self, function, types, args, kwargs):
-    """Return a function of NumPy's (its protocol), of arrays if something traced is among the arguments."""
+    """Be ``__array_function__``: give NumPy's functions arrays if something traced is among the arguments."""
     by_method = function in REDUCTIONS or (function in BY_METHOD and package_of(self) == "pandas")
     if not by_method or not depends(args[0]):
         arrays, options = operations.arrays_of(args), operations.arrays_of(kwargs)
@@ -308,7 +309,7 @@ METHODS = {
 
 
 def lend_methods(trace, values: list) -> None:
-    """Let objects of pandas and xarray take traced values, for as long as a trace lasts.
+    """Let objects of pandas, polars and xarray take traced values, for as long as a trace lasts.
 
     Parameters
     ----------
@@ -321,7 +322,7 @@ def lend_methods(trace, values: list) -> None:
             cls = getattr(sys.modules[package], name)
             for method, function in functions.items():
                 member = next((vars(base)[method] for base in cls.__mro__ if method in vars(base)), None)
-                if member is None:  # one of pandas' own, which another version may do without
+                if member is None:  # a private method of pandas, which other versions need not have
                     continue
                 switch = AttributeSwitch if isinstance(member, property) else MethodSwitch
                 lending.lend(trace, cls, method, switch(member, function))

@@ -1,8 +1,10 @@
-"""Classes and arrays as they were, apart from the values in them: bases and members, sizes and memory.
+"""What a captured class and a captured array were like when a function was traced: members, sizes, memory.
 
-Their own words in memory tell first whether anything has changed: Python numbers the versions of a class, and
-an array's fields say where and how its entries lie. Only if these words differ are the details compared. If
-those turn out to be the same (an equal number was assigned again), the present words are noted.
+The entries of an array are compared elsewhere. To compare all members of a class takes long, so a few words
+of the object in memory are compared first: Python gives a class a new version number when anything in it
+changes, and the fields of an array say where its entries are and how they are arranged. The details are
+compared only if these words differ. If the details are the same (an equal number was assigned again), the
+new words are noted.
 """
 
 from __future__ import annotations

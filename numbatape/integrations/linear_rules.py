@@ -16,7 +16,7 @@ from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
 from ..scipy_api.sparse_matrices import TracedSparse
-from ..trace.operands import find_trace
+from ..trace.operands import find_trace, lift_first
 from ..trace.trace import failing
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
@@ -105,6 +105,12 @@ def _iterative(original):
         if trace is None and not opened.found:
             args, kwargs = Opened(name, (args, kwargs)).filled([])
             return UsersLine().call(original, *args, **kwargs)
+        traced = [key for key, option in call.items() if find_trace(option) is not None]
+        if traced:
+            raise UnsupportedOperationError(
+                f"{name} with a traced {' and '.join(traced)} at {where_in_user_code()} is not supported; "
+                "the solution does not depend on it: nt.stop_gradient(...)"
+            )
         if type(A) is TracedSparse or opened.found:
             raise UnsupportedOperationError(
                 f"{name} of a traced matrix at {where_in_user_code()} is not supported; use spsolve or "
@@ -128,6 +134,7 @@ def _iterative(original):
             if backwards.get(key) is not None:
                 backwards[key] = backwards[key].T
         with failing(trace):
+            b = np.reshape(lift_first(b), (-1,))  # SciPy's solution of a system with one column is a vector
             return linear(name, solve(A, call), solve(A.T, backwards))(b), 0
 
     return solver

@@ -230,7 +230,7 @@ def nquad(original, func, ranges, args=None, opts=None, full_output=False):
         )
     given = tuple(opts) if isinstance(opts, (list, tuple)) else ({} if opts is None else opts,) * len(ranges)
     options = tuple(_checked("nquad", each) for each in given)
-    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    args = () if args is None else tuple(args)
     return _nested("scipy.integrate.nquad", func, tuple(ranges), options, args)
 
 

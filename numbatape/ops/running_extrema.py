@@ -45,21 +45,25 @@ def go_back(v, g, o, a, n, sa0, sign):
             gz *= share(sign * before, sign * x) if before == before else 1.0
 
 
-def pulled_back(e, ct, z, x, name):
-    """Return the cotangent: a linear recurrence from the end, whose coefficients are the shares."""
+def pulled_back(e, ct, z, x, sign):
+    """Return the cotangent: a linear recurrence from the end, whose coefficients are the shares.
+
+    ``sign`` is `LARGEST` or `SMALLEST`.
+    """
     if e.is_empty(z):
         return ct
     before, entries = e.head(z), e.flip(e.head(e.flip(x)))
-    of_before = _share(e, before, entries, name)
-    of_entry = _share(e, entries, before, name)
+    of_before = _share(e, before, entries, sign)
+    of_entry = _share(e, entries, before, sign)
     last = e.entry(e.flip(ct), 0, ct.ndim - 1)
     states = e.op("weighed_recurrence", e.flip(of_before), e.flip(e.head(ct)), last, m=z.dims[-1])
     first = e.entry(e.flip(states), 0, ct.ndim - 1)
     return e.join(e.last(first), e.flip(e.head(states)) * of_entry)
 
 
-def _share(e, x, y, name):
-    larger = x > y if name == "running_maximum" else y > x
+def _share(e, x, y, sign):
+    """Return which share of a cotangent the first of two numbers gets."""
+    larger = x > y if sign == LARGEST else y > x
     share = e.where(larger, 1.0, e.where(x == y, 0.5, 0.0))
     return e.where(e.row("isnan", x), 1.0, share)
 
@@ -78,7 +82,7 @@ class RunningMaximum:
         go_back(v, g, o, a, n, sa0, LARGEST)
 
     def pullback(e, ct, z, operands, need):
-        return (pulled_back(e, ct, z, operands[0], "running_maximum"),)
+        return (pulled_back(e, ct, z, operands[0], LARGEST),)
 
 
 @array_op("running_minimum", "(n)->(n)", running_minimum, cases=LENGTHS)
@@ -95,4 +99,4 @@ class RunningMinimum:
         go_back(v, g, o, a, n, sa0, SMALLEST)
 
     def pullback(e, ct, z, operands, need):
-        return (pulled_back(e, ct, z, operands[0], "running_minimum"),)
+        return (pulled_back(e, ct, z, operands[0], SMALLEST),)

@@ -15,6 +15,7 @@ from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
 from ..usercode.frames import LOGS, asked_by, is_stored, unreachable
 from . import operations
+from .symbolic_sizes import NEAR
 from .trace import failing
 
 FLOATS = (np.float64, float)
@@ -35,7 +36,7 @@ class Reads:
             raise TypeError("type numpy.ndarray doesn't define __round__ method")
         if digits is not None:
             return self._as_weak(np.round(self, digits))
-        size = operations.rounded_to_size(self, "near")
+        size = operations.rounded_to_size(self, NEAR)
         return int(np.rint(self)) if size is None else size
 
     def __trunc__(self):

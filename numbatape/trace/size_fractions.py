@@ -18,10 +18,9 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray
 
 LARGEST_SIZE = 2**31  # dimensions are 32-bit numbers
-DIVIDED = "divided"  # by an int
-TIMES = "times"  # a fraction in one number
-ROOT_OF = "root of"
-DOWN, UP, NEAR = "down", "up", "near"
+# How a float was made of a size: divided by an int, times a fraction in one number, or as the square root.
+DIVIDED, TIMES, ROOT_OF = sizes.DIVIDED, "times", "root of"
+DOWN, UP, NEAR = "down", "up", sizes.NEAR
 ROUNDINGS = {np.floor: DOWN, np.trunc: DOWN, np.ceil: UP, np.rint: NEAR}
 
 

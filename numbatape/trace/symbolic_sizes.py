@@ -15,6 +15,7 @@ from ..tape.tape import CONSTANT, POOLS
 from . import operations
 
 # Functions whose implementations take sizes as they are; all others get ints, which the tape then relies on.
+DIVIDED, NEAR = "divided", "near"  # further names of this kind are in `numbatape.trace.size_fractions`
 KNOW_SIZES = frozenset(
     (
         *(
@@ -151,7 +152,7 @@ def number_of(trace, code: int) -> int:
     if found is None:
         found = trace.extents[code] = operations.extent(trace, code)
         if not trace.tape.sizes.is_number(code):
-            trace.fractions[found._id] = "divided", code, 1
+            trace.fractions[found._id] = DIVIDED, code, 1
     return found
 
 

@@ -18,7 +18,7 @@ INTEGRALS = {
     "quad_vec, infinite": lambda t: quad_vec(lambda x: np.exp(-t * x**2), 0.0, np.inf)[0],
     "nquad": lambda t: nquad(lambda x, y: t[0] * x * y, [lambda y: (0.0, t[1] * y), (0.0, 1.0)])[0],
     "nquad, options": lambda t: nquad(
-        lambda x, y, a: np.abs(x - 0.5) * a * y, [(0.0, 1.0), (0.0, 1.0)], (t[0],), [{"points": [0.5]}, {}]
+        lambda x, y, a: np.abs(x - 0.5) * a * y, [(0.0, 1.0), (0.0, 1.0)], [t[0]], [{"points": [0.5]}, {}]
     )[0],
 }
 

@@ -317,6 +317,7 @@ LINEAR = {
     "LinearOperator, inside": lambda b: spl.LinearOperator((5, 5), matvec=lambda x: 2.0 * x) @ b,
     "products of operators": lambda b: (2.0 * OPERATOR * OPERATOR + OPERATOR).dot(b),
     **{name: lambda b, name=name: getattr(spl, name)(SYMMETRIC, b, rtol=1e-13)[0] for name in EACH},
+    "one column": lambda b: spl.cg(SYMMETRIC, b[:, None], rtol=1e-13)[0],
     "with a preconditioner": lambda b: spl.gmres(S, b, M=spl.splu(S).L, rtol=1e-13)[0],
 }
 
@@ -325,6 +326,11 @@ LINEAR = {
 def test_linear_solvers_of_traced_vectors(name):
     f = LINEAR[name]
     agrees(lambda b: f(np.sin(b)), Y, rtol=1e-6, value_rtol=1e-9)
+
+
+def test_a_solver_names_the_option_that_is_traced():
+    with pytest.raises(nt.UnsupportedOperationError, match=r"cg with a traced x0 at .*stop_gradient"):
+        nt.grad(lambda x: np.sum(spl.cg(SYMMETRIC, Y, x0=x)[0]))(Y)
 
 
 def test_a_solver_that_does_not_converge_has_no_derivative():
