@@ -13,7 +13,7 @@ import numpy as np
 
 from ..derive.adjoint import Adjoint
 from ..derive.pushforward import Pushforward
-from ..errors import OutputError
+from ..errors import ForeignTraceError, OutputError
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.operands import values_of
@@ -44,6 +44,11 @@ class Linearised:
         The traced leaves of the result that are floats.
     inputs, results
         Value numbers of the leaves and of the outputs, which later writes of the function do not change.
+
+    Raises
+    ------
+    ForeignTraceError
+        If the function returns a value of another trace, whose number means another value in this one.
     """
 
     def __init__(self, trace: Trace, function: Callable[[list], object], leaves, marked: bool = False):
@@ -61,6 +66,10 @@ class Linearised:
         parts = [as_ndarrays(part) for part in parts]
         self.parts = parts
         self.outputs = [p for p in parts if type(p) is TracedArray and is_float(p)]
+        if any(y._trace is not trace for y in self.outputs):
+            raise ForeignTraceError(
+                "the function returned a value of another trace; a traced value was stored"
+            )
         self.results = [y._id for y in self.outputs]
         self._stop = len(trace.tape.code)  # by now, entries of written arrays have been gathered
 

@@ -308,3 +308,21 @@ def test_stop_gradient_inside_of_batches_and_sparse_derivatives():
     np.testing.assert_allclose(nt.sparse_hessian(held)(X).diagonal(), 2 * X, rtol=1e-14)
     outer = nt.grad(lambda x: np.sum(nt.batch(held)(np.stack([x, 2 * x]))[1]))
     np.testing.assert_allclose(outer(X), by_differences(lambda x: np.sum(2 * x**2) / 2 * 5, X), rtol=1e-6)
+
+
+CONSTANT = {
+    "grad": lambda f: nt.grad(lambda x: np.sum(f(x)))(POINT),
+    "jvp": lambda f: nt.jvp(f, (POINT,), (POINT,))[1],
+    "vjp": lambda f: nt.vjp(f, POINT)[1](POINT)[0],
+    "jacobian": lambda f: nt.jacobian(f, mode="forward")(POINT),
+    "hessian": lambda f: nt.hessian(lambda x: np.sum(f(x)))(POINT),
+    "hvp": lambda f: nt.hvp(lambda x: np.sum(f(x)))(POINT, POINT),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_a_function_that_returns_a_value_of_the_outer_one_has_no_slope(name):
+    def outer(x):
+        return np.sum(x) + np.sum(CONSTANT[name](lambda _: 2.0 * x) * x)
+
+    np.testing.assert_array_equal(nt.grad(outer)(POINT), 1.0)
