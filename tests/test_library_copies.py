@@ -61,6 +61,8 @@ FUNCTIONS = {
     "jarque_bera": (lambda x: stats.jarque_bera(x).statistic, X),
     "circmean": (lambda x: stats.circmean(x), X),
     "theilslopes": (lambda x: stats.theilslopes(x)[0], X),
+    "siegelslopes": (lambda x: np.stack(stats.siegelslopes(x, np.array([0.0, 1, 1, 3, 5, 4]))), X),
+    "siegelslopes, separate": (lambda x: np.stack(stats.siegelslopes(x[:3], x[3:], "separate")), X),
     "differential_entropy": (lambda x: stats.differential_entropy(x), X),
     "lmoment": (lambda x: stats.lmoment(x), X),
     "chi2_contingency": (lambda x: stats.chi2_contingency(np.abs(x.reshape(2, 3)) + 1.0)[0], X),

@@ -303,7 +303,7 @@ STAND_INS = {
         "scipy_api.covariances": "Covariance",
         "scipy_api.variable_functions": "Mixture abs exp log order_statistic truncate",
         "scipy_api.sample_distances": """
-            energy_distance kendalltau mannwhitneyu wasserstein_distance weightedtau wilcoxon
+            energy_distance kendalltau mannwhitneyu siegelslopes wasserstein_distance weightedtau wilcoxon
         """,
         "scipy_api.sample_statistics": """
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean sem

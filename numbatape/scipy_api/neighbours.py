@@ -146,6 +146,44 @@ class Tree(Points):
             )
         return self._found.counted("pairs", lambda tree: tree.query_pairs(r, p, eps, output_type="ndarray"))
 
+    def query_ball_point(self, x, r, p=2.0, eps=0, workers=1, return_sorted=None, return_length=False):
+        """Return the positions of the points in a ball around each point of x, or how many these are.
+
+        The positions are arrays where SciPy returns lists. How many there are is a guard.
+        """
+        x = as_ndarrays(x)
+        if find_trace(r) is not None:
+            raise self._refuse("query_ball_point(r=...)")
+        if self._made is not None and find_trace(x) is None:
+            return self._made.query_ball_point(x, r, p, eps, workers, return_sorted, return_length)
+        x = x if find_trace(x) is not None else np.asarray(x, float)
+
+        def balls(tree, x):
+            return tree.query_ball_point(x, r, p, eps, workers, return_sorted, return_length)
+
+        search = self._searched("query_ball_point", x, balls)
+        if return_length:
+            return search.positions("numbers of neighbours", lambda found: found)
+        if x.ndim == 1:
+            return search.counted("neighbours", lambda found: found)
+        if x.ndim > 2:
+            raise self._refuse("query_ball_point of points in more than one axis")
+        return [search.counted("neighbours", lambda found, k=k: found[k]) for k in range(x.shape[0])]
+
+    def count_neighbors(self, other, r, p=2.0, weights=None, cumulative=True):
+        """Return how many pairs of a point here and one of another tree are near to each other."""
+        other = other if isinstance(other, Tree) else stand_in_of(other)
+        if weights is not None or find_trace(r) is not None:
+            raise self._refuse(f"count_neighbors({'r' if weights is None else 'weights'}=...)")
+        if self._made is not None and other._made is not None:
+            return self._made.count_neighbors(other._made, r, p, None, cumulative)
+
+        def counts(tree, points):
+            return tree.count_neighbors(other._make(points, **other._options), r, p, None, cumulative)
+
+        search = self._searched("count_neighbors", other._points, counts)
+        return search.positions("numbers of pairs", lambda found: found)
+
     def _distance(self, x, y, p):
         box = self._options.get("boxsize") if self._made is None else self._made.boxsize
         if box is not None:  # distances go around the box; a side of no length is open

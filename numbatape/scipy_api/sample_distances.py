@@ -1,4 +1,4 @@
-"""``scipy.stats``: distances of samples, and tests by ranks.
+"""``scipy.stats``: distances of samples, the line of repeated medians, and tests by ranks.
 
 A statistic of ranks does not change while no two observations change places: it is data, which is computed
 again in each call and has no derivative, and so is its p-value.
@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 
+from ..numpy_api.registration import run_record
 from ..numpy_api.stand_ins import stands_for
 from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all, values_of
@@ -49,6 +50,22 @@ def wasserstein_distance(u_values, v_values, u_weights=None, v_weights=None):
 def energy_distance(u_values, v_values, u_weights=None, v_weights=None):
     apart, steps = _gaps(u_values, v_values, u_weights, v_weights)
     return np.sqrt(2.0) * np.sqrt(np.sum(apart**2 * steps))
+
+
+@stands_for("scipy.stats", "siegelslopes", run=run_record)
+def siegelslopes(value, y, x=None, method="hierarchical"):
+    y = np.ravel(y)
+    x = np.arange(float(len(y))) if x is None else np.ravel(x)
+    y, x = lift_all(y, x)
+    across = x[:, None] - x
+    same = np.equal(across, 0.0)  # SciPy leaves these pairs out
+    across = np.where(same, np.nan, across)
+    slope = np.median(np.nanmedian((y[:, None] - y) / across, 1))
+    if method == "separate":
+        intercept = np.median(np.nanmedian((y * x[:, None] - y[:, None] * x) / across, 1))
+    else:
+        intercept = np.median(y - slope * x)
+    return type(value)(slope=slope, intercept=intercept)
 
 
 def _of_ranks(name: str) -> None:

@@ -42,6 +42,16 @@ PROGRAMS = {
     "too far": lambda b: np.sum(np.exp(-scipy.spatial.KDTree(b).query(b, k=4, distance_upper_bound=1.0)[0])),
     "around a box": lambda b: np.sum(np.sin(KDTree(b % 1.0, boxsize=1.0).query(b % 1.0, k=3)[0])),
     "pairs": repelled,
+    "ball": lambda b: np.sum(b[KDTree(b).query_ball_point(b[0], 1.5)] ** 3),
+    "balls": lambda b: sum(np.sum(A[i] @ b[0]) for i in TREE.query_ball_point(b[:2], 1.0)),
+    "balls around plain points": lambda b: sum(
+        np.sum(b[i] ** 2) for i in KDTree(b).query_ball_point(A[:2], 2.0)
+    ),
+    "numbers in balls": lambda b: np.sum(b[:, 0] * KDTree(b).query_ball_point(b, 1.0, return_length=True)),
+    "numbers of pairs": lambda b: KDTree(b).count_neighbors(TREE, 1.0) * b[0, 0],
+    "numbers of pairs, several": lambda b: np.sum(
+        TREE.count_neighbors(KDTree(b), np.array([0.5, 1.0])) * b[:2, 0]
+    ),
     "hull": lambda b: ConvexHull(b).volume + ConvexHull(b).area,
     "corners": lambda b: np.sum(np.sin(b[ConvexHull(b).vertices])),
     "solid": solid,
@@ -84,8 +94,8 @@ def test_errors_of_scipy_come_out():
 @pytest.mark.parametrize(
     "f, message",
     [
-        (lambda b: len(KDTree(b).query_ball_point(b[0], 1.0)) * b[0, 0], "query_ball_point.*query_pairs"),
-        (lambda b: len(TREE.query_ball_point(b[0], 1.0)) * b[0, 0], "query_ball_point.*query_pairs"),
+        (lambda b: len(KDTree(b).query_ball_point(b[0], b[0, 1])) * b[0, 0], "query_ball_point.*query_pairs"),
+        (lambda b: TREE.count_neighbors(KDTree(b), b[0, 0]) * b[0, 0], "count_neighbors.*query_pairs"),
         (lambda b: len(KDTree(b).query_pairs(1.0)) * b[0, 0], "output_type='ndarray'"),
         (lambda b: np.sum(ConvexHull(b).equations * b[0, 0]), "equations.*volume"),
     ],
