@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 
-from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace
@@ -18,7 +17,7 @@ from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from ..verbs.vjp import vjp
 from .ode import guarded
-from .quadrature import Integral
+from .quadrature import Integral, integrand_of
 
 OPTIONS = ("epsabs", "epsrel", "norm", "cache_size", "limit", "points", "quadrature")
 
@@ -66,13 +65,8 @@ def quad_vec(original, f, a, b, *given, args=(), **options):
             f"scipy.integrate.quad_vec({', '.join(refused) or 'epsabs'}=...) of traced values at "
             f"{where_in_user_code()} is not supported; {', '.join(OPTIONS)} are, by name"
         )
-    opened = Opened("scipy.integrate.quad_vec", (f, args if isinstance(args, tuple) else (args,)))
-
-    def at(p):
-        function, extra = opened.filled(p)
-        return lambda x: function(x, *extra)
-
-    return IntegralOfArrays(lambda x, *p: at(p)(x), options, UsersLine(), at).integrate(a, b, *opened.found)
+    at, p = integrand_of("scipy.integrate.quad_vec", f, args)
+    return IntegralOfArrays(lambda x, *p: at(p)(x), options, UsersLine(), at).integrate(a, b, *p)
 
 
 MAKERS.setdefault("scipy.integrate", {})["quad_vec"] = guarded(quad_vec)

@@ -141,23 +141,27 @@ def _number(value) -> float:
     return value if isinstance(value, float) else float(np.reshape(value, ()))
 
 
-def quad(original, func, a, b, args=(), **options):
-    refused = [name for name in options if name not in OPTIONS]
-    if refused:
-        raise UnsupportedOperationError(
-            f"scipy.integrate.quad({', '.join(refused)}=...) of traced values at {where_in_user_code()} is "
-            f"not supported; {', '.join(OPTIONS)} are"
-        )
-    opened = Opened("scipy.integrate.quad", (func, args if isinstance(args, tuple) else (args,)))
+def integrand_of(name: str, func, args):
+    """Return ``at`` and p, the traced values that an integrand and its further arguments refer to.
+
+    ``at(p)`` is the integrand as a function of x alone, with the values p in their places.
+    """
+    opened = Opened(name, (func, args if isinstance(args, tuple) else (args,)))
 
     def at(p):
         function, extra = opened.filled(p)
         return lambda x: function(x, *extra)
 
+    return at, opened.found
+
+
+def quad(original, func, a, b, args=(), **options):
+    at, p = integrand_of("scipy.integrate.quad", func, args)
+
     def f(x, *p):
         return np.reshape(at(p)(x), ())
 
-    return Integral(f, options, UsersLine(), at).integrate(a, b, *opened.found)
+    return Integral(f, _checked("quad", options), UsersLine(), at).integrate(a, b, *p)
 
 
 # ---- several dimensions: integrals of integrals
