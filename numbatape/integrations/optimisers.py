@@ -285,7 +285,7 @@ def minimize_scalar(original, *args, **kwargs):
 
 
 def slope_of(f: Callable, y):
-    """Return the derivative of a function of one number."""
+    """Return the gradient of a function that is minimised; it may return an array of one entry."""
     return grad(lambda y: np.reshape(f(y), ()))(y)
 
 
