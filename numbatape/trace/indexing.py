@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter.instructions import broadcast_dims
-from . import boxes, integers, operations, regions, size_fractions
+from . import boxes, integers, operations, regions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
-from .plain_arrays import is_plain
+from .index_keys import axes_of, full_key, is_basic, key_part
+from .index_spans import span_of
 from .primitives import (
     array_instruction,
     broadcast_to,
@@ -65,8 +66,8 @@ def getitem(x: TracedArray, key) -> TracedArray:
     """Return ``x[key]`` with NumPy's meaning."""
     x._trace.check_open()
     given = key if isinstance(key, tuple) else (key,)
-    key = tuple(_key_part(k) for k in given)
-    if all(_is_basic(k) for k in key):
+    key = tuple(key_part(k) for k in given)
+    if all(is_basic(k) for k in key):
         result = basic(x, key)
         if value_of(result).__class__ is np.ndarray and any(map(_is_array, given)):
             return np.copy(result)  # an index without dimensions acts as a number, but selects a copy
@@ -92,67 +93,9 @@ def _flagged(x: TracedArray, key) -> TracedArray:
         if k is Ellipsis or _is_flag(k):
             wider.append(None if _is_flag(k) else k)
         elif k is not None:
-            wider += [slice(None)] * _axes_of(k)
+            wider += [slice(None)] * axes_of(k)
     places = tuple(np.zeros(int(k), int) if _is_flag(k) else k for k in key)
     return advanced(basic(x, tuple(wider)), places)
-
-
-def _key_part(k):
-    """Turn lists into arrays and index-like objects into int; keep traced integer scalars."""
-    if is_plain(k):
-        k = k._value
-    k = integers.as_index(k)
-    if type(k) is TracedArray and k._trace.of_sizes is not None:
-        decides = k.ndim == 0 or k.dtype.kind == "b"
-        if decides and sizes.rely_on(k._trace, (k,)):
-            k = k._value
-    if type(k) is TracedArray and k.ndim == 0 and k.dtype.kind == "b":
-        return bool(k)  # records a guard: it decides a shape
-    if isinstance(k, list):
-        return (
-            np.stack(k)
-            if any(isinstance(i, TracedArray) for i in k)
-            else np.asarray(k, int if not k else None)
-        )
-    if isinstance(k, np.ndarray) and k.ndim == 0 and k.dtype.kind in "iub":
-        return k.item()
-    if isinstance(k, slice):
-        return slice(*map(_bound, (k.start, k.stop, k.step)))
-    if isinstance(k, np.integer):
-        return int(k)
-    return k
-
-
-def _bound(k):
-    if type(k) is TracedArray and k.dtype.kind == "i":
-        size = size_fractions.rounded_to_size(k, size_fractions.DOWN)  # ``np.floor_divide(len(x), 2)``
-        k = k if size is None else size
-    return k if k is None or sizes.is_size(k) else k.__index__()
-
-
-def _is_basic(k) -> bool:
-    if k is None or k is Ellipsis or isinstance(k, slice):
-        return True
-    return isinstance(k, (int, np.integer)) and not isinstance(k, bool)
-
-
-def _full_key(x: TracedArray, key) -> list:
-    """Expand the ellipsis and missing trailing axes."""
-    used = sum(_axes_of(k) for k in key if k is not None and k is not Ellipsis)
-    missing = x.ndim - used
-    if missing < 0:
-        x._value[tuple(map(value_of, key))]  # NumPy's own IndexError
-    if not any(k is Ellipsis for k in key):
-        key = (*key, Ellipsis)
-    place = next(n for n, k in enumerate(key) if k is Ellipsis)
-    return [*key[:place], *[slice(None)] * missing, *key[place + 1 :]]
-
-
-def _axes_of(k) -> int:
-    value = value_of(k)
-    if getattr(value, "dtype", None) == np.bool_ or isinstance(value, bool):
-        return np.ndim(value)
-    return 1
 
 
 def basic(x: TracedArray, key) -> TracedArray:
@@ -166,13 +109,13 @@ def basic(x: TracedArray, key) -> TracedArray:
     table = builder.sizes
     offset = builder.values[x._id][1]
     dims, strides, spans = [], [], []
-    for k in _full_key(x, key):
+    for k in full_key(x, key):
         if k is None:
             dims.append(1)
             strides.append(0)
             continue
         dim, stride = layout.dims[len(spans)], layout.strides[len(spans)]
-        first, size, step = span = _span(x._trace, k, dim)
+        first, size, step = span = span_of(x._trace, k, dim)
         spans.append(span)
         offset = table.add(offset, table.mul(first, stride))
         if step is not None:
@@ -184,100 +127,6 @@ def basic(x: TracedArray, key) -> TracedArray:
     return result
 
 
-def spans_of(x: TracedArray, key, dims) -> list[tuple] | None:
-    """Return ``(first, size, step)`` of a basic index for each axis of an array, as size codes.
-
-    Parameters
-    ----------
-    dims
-        The size codes of the array's axes.
-    """
-    key = tuple(map(_key_part, key))
-    return [_span(x._trace, k, dim) for k, dim in zip(_full_key(x, key), dims, strict=True)]
-
-
-def is_plain_basic(k) -> bool:
-    """Whether a part of an index is a slice, an ellipsis or an int, which selects without making an axis."""
-    return k is Ellipsis or type(k) in (slice, int) or isinstance(k, np.integer) or sizes.is_size(k)
-
-
-def _span(trace, k, dim: int) -> tuple:
-    """Return (first, size, step) of an index along an axis; the step of an integer is None."""
-    if isinstance(k, int):
-        return _place(trace, k, dim), 1, None
-    return _slice_codes(trace, k, dim)
-
-
-def _place(trace, k, dim: int) -> int:
-    """Return the size code of an index, which must be inside of the axis."""
-    if sizes.is_size(k):
-        return _along_axis(trace, sizes.code_of(trace, k), k._value, dim, 1)
-    return _along_axis(trace, None, int(k), dim, 1) if dim < 0 else k % dim
-
-
-def _along_axis(trace, code: int | None, value: int, dim: int, entries: int) -> int:
-    """Return a position counted from the start of an axis that has so many entries from there on.
-
-    Parameters
-    ----------
-    code, value
-        The position as the function gives it, negative from the end: its size code, or None for a plain
-        number, and its value. (A code is a negative number as well, so the two can't be told apart.)
-    """
-    table = trace.tape.sizes
-    if value >= 0:
-        code = value if code is None else code
-        table.guard(code, ">=", 0)
-        table.guard(dim, ">=", table.add(code, entries))
-        return code
-    from_end = -value if code is None else sizes.combined(table, "sub", 0, code)
-    table.guard(from_end, ">=", 1)
-    table.guard(dim, ">=", from_end)
-    return table.sub(dim, from_end)
-
-
-def _slice_codes(trace, k: slice, dim: int):
-    """Return (first, size, step) of a slice along an axis, as size codes if they depend on sizes."""
-    if k == slice(None):
-        return 0, dim, 1
-    table = trace.tape.sizes
-    n = table.value(dim)
-    start, stop, step = sizes.valued(k).indices(n)
-    if dim < 0 or sizes.has_size(k):
-        if k.start is None and k.stop is None and step < 0 and n and not sizes.is_size(k.step):
-            table.guard(dim, ">=", 1)
-            return table.sub(dim, 1), table.floordiv(table.add(dim, -step - 1), -step), step
-        if step > 0 and not sizes.is_size(k.step):
-            first, last = _end(trace, k.start, 0, dim), _end(trace, k.stop, dim, dim)
-            if start > stop:
-                table.guard(first, ">=", last)
-                return 0, 0, step
-            table.guard(last, ">=", first)
-            size = table.sub(last, first)
-            if step > 1:  # every step-th entry, the first one included
-                size = table.floordiv(table.add(size, step - 1), step)
-            return first, size, step
-        integers.settled(k)
-        table.pin(dim, trace.line())
-    count = len(range(start, stop, step))
-    return (start if count else 0), count, step
-
-
-def _end(trace, k, default: int, dim: int) -> int:
-    """Return the size code of a slice's end."""
-    if k is None:
-        return default
-    table, size = trace.tape.sizes, sizes.is_size(k)
-    value, n = k._value if size else int(k), table.value(dim)
-    code = sizes.code_of(trace, k) if size else None
-    if -n <= value <= n:
-        return _along_axis(trace, code, value, dim, 0)
-    # NumPy cuts off what is outside of the axis.
-    from_end = -value if code is None else sizes.combined(table, "sub", 0, code)
-    table.guard((value if code is None else code) if value > 0 else from_end, ">=", table.add(dim, 1))
-    return dim if value > 0 else 0
-
-
 # ---- index arrays
 
 
@@ -286,7 +135,7 @@ def advanced(x: TracedArray, key) -> TracedArray:
     whole = x
     value = x._value[tuple(map(value_of, key))]
     parts: list = []
-    for k in _full_key(x, key):
+    for k in full_key(x, key):
         if getattr(value_of(k), "dtype", None) == np.bool_ or isinstance(value_of(k), bool):
             parts.extend(mask_positions(k))
         else:

@@ -14,7 +14,7 @@ from . import complex_parts as complex_arrays
 from .aliasing import has_twice, is_lent, is_same, order_of_writes, root_of
 from .array import TracedArray
 from .complex_array import TracedComplex
-from .indexing import _is_basic, _key_part
+from .index_keys import is_basic, key_part
 from .operands import find_trace, lift, values_of
 from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, fixed, is_plain
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
@@ -89,7 +89,7 @@ def setitem(x: TracedArray, key, item) -> None:
         raise ValueError("assignment destination is read-only")  # also where no entry is selected
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None:
-        key = keys = tuple(map(_key_part, keys))
+        key = keys = tuple(map(key_part, keys))
         if find_trace(keys) is not None:
             operations.write_at(x, keys, item)
             return
@@ -227,7 +227,7 @@ def _is_whole(k) -> bool:
 
 
 def _is_entry(x, keys) -> bool:
-    return len(keys) == x.ndim and all(isinstance(k, (int, np.integer)) and _is_basic(k) for k in keys)
+    return len(keys) == x.ndim and all(isinstance(k, (int, np.integer)) and is_basic(k) for k in keys)
 
 
 def _cells(trace, item, x):

@@ -1,0 +1,97 @@
+"""Basic indices along an axis, as size codes: the first entry, the number of entries, and the step."""
+
+from __future__ import annotations
+
+from . import integers
+from . import symbolic_sizes as sizes
+from .array import TracedArray
+from .index_keys import full_key, key_part
+
+
+def spans_of(x: TracedArray, key, dims) -> list[tuple] | None:
+    """Return ``(first, size, step)`` of a basic index for each axis of an array, as size codes.
+
+    Parameters
+    ----------
+    dims
+        The size codes of the array's axes.
+    """
+    key = tuple(map(key_part, key))
+    return [span_of(x._trace, k, dim) for k, dim in zip(full_key(x, key), dims, strict=True)]
+
+
+def span_of(trace, k, dim: int) -> tuple:
+    """Return (first, size, step) of an index along an axis; the step of an integer is None."""
+    if isinstance(k, int):
+        return _place(trace, k, dim), 1, None
+    return _slice_codes(trace, k, dim)
+
+
+def _place(trace, k, dim: int) -> int:
+    """Return the size code of an index, which must be inside of the axis."""
+    if sizes.is_size(k):
+        return _along_axis(trace, sizes.code_of(trace, k), k._value, dim, 1)
+    return _along_axis(trace, None, int(k), dim, 1) if dim < 0 else k % dim
+
+
+def _along_axis(trace, code: int | None, value: int, dim: int, entries: int) -> int:
+    """Return a position counted from the start of an axis that has so many entries from there on.
+
+    Parameters
+    ----------
+    code, value
+        The position as the function gives it, negative from the end: its size code, or None for a plain
+        number, and its value. (A code is a negative number as well, so the two can't be told apart.)
+    """
+    table = trace.tape.sizes
+    if value >= 0:
+        code = value if code is None else code
+        table.guard(code, ">=", 0)
+        table.guard(dim, ">=", table.add(code, entries))
+        return code
+    from_end = -value if code is None else sizes.combined(table, "sub", 0, code)
+    table.guard(from_end, ">=", 1)
+    table.guard(dim, ">=", from_end)
+    return table.sub(dim, from_end)
+
+
+def _slice_codes(trace, k: slice, dim: int):
+    """Return (first, size, step) of a slice along an axis, as size codes if they depend on sizes."""
+    if k == slice(None):
+        return 0, dim, 1
+    table = trace.tape.sizes
+    n = table.value(dim)
+    start, stop, step = sizes.valued(k).indices(n)
+    if dim < 0 or sizes.has_size(k):
+        if k.start is None and k.stop is None and step < 0 and n and not sizes.is_size(k.step):
+            table.guard(dim, ">=", 1)
+            return table.sub(dim, 1), table.floordiv(table.add(dim, -step - 1), -step), step
+        if step > 0 and not sizes.is_size(k.step):
+            first, last = _end(trace, k.start, 0, dim), _end(trace, k.stop, dim, dim)
+            if start > stop:
+                table.guard(first, ">=", last)
+                return 0, 0, step
+            table.guard(last, ">=", first)
+            size = table.sub(last, first)
+            if step > 1:  # every step-th entry, the first one included
+                size = table.floordiv(table.add(size, step - 1), step)
+            return first, size, step
+        integers.settled(k)
+        table.pin(dim, trace.line())
+    count = len(range(start, stop, step))
+    return (start if count else 0), count, step
+
+
+def _end(trace, k, default: int, dim: int) -> int:
+    """Return the size code of a slice's end."""
+    if k is None:
+        return default
+    table, size = trace.tape.sizes, sizes.is_size(k)
+    value, n = k._value if size else int(k), table.value(dim)
+    code = sizes.code_of(trace, k) if size else None
+    if -n <= value <= n:
+        return _along_axis(trace, code, value, dim, 0)
+    # NumPy cuts off what is outside of the axis.
+    from_end = -value if code is None else sizes.combined(table, "sub", 0, code)
+    table.guard((value if code is None else code) if value > 0 else from_end, ">=", table.add(dim, 1))
+    return dim if value > 0 else 0
