@@ -18,6 +18,7 @@ from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
+from ..trace.library_kinds import Sparse
 from ..trace.plain_arrays import PlainArray
 from ..usercode.frames import where_in_user_code
 from .holders import holder_of
@@ -95,6 +96,8 @@ class Opened(Walk):
             return []
         if isinstance(value, Wrapper):  # ``nt.value_and_grad(f)``
             found = [Reference(value.__wrapped__)]
+        elif isinstance(value, Sparse):
+            found = [Reference(value.data)]
         else:
             held = of_object(value) if _is_constraint(value) else references(value)
             found = [part for part in held if part.kind not in _SHARED]
@@ -156,6 +159,8 @@ class Opened(Walk):
             return _function(value, again, done)
         elif isinstance(value, Wrapper):
             result = value.of(again(value.__wrapped__))
+        elif isinstance(value, Sparse):
+            result = value.with_data(again(value.data))
         elif isinstance(value, (list, tuple)):
             parts = [again(part) for part in value]
             result = kind(*parts) if hasattr(value, "_fields") else kind(parts)

@@ -41,6 +41,12 @@ announce(
     ),
 )
 OBJECTS["builtins.SuperLU"] = f"{__name__}.linear_rules"
+announce(
+    "scipy.sparse.linalg",
+    f"{__name__}.sparse_eigenvalues",
+    ("eigs", "eigsh", "lobpcg", "svds"),
+)
+announce("scipy.sparse.linalg", f"{__name__}.sparse_least_squares", ("lsmr", "lsqr"))
 announce("scipy.sparse.linalg", f"{__name__}.sparse_solve", ("spsolve", "spsolve_triangular"))
 
 _HOME = {

@@ -15,6 +15,7 @@ from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..rules.primitive import Primitive, Rule
 from ..scipy_api.borders import continued
+from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import length, one_axis, pinned
 from ..trace.operands import find_trace, lift, values_of
@@ -174,17 +175,16 @@ def sosfilt(sos, x, axis=-1, zi=None):
 def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=None):
     import scipy.signal
 
-    if method != "pad" or find_trace(b, a) is not None:
-        raise unsupported_argument(
-            "scipy.signal.filtfilt", "method='gust', or traced coefficients,", "the signal is"
-        )
-    trace = find_trace(x)
-    x = _atleast_1d(x, trace)
+    trace = find_trace(b, a, x)
+    x, b, a = (_atleast_1d(part, trace) for part in (x, b, a))
     axis = one_axis(x, axis)
-    b, a = np.atleast_1d(b), np.atleast_1d(a)
+    if method == "gust":
+        by_gustafsson = operations.library_copy(scipy.signal._signaltools._filtfilt_gust)
+        return by_gustafsson(b, a, x, axis=axis, irlen=irlen)[0]
     count = max(len(a), len(b)) * 3 if padlen is None else padlen
     width = 0 if padtype is None else count
-    states = np.reshape(scipy.signal.lfilter_zi(b, a), [-1 if k == axis else 1 for k in range(x.ndim)])
+    steady = scipy.signal.lfilter_zi if find_trace(b, a) is None else lfilter_zi
+    states = np.reshape(steady(b, a), [-1 if k == axis else 1 for k in range(x.ndim)])
     wide = x
     if width:
         wide = np.moveaxis(continued(np.moveaxis(x, axis, -1), width, padtype), -1, axis)

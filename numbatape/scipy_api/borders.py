@@ -32,3 +32,30 @@ def continued(line, width: int, kind: str):
     if kind == "odd":
         before, behind = 2.0 * line[..., :1] - before, 2.0 * line[..., -1:] - behind
     return np.concatenate([before, line, behind], -1)
+
+
+# NumPy's words for modes of SciPy's polyphase filters.
+BEYOND = {"wrap": "wrap", "edge": "edge", "symmetric": "symmetric", "reflect": "reflect"}
+
+
+def extended(line, width: int, mode: str, cval=0):
+    """Return signals with more entries at both ends of the last axis, by a mode of ``upfirdn``."""
+    size, around = line.shape[-1], [(0, 0)] * (line.ndim - 1) + [(width, width)]
+    if mode == "constant":
+        return np.pad(line, around, constant_values=cval)
+    if mode in BEYOND:
+        return np.pad(line, around, BEYOND[mode])
+    if mode == "antireflect":
+        return np.pad(line, around, "reflect", reflect_type="odd")
+    if mode == "antisymmetric":
+        place = np.arange(-width, size + width) % (2 * size)
+        return (
+            np.where(place < size, 1.0, -1.0) * line[..., np.where(place < size, place, 2 * size - 1 - place)]
+        )
+    first, last = line[..., :1], line[..., -1:]
+    if mode == "line":  # through both ends
+        slopes = 2 * [(last - first) / (size - 1)]
+    else:  # "smooth": through the last two entries on each side
+        slopes = [line[..., 1:2] - first, last - line[..., -2:-1]]
+    steps = np.arange(1.0, width + 1.0)
+    return np.concatenate([first - slopes[0] * steps[::-1], line, last + slopes[1] * steps], -1)

@@ -8,8 +8,10 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace import operations
 from ..trace.axes import one_axis, pinned
 from ..trace.operands import find_trace, lift_all, lift_first, values_of
+from .borders import extended
 from .image_windows import rank_filter
 from .signal import convolved, correlate
 
@@ -18,9 +20,9 @@ from .signal import convolved, correlate
 def resample(x, num, t=None, axis=0, window=None, domain="time"):
     """Cut or fill the spectrum; a frequency at its end stands for two, or for half of one."""
     if domain != "time" or window is not None or np.iscomplexobj(values_of(x)):
-        raise unsupported_argument(
-            "scipy.signal.resample", "window, domain or a complex signal", "filter the spectrum by np.fft"
-        )
+        import scipy.signal
+
+        return operations.library_copy(scipy.signal.resample)(x, num, t, axis, window, domain)
     line = np.moveaxis(lift_first(x), axis, -1)
     size, least = pinned(line, line.ndim - 1), min(num, pinned(line, line.ndim - 1))
     share = np.full(least // 2 + 1, num / size)
@@ -45,20 +47,22 @@ def _stretched(line, up: int):
 
 @stands_for("scipy.signal", "upfirdn")
 def upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
-    if mode != "constant" or np.any(values_of(cval)):
-        raise unsupported_argument("scipy.signal.upfirdn", "mode and cval", "pad the signal with np.pad")
     h, x = lift_all(h, x)
-    line = _stretched(np.moveaxis(x, axis, -1), up)
-    weights = np.reshape(h, (1,) * (line.ndim - 1) + (pinned(h, 0),))
-    return np.moveaxis(convolved(line, weights, "full")[..., ::down], -1, axis)
+    line, size = np.moveaxis(x, axis, -1), pinned(h, 0)
+    width = 0 if mode == "constant" and not np.any(values_of(cval)) else -(-size // up)
+    count = (pinned(line, line.ndim - 1) - 1) * up + size  # entries of the convolution without a border
+    if width:
+        line = extended(line, width, mode, cval)
+    line = _stretched(line, up)
+    weights = np.reshape(h, (1,) * (line.ndim - 1) + (size,))
+    found = convolved(line, weights, "full")[..., width * up : width * up + count : down]
+    return np.moveaxis(found, -1, axis)
 
 
 @stands_for("scipy.signal", "resample_poly")
 def resample_poly(x, up, down, axis=0, window=("kaiser", 5.0), padtype="constant", cval=None):
     import scipy.signal
 
-    if padtype not in ("constant", "mean", "median", "minimum", "maximum") or (cval or 0) != 0:
-        raise unsupported_argument("scipy.signal.resample_poly", f"padtype={padtype!r} and cval")
     x = lift_first(x)
     up, down = int(up) // math.gcd(int(up), int(down)), int(down) // math.gcd(int(up), int(down))
     if up == down == 1:
@@ -78,12 +82,12 @@ def resample_poly(x, up, down, axis=0, window=("kaiser", 5.0), padtype="constant
     weights = np.concatenate([np.zeros(before), weights * up])
     behind = (count + skipped) * down - ((size - 1) * up + len(weights))
     weights = np.concatenate([weights, np.zeros(max(behind, 0))])
-    background = None
-    if padtype != "constant":
-        statistic = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}[padtype]
-        background = statistic(x, axis=axis, keepdims=True)
-        x = x - background
-    moved = np.moveaxis(upfirdn(weights, x, up, down, axis), axis, -1)[..., skipped : skipped + count]
+    statistic = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}.get(padtype)
+    background = None if statistic is None else statistic(x, axis=axis, keepdims=True)
+    if background is not None:
+        x, padtype = x - background, "constant"
+    spread = upfirdn(weights, x, up, down, axis, padtype, cval or 0)
+    moved = np.moveaxis(spread, axis, -1)[..., skipped : skipped + count]
     result = np.moveaxis(moved, -1, axis)
     return result if background is None else result + background
 

@@ -222,7 +222,8 @@ class TracedSparse(Sparse):
         form = matrix.format if matrix.format in ("csc", "coo") else "csr"
         return cls(ufunc(data, factor), rows, cols, shape, stands_for_matrix(matrix), form)
 
-    def _with(self, data) -> TracedSparse:
+    def with_data(self, data) -> TracedSparse:
+        """Return a matrix with other entries at the same positions."""
         return TracedSparse(data, self.rows, self.cols, self.shape, self.is_matrix, self.format)
 
     def _summed_up(self, order: str) -> TracedSparse:
@@ -254,11 +255,11 @@ class TracedSparse(Sparse):
         return (-self)._plus(other, 1.0)
 
     def __neg__(self):
-        return self._with(-self.data)
+        return self.with_data(-self.data)
 
     def __abs__(self):
         found = self._summed_up(self.format)
-        return found._with(np.abs(found.data))
+        return found.with_data(np.abs(found.data))
 
     def __mul__(self, other):
         return operate_on_sparse(np.multiply, self, other)
@@ -293,7 +294,7 @@ class TracedSparse(Sparse):
         if np.ndim(value_of(n)) or not value_of(n) > 0:
             raise refuse("a power of sparse entries that is no positive number", "use A.toarray() ** n")
         found = self._summed_up(self.format)
-        return found._with(found.data**n)
+        return found.with_data(found.data**n)
 
     def multiply(self, other):
         """Return the product entry by entry."""
@@ -326,7 +327,7 @@ class TracedSparse(Sparse):
         return len(self.rows)
 
     def copy(self) -> TracedSparse:
-        return self._with(np.copy(self.data))
+        return self.with_data(np.copy(self.data))
 
     def asformat(self, format, copy=False):
         """Return the matrix in another format."""
@@ -378,7 +379,7 @@ class TracedSparse(Sparse):
             raise AttributeError(name)
         if name in ZERO_AT_ZERO:
             found = self._summed_up(self.format)
-            return lambda: found._with(getattr(np, name)(found.data))
+            return lambda: found.with_data(getattr(np, name)(found.data))
         raise refuse(
             f"{name!r} of a sparse matrix with traced entries",
             "products, powers, sums, parts (A[i, j]), T, toarray, tocsr, tocsc, tocoo, diagonal and "

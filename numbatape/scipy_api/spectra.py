@@ -220,7 +220,10 @@ def spectrogram(
         return frequencies, times, result
     if mode == "magnitude":
         return frequencies, times, np.abs(result)
-    raise unsupported_argument("scipy.signal.spectrogram", f"mode={mode!r}", "psd, complex and magnitude are")
+    angles = np.angle(result)
+    if mode == "phase":
+        angles = np.unwrap(angles, axis=axis - 1 if axis < 0 else axis)
+    return frequencies, times, angles
 
 
 def _placed(result, axis):

@@ -1,0 +1,101 @@
+"""Eigenvalues and least squares of sparse matrices, by SciPy's iterations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.optimize
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+
+import numbatape as nt
+from tests.agreement import agrees
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=7)
+TALL = sp.csr_array(RNG.normal(size=(7, 5)) * (RNG.random((7, 5)) < 0.6) + np.eye(7, 5))
+B = RNG.normal(size=7)
+
+
+def symmetric(x):
+    """Return a matrix whose three diagonals depend on x."""
+    side = 0.3 * np.sin(x[1:])
+    return sp.diags_array([np.arange(1.0, 8.0) + 0.2 * x, side, side], offsets=[0, 1, -1], format="csr")
+
+
+def scaled(x):
+    return TALL * (1.0 + 0.3 * np.sin(x))[:, None]
+
+
+def projector(vectors):
+    """Return what does not depend on the signs of vectors, one a column."""
+    return vectors @ vectors.T
+
+
+EIGENVALUES = {
+    "eigsh": lambda x: spl.eigsh(symmetric(x), 2, which="SA")[0],
+    "eigsh without vectors": lambda x: spl.eigsh(symmetric(x), k=3, return_eigenvectors=False),
+    "eigsh vectors": lambda x: projector(spl.eigsh(symmetric(x), 2, which="BE")[1]),
+    "eigsh inside": lambda x: spl.eigsh(symmetric(x).tocsc(), 2, sigma=4.2)[0],
+    "eigsh dense": lambda x: spl.eigsh(symmetric(x).toarray(), 2)[0],
+    "svds": lambda x: spl.svds(scaled(x), 2)[1],
+    "svds wide": lambda x: spl.svds(scaled(x).T, 2, return_singular_vectors=False),
+    "svds vectors": lambda x: (lambda u, s, v: (u * s) @ v)(*spl.svds(scaled(x), 2)),
+}
+
+
+@pytest.mark.parametrize("name", EIGENVALUES)
+def test_eigenvalues(name):
+    agrees(EIGENVALUES[name], X, rtol=1e-6)
+
+
+SOLVERS = {"lsqr": (spl.lsqr, {"atol": 1e-14, "btol": 1e-14}), "lsmr": (spl.lsmr, {"maxiter": 60})}
+KINDS = {"sparse": TALL, "dense": TALL.toarray(), "wide": TALL[:4], "operator": spl.aslinearoperator(TALL)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_least_squares(name, kind):
+    solver, options = SOLVERS[name]
+    options = {"atol": 1e-14, "btol": 1e-14, **options}
+    matrix = KINDS[kind]
+    m, n = matrix.shape
+
+    def f(x):
+        plain = solver(matrix, B[:m] * x[:m] ** 2, **options)[0]
+        damped = solver(matrix, B[:m] * x[:m] ** 2, damp=0.3, x0=np.ones(n), **options)
+        lengths = [damped[k] for k in ((3, 4, 8) if name == "lsqr" else (3, 7))]
+        return np.concatenate([plain, damped[0], np.stack(lengths)])
+
+    agrees(f, X, rtol=1e-6, value_rtol=1e-9)
+
+
+REFUSED = {
+    "eigs": (lambda x: spl.eigs(symmetric(x), 1)[0].real, r"linalg\.eigs.*np\.linalg\.eig"),
+    "lobpcg": (lambda x: spl.lobpcg(symmetric(x), np.eye(7)[:, :1])[0], r"linalg\.lobpcg.*eigsh"),
+    "eigsh with M": (lambda x: spl.eigsh(symmetric(x), 1, M=np.eye(7))[0], r"eigsh with M"),
+    "lsqr": (lambda x: spl.lsqr(symmetric(x), B)[0], r"lsqr with a traced A.*nt\.linear_solve"),
+    "damping": (lambda x: spl.lsmr(TALL, B, damp=x[0])[0], r"lsmr with a traced damp"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_supported_is_named(name):
+    f, message = REFUSED[name]
+    with pytest.raises(nt.UnsupportedOperationError, match=message):
+        nt.grad(lambda x: np.sum(f(x)))(X)
+
+
+CALLED_BACK = {
+    "odeint": lambda Q: scipy.integrate.odeint(lambda y, t: -(Q @ y), B, [0.0, 0.3], rtol=1e-11, atol=1e-11)[
+        -1
+    ],
+    "root": lambda Q: scipy.optimize.root(lambda y: Q @ y + 0.1 * y**3 - B, np.zeros(7), tol=1e-13).x,
+    "linear_solve": lambda Q: nt.linear_solve(lambda y: Q @ y, B),
+}
+
+
+@pytest.mark.parametrize("name", CALLED_BACK)
+def test_functions_that_solvers_call_use_traced_matrices(name):
+    agrees(lambda x: CALLED_BACK[name](symmetric(x)), X, rtol=1e-6, value_rtol=1e-9)
