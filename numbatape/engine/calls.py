@@ -63,13 +63,13 @@ class Call(Protocol):
     def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
         """Return how many cells the result and the two operands have at least, given the values of sizes."""
 
-    def place(self, out, first, rest, out_adjoint, first_adjoint) -> Instance:
+    def place(self, size, out, first, rest, out_adjoint, first_adjoint) -> Instance:
         """Return an instance that reads and writes these one-dimensional views of cells.
 
-        Adjoints are None where there are none.
+        Adjoints are None where there are none; ``size`` returns the values of sizes.
         """
 
-    def native(self, reverse: bool) -> Native | None:
+    def native(self, size: Callable[[int], int], reverse: bool) -> Native | None:
         """Return how to call the rule without Python (its pullback, too, with ``reverse``), or None."""
 
     def explain(self, error: BaseException) -> None:
@@ -133,7 +133,7 @@ class Calls:
         if isinstance(call, (Loop, Branches)):
             self._make_loop(plan, number, row)
             return
-        native = call.native(bool(row["active"] & 1))
+        native = call.native(plan.size, bool(row["active"] & 1))
         operands = [int(row[name]) for name in "ab"]
         if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
             return
@@ -305,7 +305,7 @@ class Calls:
             reverse = not self._plan.tape.forward
             instance: Instance = LoopInstance(self._run(number, reverse, again=True), *views)
         else:
-            instance = call.place(*views)
+            instance = call.place(self._plan.size, *views)
         self._instances[number, out] = instance
         return instance
 
@@ -333,7 +333,7 @@ def _is_dense(plan, value: int) -> bool:
     return True
 
 
-def expected(tape, operands, shape) -> np.ndarray:
+def expected(tape, size, operands, shape) -> np.ndarray:
     """Return a call's result as `Reference` computes it: with an instance of its own, without kernels."""
     first, rest, number = operands
     call = tape.calls[int(np.asarray(number).flat[0])]
@@ -341,5 +341,5 @@ def expected(tape, operands, shape) -> np.ndarray:
     batch = shape[:-1]
     firsts, rests = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (first, rest))
     for k in np.ndindex(*batch):
-        call.place(result[k], firsts[k], rests[k], None, None).forward()
+        call.place(size, result[k], firsts[k], rests[k], None, None).forward()
     return result

@@ -79,7 +79,7 @@ class Reference:
                     if isinstance(call, (Loop, Branches)):
                         result = loop_result(call, self._size, *operands[:2], target.shape)
                     else:
-                        result = calls.expected(self.tape, operands, target.shape)
+                        result = calls.expected(self.tape, self._size, operands, target.shape)
                 else:
                     result = oracle(op)(*operands, *([target.shape] if needs_shape(op) else []))
             if isinstance(op, ArrayOp) or op.casts:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..rules.emit import emit
-from ..rules.site import Callee
+from ..rules.result_shapes import ObservedShapes
+from ..rules.site import Callee, shape_of
 from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
@@ -38,6 +39,7 @@ class MatrixRule:
 
     def __init__(self, name: str, value: Callable, pullback: Callable, varies: bool = False):
         self.name, self.value, self.pullback, self.varies = name, value, pullback, varies
+        self.observed = ObservedShapes()
 
 
 def call_rule(name: str, value: Callable, pullback: Callable, *args):
@@ -87,7 +89,7 @@ class Split(Callee):
     """A rule on real arrays, two for each complex one; each call site has its own."""
 
     def __init__(self, rule: MatrixRule, kinds: list[bool]):
-        self.rule, self.kinds, self.name = rule, kinds, rule.name
+        self.rule, self.kinds, self.name, self.observed = rule, kinds, rule.name, rule.observed
         self.results: list[bool] = []  # which results are complex; known after the first call
 
     def apart(self, args) -> list:
@@ -128,7 +130,7 @@ class Split(Callee):
 
     def nested(self, site, cotangents, results, args) -> list:
         parts = self.pullback(site.packed(cotangents), site.packed(results), *site.filled(args))
-        return site.checked_cotangents(parts)
+        return site.checked_cotangents(parts, map(shape_of, args))
 
     def no_further_derivative(self):
         raise AssertionError("every traced argument of these rules has a cotangent")

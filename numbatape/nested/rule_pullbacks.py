@@ -12,15 +12,17 @@ import numpy as np
 
 from ..derive.loop_bodies import Body
 from ..derive.loops import LoopRules, called
+from ..emitter import addresses
 from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
 from ..rules.emit import flattened
-from ..rules.untraced_derivatives import Linear, Pulled, emit_linear
+from ..rules.untraced_derivatives import Linear, Pulled, emit_linear, zeros_of
 from ..tape.loop import Branches, Loop
 from ..tape.tape import ACTIVE, F64, FAMILY_DTYPE
-from ..trace import operations
+from ..trace import extents, operations
 from ..trace.array import TracedArray, new_traced
-from ..trace.primitives import FLOAT32, value_of
+from ..trace.axes import drop_axes, unmerge
+from ..trace.primitives import FLOAT32, dims_of, seen, value_of
 from ..trace.trace import CURRENT, Trace
 from ..usercode.frames import where_in_user_code
 from .emitting import emitter_of, symbol, traced
@@ -125,10 +127,11 @@ class _BodyTrace(Trace):
         if isinstance(site, (Loop, Branches)):
             return super()._results_of(call, operands)
         first, rest = (np.ravel(x) for x in operands[:2])
-        found = np.empty(site.cells(None)[0], FAMILY_DTYPE[site.family])
+        size = self.tape.sizes.value
+        found = np.empty(site.cells(size)[0], FAMILY_DTYPE[site.family])
         token = CURRENT.set(None)  # verbs that the rule calls do not belong to this trace
         try:
-            site.place(found, first, rest, None, None).forward()
+            site.place(size, found, first, rest, None, None).forward()
         finally:
             CURRENT.reset(token)
         return found
@@ -175,19 +178,35 @@ def _joined(trace, site, parts, ports):
     """Return the cotangents of arguments packed as the operand's cotangent; None for zero."""
     if all(part is None for part in parts):
         return None
-    dtype = FAMILY_DTYPE[site.family]
-    filled = [
-        np.zeros(port.shape, dtype) if part is None else part
-        for part, port in zip(parts, ports, strict=False)
-    ]
+    dtype, sizes = FAMILY_DTYPE[site.family], trace.tape.sizes
+    filled = []
+    for part, port in zip(parts, ports, strict=False):
+        if part is None:
+            part = extents.filled(trace, port.shape, 0.0, dtype)
+        else:
+            dims = dims_of(part) if type(part) is TracedArray else np.shape(part)
+            for own, wanted in zip(dims, port.shape, strict=True):
+                sizes.same(own, wanted, trace.line())
+        filled.append(part)
     return flattened(trace, filled, dtype)
 
 
 def _part(ct, port):
     """Return the cotangent of one of the results."""
-    part = ct[port.start] if port.shape == () else ct[port.start : port.stop].reshape(port.shape)
+    if port.shape == ():
+        part = drop_axes(_cut(ct, port.start, 1), (0,))
+    else:
+        count = ct._trace.tape.sizes.product(port.shape)
+        part = unmerge(_cut(ct, port.start, count), port.shape)
     narrow = port.dtype == FLOAT32 and value_of(part).dtype != FLOAT32
     return np.astype(part, np.float32) if narrow else part
+
+
+def _cut(x: TracedArray, first: int, count: int) -> TracedArray:
+    """Return some cells of a vector; where they are is told by size codes."""
+    tape = x._trace.tape
+    start, stop = tape.sizes.value(first), tape.sizes.value(first) + tape.sizes.value(count)
+    return seen(x, x._value[start:stop], addresses.cut(tape, x._id, 0, first, count))
 
 
 def _argument(trace: Trace, flat: Symbol, port) -> TracedArray:
@@ -239,7 +258,7 @@ def _recorded(trace, linear: Linear, flat) -> list:
         return linear.direct(flat)
     other = linear.transpose()
     first, rest = linear.split(flat)
-    zeros = [np.zeros(shape, dtype)[()] for shape, dtype in linear.kinds()]
+    zeros = [zeros_of(x) for x in linear.models(flat)]
     run = operations.Linearised(trace, lambda ghosts: tuple(other.direct([*ghosts, *rest])), zeros)
     pulled = run.pull(_of_outputs(run, first))
     return [operations.or_zeros(part, zero) for part, zero in zip(pulled, zeros, strict=True)]

@@ -7,11 +7,14 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..tape.tape import F32, F64
 from ..trace.array import TracedArray, new_traced
+from ..trace.axes import merge
 from ..trace.primitives import (
     FLOAT32,
     array_instruction,
     assemble,
-    reshape,
+    contiguous,
+    dims_of,
+    layout_of,
     stop_gradient,
     trace_of,
     value_of,
@@ -19,7 +22,10 @@ from ..trace.primitives import (
 )
 from ..trace.trace import CURRENT, Trace
 from ..usercode.frames import where_in_user_code
-from .site import ArgumentSpec, Port, Site, allocated, explain, plain_result, ports_of
+from .ports import Port, ports_of
+from .site import ArgumentSpec, Site, allocated, explain, plain_result
+
+PLAIN = (str, bool, int, float, np.generic)  # arguments that may decide the shape of a result
 
 
 def emit(rule, args: list, rest: tuple[int, ...] = ()):
@@ -35,22 +41,23 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
     trace = trace_of(args)
     traced = [k for k, arg in enumerate(args) if type(arg) is TracedArray]
     first, others = [k for k in traced if k not in rest], [k for k in traced if k in rest]
-    for k in traced:
-        _ = args[k].shape  # records guards on the sizes
     values = [_copied(value_of(arg)) for arg in args]
-    specs = list(map(ArgumentSpec.of, values))
-    results, single = _value(rule, values, specs)
+    results, single = _value(rule.at(trace.tape.sizes.value), values)
+    shapes, result_shapes = _shapes(trace, rule, args, values, results)
     exact = {np.asarray(x).dtype for x in (*(values[k] for k in traced), *results)} == {FLOAT32}
     family = F32 if exact else F64
+    sizes = trace.tape.sizes
     site = Site(
         rule=rule,
         args=[None if k in traced else value for k, value in enumerate(values)],
         traced=[*first, *others],
-        first=ports_of(values[k] for k in first),
-        rest=ports_of(values[k] for k in others),
-        results=ports_of(results),
+        first=ports_of(sizes, [values[k] for k in first], [shapes[k] for k in first]),
+        rest=ports_of(sizes, [values[k] for k in others], [shapes[k] for k in others]),
+        results=ports_of(sizes, results, result_shapes),
         single=single,
-        specs=specs,
+        specs=[
+            ArgumentSpec(shape, np.asarray(value).dtype) for shape, value in zip(shapes, values, strict=True)
+        ],
         family=family,
     )
     site.number = len(trace.tape.calls)
@@ -64,12 +71,26 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
         flattened(trace, [args[k] for k in others], dtype, dense),
         np.float64(site.number),
     )
-    out = array_instruction("call", operands, flat)
+    out = array_instruction("call", operands, flat, dims={"m": site.results[-1].stop})
     parts = [_part(out, port, value) for port, value in zip(site.results, results, strict=True)]
     # The arguments keep their present values, whatever the function later writes to its arrays.
     before = [_again(args[k], values[k]) for k in site.traced]
     trace.sites[site.number] = before, [_again(part, _copied(part._value)) for part in parts]
     return site.packed(parts)
+
+
+def _shapes(trace: Trace, rule, args: list, values: list, results: list) -> tuple[list, list]:
+    """Return the shapes of the arguments and of the results as size codes."""
+    shapes = [dims_of(x) if type(x) is TracedArray else np.shape(x) for x in args]
+    came = [np.shape(part) for part in results]
+    plain = tuple(x for x in args if isinstance(x, PLAIN))
+    found = rule.result_shapes(trace.tape.sizes, plain, shapes, came)
+    if found is not None:
+        return shapes, found
+    for arg in args:
+        if type(arg) is TracedArray:
+            _ = arg.shape  # records guards on the sizes
+    return list(map(np.shape, values)), came
 
 
 def _again(x: TracedArray, value) -> TracedArray:
@@ -84,23 +105,25 @@ def flattened(trace: Trace, parts: list, dtype, dense: bool = False):
     """
     lines = [_line(x) for x in parts]
     if len(lines) == 1 and type(lines[0]) is TracedArray and lines[0].ndim:
-        layout = trace.tape.layouts[trace.tape.values[lines[0]._id][2]]
-        if not dense or lines[0].size < 2 or layout.strides == (1,):
+        layout = layout_of(lines[0])
+        if not dense or layout.dims[0] in (0, 1) or layout.strides == (1,):
             return lines[0]
-    pieces, start = [], 0
+    pieces, start, sizes = [], 0, trace.tape.sizes
     for line in lines:
-        stop = start + np.size(value_of(line))
-        pieces.append(((slice(start, stop),), line))
-        start = stop
+        count = sizes.product(dims_of(line)) if type(line) is TracedArray else np.size(line)
+        pieces.append((((start, count),), line))
+        start = sizes.add(start, count)
     # An instruction needs an operand even if the rule has no arguments: one cell, which nobody reads.
-    return assemble(trace, (start,), dtype, pieces) if pieces else np.zeros(1, dtype)
+    if not pieces:
+        return np.zeros(1, dtype)
+    return assemble(trace, (sizes.value(start),), dtype, pieces, (start,))
 
 
 def _line(x):
     """Return an array as a vector; a number as it is."""
     if type(x) is not TracedArray:
         return np.ravel(x)
-    return reshape(x, (x.size,)) if x.ndim else x
+    return merge(contiguous(x), [x.ndim]) if x.ndim else x
 
 
 def _part(flat: TracedArray, port: Port, value) -> TracedArray:
@@ -119,12 +142,12 @@ def _copied(value):
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def _value(rule, values: list, specs) -> tuple[list, bool]:
+def _value(rule, values: list) -> tuple[list, bool]:
     """Call the rule as sweeps do; raise if it writes to an argument."""
     given = [_copied(value) for value in values]
     token = CURRENT.set(None)  # verbs that the rule calls do not belong to this trace
     try:
-        result = rule.value(*given, **allocated(rule.workspace, specs))
+        result = rule.value(*given, **allocated(rule.workspace, map(ArgumentSpec.of, values)))
     except Exception as error:
         explain(rule, error)
         raise

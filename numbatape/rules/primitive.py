@@ -14,7 +14,8 @@ from ..trace.primitives import stop_gradient, trace_of
 from ..trace.trace import CURRENT, current, failing
 from .emit import emit
 from .native import Entry
-from .site import ArgumentSpec, Callee, allocated
+from .result_shapes import ObservedShapes
+from .site import ArgumentSpec, Callee, allocated, shape_of
 from .untraced_derivatives import Pulled, emit_linear, is_jitted, no_further_derivative, python_of, touches
 
 
@@ -31,12 +32,14 @@ class Rule(Callee):
     """
 
     __slots__ = (
-        *("compiled", "formula", "name", "pullback", "push_formula", "pushforward"),
+        *("compiled", "formula", "name", "observed", "pullback", "push_formula", "pushforward"),
         *("traceable", "value", "workspace"),
     )
 
     def __init__(self, value, pullback, pushforward, workspace):
         self.value, self.pullback, self.pushforward = value, pullback, pushforward
+        # The functions of a rule that is made while tracing may have sizes of this trace in their closures.
+        self.observed = ObservedShapes() if current() is None else None
         self.workspace = workspace
         self.compiled: dict = {}  # by signature; see `numbatape.jit.rules`
         self.name = getattr(value, "__qualname__", None) or repr(value)
@@ -74,7 +77,7 @@ class Rule(Callee):
             return list(emit_linear(Pulled(self, site), cotangents, results, args))
         pullback = operations.rebind(self.pullback)
         parts = pullback(site.packed(cotangents), site.packed(results), *site.filled(args))
-        return site.checked_cotangents(parts)
+        return site.checked_cotangents(parts, map(shape_of, args))
 
 
 class Primitive:
@@ -160,8 +163,10 @@ def primitive(
     Returns
     -------
     callable
-        The function, to be used in traced functions and outside. The shapes of its results are fixed while
-        tracing.
+        The function, to be used in traced functions and outside. One trace serves all sizes if each axis of
+        a result is as long as an axis of an argument, is longer or shorter by a fixed number, has always the
+        same length, or is as long as an argument has entries. Functions that call a rule with results of
+        other shapes, or a rule that is declared while tracing, are traced once for each size.
 
     Raises
     ------

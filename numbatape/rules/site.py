@@ -9,13 +9,18 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import OutputError, SpecError, UnsupportedOperationError
+from ..tape.sizes import Sizes
+from ..trace.array import TracedArray
+from ..trace.primitives import dims_of
 from .native import native, workspace_class
+from .ports import Port
+from .result_shapes import ObservedShapes
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,9 @@ class Callee(abc.ABC):
         Its pushforward, and the same as Python code that can be traced; None where there is none.
     is_compiled
         Whether the sweep calls compiled code.
+    observed
+        The shapes that its results have had. None if it may depend on the sizes for which it was traced (it
+        was made while tracing), so that a tape which calls it holds for these sizes alone.
     """
 
     name: str
@@ -98,6 +106,18 @@ class Callee(abc.ABC):
     push_formula: Callable | None = None
     traceable = has_formula = True
     is_compiled = False
+    observed: ObservedShapes | None = None
+
+    def at(self, size: Callable[[int], int]) -> Callee:
+        """Return the rule at given sizes: itself, unless it refers to a call."""
+        return self
+
+    def result_shapes(self, sizes: Sizes, kind, arguments, results) -> list | None:
+        """Return the shapes of the results as size codes; see `ObservedShapes.laws`.
+
+        None if the tape holds for the present sizes alone.
+        """
+        return None if self.observed is None else self.observed.laws(sizes, kind, arguments, results)
 
     def fingerprint(self) -> str:
         """Return what tells one rule from others in this process."""
@@ -125,63 +145,13 @@ def allocated(workspace: Callable | None, specs) -> dict[str, Any]:
     return {"workspace": workspace_class(tuple(wanted))(*arrays)}
 
 
-@dataclass(frozen=True)
-class Port:
-    """A part of a flat operand.
-
-    Attributes
-    ----------
-    start, stop
-        Its cells.
-    shape, dtype
-        Shape and dtype of the array.
-    scalar
-        The class of the number, None for an array.
-    """
-
-    start: int
-    stop: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    scalar: type | None
-
-    def view(self, flat: np.ndarray) -> np.ndarray:
-        """Return its cells in its shape."""
-        return flat[self.start : self.stop].reshape(self.shape)
-
-    def reader(self, flat: np.ndarray) -> Callable[[], Any]:
-        """Return a function that returns the array or number: without a copy where that is possible."""
-        if self.scalar is not None:
-            number = self.scalar
-            return lambda: number(flat[self.start])
-        part = flat[self.start : self.stop]
-        if part.dtype == self.dtype and part.flags.c_contiguous:
-            cells = part.reshape(self.shape)
-            return lambda: cells
-        buffer = np.empty(self.shape, self.dtype)
-        line = buffer.reshape(-1)
-
-        def read():
-            line[...] = part
-            return buffer
-
-        return read
-
-
-def ports_of(values) -> list[Port]:
-    """Return the ports of values that are packed one after the other."""
-    ports, start = [], 0
-    for value in values:
-        array = np.asarray(value)
-        scalar = None if isinstance(value, np.ndarray) else type(value)
-        ports.append(Port(start, start + array.size, array.shape, array.dtype, scalar))
-        start += array.size
-    return ports
-
-
 def shape_of(x) -> tuple[int, ...]:
-    """Return np.shape(x), for an array in a tenth of the time."""
-    return x.shape if x.__class__ is np.ndarray else np.shape(x)
+    """Return np.shape(x), for an array in a tenth of the time; that of a traced array needs no guard."""
+    if x.__class__ is np.ndarray:
+        return x.shape
+    if type(x) is TracedArray:
+        return tuple(map(x._trace.tape.sizes.value, dims_of(x)))
+    return np.shape(x)
 
 
 @dataclass(eq=False)
@@ -201,7 +171,7 @@ class Site:
     single
         Whether the rule returns one result, not a tuple.
     specs
-        The `ArgumentSpec` of each argument.
+        The `ArgumentSpec` of each argument, with size codes in its shape.
     """
 
     rule: Callee
@@ -248,13 +218,19 @@ class Site:
         for part, port in zip(parts, self.results, strict=True):
             if shape_of(part) != port.shape:
                 raise OutputError(
-                    f"the rule {self.rule.name} returned shape {np.shape(part)}; when it was traced, for "
-                    f"arguments of the same shapes, {port.shape}"
+                    f"the rule {self.rule.name} returned shape {np.shape(part)}; by the shapes of its "
+                    f"arguments, and from what it returned when it was traced, it should be {port.shape}"
                 )
         return parts
 
-    def checked_cotangents(self, cotangents, what: str = "pullback") -> list:
-        """Return one cotangent per traced argument; raise if one does not fit its argument."""
+    def checked_cotangents(self, cotangents, shapes, what: str = "pullback") -> list:
+        """Return one cotangent per traced argument; raise if one does not fit its argument.
+
+        Parameters
+        ----------
+        shapes
+            The shapes of the traced arguments.
+        """
         count = len(self.args)
         if not isinstance(cotangents, (tuple, list)) or len(cotangents) != count:
             came = len(cotangents) if isinstance(cotangents, (tuple, list)) else type(cotangents).__name__
@@ -262,8 +238,8 @@ class Site:
                 f"the {what} of the rule {self.rule.name} must return a tuple of {count} cotangents, one an "
                 f"argument (None for none); got {came}"
             )
-        for position in self.traced:
-            part, shape = cotangents[position], self.specs[position].shape
+        for position, shape in zip(self.traced, shapes, strict=True):
+            part = cotangents[position]
             if part is not None and shape_of(part) != shape:
                 raise OutputError(
                     f"the {what} of the rule {self.rule.name} returned a cotangent of shape {np.shape(part)} "
@@ -276,17 +252,24 @@ class Site:
     def cells(self, size) -> tuple[int, int, int]:
         """Return how many cells the result and the two operands have; see `numbatape.engine.calls`."""
         results, first, rest = (
-            max((port.stop for port in ports), default=0) for ports in (self.results, self.first, self.rest)
+            size(ports[-1].stop) if ports else 0 for ports in (self.results, self.first, self.rest)
         )
         return results, first, rest
 
-    def place(self, out, first, rest, out_adjoint, first_adjoint) -> Instance:
-        """Return an instance on cells; see `numbatape.engine.calls`."""
-        return Instance(self, out, first, rest, out_adjoint, first_adjoint)
+    def at(self, size: Callable[[int], int]) -> Site:
+        """Return the same call with numbers in the place of size codes, whose values ``size`` returns."""
+        first, rest, results = ([port.at(size) for port in p] for p in (self.first, self.rest, self.results))
+        specs = [ArgumentSpec(tuple(map(size, spec.shape)), spec.dtype) for spec in self.specs]
+        rule = self.rule.at(size)
+        return replace(self, rule=rule, first=first, rest=rest, results=results, specs=specs)
 
-    def native(self, reverse: bool):
+    def place(self, size, out, first, rest, out_adjoint, first_adjoint) -> Instance:
+        """Return an instance on cells; see `numbatape.engine.calls`."""
+        return Instance(self.at(size), out, first, rest, out_adjoint, first_adjoint)
+
+    def native(self, size, reverse: bool):
         """Return how to call the rule without Python; see `numbatape.engine.calls`."""
-        return native(self, reverse)
+        return native(self.at(size), reverse)
 
     def explain(self, error: BaseException) -> None:
         """Add the rule's name to an error."""
@@ -301,7 +284,13 @@ def explain(rule, error: BaseException) -> None:
 
 
 class Instance:
-    """A rule with memory of its own, which works on views of cells."""
+    """A rule with memory of its own, which works on views of cells.
+
+    Parameters
+    ----------
+    site
+        The call, with numbers in the place of size codes.
+    """
 
     def __init__(self, site: Site, out, first, rest, out_adjoint, first_adjoint):
         self._site = site
@@ -315,9 +304,10 @@ class Instance:
         self._results = [port.reader(out) for port in site.results]
         self._cotangents: list = []
         self._adjoints: list = []
+        self._shapes = [site.specs[k].shape for k in site.traced]
         if out_adjoint is not None and first_adjoint is not None:
             self._cotangents = [port.reader(out_adjoint) for port in site.results]
-            self._adjoints = [strided(port, first_adjoint) for port in site.first]
+            self._adjoints = [port.strided(first_adjoint) for port in site.first]
 
     def _arguments(self) -> list:
         args = self._args
@@ -339,17 +329,10 @@ class Instance:
         ybar = site.packed([read() for read in self._cotangents])
         y = site.packed([read() for read in self._results])
         cotangents = self._pullback(ybar, y, *self._arguments(), **self._memory)
-        parts = site.checked_cotangents(cotangents)
+        parts = site.checked_cotangents(cotangents, self._shapes)
         for part, adjoint in zip(parts, self._adjoints, strict=False):
             if part is not None:
                 adjoint += part
-
-
-def strided(port: Port, flat: np.ndarray) -> np.ndarray:
-    """Return a port's cells in its shape, never a copy."""
-    part = flat[port.start : port.stop]
-    part.shape = port.shape
-    return part
 
 
 def plain_result(name: str, result, is_traced: Callable) -> tuple[list, bool]:

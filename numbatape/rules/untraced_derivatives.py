@@ -6,6 +6,7 @@ to these alone; ``y`` and the arguments of the rule are the rest.
 
 from __future__ import annotations
 
+import abc
 import dis
 import inspect
 
@@ -14,9 +15,12 @@ import numpy as np
 from ..errors import OutputError, UnsupportedOperationError
 from ..jit.rules import is_dispatcher
 from ..trace import operations
+from ..trace.array import TracedArray
+from ..trace.extents import filled
+from ..trace.primitives import dims_of
 from .emit import emit
 from .native import Entry
-from .site import Callee
+from .site import Callee, shape_of
 
 
 def is_jitted(function) -> bool:
@@ -49,6 +53,14 @@ def touches(function, name: str) -> bool:
     return name in read
 
 
+def zeros_of(x):
+    """Return zeros of the shape of an array or a number; they are floats, of its dtype if that is one."""
+    dtype = x.dtype if getattr(x, "dtype", np.dtype(int)).kind == "f" else np.dtype(float)
+    if type(x) is TracedArray:
+        return filled(x._trace, dims_of(x), 0.0, dtype)
+    return np.zeros(np.shape(x), dtype)[()]
+
+
 def emit_linear(rule, first, results, args):
     """Record a call of one of the rules below."""
     everything = [*first, *results, *args]
@@ -77,6 +89,16 @@ class Linear(Callee):
     @property
     def has_formula(self) -> bool:
         return self.rule.has_formula
+
+    def at(self, size) -> Linear:
+        return type(self)(self.rule, self.site.at(size))
+
+    def result_shapes(self, sizes, kind, arguments, results) -> list | None:
+        return None if self.rule.observed is None else self.models(arguments)
+
+    @abc.abstractmethod
+    def models(self, flat) -> list:
+        """Return those of its arguments (or of their shapes) that its results are like."""
 
     def fingerprint(self) -> str:
         return f"{type(self).__name__} of {self.site.fingerprint()}"
@@ -141,18 +163,12 @@ class Linear(Callee):
         args = site.filled(given)
         if memory:
             rule.value(*args, **memory)
-        return self._pulled(rule.pullback(site.packed(ybar), site.packed(y), *args, **memory))
+        return self._pulled(rule.pullback(site.packed(ybar), site.packed(y), *args, **memory), given)
 
-    def _pulled(self, parts) -> tuple:
-        kinds = self._cotangent_kinds()
-        return tuple(
-            np.zeros(shape, dtype)[()] if part is None else part
-            for part, (shape, dtype) in zip(self.site.checked_cotangents(parts), kinds, strict=True)
-        )
-
-    def _cotangent_kinds(self) -> list[tuple]:
-        specs = [self.site.specs[k] for k in self.site.traced]
-        return [(spec.shape, spec.dtype if spec.dtype.kind == "f" else np.dtype(float)) for spec in specs]
+    def _pulled(self, parts, given) -> tuple:
+        """Return the cotangents of the traced arguments, which are given, with zeros in the place of None."""
+        parts = self.site.checked_cotangents(parts, map(shape_of, given))
+        return tuple(zeros_of(x) if part is None else part for part, x in zip(parts, given, strict=True))
 
     def _push(self, flat, memory) -> tuple:
         """Return the tangents of the results."""
@@ -163,7 +179,7 @@ class Linear(Callee):
         args = site.filled(given)
         if memory:
             rule.value(*args, **memory)
-        return self._pushed(rule.pushforward(self._tangents(tangents), site.packed(y), *args, **memory))
+        return self._pushed(rule.pushforward(self._tangents(tangents), site.packed(y), *args, **memory), y)
 
     def _tangents(self, tangents) -> tuple:
         full: list = [None] * len(self.site.args)
@@ -171,13 +187,14 @@ class Linear(Callee):
             full[position] = tangent
         return tuple(full)
 
-    def _pushed(self, result) -> tuple:
+    def _pushed(self, result, y) -> tuple:
+        """Return the tangents of the results, which are ``y``."""
         parts = (result,) if self.site.single else tuple(result)
-        shapes = [port.shape for port in self.site.results]
-        if list(map(np.shape, parts)) != shapes:
+        came, wanted = list(map(shape_of, parts)), list(map(shape_of, y))
+        if came != wanted:
             raise OutputError(
-                f"the pushforward of the rule {self.rule.name} returned tangents of shapes "
-                f"{list(map(np.shape, parts))} for results of shapes {shapes}"
+                f"the pushforward of the rule {self.rule.name} returned tangents of shapes {came} for "
+                f"results of shapes {wanted}"
             )
         return parts
 
@@ -207,15 +224,14 @@ class Pulled(Linear):
     def transpose(self) -> Linear:
         return Pushed(self.rule, self.site)
 
-    def kinds(self) -> list[tuple]:
-        """Return (shape, dtype) of each result."""
-        return self._cotangent_kinds()
+    def models(self, flat) -> list:
+        return list(self._split(flat)[2])
 
     def direct(self, flat) -> list:
         """Record the pullback's own formula; return its results."""
         site, (ybar, y, given) = self.site, self._split(flat)
         parts = self._call(self.rule.formula, site.packed(ybar), site.packed(y), *site.filled(given))
-        return list(self._pulled(parts))
+        return list(self._pulled(parts, given))
 
     def value(self, *flat, **memory):
         return self._pull(flat, memory)
@@ -253,10 +269,8 @@ class Pushed(Linear):
     def transpose(self) -> Linear:
         return Pulled(self.rule, self.site)
 
-    def kinds(self) -> list[tuple]:
-        """Return (shape, dtype) of each result."""
-        ports = self.site.results
-        return [(port.shape, port.dtype if port.dtype.kind == "f" else np.dtype(float)) for port in ports]
+    def models(self, flat) -> list:
+        return list(self._split(flat)[1])
 
     def direct(self, flat) -> list:
         """Record the pushforward's own formula; return its results."""
@@ -265,7 +279,8 @@ class Pushed(Linear):
             self._pushed(
                 self._call(
                     self.rule.push_formula, self._tangents(tangents), site.packed(y), *site.filled(given)
-                )
+                ),
+                y,
             )
         )
 

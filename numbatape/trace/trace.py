@@ -239,10 +239,11 @@ class Trace:
         """Return the result of one lane of a call."""
         if isinstance(called, (Loop, Branches)):
             return operations.loop_values(called, self.tape.sizes.value, self.values, first, rest)
-        result = np.empty(called.cells(self.tape.sizes.value)[0], first.dtype)
+        size = self.tape.sizes.value
+        result = np.empty(called.cells(size)[0], first.dtype)
         token = CURRENT.set(None)  # verbs that the rule calls do not belong to this trace
         try:
-            called.place(result, first, rest, None, None).forward()
+            called.place(size, result, first, rest, None, None).forward()
         finally:
             CURRENT.reset(token)
         return result

@@ -204,14 +204,14 @@ def test_integers_empty_arrays_and_numbers():
     assert set(seen) == {(np.dtype(int), (0, 3), float)}
 
 
-def test_sizes_are_guards():
+def test_one_trace_serves_other_sizes():
     cache = nt.prepare_gradient_cache(weighed(mul), A, B)
     other = RNG.normal(size=(3, 5)), RNG.normal(size=(5, 2))
     for args in (other, (A, B)):
         _, got = nt.value_and_gradient(cache, *args)
         want = nt.grad(weighed(np.matmul), (0, 1))(*args)
         np.testing.assert_allclose(got[0], want[0], rtol=1e-13)
-    assert cache.traces == 2
+    assert cache.traces == 1
 
 
 # ---- every way of running a tape

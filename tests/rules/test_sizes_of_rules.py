@@ -1,0 +1,163 @@
+"""One trace of a function that calls a rule serves all sizes; what the rule returns is checked in each call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+RNG = np.random.default_rng(8)
+
+
+def linear(matrix_of):
+    """Return ``x -> M x`` with a matrix for each length of x, as a rule."""
+
+    def pullback(ybar, y, x):
+        return (matrix_of(x.shape[0]).T @ ybar,)
+
+    return nt.primitive(lambda x: matrix_of(x.shape[0]) @ x, pullback=pullback)
+
+
+def spread(rows: int, columns: int) -> np.ndarray:
+    return np.cos(np.arange(rows)[:, None] * np.arange(1, columns + 1))
+
+
+# The number of results by the number of arguments, and how many traces the lengths below take.
+LENGTHS = (5, 8, 3, 1, 8, 12, 5)
+LAWS = {
+    "as many": (lambda n: n, 1),
+    "one less": (lambda n: n - 1, 2),
+    "three more": (lambda n: n + 3, 2),
+    "always two": (lambda n: 2, 1),
+    "half": (lambda n: (n + 1) // 2, 5),  # no law fits, so each of the five lengths has a trace
+    "four at most": (lambda n: min(n, 4), 5),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_one_trace_serves_all_lengths(name):
+    count, traces = LAWS[name]
+    rule = linear(lambda n: spread(count(n), n))
+
+    def f(x):
+        y = rule(x * x)
+        return np.sum(np.sin(y)) + y.size * x[0]
+
+    cache = nt.prepare_gradient_cache(f, np.ones(LENGTHS[0]))
+    for n in LENGTHS:
+        x = RNG.normal(size=n)
+        matrix = spread(count(n), n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, np.sum(np.sin(matrix @ (x * x))) + count(n) * x[0], rtol=1e-12)
+        want = 2 * x * (matrix.T @ np.cos(matrix @ (x * x)))
+        want[0] += count(n)
+        np.testing.assert_allclose(gradient, want, rtol=1e-12)
+    assert cache.traces <= traces
+
+
+def outer_pullback(ybar, y, a, b):
+    return ybar @ b, ybar.T @ a
+
+
+outer = nt.primitive(lambda a, b: np.outer(a, b), pullback=outer_pullback)
+pairs = nt.primitive(
+    lambda a, b: (a * b[0], np.concatenate([b, b])),
+    pullback=lambda ybar, y, a, b: (
+        ybar[0] * b[0],
+        ybar[1][: len(b)] + ybar[1][len(b) :] + np.sum(ybar[0] * a) * np.eye(len(b))[0],
+    ),
+)
+VERBS = {
+    "jacobian": lambda f: nt.jacobian(f, argnums=(0, 1)),
+    "hessian": lambda f: nt.hessian(lambda a, b: np.sum(f(a, b)), argnums=(0, 1)),
+    "gradient in a function": lambda f: nt.grad(
+        lambda a, b: np.sum(nt.grad(lambda c: np.sum(f(c, b)))(a) ** 2), argnums=(0, 1)
+    ),
+    "vmap": lambda f: lambda a, b: nt.vmap(f)(np.stack([a, 2 * a]), np.stack([b, b - 1])),
+    "batch": lambda f: lambda a, b: nt.batch(lambda a, b: np.sum(f(a, b)), in_axes=(0, 0))(
+        np.stack([a, 2 * a]), np.stack([b, b])
+    ),
+    "jvp": lambda f: lambda a, b: nt.jvp(f, (a, b), (a, b)),
+    "vjp": lambda f: lambda a, b: (lambda y, pull: pull(np.cos(y)))(*nt.vjp(f, a, b)),
+}  # fmt: skip
+# Two lengths that are equal at first, and then are not, and lengths of one entry.
+SHAPES = [(3, 3), (4, 2), (1, 3), (2, 1), (3, 4), (3, 3)]
+
+
+def uses_outer(a, b):
+    return outer(a * a, np.sin(b)) @ b
+
+
+def uses_pairs(a, b):
+    first, second = pairs(a * a, np.sin(b))
+    return np.sum(second * second) * first
+
+
+def plain_outer(a, b):
+    return np.outer(a * a, np.sin(b)) @ b
+
+
+def plain_pairs(a, b):
+    b = np.sin(b)
+    return 2 * np.sum(b * b) * (a * a * b[0])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("f, plain", [(uses_outer, plain_outer), (uses_pairs, plain_pairs)])
+def test_every_verb_at_every_size(verb, f, plain):
+    of_rule, of_numpy = VERBS[verb](f), VERBS[verb](plain)
+    for m, n in SHAPES:
+        a, b = RNG.normal(size=m), RNG.normal(size=n)
+        for got, want in zip(leaves(of_rule(a, b)), leaves(of_numpy(a, b)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+def leaves(tree) -> list:
+    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, tuple) else [tree]
+
+
+def test_a_rule_that_is_made_while_tracing_may_hold_sizes():
+    def f(x):
+        n = len(x)
+        mean = nt.primitive(lambda v: np.sum(v) / n, pullback=lambda ybar, y, v: (ybar * np.ones(n) / n,))
+        return mean(x * x)
+
+    cache = nt.prepare_gradient_cache(f, np.ones(3))
+    for n in (3, 5, 2, 3):
+        x = RNG.normal(size=n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, np.mean(x * x), rtol=1e-13)
+        np.testing.assert_allclose(gradient, 2 * x / n, rtol=1e-13)
+
+
+def test_workspaces_follow_sizes():
+    def pullback(ybar, y, x, workspace):
+        return (ybar * workspace.cosine,)
+
+    @nt.primitive(pullback=pullback, workspace=lambda x: {"cosine": (x.shape, x.dtype)})
+    def sine(x, workspace):
+        np.cos(x, out=workspace.cosine)
+        return np.sin(x)
+
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(sine(x) ** 2), np.ones(3))
+    for n in (3, 7, 1, 3):
+        x = RNG.normal(size=n)
+        np.testing.assert_allclose(nt.value_and_gradient(cache, x)[1][0], np.sin(2 * x), rtol=1e-13)
+    assert cache.traces == 1
+
+
+def test_results_that_have_another_shape_at_the_same_size_are_traced_again():
+    def pullback(ybar, y, x):
+        full = np.zeros_like(x)
+        full[x > 0] = ybar
+        return (full,)
+
+    positive = nt.primitive(lambda x: x[x > 0], pullback=pullback)
+    f = nt.value_and_grad(lambda x: np.prod(positive(x)))
+    for x in ([1.0, 2.0, 3.0], [-1.0, 2.0, 3.0], [4.0, -1.0, 5.0, 6.0], [4.0, 5.0], [-1.0, -2.0, 3.0]):
+        x = np.array(x)
+        value, gradient = f(x)
+        kept = np.prod(x[x > 0])
+        np.testing.assert_allclose(value, kept)
+        np.testing.assert_allclose(gradient, np.where(x > 0, kept / x, 0.0))
