@@ -1,4 +1,4 @@
-"""One trace of a function that calls a rule serves all sizes; what the rule returns is checked in each call."""
+"""One trace serves all sizes of a function that calls a rule, whose results are checked in each call."""
 
 from __future__ import annotations
 
