@@ -11,6 +11,7 @@ import functools
 from ..jit import call_words
 from ..ops import status
 from .branch_kernels import BRANCH_TEXT, BRANCH_WORD, NO_BODY
+from .deferred_products import STEPS
 from .loop_words import FIELDS, LENGTHS, WORD
 
 _TEXT = """
@@ -230,6 +231,41 @@ def added_back(w, s_q, table, rows, row):
             added(target, w[CALL_A_STEP], r_q[at + ADD_ADDRESS], count)
 
 
+def stacked(s_q):
+    # Put what deferred products are of behind the rows of the steps before; multiply full stacks.
+    r_q = s_q[PARTS]
+    for k in range(s_q[PARTS_COUNT]):
+        at = PART_WORDS * k
+        rows = r_q[at + PART_ROWS]
+        count = r_q[at + PART_CELLS]
+        target = r_q[at + PART_STACK] + s_q[HELD_STEPS] * r_q[at + PART_BYTES]
+        source = r_q[at + PART_SOURCE]
+        for row in serial(rows):
+            copied(target, source, r_q[at + PART_STEP], count)
+            target += 8 * count
+            source += 8 * r_q[at + PART_ROW_STEP]
+    s_q[HELD_STEPS] += 1
+    if s_q[HELD_STEPS] == MOST_HELD:
+        multiplied(s_q)
+
+
+def multiplied(s_q):
+    # Add the deferred products of the steps whose rows the stacks hold.
+    r_q = s_q[PRODUCTS]
+    for k in range(s_q[PRODUCTS_COUNT]):
+        at = PRODUCT_WORDS * k
+        g = r_q[at + PRODUCT_TARGET]
+        v = r_q[at + PRODUCT_LEFT]
+        dv = r_q[at + PRODUCT_RIGHT]
+        m = r_q[at + PRODUCT_LEFT_CELLS]
+        n = r_q[at + PRODUCT_RIGHT_CELLS]
+        rows = s_q[HELD_STEPS] * r_q[at + PRODUCT_ROWS]
+        row_step = r_q[at + PRODUCT_ROW_STEP]
+        step = r_q[at + PRODUCT_STEP]
+        gemm(g, 0, row_step, step, v, 0, 1, m, dv, 0, n, 1, m, n, rows, 1.0, 1.0)
+    s_q[HELD_STEPS] = 0
+
+
 def step_back(w, s_q, step, length):
     row = step
     if s_q[BACKWARDS] != 0:
@@ -251,6 +287,8 @@ def step_back(w, s_q, step, length):
     status = invoke(s_q, PULLBACK, s_q[FRAME], 0)
     if status != 0:
         return stopped_at(w, s_q, status)
+    if s_q[PARTS_COUNT] != 0:
+        stacked(s_q)
     r_q = s_q[BACK_CARRY]
     for k in range(s_q[BACK_CARRY_COUNT]):
         at = BACK_WORDS * k
@@ -290,6 +328,7 @@ def back(w, s_q):
         at = SEED_WORDS * k
         place = s_q[COTANGENTS] + 8 * r_q[at + SEED_PLACE]
         copied(place, out + 8 * r_q[at + SEED_FIRST], 1, r_q[at + SEED_CELLS])
+    s_q[HELD_STEPS] = 0
     length = length_of(w, s_q)
     if s_q[TEST] != 0:
         d = s_q[V]
@@ -313,6 +352,8 @@ def back(w, s_q):
             target = s_q[G] + 8 * (w[CALL_A] + r_q[at + BACK_FIRST] * w[CALL_A_STEP])
             source = s_q[COTANGENTS] + 8 * r_q[at + BACK_PLACE]
             added(target, w[CALL_A_STEP], source, r_q[at + BACK_CELLS])
+    if s_q[HELD_STEPS] != 0:
+        multiplied(s_q)
     added_back(w, s_q, s_q[BACK_KEPT], s_q[BACK_KEPT_COUNT], 0)
     return 0
 
@@ -335,5 +376,5 @@ def loop_source() -> str:
     numbers = {name: k for name, k in vars(call_words).items() if name.startswith("CALL_")}
     numbers |= WORD | BRANCH_WORD | FIELDS | LENGTHS
     numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
-    numbers["FEW"] = FEW
+    numbers |= {"FEW": FEW, "MOST_HELD": STEPS}
     return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + BRANCH_TEXT

@@ -26,6 +26,7 @@ from ..tape import Tape
 from ..tape.loop import Loop
 from ..threads import survives_fork
 from .chain import sweep_source
+from .deferred_products import DeferredProduct, deferred_products
 from .failures import failure
 from .frame import WORD as FRAME_WORD
 from .interrupts import Lookout, steps_between_looks, work_of_plan
@@ -101,6 +102,9 @@ class LoopRun:
         if lanes is not None and lanes.ports:
             self._body = laned_body(loop, lanes.ports, dimensions)
             dimensions = (*dimensions, lanes.count)
+        deferred: list[DeferredProduct] = []
+        if reverse and lanes is None and not loop.runs_once:
+            self._body, deferred = deferred_products(loop, dimensions)
         self._size, self._plan = size, body_plan(self._body, dimensions, values)
         self._space = space = _space(workspace, self._plan)
         self._test = (
@@ -143,6 +147,7 @@ class LoopRun:
             tables.write_test(self._test)
         if reverse:
             tables.write_reverse()
+            tables.write_deferred(deferred)
 
     def again(self, lanes: LoopLanes | None) -> LoopRun:
         """Return the same for another instruction with the same operands: it has what it keeps to itself."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from ..tape import Tape
 from ..tape.families import ACTIVE, CONSTANT, F64, FAMILIES, FAMILY_DTYPE
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
+from .deferred_products import STEPS, DeferredProduct, Stacked
 from .loop_words import WORD, WORDS
 from .plan import Plan
 
@@ -53,9 +54,13 @@ class LoopTables:
         self.words[WORD[f"{name}_COUNT"]] = len(rows)
 
     def _memory(self, name: str, size: int) -> None:
+        self.words[WORD[name]] = self._allocated(size)
+
+    def _allocated(self, size: int) -> int:
+        """Return the address of so many bytes."""
         array = np.empty(size // 8 + 1, np.int64)  # pages that are never written take no memory
         self._alive.append(array)
-        self.words[WORD[name]] = array.ctypes.data
+        return array.ctypes.data
 
     def _address(self, value: int, adjoint: bool = False) -> int:
         """Return the address of a value's first cell, or of its adjoint."""
@@ -217,6 +222,40 @@ class LoopTables:
             [(back(x), p.operand, first, n) for p, x, first, n in self._inputs(SLICE) if active(x)],
         )
         self._table("BACK_KEPT", [(back(x), p.operand, first, n) for p, x, first, n in kept])
+
+    def write_deferred(self, products: Sequence[DeferredProduct]) -> None:
+        """Fill in the words for products that the reverse sweeps of steps leave out."""
+        places: dict[tuple[Stacked, ...], int] = {}
+        parts, rows = [], []
+
+        def stack(values: tuple[Stacked, ...]) -> tuple[int, int, int]:
+            """Return the address of a stack, how many rows it gets in a step, and the cells of a row."""
+            sources = []
+            for x in values:
+                dims, strides = self._plan.shape(x.value), self._plan.strides(x.value)
+                order = -1 if x.transposed else 1
+                sources.append((self._address(x.value, x.adjoint), *dims[::order], *strides[::order]))
+            (_, m, n, *_), bytes_of_row = sources[0], 8 * sources[0][2]
+            if values not in places:
+                places[values] = first = self._allocated(STEPS * len(values) * m * bytes_of_row)
+                for k, source in enumerate(sources):
+                    at = first + k * m * bytes_of_row
+                    parts.append((*source, at, len(values) * m * bytes_of_row))
+            return places[values], len(values) * m, n
+
+        alike: dict[tuple, list[DeferredProduct]] = {}
+        for product in products:
+            shapes = (self._plan.shape(x.value) for x in (product.left, product.right))
+            alike.setdefault((product.target, *shapes), []).append(product)
+        for (target, *_), several in alike.items():
+            left, count, m = stack(tuple(product.left for product in several))
+            right, _, n = stack(tuple(product.right for product in several))
+            row_step, step = self._plan.strides(target)
+            pair = (left, m, right, n) if step == 1 else (right, n, left, m)
+            steps = (row_step, step) if step == 1 else (step, row_step)  # the product, or its transpose
+            rows.append((self._address(target, adjoint=True), *steps, *pair, count))
+        self._table("PARTS", parts)
+        self._table("PRODUCTS", rows)
 
     def _outside(self) -> set[int]:
         """Return the storages of captures and sums, whose cells are the same in all steps.

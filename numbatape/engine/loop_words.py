@@ -22,6 +22,7 @@ STATE = (
     "TESTING",  # out: whether it was the test that stopped
     "STOPPED",  # out: the status that a step stopped with
     "COTANGENTS",  # address of the carries' cotangents, between steps
+    "HELD_STEPS",  # how many steps the stacks of deferred products hold
     "LANES",  # how many lanes the first call of an instruction computes at once, see `forward`
     "FIRST",  # with lanes: where the result of that call begins
     "LANE_A",  # steps from lane to lane, in cells: of both operands and of the result
@@ -47,6 +48,8 @@ ROWS = {
     "KEEP": ("ADDRESS", "CELLS", "FIRST"),  # FIRST is -1 for what does not stand in the result
     "SEED": ("ADDRESS", "FIRST", "CELLS", "PLACE"),  # PLACE is among the cotangents of carries
     "ADD": ("ADDRESS", "OPERAND", "FIRST", "CELLS"),  # from adjoints of the body to those of an operand
+    "PART": ("SOURCE", "ROWS", "CELLS", "ROW_STEP", "STEP", "STACK", "BYTES"),  # a matrix, to rows of a stack
+    "PRODUCT": ("TARGET", "ROW_STEP", "STEP", "LEFT", "LEFT_CELLS", "RIGHT", "RIGHT_CELLS", "ROWS"),
     "BACK": ("ADDRESS", "OPERAND", "FIRST", "CELLS", "PLACE", "HISTORY"),  # HISTORY is in the result, or -1
 }
 # Tables, with the kind of their rows. The state has the address of each, and how many rows it has.
@@ -66,6 +69,8 @@ TABLES = {
     "SEED_ROWS": "SEED",  # adjoints of stacked outputs
     "BACK_CARRY": "BACK",  # adjoints of carries, after a step was swept back
     "BACK_SLICES": "ADD",  # adjoints of rows of stacked operands
+    "PARTS": "PART",  # what deferred products are of (`numbatape.engine.deferred_products`), after that
+    "PRODUCTS": "PRODUCT",  # the deferred products: of two stacks, to adjoints of a capture
     "BACK_KEPT": "ADD",  # adjoints of captures and sums, after all steps
 }
 WORDS = (*STATE, *TABLES, *(f"{name}_COUNT" for name in TABLES))

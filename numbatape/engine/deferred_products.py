@@ -1,0 +1,102 @@
+"""Products with a capture, whose part in the capture's cotangent is added up many steps at a time.
+
+The pullback of ``z = x @ W`` adds ``x.T @ zbar`` to the cotangent of ``W``. For a vector ``x`` this reads and
+writes all of that cotangent in each step to add a matrix of rank one. So the reverse sweep of a body leaves
+it out. Instead, the kernels of the loop stack ``x`` and ``zbar`` of up to `STEPS` steps, and then add the
+product of both stacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..ops import OPCODE
+from ..ops.products import distinct
+from ..tape import Tape
+from ..tape.families import ACTIVE, F64
+from ..tape.instruction import opcode
+from ..tape.loop import CAPTURE, Loop
+
+STEPS = 64  # that are stacked: the stacks of most bodies stay in the processor's first cache
+LEAST_CELLS = 16  # of a cotangent: adding to fewer of them takes no longer than stacking the vectors
+MOST_ROWS = 4  # of x, or columns of it in W @ x: with more of them, each step's product is worth its call
+
+
+class Stacked(NamedTuple):
+    """A value that is stacked in each step: its cells, or the adjoints of its cells, as some rows.
+
+    Attributes
+    ----------
+    value
+        A value of the body, a matrix.
+    adjoint
+        Whether its adjoints are meant.
+    transposed
+        Whether its columns are stacked.
+    """
+
+    value: int
+    adjoint: bool
+    transposed: bool
+
+
+class DeferredProduct(NamedTuple):
+    """``target += left.T @ right``, with the rows of all steps.
+
+    Attributes
+    ----------
+    target
+        The value whose adjoints are meant: a capture, or a part of one.
+    left, right
+        What is stacked.
+    """
+
+    target: int
+    left: Stacked
+    right: Stacked
+
+
+def deferred_products(loop: Loop, dimensions: Sequence[int]) -> tuple[Tape, list[DeferredProduct]]:
+    """Return the body without the pullbacks that are deferred, and the products that replace them.
+
+    Parameters
+    ----------
+    dimensions
+        The input dimensions of the body.
+    """
+    body, code, found = loop.body, loop.body.code, list[DeferredProduct]()
+    rows = (code["op"] == opcode(OPCODE["matmul"], F64)).nonzero()[0].tolist()
+    if not rows:
+        return body, found
+    sizes = body.sizes.evaluate(dimensions)
+
+    def size(code: int) -> int:
+        return code if code >= 0 else sizes[-code - 1]
+
+    storage = body.values["storage"]
+    captures = {
+        int(storage[slot.value])
+        for port, slot in zip(loop.ports, body.inputs, strict=True)
+        if port.role == CAPTURE and slot.level == ACTIVE
+    }
+    for k in rows:
+        out, a, b, active = (int(code[name][k]) for name in ("out", "a", "b", "active"))
+        for bit, target, other in ((2, b, a), (1, a, b)):
+            if not active & bit or storage[target] not in captures or storage[other] in captures:
+                continue
+            layout = body.layouts[body.values["layout"][target]]
+            (m, n), strides = map(size, layout.dims), tuple(map(size, layout.strides))
+            rank = size(body.layouts[body.values["layout"][out]].dims[0 if bit == 2 else 1])
+            if m * n < LEAST_CELLS or rank > MOST_ROWS or not distinct(m, n, *strides):
+                continue
+            left, right = Stacked(other, False, bit == 1), Stacked(out, True, bit == 1)
+            if bit == 1:  # of W @ x the cotangent is zbar @ x.T
+                left, right = right, left
+            found.append(DeferredProduct(target, left, right))
+            if body is loop.body:
+                body = replace(body, code=code.copy())
+            active &= ~bit
+            body.code["active"][k] = active
+    return body, found
