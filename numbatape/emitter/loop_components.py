@@ -13,10 +13,12 @@ from ..tape.bodies import Stretch
 from ..tape.instruction import Instruction
 from ..tape.rerolling.components import components
 from ..tape.tape import F64
+from . import addresses
 from .linear_carries import LinearCarry
 
 VECTOR, SHIFTED, LINEAR, LOOP = range(4)  # what becomes of a component
 WIDEST = 64  # cells: operations on longer arrays gain nothing, and need memory for all steps
+WIDEST_PRODUCT = 1024  # cells of a product: one product of matrices is faster than many with a vector
 MOST = 1 << 23  # cells that vectors may take
 
 
@@ -56,6 +58,7 @@ class LoopComponents:
         self.keys = stretch.keys
         self.rows = self._live()
         self._inputs = {self.keys[value]: k for k, value in enumerate(stretch.inputs)}
+        self._moving = self._inputs.keys() | stretch.made
         self._split()
 
     def _live(self) -> list[Instruction]:
@@ -116,7 +119,9 @@ class LoopComponents:
 
     def _component(self, rows: list[Instruction], carries: list[int]) -> Component:
         what = LOOP
-        if all(map(self._is_vector, rows)):
+        if not carries and len(rows) == 1 and self.side_of_steps(rows[0]) is not None:
+            what = VECTOR
+        elif all(map(self._is_vector, rows)):
             if not carries and len({self.keys[row.out] for row in rows}) == 1:
                 what = VECTOR
             elif len(carries) == 1 and not rows:
@@ -140,6 +145,22 @@ class LoopComponents:
         op = self.builder.ops[row.row]
         small = all(self._size(self.keys[x]) is not None for x in row.results)
         return op.elementwise and not op.casts and row.family == F64 and small
+
+    def side_of_steps(self, row: Instruction) -> int | None:
+        """Return which operand of a product differs from step to step, if one product serves all steps.
+
+        This operand is a vector, and the other one is the same in all steps. None for other instructions.
+        """
+        tape, keys = self.builder, self.keys
+        if not tape.ops[row.row].product or row.family != F64:
+            return None
+        moving = [k for k, x in enumerate(row.operands) if keys[x] in self._moving]
+        if len(moving) != 1:
+            return None
+        (side,) = moving
+        alone = addresses.layout_of(tape, row.out).dims[side] == 1
+        cells = tape.sizes.value(self.cells(keys[row.out]))
+        return side if alone and cells <= WIDEST_PRODUCT and len(self.writers[keys[row.out]]) == 1 else None
 
     def _size(self, key: int) -> int | None:
         """Return how many cells a key names (a size code); None for too many."""
@@ -166,7 +187,7 @@ class LoopComponents:
     def fits(self) -> bool:
         """Whether the vectors of what leaves the loop do not take too much memory."""
         sizes, moved = self.builder.sizes, [row for part in (*self.before, *self.behind) for row in part.rows]
-        cells = sum(sizes.value(self._size(self.keys[row.out]) or 0) for row in moved)
+        cells = sum(sizes.value(self.cells(self.keys[row.out])) for row in moved)
         return cells * sizes.value(self.length) <= MOST
 
     def cells(self, key: int) -> int:

@@ -1,7 +1,7 @@
 """Loop distribution: what the steps of a loop compute independently of each other becomes vectors.
 
 An elementwise instruction that is in no circle (`numbatape.emitter.loop_components`) is one instruction on
-vectors over all steps. A carry that is in no circle is a shifted copy of its next values. A circle that makes
+vectors over all steps, and so is a product of a vector with a matrix that all steps share. A carry that is in no circle is a shifted copy of its next values. A circle that makes
 ``a*z + b`` of one number ``z`` is a linear recurrence, or a sum. All other circles, and what stands between
 two of them, stay in the loop, which gets what is computed before it as slices, and stacks what is needed
 behind it. (Re-rolling does the same to the turns of a Python loop, whose number is known:
@@ -240,9 +240,28 @@ class LoopDistribution:
             )
             tape.storages.append((tape.sizes.mul(self.length, self.parts.cells(key)), F64, level))
             self.homes[key] = Home(len(tape.storages) - 1, 0, self.parts.cells(key))
-        operands, unused = self._operands(row), instructions.UNUSED[4 - len(row.operands)]
-        out = self.lanes(row.out)
-        tape.code.recent += (row.op, self._active(row), MAIN, out, *operands, *unused, row.line)
+        side = self.parts.side_of_steps(row)
+        active = self._active(row)
+        if side is None:
+            out, operands = self.lanes(row.out), self._operands(row)
+        else:
+            out, operands = self._vectors(row.out, side), self._factors(row, side)
+        if side == 1:
+            active = active >> 1 | (active & 1) << 1
+        unused = instructions.UNUSED[4 - len(operands)]
+        tape.code.recent += (row.op, active, MAIN, out, *operands, *unused, row.line)
+
+    def _factors(self, row: Instruction, side: int) -> list[int]:
+        """Return the operands of a product for all steps: the vectors of the steps, which are operand
+        ``side``, as rows of a matrix, and the other operand, or its transpose for vectors that are columns.
+        """
+        if side == 0:
+            return [self._vectors(row.a, 0), row.b]
+        return [self._vectors(row.b, 1), addresses.transposed(self.builder, row.a, (1, 0))]
+
+    def _vectors(self, value: int, axis: int) -> int:
+        """Return a vector of the body in all steps as rows of a matrix; it has an axis of size 1."""
+        return addresses.dropped(self.builder, self.lanes(value), (1 + axis,))
 
     def _operands(self, row: Instruction) -> list[int]:
         rank = self._rank(row.out)

@@ -2,7 +2,7 @@
 
 The pullback of ``z = x @ W`` adds ``x.T @ zbar`` to the cotangent of ``W``. For a vector ``x`` this reads and
 writes all of that cotangent in each step to add a matrix of rank one. So the reverse sweep of a body leaves
-it out. Instead, the kernels of the loop stack ``x`` and ``zbar`` of up to `STEPS` steps, and then add the
+it out. Instead, the kernels of the loop stack ``x`` and ``zbar`` of several steps, and then add the
 product of both stacks.
 """
 
@@ -19,7 +19,9 @@ from ..tape.families import ACTIVE, F64
 from ..tape.instruction import opcode
 from ..tape.loop import CAPTURE, Loop
 
-STEPS = 64  # that are stacked: the stacks of most bodies stay in the processor's first cache
+STEPS = 64  # that are stacked at most: the stacks of most bodies stay in the processor's first cache
+ONE_THREAD = 524288  # multiplications: OpenBLAS divides a larger product among threads, which takes longer
+FEW_STEPS = 16  # that are stacked at least: fewer of them save too little
 LEAST_CELLS = 16  # of a cotangent: adding to fewer of them takes no longer than stacking the vectors
 MOST_ROWS = 4  # of x, or columns of it in W @ x: with more of them, each step's product is worth its call
 
@@ -51,11 +53,19 @@ class DeferredProduct(NamedTuple):
         The value whose adjoints are meant: a capture, or a part of one.
     left, right
         What is stacked.
+    rows
+        How many rows a step adds to either stack.
     """
 
     target: int
     left: Stacked
     right: Stacked
+    rows: int
+
+
+def steps_stacked(work: int) -> int:
+    """Return how many steps are stacked, given the multiplications of the largest product in one step."""
+    return min(STEPS, max(FEW_STEPS, ONE_THREAD // (work + 1)))
 
 
 def deferred_products(loop: Loop, dimensions: Sequence[int]) -> tuple[Tape, list[DeferredProduct]]:
@@ -94,7 +104,7 @@ def deferred_products(loop: Loop, dimensions: Sequence[int]) -> tuple[Tape, list
             left, right = Stacked(other, False, bit == 1), Stacked(out, True, bit == 1)
             if bit == 1:  # of W @ x the cotangent is zbar @ x.T
                 left, right = right, left
-            found.append(DeferredProduct(target, left, right))
+            found.append(DeferredProduct(target, left, right, rank))
             if body is loop.body:
                 body = replace(body, code=code.copy())
             active &= ~bit

@@ -11,7 +11,6 @@ import functools
 from ..jit import call_words
 from ..ops import status
 from .branch_kernels import BRANCH_TEXT, BRANCH_WORD, NO_BODY
-from .deferred_products import STEPS
 from .loop_words import FIELDS, LENGTHS, WORD
 
 _TEXT = """
@@ -245,7 +244,7 @@ def stacked(s_q):
             target += 8 * count
             source += 8 * r_q[at + PART_ROW_STEP]
     s_q[HELD_STEPS] += 1
-    if s_q[HELD_STEPS] == MOST_HELD:
+    if s_q[HELD_STEPS] == s_q[MOST_HELD]:
         multiplied(s_q)
 
 
@@ -376,5 +375,5 @@ def loop_source() -> str:
     numbers = {name: k for name, k in vars(call_words).items() if name.startswith("CALL_")}
     numbers |= WORD | BRANCH_WORD | FIELDS | LENGTHS
     numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
-    numbers |= {"FEW": FEW, "MOST_HELD": STEPS}
+    numbers["FEW"] = FEW
     return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + BRANCH_TEXT

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 import numpy as np
 
 from ..tape import Tape
 from ..tape.families import ACTIVE, CONSTANT, F64, FAMILIES, FAMILY_DTYPE
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
-from .deferred_products import STEPS, DeferredProduct, Stacked
+from .deferred_products import DeferredProduct, Stacked, steps_stacked
 from .loop_words import WORD, WORDS
 from .plan import Plan
 
@@ -225,6 +226,13 @@ class LoopTables:
 
     def write_deferred(self, products: Sequence[DeferredProduct]) -> None:
         """Fill in the words for products that the reverse sweeps of steps leave out."""
+        shape, strides = self._plan.shape, self._plan.strides
+        alike: dict[tuple, list[DeferredProduct]] = {}
+        for product in products:
+            sides = product.left, product.right
+            alike.setdefault((product.target, *(shape(x.value) for x in sides)), []).append(product)
+        work = [prod((*shape(its[0].target), its[0].rows, len(its))) for its in alike.values()]
+        steps = self.words[WORD["MOST_HELD"]] = steps_stacked(max(work, default=0))
         places: dict[tuple[Stacked, ...], int] = {}
         parts, rows = [], []
 
@@ -232,28 +240,23 @@ class LoopTables:
             """Return the address of a stack, how many rows it gets in a step, and the cells of a row."""
             sources = []
             for x in values:
-                dims, strides = self._plan.shape(x.value), self._plan.strides(x.value)
                 order = -1 if x.transposed else 1
-                sources.append((self._address(x.value, x.adjoint), *dims[::order], *strides[::order]))
-            (_, m, n, *_), bytes_of_row = sources[0], 8 * sources[0][2]
+                its = *shape(x.value)[::order], *strides(x.value)[::order]
+                sources.append((self._address(x.value, x.adjoint), *its))
+            _, m, n, *_ = sources[0]
             if values not in places:
-                places[values] = first = self._allocated(STEPS * len(values) * m * bytes_of_row)
+                places[values] = first = self._allocated(8 * steps * len(values) * m * n)
                 for k, source in enumerate(sources):
-                    at = first + k * m * bytes_of_row
-                    parts.append((*source, at, len(values) * m * bytes_of_row))
+                    parts.append((*source, first + 8 * k * m * n, 8 * len(values) * m * n))
             return places[values], len(values) * m, n
 
-        alike: dict[tuple, list[DeferredProduct]] = {}
-        for product in products:
-            shapes = (self._plan.shape(x.value) for x in (product.left, product.right))
-            alike.setdefault((product.target, *shapes), []).append(product)
         for (target, *_), several in alike.items():
             left, count, m = stack(tuple(product.left for product in several))
             right, _, n = stack(tuple(product.right for product in several))
-            row_step, step = self._plan.strides(target)
+            row_step, step = strides(target)
             pair = (left, m, right, n) if step == 1 else (right, n, left, m)
-            steps = (row_step, step) if step == 1 else (step, row_step)  # the product, or its transpose
-            rows.append((self._address(target, adjoint=True), *steps, *pair, count))
+            gaps = (row_step, step) if step == 1 else (step, row_step)  # of the product, or its transpose
+            rows.append((self._address(target, adjoint=True), *gaps, *pair, count))
         self._table("PARTS", parts)
         self._table("PRODUCTS", rows)
 

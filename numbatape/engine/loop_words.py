@@ -23,6 +23,7 @@ STATE = (
     "STOPPED",  # out: the status that a step stopped with
     "COTANGENTS",  # address of the carries' cotangents, between steps
     "HELD_STEPS",  # how many steps the stacks of deferred products hold
+    "MOST_HELD",  # how many of them they hold at most
     "LANES",  # how many lanes the first call of an instruction computes at once, see `forward`
     "FIRST",  # with lanes: where the result of that call begins
     "LANE_A",  # steps from lane to lane, in cells: of both operands and of the result

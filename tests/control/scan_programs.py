@@ -9,6 +9,7 @@ from tests.control.python_loops import Python
 
 UNARY = ("np.sin({})", "np.exp(-{} ** 2)", "np.tanh({})", "-{}", "{} ** 2", "np.abs({})", "1.0 * {}")
 BINARY = ("{} + {}", "{} - {}", "{} * {}", "{} / (2.0 + {} ** 2)", "np.maximum({}, {})")
+PRODUCTS = ("{} @ a", "a.T @ {}", "np.tanh({} @ w) @ w.T", "np.sin(w[:, 1:4] @ {})", "np.ones((3, 3)) @ {}")
 UPDATES = (
     "{c} + {e}",
     "{c} - {e}",
@@ -77,6 +78,7 @@ class ScanProgram:
         carries, tuple_of = (", ".join(names) + "," for names in ([f"c{k}" for k in range(count)], following))
         lines = [
             "def f(flow, x, y):",
+            "    a, w = 0.3 * np.outer(x[:3], x[1:4]), 0.3 * np.outer(x[1:4], np.cos(x[:6]))",
             "    def step(carry, row):",
             f"        {carries} = carry",
             "        v, r = row",
@@ -101,6 +103,8 @@ class ScanProgram:
         def one():
             return self._pick(self.vectors if as_vector else self.scalars)
 
+        if as_vector and self.rng.random() < 0.4:
+            return self._pick(PRODUCTS).format(one())
         if self.rng.random() < 0.5:
             text = self._pick(UNARY).format(one())
             return f"{text} + np.zeros(3)" if as_vector and self.rng.random() < 0.2 else text

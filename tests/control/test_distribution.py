@@ -44,6 +44,18 @@ def around_a_loop(t, y=RETURNS):
     return nt.scan(step, (0.4, 0.0), y)[0][1]
 
 
+def network(t, y=RETURNS):
+    """Products with rows of the data, with a carry, and with what each step gives."""
+    w = np.outer(t, 0.1 + np.arange(6.0))
+
+    def step(h, x):
+        h = np.tanh(x @ w[:2, :4] + (w[:, ::2] @ np.array([x[0], 1.0, x[1]])) + h @ w[:, 2:])
+        return h, (np.sin(h @ w), w.T @ (h * h))
+
+    h, (rows, columns) = nt.scan(step, t, np.stack([y, y**2], axis=1))
+    return np.sum(h) + np.sum(rows * columns)
+
+
 T = np.array([0.1, 0.2, 0.3, 0.5])
 
 
@@ -66,8 +78,16 @@ def test_what_needs_no_step_before_leaves_the_loop():
     assert len(loop.carries) == 1
 
 
+def test_products_with_the_same_matrix_in_all_steps_leave_the_loop():
+    tape = nt.prepare_gradient_cache(network, T).tape
+    (loop,) = tape.calls
+    products = [row for row in loop.body.instructions() if tape.ops[row.row].product]
+    assert len(products) == 1
+    assert sum(tape.ops[row.row].product for row in tape.instructions()) == 4
+
+
 @pytest.mark.parametrize("config", [nt.Config(passes="none"), nt.Config(values="numpy")])
-@pytest.mark.parametrize("f", [garch, moving, around_a_loop])
+@pytest.mark.parametrize("f", [garch, moving, around_a_loop, network])
 def test_a_loop_stays_whole_where_its_bits_or_no_passes_are_wanted(f, config):
     cache = nt.prepare_gradient_cache(f, T, config=config)
     assert len(cache.tape.calls) == 1
@@ -76,7 +96,7 @@ def test_a_loop_stays_whole_where_its_bits_or_no_passes_are_wanted(f, config):
     np.testing.assert_allclose(found[1][0], wanted[1], rtol=1e-11)
 
 
-@pytest.mark.parametrize("f", [garch, moving, around_a_loop])
+@pytest.mark.parametrize("f", [garch, moving, around_a_loop, network])
 def test_one_trace_serves_every_length(f):
     cache = nt.prepare_gradient_cache(f, T, RETURNS)
     for n in (5, 40, 1, 1200, 7):
