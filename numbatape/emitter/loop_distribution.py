@@ -1,11 +1,11 @@
 """Loop distribution: what the steps of a loop compute independently of each other becomes vectors.
 
 An elementwise instruction that is in no circle (`numbatape.emitter.loop_components`) is one instruction on
-vectors over all steps, and so is a product of a vector with a matrix that all steps share. A carry that is in no circle is a shifted copy of its next values. A circle that makes
-``a*z + b`` of one number ``z`` is a linear recurrence, or a sum. All other circles, and what stands between
-two of them, stay in the loop, which gets what is computed before it as slices, and stacks what is needed
-behind it. (Re-rolling does the same to the turns of a Python loop, whose number is known:
-`numbatape.tape.rerolling.distribution`.)
+vectors over all steps, and so is a product of a vector with a matrix that all steps share. A carry that is in
+no circle is a shifted copy of its next values. A circle that makes ``a*z + b`` of one number ``z`` is a
+linear recurrence, or a sum. All other circles, and what stands between two of them, stay in the loop, which
+gets what is computed before it as slices, and stacks what is needed behind it. (Re-rolling does the same to
+the turns of a Python loop, whose number is known: `numbatape.tape.rerolling.distribution`.)
 """
 
 from __future__ import annotations
