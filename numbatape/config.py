@@ -10,7 +10,7 @@ from .errors import ConfigError
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
 PASSES = (
     *("reroll", "buffers", "broadcasts", "sums", "distribute", "linear"),
-    *("histories", "merge", "reciprocals", "places", "stencils", "fuse"),
+    *("histories", "literals", "merge", "reciprocals", "places", "stencils", "fuse"),
 )
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
 
@@ -56,12 +56,13 @@ class Config:
         loops in Python become vectors), "buffers" (buffers of cotangents start with the first one),
         "broadcasts" (derivatives stay narrow), "sums" (sums are taken before factors),
         "distribute" (sums of what few numbers are broadcast over are sums of coefficients), "linear"
-        (coefficients are multiplied first), "histories" (loops keep no carries that nobody reads), "merge"
-        (what repeats is computed once), "reciprocals" (in batches of points, a number that others are divided
-        by several times is inverted once), "places" (results are written where they would be copied to),
-        "stencils" (linear expressions of shifted slices become one instruction), "fuse" (sums of products
-        do) and "strips" (value and gradient of long vectors are computed together, some hundred entries at a
-        time). Results stay what they are, to rounding.
+        (coefficients are multiplied first), "histories" (loops keep no carries that nobody reads), "literals"
+        (products with two literals become products with one), "merge" (what repeats is computed once),
+        "reciprocals" (in batches of points, a number that others are divided by several times is inverted
+        once), "places" (results are written where they would be copied to), "stencils" (linear expressions of
+        shifted slices become one instruction), "fuse" (sums of products do) and "strips" (value and gradient
+        of long vectors are computed together, some hundred entries at a time). Results stay what they are, to
+        rounding.
     threads : int
         Threads over which `batch` and `vmap` spread blocks of points. Results have the same bits for any
         number of them. All other computations use one thread.

@@ -176,6 +176,14 @@ class Draft:
         added = self.group[np.array(self._literal_values, int)]
         return np.append(self._group_at(*self.builder.literals.places()), added).astype(np.int32)
 
+    def literal_numbers(self) -> np.ndarray:
+        """Return for each group the number that it holds if it is a literal of one cell, nan for others."""
+        numbers = np.full(self.count, np.nan)
+        groups = self.literal_groups()
+        cells = self.groups()[0][groups] < len(POOLS)
+        numbers[groups[cells]] = self.literals.first_numbers()[cells]
+        return numbers
+
     def is_array(self, values: np.ndarray) -> np.ndarray:
         """Return which values have dimensions."""
         return self.layout[values] != SCALAR_LAYOUT

@@ -80,6 +80,7 @@ PASSES = {
     "distribute": Pass(_later("distribute", "distribute"), "totals", derivatives=True, leaves_dead=True),
     "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
+    "literals": Pass(_later("literals", "multiply_literals"), derivatives=True, leaves_dead=True, shortest=4),
     "merge": Pass(
         _later("merge", "merge_common"),
         derivatives=True,

@@ -26,6 +26,39 @@ def multiply_by_reciprocals(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Replace divisions of single cells by a number that divides several of them."""
     if draft.builder.exact:
         return code
+    rows = _divisions(draft, code)
+    if len(rows) < FEWEST:
+        return code
+    number_of = draft.literal_numbers()[draft.group[:-1]]
+    divisors = _without_zeros(draft, code, number_of, code["b"][rows])
+    cells = _cells(draft, divisors)
+    _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
+    several = count[cell] >= FEWEST
+    rows, divisors, cells = rows[several], divisors[several], cells[several]
+    if not len(rows):
+        return code
+    _, first, divisor = np.unique(cells, return_index=True, return_inverse=True)
+    # The reciprocal is the result of 1/x, but not that of 1/(x + 0).
+    inverse = (number_of[code["a"][rows]] == 1.0) & (_cells(draft, code["b"][rows]) == cells)
+    inverse &= draft.uses(code).writes[draft.group[code["out"][rows]]] == 1
+    inversions = _inversions(draft, code, rows[first], divisors[first])
+    reciprocals = inversions["out"][divisor]
+    alias = np.arange(draft.count, dtype=np.int32)
+    alias[draft.group[code["out"][rows[inverse]]]] = draft.group[reciprocals[inverse]]
+    draft.redirect(alias)
+    code, ops = code.copy(), draft.ops
+    assert (code["aux"][rows] == NONE).all()
+    for op in set((code["op"][rows] >> 1).tolist()):
+        its = rows[code["op"][rows] >> 1 == op]
+        code["op"][its] = opcode(ops.number[ops[op].by_reciprocal], F64)
+    code["c"][rows], code["active"][rows] = reciprocals, 0
+    stays = np.ones(len(code), bool)
+    stays[rows[inverse]] = False
+    return np.insert(code, rows[first], inversions)[np.insert(stays, rows[first], True)]
+
+
+def _divisions(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Return the divisions of single cells that may become products."""
     ops = draft.ops
     rows = np.flatnonzero(ops.is_any(ops.with_trait("by_reciprocal"), code["op"]) & (code["op"] & 1 == F64))
     for name in ("out", "a", "b"):
@@ -34,26 +67,33 @@ def multiply_by_reciprocals(draft: Draft, code: np.ndarray) -> np.ndarray:
     # What depends on constants alone is divided once for all points.
     fit = (code["stage"][rows] == MAIN) & (draft.uses(code).writes[draft.group[divisors]] <= 1)
     fit &= draft.storage_columns()[2][draft.storage[divisors]] != CONSTANT
-    rows = rows[fit & steady(draft, code)[rows]]
-    _, cell, count = np.unique(_cells(draft, code["b"][rows]), return_inverse=True, return_counts=True)
-    rows = rows[count[cell] >= FEWEST]
-    if not len(rows):
-        return code
-    _, first, divisor = np.unique(_cells(draft, code["b"][rows]), return_index=True, return_inverse=True)
-    firsts = rows[first]
-    one = draft.literal(np.array(1.0))
-    made = []
-    for k in firsts.tolist():
+    return rows[fit & steady(draft, code)[rows]] if fit.any() else rows[:0]
+
+
+def _without_zeros(draft: Draft, code: np.ndarray, number_of: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return x for values that are x + 0, and other values as they are.
+
+    The derivative of a square root divides by such a sum, because a zero loses its sign by it. The reciprocal
+    of x serves x + 0, too: they differ where it is infinite, and there the op divides.
+    """
+    uses, found = draft.uses(code), values.copy()
+    makers = uses.last_write[draft.group[values]]
+    made = code[makers]
+    fit = (makers >= 0) & draft.ops.is_any(draft.ops.with_signs((1, 1)), made["op"])
+    fit &= (made["out"] == values) & (number_of[made["b"]] == 0.0)
+    fit &= (draft.layout[made["a"]] == SCALAR_LAYOUT) & (uses.writes[draft.group[made["a"]]] <= 1)
+    found[fit] = made["a"][fit]
+    return found
+
+
+def _inversions(draft: Draft, code: np.ndarray, rows: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+    """Return instructions that divide one by some values, for divisions by these."""
+    one, made = draft.literal(np.array(1.0)), []
+    for k, divisor in zip(rows.tolist(), divisors.tolist(), strict=True):
         row = Instruction._make(code[k].item())
-        made.append(row.replace(active=0, out=draft.array((), *draft.kind_of(row.b)), a=one))
-    reciprocals = np.array([row.out for row in made], np.int32)
-    code = code.copy()
-    for op in set((code["op"][rows] >> 1).tolist()):
-        its = rows[code["op"][rows] >> 1 == op]
-        code["op"][its] = opcode(ops.number[ops[op].by_reciprocal], F64)
-    code["c"][rows], code["active"][rows] = reciprocals[divisor], 0
-    assert (code["aux"][rows] == NONE).all()
-    return np.insert(code, firsts, columns(made).reshape(-1))
+        out = draft.array((), *draft.kind_of(divisor))
+        made.append(row.replace(active=0, out=out, a=one, b=divisor))
+    return columns(made).reshape(-1)
 
 
 def _cells(draft: Draft, values: np.ndarray) -> np.ndarray:

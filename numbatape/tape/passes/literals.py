@@ -1,0 +1,123 @@
+"""Products with literals: two of them become one, and to subtract one becomes to add one.
+
+The derivative of ``-0.5 * z**2`` is recorded as ``-0.5 * (2.0 * z)``, which is ``-z``. And ``a - 0.5*y`` is
+``a + (-0.5)*y``, which can be fused into one instruction (`numbatape.tape.passes.fuse`).
+
+Two literals are multiplied only if one of them is a power of two. Then every bit stays, unless the inner
+product overflows or underflows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..combinations import by_combination
+from ..draft import SCALAR_LAYOUT, Draft
+from ..families import F64
+from ..instruction import NONE, opcode
+from ..liveness import steady
+
+
+def multiply_literals(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Multiply literals that are factors one after the other; add products that are subtracted."""
+    if draft.builder.exact:
+        return code
+    products = _Products(draft, code)
+    if products.known.any():
+        while products.multiplied():
+            pass
+        products.added()
+    return products.code
+
+
+class _Products:
+    """Products of a literal with something else; a negation is one with -1.
+
+    Attributes
+    ----------
+    code
+        The instructions; those that are rewritten are in a copy of it.
+    known
+        Which of them are such products.
+    number, other, active
+        Of each of these the literal, the other factor, and whether that takes an adjoint.
+    """
+
+    def __init__(self, draft: Draft, code: np.ndarray):
+        self.draft, self.code = draft, code
+        self._literals: dict[float, int] = {}
+        numbers, ops = draft.literal_numbers()[draft.group], draft.ops
+        a, b = numbers[code["a"]], numbers[code["b"]]
+        in_a, in_b = (np.isfinite(each) & (each != 0.0) for each in (a, b))
+        product = ops.is_any([k for k, row in enumerate(ops) if row.factors == "xy"], code["op"])
+        negation = ops.is_any(ops.with_signs((-1,)), code["op"])
+        first = negation | ~in_a  # the first operand is the other factor
+        self.known = (product & (in_a ^ in_b) | negation) & (code["op"] & 1 == F64)
+        self.number = np.where(negation, -1.0, np.where(in_a, a, b))
+        self.other = np.where(first, code["a"], code["b"])
+        self.active = np.where(first, code["active"], code["active"] >> 1) & 1
+
+    def multiplied(self) -> bool:
+        """Multiply the literals of products that follow one another; return whether there were any."""
+        rows = np.flatnonzero(self.known)
+        rows, inner = self._makers(rows, self.other[rows])
+        number = self.number[rows] * self.number[inner]
+        powers = [np.abs(np.frexp(self.number[each])[0]) == 0.5 for each in (rows, inner)]
+        fit = (powers[0] | powers[1]) & np.isfinite(number) & (number != 0.0)
+        fit &= self._alike(self.other[rows], self.other[inner])
+        if fit.any():
+            fit &= steady(self.draft, self.code)[rows]
+        rows, inner = rows[fit], inner[fit]
+        self.number[rows], self.other[rows] = number[fit], self.other[inner]
+        self.active[rows] &= self.active[inner]
+        self._write(rows)
+        return len(rows) > 0
+
+    def added(self) -> None:
+        """Add products of numbers that are subtracted and that nobody else reads.
+
+        Arrays stay as they are: a literal times an array is not fused with a sum.
+        """
+        draft, add = self.draft, opcode(self.draft.ops.number["add"], F64)
+        once = (draft.uses(self.code).reads == 1) & ~draft.ends()
+        rows = np.flatnonzero(draft.ops.is_any(draft.ops.with_signs((1, -1)), self.code["op"]))
+        rows = rows[draft.layout[self.code["out"][rows]] == SCALAR_LAYOUT]
+        rows, inner = self._makers(rows, self.code["b"][rows])
+        fit = once[draft.group[self.code["out"][inner]]] & (self.number[inner] != -1.0)
+        self.number[inner[fit]] *= -1.0
+        self._write(inner[fit])
+        self.code["op"][rows[fit]] = add
+
+    def _makers(self, rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return those of some rows that read a product with a literal, and the product's instruction.
+
+        What it multiplies has the same cells at both instructions, because nothing else writes there.
+        """
+        uses, group = self.draft.uses(self.code), self.draft.group
+        makers, once = uses.last_write[group[values]], uses.writes <= 1
+        fit = (makers >= 0) & self.known[makers] & (self.code["out"][makers] == values)
+        fit &= once[group[values]] & once[group[self.other[makers]]]
+        fit &= self.code["stage"][makers] == self.code["stage"][rows]
+        return rows[fit], makers[fit]
+
+    def _alike(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        layouts, layout = self.draft.layouts, self.draft.layout
+        return by_combination(lambda a, b: layouts[a].dims == layouts[b].dims, layout[x], layout[y])
+
+    def _write(self, rows: np.ndarray) -> None:
+        """Let instructions be what is known of them."""
+        number, code = self.draft.ops.number, self.code.copy()
+        for k in rows.tolist():
+            factor, other = self.number.item(k), self.other.item(k)
+            name = {1.0: "copy", -1.0: "neg"}.get(factor, "mul")
+            both = name == "mul"
+            code["op"][k] = opcode(number[name], F64)
+            code["a"][k], code["b"][k] = (self._literal(factor), other) if both else (other, NONE)
+            code["active"][k] = self.active.item(k) << both
+        self.code = code
+
+    def _literal(self, number: float) -> int:
+        value = self._literals.get(number)
+        if value is None:
+            value = self._literals[number] = self.draft.literal(np.array(number))
+        return value

@@ -1,0 +1,68 @@
+"""Products with two literals become products with one, on tapes with derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.derive.tapes import gradient
+from numbatape.recording.record import InputLeaf, record
+from numbatape.tape.tape import ACTIVE
+
+X = np.array([1.3, -0.7, 2.1])
+
+
+def halved_square(x):
+    return np.sum(-0.5 * x**2)
+
+
+def chained(x):
+    return np.sum(0.25 * -(8.0 * (x * 0.5)) * x)
+
+
+def inexact(x):
+    return np.sum(3.0 * (0.1 * np.sin(x)))
+
+
+def subtracted(x):
+    return x[0] - 0.7 * np.sin(x[1]) - 0.5 * x[2] ** 2
+
+
+def read_twice(x):
+    y = 2.0 * np.sin(x)
+    return np.sum(0.25 * y + np.exp(y))
+
+
+def ops_of(function, passes) -> list[str]:
+    """Return the ops of the tape of a gradient."""
+    leaves = [InputLeaf(X, ACTIVE)]
+    recording = record(function, leaves, lambda traced: (tuple(traced), {}), values="fast", passes=())
+    tape = gradient(recording.tape, (X.size,), passes)
+    return [tape.name_of(k) for k in range(len(tape))]
+
+
+@pytest.mark.parametrize(
+    ("function", "ops"),
+    [
+        (halved_square, ["square", "mul", "sum", "neg"]),
+        (chained, ["neg", "mul", "sum", "neg", "add"]),
+        (inexact, ["sin", "mul", "mul", "sum", "cos", "weigh"]),  # three tenths are not exact
+        (read_twice, ["sin", "mul", "mul", "exp", "add", "sum", "add", "mul", "cos", "weigh"]),
+    ],
+)
+def test_two_literals_become_one_where_that_is_exact(function, ops):
+    assert ops_of(function, ("literals",)) == ops
+
+
+def test_what_is_subtracted_is_fused():
+    assert ops_of(subtracted, ("literals", "fuse")).count("addmul") == 2
+    assert ops_of(subtracted, ("fuse",)).count("addmul") == 0
+
+
+@pytest.mark.parametrize("function", [halved_square, chained, inexact, subtracted, read_twice])
+def test_every_bit_stays(function):
+    points = np.random.default_rng(4).normal(size=(9, 3))
+    plain = nt.batch(function, config=nt.Config(passes="none"))(points)
+    for result, expected in zip(nt.batch(function)(points), plain, strict=True):
+        np.testing.assert_array_equal(result, expected)
