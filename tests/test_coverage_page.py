@@ -94,10 +94,6 @@ INSTEAD = {
     "factorial2": "scipy.special.gamma",
     "factorialk": "scipy.special.gamma",
     "hyp2f1": "scipy.special.hyp1f1 or betainc, where it is one of them",
-    "legendre_p": "scipy.special.eval_legendre",
-    "log_wright_bessel": "np.log of scipy.special.wright_bessel",
-    "pbdv": "scipy.special.hyperu",
-    "sph_harm_y": "scipy.special.lpmv and np.exp",
     "kron": "np.kron",
     **linalg_refusals.INSTEAD,
 }

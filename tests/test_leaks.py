@@ -71,8 +71,8 @@ CAUSES = {
         rf"^scipy.linalg.lapack.dpotrf at .* computes with plain numbers.*{RULE}",
     ),
     "called as an object": (
-        lambda x: scipy.special.sph_harm_y(1, 1, x[0], x[1]).real,
-        r"^scipy.special.sph_harm_y at .* a function of a library",
+        lambda x: np.ma.exp(x[0]),
+        r"^np.ma.exp at .* a function of a library",
     ),
     "out of reach": (
         lambda x: HELD[0](x),

@@ -15,7 +15,12 @@ from ..tape.tape import ACTIVE
 from ..trace.array import TracedArray
 from ..trace.operands import adopt, lift_first, values_of
 from ..trace.primitives import by_row
-from . import elliptic_integrals, orthogonal_polynomials  # noqa: F401  (their ufuncs register themselves)
+from . import (  # noqa: F401  (their ufuncs register themselves)
+    elliptic_integrals,
+    orthogonal_polynomials,
+    special_integrals,
+    wave_functions,
+)
 from .laws import pick, sc
 from .special_ufuncs import UFUNCS, ufunc, whole
 

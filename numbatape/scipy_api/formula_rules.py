@@ -1,0 +1,72 @@
+"""Functions of ``scipy.special`` that SciPy computes, and whose slopes are formulas of such functions.
+
+They have no row of the op table: they are rare, some take four or five arguments, and a row costs kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..numpy_api.registration import unsupported_argument
+from ..rules.primitive import Primitive, Rule
+from ..tape.tape import ACTIVE
+from ..trace.array import TracedArray
+from ..trace.operands import values_of
+
+
+def formula_rule(
+    name: str,
+    slopes: dict[int, Callable],
+    part: Callable = lambda result: result,
+    whole: tuple = (),
+    **options,
+):
+    """Return a function like one of ``scipy.special`` that takes traced arguments.
+
+    Parameters
+    ----------
+    name
+        The name of SciPy's function.
+    slopes
+        The derivative with respect to an argument, by its position (-1 for the last one): a function of the
+        result and all arguments. Other arguments, such as orders, raise if they carry a derivative.
+    part
+        What is taken of SciPy's result, if it is not one real array.
+    whole
+        The positions of arguments that SciPy wants as integers.
+    **options
+        Keyword arguments for SciPy's function.
+    """
+
+    def value(*args):
+        import scipy.special
+
+        args = [np.asarray(arg).astype(int) if k in whole else arg for k, arg in enumerate(args)]
+        return part(getattr(scipy.special, name)(*args, **options))
+
+    def slope_of(k, args):
+        return slopes.get(k, slopes.get(k - len(args)))
+
+    def pullback(zbar, z, *args):
+        known = [slope_of(k, args) for k in range(len(args))]
+        return tuple(None if slope is None else zbar * slope(z, *args) for slope in known)
+
+    def pushforward(tangents, z, *args):
+        return sum(t * slope_of(k, args)(z, *args) for k, t in enumerate(tangents) if t is not None)
+
+    value.__name__ = value.__qualname__ = name
+    rule = Primitive(Rule(value, pullback, pushforward, None))
+
+    def function(*args):
+        for k, part in enumerate(args):
+            if type(part) is TracedArray and part._level == ACTIVE and slope_of(k, args) is None:
+                known = " and ".join(str(j + 1) for j in range(len(args)) if slope_of(j, args) is not None)
+                raise unsupported_argument(
+                    f"scipy.special.{name}", f"argument {k + 1} with a derivative", f"argument {known} is"
+                )
+        shape = np.broadcast_shapes(*(np.shape(values_of(part)) for part in args))
+        return rule(*(np.broadcast_to(part, shape) + 0.0 for part in args))
+
+    return function
