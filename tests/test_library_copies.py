@@ -19,6 +19,7 @@ from numbatape.errors import LeakError, UnsupportedOperationError
 X = np.array([0.3, 0.25, 0.5, 0.9, -0.4, 0.7])
 A = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.2]])
 W = np.array([0.5, 1.0, 2.0])
+Z = np.array([0.2, 0.4, 0.3, 0.8, 0.1, 0.3])
 ONES, NONE = np.ones((3, 1)), np.zeros((1, 1))
 
 
@@ -66,6 +67,56 @@ FUNCTIONS = {
     "differential_entropy": (lambda x: stats.differential_entropy(x), X),
     "lmoment": (lambda x: stats.lmoment(x), X),
     "chi2_contingency": (lambda x: stats.chi2_contingency(np.abs(x.reshape(2, 3)) + 1.0)[0], X),
+    "ks_1samp": (lambda x: stats.ks_1samp(x, stats.norm.cdf).statistic, X),
+    "kstest": (lambda x: stats.kstest(x, "norm", (0.1, 2.0), alternative="less").statistic, X),
+    "shapiro": (lambda x: np.stack([stats.shapiro(x)[0], *stats.shapiro(x[:3])]), X),
+    "shapiro, rows": (lambda x: stats.shapiro(x.reshape(2, 3), axis=1, keepdims=True).statistic, X),
+    "anderson": (lambda x: stats.anderson(x, method="interpolate").statistic, X),
+    "tukey_hsd": (lambda x: stats.tukey_hsd(x[:2], x[2:4], x[4:]).statistic[0], X),
+    "goodness_of_fit": (
+        lambda x: (
+            stats.goodness_of_fit(
+                stats.norm,
+                x,
+                known_params={"loc": 0, "scale": 1},
+                n_mc_samples=9,
+                rng=np.random.default_rng(1),
+            ).statistic
+        ),
+        X,
+    ),
+    "pearsonr, interval": (lambda x: np.stack(stats.pearsonr(x, Z).confidence_interval()), X),
+    "ttest, interval": (lambda x: np.stack(stats.ttest_ind(x[:3], x[3:]).confidence_interval()), X),
+    "bootstrap": (
+        lambda x: np.stack(
+            [
+                (
+                    found := stats.bootstrap((x,), np.mean, n_resamples=30, rng=np.random.default_rng(1))
+                ).standard_error,
+                *found.confidence_interval,
+            ]
+        ),
+        X,
+    ),
+    "bootstrap, one sample at a time": (
+        lambda x: (
+            stats.bootstrap(
+                (x,), np.median, n_resamples=5, vectorized=False, method="basic", rng=np.random.default_rng(1)
+            ).standard_error
+        ),
+        X,
+    ),
+    "permutation_test": (
+        lambda x: (
+            stats.permutation_test(
+                (x[:3], x[3:]),
+                lambda a, b: np.mean(a) - np.mean(b),
+                n_resamples=9,
+                rng=np.random.default_rng(1),
+            ).statistic
+        ),
+        X,
+    ),
     "rosen_hess": (lambda x: optimize.rosen_hess(x), X),
     "pad mean": (lambda x: np.pad(x, (2, 1), "mean", stat_length=2), X),
     "pad maximum": (lambda x: np.pad(x.reshape(2, 3), (2, 1), "maximum"), X),
@@ -112,6 +163,22 @@ def test_copies_have_values_and_derivatives(name):
         ]
         slope = (4.0 * steps[1] - steps[0]) / 3.0
         np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [6, 12])
+def test_p_values_of_shapiro(size):
+    """SciPy's own normal distribution has eleven digits here."""
+    v = np.sin(3.0 * np.arange(size))
+    x = np.resize(X, size) + 0.1 * v
+    verb = nt.value_and_grad(lambda x: stats.shapiro(x).pvalue)
+    for point in (x, 1.1 * x**2):
+        value, gradient = verb(point)
+        np.testing.assert_allclose(value, stats.shapiro(point).pvalue, rtol=1e-10)
+        slope = [
+            (stats.shapiro(point + h * v).pvalue - stats.shapiro(point - h * v).pvalue) / (2 * h)
+            for h in (4e-4, 2e-4)
+        ]
+        np.testing.assert_allclose(gradient @ v, (4.0 * slope[1] - slope[0]) / 3.0, rtol=1e-6)
 
 
 BASES = {
@@ -235,7 +302,13 @@ def test_columns_of_powers_have_the_length_of_each_call():
 def test_what_copies_cannot_do_is_an_error():
     with pytest.raises(LeakError, match=r"scipy\.optimize\.bracket"):
         nt.grad(lambda x: optimize.bracket(lambda t: (t - x[0]) ** 2, xa=x[1])[0])(X)
-    with pytest.raises(UnsupportedOperationError, match=r"scipy\.stats\.shapiro of a traced array"):
-        nt.grad(lambda x: stats.shapiro(x)[0])(X)
+    with pytest.raises(UnsupportedOperationError, match=r"scipy\.linalg\.bandwidth of a traced array"):
+        nt.grad(lambda x: linalg.bandwidth(np.outer(x, x))[0] * x[0])(X)
+    with pytest.raises(UnsupportedOperationError, match=r"derivative of scipy\.stats\.kstwo\.sf.*statistic"):
+        nt.grad(lambda x: stats.ks_1samp(x, stats.norm.cdf).pvalue)(X)
+    with pytest.raises(
+        LeakError, match=r"^stats\.norm\.fit at "
+    ):  # and not the name of a decorator's function
+        nt.grad(lambda x: stats.norm.fit(x)[0])(X)
     with pytest.raises(TypeError, match="required positional"):
         nt.grad(lambda x: np.sum(linalg.leslie(x)))(X)

@@ -10,6 +10,7 @@ a traced value to a plain number still raises a `LeakError`: no derivative is lo
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Mapping
 
@@ -68,10 +69,34 @@ def _with_private_options(original, stand_in):
     return call
 
 
-def _namespace(found):
-    """Return the stand-in for a module that a library's function has chosen to compute with."""
-    trace = current() if type(found) is types.ModuleType else None
+def _to_compute_with(found):
+    """Return the stand-in for a module or a function that a library's function has chosen or made."""
+    kind = type(found)
+    if kind is not types.ModuleType and not (kind is types.FunctionType and is_library_function(found)):
+        return found
+    trace = current()
     return found if trace is None or trace.library_copies is None else trace.library_copies.value(found)
+
+
+def _with_copied_methods(result, trace):
+    """Return what a copy has returned; if it is an object of the library, its methods run as copies, too.
+
+    ``scipy.stats.pearsonr(x, y).confidence_interval()`` computes with what the object has kept.
+    """
+    kept = getattr(result, "__dict__", None)
+    if type(kept) is not dict or not is_library_module(sys.modules.get(type(result).__module__, types)):
+        return result
+    for name, member in vars(type(result)).items():
+        if type(member) is types.FunctionType and not name.startswith("_"):
+            kept.setdefault(name, functools.partial(_call_method, member, trace, result))
+    return result
+
+
+def _call_method(member, trace, owner, *args, **kwargs):
+    """Call the copy of a method."""
+    trace.check_open()
+    with failing(trace):
+        return trace.library_copies.function(member)(owner, *args, **kwargs)
 
 
 @functools.cache
@@ -90,12 +115,13 @@ def library_copy(original):
     def call(*args, **kwargs):
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
-            return _namespace(call_original(*args, **kwargs))
+            return _to_compute_with(call_original(*args, **kwargs))
         if trace.library_copies is None:
             trace.library_copies = LibraryCopies(*_tables())
         try:
             with failing(trace):
-                return trace.library_copies.function(original)(*args, **kwargs)
+                found = trace.library_copies.function(original)(*args, **kwargs)
+                return _with_copied_methods(found, trace)
         except (LeakError, UnsupportedOperationError):
             raise
         except (TypeError, AttributeError) as error:

@@ -285,6 +285,7 @@ STAND_INS = {
         """,
         "scipy_api.distribution_families": "Binomial Logistic Normal Uniform make_distribution",
         "scipy_api.kernel_density": "gaussian_kde",
+        "scipy_api.normality": "shapiro",
         "scipy_api.special_laws": """
             argus crystalball dpareto_lognorm gausshyper genexpon genhalflogistic
             genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign ncf
@@ -313,6 +314,7 @@ STAND_INS = {
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean sem
             skew trim_mean variation zmap zscore
         """,
+        "scipy_api.values_only": "ksone kstwo studentized_range",
     },
     "scipy.integrate": {
         "scipy_api.integrate": "cumulative_trapezoid fixed_quad romb simpson trapezoid",

@@ -87,7 +87,8 @@ def _cause(x, what: str, hint: str) -> str:
             f"these to the function as arguments; {own_way}"
         )
     if library:
-        name = text if text and library.endswith(".__call__") else library.removesuffix(".__init__")
+        hidden = library.endswith(".__call__") or "<locals>" in library  # a decorator's function
+        name = text if text and hidden else library.removesuffix(".__init__")
         return (
             f"{name} at {place} is a function of a library that numbatape does not know; it {plain}"
             f"{_close_to(library)}; {own_way}"

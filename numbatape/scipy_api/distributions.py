@@ -21,6 +21,7 @@ from ..numpy_api.registration import run_composition
 from ..numpy_api.stand_ins import made, stand_in
 from ..trace.operands import adopt, values_of
 from ..usercode.frames import where_in_user_code
+from .expectations import expect, moment, negative_log_likelihood
 from .law_methods import CONTINUOUS, DISCRETE, NEEDS, OF_PARAMETERS
 from .laws import Law
 
@@ -92,8 +93,15 @@ class StandIn:
     def __init__(self, original, make):
         self._original, self._make = original, make
 
+    @property
+    def __class__(self):
+        """SciPy's class, for tests of types."""
+        return type(self._original)
+
     def __getattr__(self, name):
         method = self._make(self._original, name)
+        if method is None and name in EXPECTATIONS and hasattr(self._original, "expect"):
+            method = EXPECTATIONS[name](self)
         method = getattr(self._original, name) if method is None else method
         setattr(self, name, method)
         return method
@@ -110,7 +118,10 @@ class Frozen:
 
     def __getattr__(self, name):
         distribution = self._distribution
-        if distribution._make(distribution._original, name) is None:
+        expects = name in EXPECTATIONS and hasattr(distribution._original, "expect")
+        if expects and name == "expect":
+            return self._expect
+        if not expects and distribution._make(distribution._original, name) is None:
             return getattr(distribution._original(*self._args, **self._kwargs), name)
         method = getattr(distribution, name)
         given = dict(self._kwargs)
@@ -122,7 +133,18 @@ class Frozen:
 
         return call
 
+    def _expect(self, func=None, lb=None, ub=None, **options):
+        """Return an expected value; SciPy's own method takes the parameters in another form."""
+        original = self._distribution._original
+        shapes, loc, scale = original._parse_args(*self._args, **self._kwargs)
+        if hasattr(original, "pdf"):
+            options["scale"] = scale
+        return self._distribution.expect(func, args=shapes, loc=loc, lb=lb, ub=ub, **options)
 
+
+# Methods that are made for the stand-in, because a function among their arguments may refer to traced values,
+# or because they call other methods.
+EXPECTATIONS = {"expect": expect, "moment": moment, "nnlf": negative_log_likelihood}
 LAWS: dict[str, Law] = {}
 
 

@@ -1,0 +1,140 @@
+"""``expect`` and ``moment`` of the distributions of ``scipy.stats``: integrals and sums of a function.
+
+The function may refer to traced values, and the parameters may be traced. An integral is in three pieces, as
+in SciPy: the body of the distribution and its tails. Where these begin is data.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import numpy as np
+
+from ..capture.opened import Opened
+from ..numpy_api.registration import unsupported_argument
+from ..numpy_api.stand_ins import made
+from ..rules.searches import Search
+from ..trace.operands import find_trace, lift_all
+from ..trace.trace import failing
+from ..usercode.users_line import UsersLine
+
+TAIL = 0.05  # SciPy's share of a distribution that is a tail
+NOTHING = 1e-15  # counts are left out if all counts beyond them have no more probability
+CHUNK = 32  # the number of counts is rounded up to a multiple of it, so that it seldom changes
+
+
+def _data(name: str, find, *given):
+    """Return ``find(*given)``, numbers that depend on the given ones, of which some are traced, as data."""
+    traced = [k for k, x in enumerate(given) if find_trace(x) is not None]
+    if not traced:
+        return find(*given)
+
+    def filled(*numbers):
+        known = dict(zip(traced, numbers, strict=True))
+        return find(*(known.get(k, x) for k, x in enumerate(given)))
+
+    search = Search(f"{name}.expect", filled, lift_all(*(given[k] for k in traced)))
+    return search.numbers("quantiles", lambda found: found)
+
+
+def _weighed(x, function, density, shapes, loc, scale):
+    return function(x) * density(x, *shapes, loc=loc, scale=scale)
+
+
+def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, conditional, options):
+    original = distribution._original
+    name = f"scipy.stats.{original.name}"
+    support = distribution.support(*shapes, loc=loc, scale=scale)
+    low, high = (own if end is None else end for own, end in zip(support, (lb, ub), strict=True))
+
+    def body(low, high, loc, scale, *shapes):
+        below, above = original.cdf(np.array([low, high]), *shapes, loc=loc, scale=scale)
+        return original.ppf(
+            below + (above - below) * np.array([TAIL, 1.0 - TAIL]), *shapes, loc=loc, scale=scale
+        )
+
+    middle = _data(name, body, low, high, loc, scale, *shapes)
+    quad = made("scipy.integrate", "quad", sys.modules["scipy.integrate"].quad)
+    given, total = (function, distribution.pdf, shapes, loc, scale), 0.0
+    for start, end in ((low, middle[0]), (middle[0], middle[1]), (middle[1], high)):
+        total = total + quad(_weighed, start, end, args=given, **options)[0]
+    if not conditional:
+        return total
+    below, above = (distribution.cdf(end, *shapes, loc=loc, scale=scale) for end in (low, high))
+    return total / (above - below)
+
+
+def _of_counts(distribution, function, shapes, loc, scale, lb, ub, conditional, options):
+    original = distribution._original
+
+    def ends(loc, *shapes):
+        low, high = original.support(*shapes, loc=loc)
+        low = max(low, original.ppf(NOTHING, *shapes, loc=loc)) if lb is None else lb
+        wanted = original.isf(NOTHING, *shapes, loc=loc)
+        high = min(high, low + -(-(wanted - low + 1) // CHUNK) * CHUNK - 1) if ub is None else ub
+        return np.array([low, high])
+
+    low, high = (int(end) for end in _data(f"scipy.stats.{original.name}", ends, loc, *shapes))
+    counts = np.arange(low, high + 1)
+    density = distribution.pmf(counts, *shapes, loc=loc)
+    total = np.sum(function(counts) * density)
+    return total / np.sum(density) if conditional else total
+
+
+def _identity(x):
+    return x
+
+
+def expect(distribution):
+    """Return the method ``expect`` of the stand-in for a distribution."""
+    original = distribution._original
+    signature = inspect.signature(original.expect)
+    continuous = "scale" in signature.parameters
+
+    def call(*args, **kwargs):
+        opened = Opened(f"scipy.stats.{original.name}.expect", (args, kwargs))
+        if not opened.found:
+            args, kwargs = opened.filled([])
+            return UsersLine().call(original.expect, *args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        scales = {"scale": given["scale"]} if continuous else {}
+        shapes, loc, scale = original._parse_args(*given["args"], loc=given["loc"], **scales)
+        function = _identity if given["func"] is None else given["func"]
+        with failing(opened.found[0]._trace):
+            compute = _of_continuous if continuous else _of_counts
+            return compute(
+                *(distribution, function, shapes, loc, scale, given["lb"], given["ub"]),
+                *(given["conditional"], given.get("kwds", {})),
+            )
+
+    return call
+
+
+def moment(distribution):
+    """Return the method ``moment`` of the stand-in for a distribution."""
+    original = distribution._original
+
+    def call(order, *args, **kwargs):
+        if find_trace(order) is not None:
+            raise unsupported_argument(f"scipy.stats.{original.name}.moment", "a traced order", "a number is")
+        if find_trace(args, tuple(kwargs.values())) is None:
+            return original.moment(order, *args, **kwargs)
+        shapes, loc, scale = original._parse_args(*args, **kwargs)
+        scales = {"scale": scale} if hasattr(original, "pdf") else {}
+        return expect(distribution)(lambda x: x**order, shapes, loc, **scales)
+
+    return call
+
+
+def negative_log_likelihood(distribution):
+    """Return the method ``nnlf`` of the stand-in for a distribution."""
+
+    def call(theta, x):
+        if find_trace(theta, x) is None:
+            return distribution._original.nnlf(theta, x)
+        return -np.sum(distribution.logpdf(x, *theta))
+
+    return call
