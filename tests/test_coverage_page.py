@@ -27,11 +27,12 @@ import scipy.special
 import scipy.stats
 
 import numbatape.integrations  # noqa: F401  (it announces rules for SciPy)
+from numbatape.integrations import sparse_eigenvalues
 from numbatape.numpy_api.function_tables import MAKERS, REAL, WRITERS
 from numbatape.numpy_api.ufunc_compositions import COMPOSED
 from numbatape.ops import Elementwise, find
 from numbatape.recording.contents import load_all
-from numbatape.scipy_api import linalg_refusals
+from numbatape.scipy_api import linalg_refusals, values_only
 from numbatape.scipy_api.distributions import LAWS
 from numbatape.scipy_api.special import UFUNCS
 from numbatape.usercode.ownership import is_library_function, runs_as_users
@@ -96,6 +97,12 @@ INSTEAD = {
     "hyp2f1": "scipy.special.hyp1f1 or betainc, where it is one of them",
     "kron": "np.kron",
     **linalg_refusals.INSTEAD,
+    **sparse_eigenvalues.INSTEAD,
+}
+REFUSED = {
+    "scipy.linalg": linalg_refusals.INSTEAD,
+    "scipy.sparse.linalg": sparse_eigenvalues.INSTEAD,
+    "scipy.stats": values_only.NAMES,
 }
 
 
@@ -127,7 +134,7 @@ def status(module: str, name: str, function) -> str:
     op = find(function) if isinstance(function, np.ufunc) else None
     if isinstance(op, Elementwise):
         return FLAT if not op.differentiable else PARTLY if op.opaque else RULE
-    refused = module == "scipy.linalg" and name in linalg_refusals.INSTEAD
+    refused = name in REFUSED.get(module, ())
     if refused or (handled is not None and handled.__name__ == "refuse"):
         return MISSING
     if WRITERS.find(function) is not None:

@@ -20,6 +20,11 @@ announce(
         *("minimize_scalar", "newton", "ridder", "root", "root_scalar", "toms748"),
     ),
 )
+announce(
+    "scipy.stats",
+    f"{__name__}.expectations",
+    ("_methods.expect", "_methods.moment", "_methods.nnlf"),
+)
 announce("scipy.optimize", f"{__name__}.least_squares", ("lsq_linear", "nnls"))
 announce(
     "scipy.optimize",

@@ -23,6 +23,10 @@ from .ode import guarded
 from .sparse_solve import System
 
 LINALG = "scipy.sparse.linalg"
+INSTEAD = {  # functions that are not supported, and what is
+    "eigs": "np.linalg.eig(A.toarray()), or eigsh if A is symmetric",
+    "lobpcg": "scipy.sparse.linalg.eigsh",
+}
 
 
 class EigenPairs:
@@ -148,16 +152,10 @@ def svds(original, *args, **kwargs):
     return None if wanted == "vh" else root * left, s, None if wanted == "u" else root * right
 
 
-def _refused(hint: str):
-    def implementation(original, *args, **kwargs):
-        raise refuse(f"{LINALG}.{original.__name__} of traced values", hint)
-
-    return guarded(implementation)
+def _refuse(original, *args, **kwargs):
+    raise refuse(f"{LINALG}.{original.__name__} of traced values", f"use {INSTEAD[original.__name__]}")
 
 
 MAKERS.setdefault(LINALG, {}).update(
-    eigsh=guarded(eigsh),
-    svds=guarded(svds),
-    eigs=_refused("use np.linalg.eig(A.toarray()), or eigsh if A is symmetric"),
-    lobpcg=_refused("use scipy.sparse.linalg.eigsh"),
+    eigsh=guarded(eigsh), svds=guarded(svds), **dict.fromkeys(INSTEAD, guarded(_refuse))
 )

@@ -21,7 +21,6 @@ from ..numpy_api.registration import run_composition
 from ..numpy_api.stand_ins import made, stand_in
 from ..trace.operands import adopt, values_of
 from ..usercode.frames import where_in_user_code
-from .expectations import expect, moment, negative_log_likelihood
 from .law_methods import CONTINUOUS, DISCRETE, NEEDS, OF_PARAMETERS
 from .laws import Law
 
@@ -101,7 +100,7 @@ class StandIn:
     def __getattr__(self, name):
         method = self._make(self._original, name)
         if method is None and name in EXPECTATIONS and hasattr(self._original, "expect"):
-            method = EXPECTATIONS[name](self)
+            method = made("scipy.stats", f"_methods.{name}", self)
         method = getattr(self._original, name) if method is None else method
         setattr(self, name, method)
         return method
@@ -142,9 +141,8 @@ class Frozen:
         return self._distribution.expect(func, args=shapes, loc=loc, lb=lb, ub=ub, **options)
 
 
-# Methods that are made for the stand-in, because a function among their arguments may refer to traced values,
-# or because they call other methods.
-EXPECTATIONS = {"expect": expect, "moment": moment, "nnlf": negative_log_likelihood}
+# Methods that call other methods, or the user's function (`numbatape.integrations.expectations`).
+EXPECTATIONS = ("expect", "moment", "nnlf")
 LAWS: dict[str, Law] = {}
 
 

@@ -12,6 +12,7 @@ import sys
 import numpy as np
 
 from ..capture.opened import Opened
+from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import made
 from ..rules.searches import Search
@@ -138,3 +139,8 @@ def negative_log_likelihood(distribution):
         return -np.sum(distribution.logpdf(x, *theta))
 
     return call
+
+
+MAKERS.setdefault("scipy.stats", {}).update(
+    {"_methods.expect": expect, "_methods.moment": moment, "_methods.nnlf": negative_log_likelihood}
+)
