@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engine import Plan, Workspace, make_plan
-from ..engine.placement import LINE_CELLS, placed_cells, room_of
+from ..engine.placement import LINE_CELLS, Placement, placed_at, room_of
 from ..engine.workspace import Adjoints
 from ..errors import UnsupportedOperationError
 from ..late import imported
@@ -52,6 +52,7 @@ class Variant:
         self._allowed: dict[tuple, bool] = {}  # whether the tape's guards on sizes hold, by dimensions
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
         self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
+        self._placed: tuple[tuple, Placement] | None = None  # of the last sizes that cells were counted for
 
     def share_plans(self, other: Variant) -> None:
         """Take the plans of an earlier trace if it recorded the same, for functions traced in every call."""
@@ -104,7 +105,9 @@ class Variant:
         key = (dimensions, levels, widths)
         if key not in self._plans:
             tape, sizes = self.laned(dimensions, levels, widths)
-            self._plans[key] = make_plan(tape, sizes, self._values)
+            known, self._placed = self._placed, None
+            placed = known[1] if known is not None and known[0] == key else None
+            self._plans[key] = make_plan(tape, sizes, self._values, placed)
         plan = self._plans[key]
         assert plan is not None
         return plan
@@ -121,7 +124,9 @@ class Variant:
 
     def cells_with_lanes(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> int:
         """Return how many cells a workspace takes in which inputs have lanes."""
-        return placed_cells(*self.laned(dimensions, levels, widths))
+        placed = placed_at(*self.laned(dimensions, levels, widths))
+        self._placed = (dimensions, levels, widths), placed  # the plan for these sizes is likely to follow
+        return sum(placed[1])
 
     def most_cells(self, dimensions: tuple) -> int:
         """Return how many cells all values take at some sizes, none of which shares another one's."""

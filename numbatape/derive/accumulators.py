@@ -9,6 +9,8 @@ same adjoint, as the result.
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +19,8 @@ from ..emitter import addresses
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..ops import OPCODE
-from ..tape.instruction import MAIN, NONE, Instruction, opcode
-from ..tape.tape import ACTIVE, FAMILY_DTYPE, POOLS, Layout
+from ..tape.instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
+from ..tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, POOLS, Layout
 from ..tape.uses import key_of
 from ..tape.views import memory_order
 
@@ -213,9 +215,7 @@ class Cells:
                 pending = self._rearranged(pending, storage, offset, its)
             first = pending[0][:3]
             if len(pending) == 1 or all(part[:3] == first for part in pending):
-                total = pending[0][3]
-                for part in pending[1:]:
-                    total = total + part[3]
+                total = self._total([part[3] for part in pending])
                 buffer.pending = [(*first, total)]
                 if first == (offset, its.dims, its.strides):
                     return total
@@ -237,6 +237,39 @@ class Cells:
         buffer.pending = []
         assert buffer.base is not None
         return self._view(tape.values[buffer.base][0], storage, offset, its.dims, its.strides)
+
+    def _total(self, parts: list):
+        """Return the sum of cotangents of one view, added up one after another."""
+        symbols = all(part.__class__ is Symbol for part in parts)
+        if len(parts) < MANY or not symbols or not parts[0].ndim or len({part.dims for part in parts}) > 1:
+            return functools.reduce(operator.add, parts)
+        # The same instructions as columns: a loop over arrays adds to what it captures in each step.
+        tape, dims, family = self.tape, parts[0].dims, parts[0].family
+        numbers = np.array([part.number for part in parts])
+        own = np.array([part.level for part in parts])
+        levels = np.maximum.accumulate(own)[1:].tolist()
+        count, first, storage = len(levels), len(tape.values), len(tape.storages)
+        strides, size = tape.contiguous_strides(dims)
+        layout = tape.layout_number(dims, strides)
+        tape.storages += [(size, family, level) for level in levels]
+        made = np.full((count, 3), layout)
+        made[:, 0], made[:, 1] = storage + np.arange(count), 0
+        tape.values.extend(made)
+        results = first + np.arange(count)
+        totals = np.append(numbers[0], results[:-1])
+        before = np.append(own[0], levels[:-1])
+        active = (before == ACTIVE) | (own[1:] == ACTIVE) << 1
+        stage = np.where(np.equal(levels, CONSTANT), PROLOGUE, MAIN)
+        self._append(opcode(ADD, family), active, stage, results, totals, numbers[1:])
+        return Symbol(self.emitter, int(results[-1]))
+
+    def _append(self, *fields) -> None:
+        """Append instructions given as columns, or as numbers that are the same in all of them."""
+        rows = np.full((max(map(np.size, fields)), len(Instruction._fields)), NONE, np.int32)
+        for k, field in enumerate(fields):
+            rows[:, k] = field
+        rows[:, -1] = self.emitter.line
+        self.tape.code.extend(rows)
 
     def _rearranged(self, pending: list[tuple], storage: int, offset, its: Layout) -> list[tuple]:
         """Return cotangents of a storage with their axes as in a view of it, if all are of all its cells.
@@ -353,14 +386,8 @@ class Cells:
             for number, (offset, dims, _, _) in enumerate(buffer.pending, first):
                 self.parts[number] = Part(storage, offset, not dims, 0)
         levels = np.array([tape.storages[home][2] for home in tape.values.at(numbers)[0].tolist()])
-        rows = np.full((count, len(Instruction._fields)), NONE, np.int32)
-        active = np.where(levels == ACTIVE, 2, 0)
-        target = first + np.arange(count)
-        fields = opcode(ADD, family), active, MAIN, target, target, numbers
-        for k, field in enumerate(fields):
-            rows[:, k] = field
-        rows[:, -1] = self.emitter.line
-        tape.code.extend(rows)
+        active, target = np.where(levels == ACTIVE, 2, 0), first + np.arange(count)
+        self._append(opcode(ADD, family), active, MAIN, target, target, numbers)
 
     def _summand(self, ct, family: int) -> int:
         """Return the value of a cotangent."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.column_scans import reach
 from ..tape.combinations import numbered
-from ..tape.instruction import GUARD, NONE
+from ..tape.instruction import GUARD, value_numbers
 from ..tape.sizes import Sizes
 from ..tape.tape import CONSTANT, POOLS, STORAGE, VALUE, Layout
+from ..tape.uses import groups_of
 
-WHOLE = [k for k, op in enumerate(OPS) if isinstance(op, ArrayOp) and not op.repeats]  # results in one piece
+
+@functools.cache
+def _are_whole() -> np.ndarray:
+    """Return for each row that an opcode can name whether its results are in one piece."""
+    found = np.zeros((GUARD >> 1) + 1, bool)
+    found[[k for k, op in enumerate(OPS) if isinstance(op, ArrayOp) and not op.repeats]] = True
+    return found
 
 
 def distinct(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,6 +126,9 @@ class LaneValues:
     # ---- what has lanes
 
     def _find_laned(self, slots: frozenset[int], fixed: bool, count: int) -> None:
+        # What is not there is group 0 here, and all others are one more.
+        shifted = np.append(self.group[:-1] + 1, 0).astype(np.int32)
+        self._written, self._read = groups_of(self.tape.code, shifted)
         inputs = list(enumerate(self.tape.inputs))
         self.laned = self._dependents([slot.value for number, slot in inputs if number in slots], count)
         self.unchanging = np.zeros(count + 1, bool)
@@ -124,33 +136,30 @@ class LaneValues:
             others = [s.value for number, s in inputs if number not in slots and s.level != CONSTANT]
             self.unchanging = ~self._dependents(others, count)
             self.unchanging[-1] = False
+        self._laned_values = self.laned[self.group]
 
     def _dependents(self, sources: list[int], count: int) -> np.ndarray:
         """Return which groups depend on some values (included); the last entry, for no group, is False."""
-        code = self.tape.code[self.tape.code["op"] != GUARD]
-        columns = np.stack([code[name] for name in ("out", "a", "b", "c", "aux")], axis=1)
-        groups = np.append(self.group[:-1] + 1, 0).astype(np.int32)  # `reach` calls what is not there 0
-        numbers = groups[columns]
         marked = np.zeros(count + 1, bool)
-        marked[groups[sources]] = True
-        out, operands = np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1:])
-        return np.roll(reach(out, operands, marked), -1)
+        marked[self.group[sources] + 1] = True
+        found = reach(self._written, self._read, marked)
+        return np.append(found[1:], False)
 
     # ---- cells
 
     def _place(self) -> None:
         """Choose where the lanes of each storage are, and make storages for one-cell values."""
         tape, first = self.tape, int(self._first[-1])
-        code = tape.code[tape.code["op"] != GUARD]
-        whole = np.isin(code["op"] >> 1, WHOLE)
+        whole = _are_whole()[tape.code["op"] >> 1]
         laned = self.laned[first:-1]
-        kept_whole = np.zeros(len(self.laned), bool)
-        kept_whole[self.group[np.concatenate([code["out"][whole], code["aux"][whole]])]] = True
+        kept_whole = np.zeros(len(self.laned) + 1, bool)
+        kept_whole[self._written[whole]] = kept_whole[self._read[whole, -1]] = True
         # Storages whose cells are more often read and written one at a time than as arrays.
-        named = np.concatenate([code[name] for name in ("out", "a", "b", "c")])
-        named = named[named != NONE]
-        weights = np.where(self.ranks_of(named) == 0, 1, -1)
-        votes = np.bincount(self.group[named], weights, len(self.laned))
+        single = np.append(np.where(self._ranks[tape.values["layout"]] == 0, 1, -1), 0)
+        weights = single[value_numbers(tape.code)[:, :-1]]
+        named = np.concatenate([self._written[:, None], self._read[:, :-1]], axis=1)
+        votes = np.bincount(named.reshape(-1), weights.reshape(-1), len(kept_whole))
+        kept_whole, votes = kept_whole[1:], votes[1:]
         self.interleaved = self.laned & ~kept_whole & (votes > 0)
         self.interleaved[:first] = False
         self._lane_stride = np.ones(len(self.laned), np.int64)
@@ -220,7 +229,7 @@ class LaneValues:
         Values without lanes, and missing operands, stay what they are.
         """
         found = np.array(numbers, np.int64)
-        laned = self.laned[self.group[found]]
+        laned = self._laned_values[found]
         if not laned.any():
             return found
         padding = np.broadcast_to(padding, found.shape)[laned]

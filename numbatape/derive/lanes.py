@@ -19,12 +19,13 @@ import numpy as np
 from ..garbage import uncollected
 from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
+from ..tape.combinations import combinations, stable_order
 from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Literal
-from .lane_values import LaneValues, distinct
+from .lane_values import LaneValues
 
 ADD, AGREE, COPY = (OPCODE[name] for name in ("add", "agree", "copy"))
-PRODUCTS = [k for k, op in enumerate(OPS) if op.product]
+IS_PRODUCT = np.array([bool(op.product) for op in OPS])
 # By row of the op table: the product in a fused product and sum, and the ranks of the cores of the result
 # and the operands, which are 0 for elementwise ops.
 PRODUCT_IN = np.full(len(OPS), NONE)
@@ -204,17 +205,19 @@ class _Widened:
         for name, its in zip(VALUES, wide, strict=True):
             code[name] = its
         if self.level.folded:
-            self._fold(code, np.flatnonzero(np.isin(row, PRODUCTS) & (batch == 0)))
+            self._fold(code, np.flatnonzero(IS_PRODUCT[row] & (batch == 0)))
         return Rows(code, self.old.positions[at], at)
 
     def _fold(self, code: np.ndarray, at: np.ndarray) -> None:
         """Make one product of products of matrices in lanes, where only one operand has lanes."""
         values = self.values
-        layouts = np.stack([values.values()["layout"][code[name][at]] for name in ("a", "b", "out")])
-        kinds, kind = distinct(np.ravel_multi_index(tuple(layouts), [len(values.layouts)] * 3))
-        for k in range(len(kinds)):
-            its = at[kind == k]
-            left, right, result = (values.layouts[number] for number in layouts[:, kind == k][:, 0])
+        if not len(at):
+            return
+        layouts = [values.values()["layout"][code[name][at]] for name in ("a", "b", "out")]
+        first, kind = combinations(*layouts)
+        alike = np.split(at[stable_order(kind)], np.cumsum(np.bincount(kind))[:-1])
+        for k, its in zip(first.tolist(), alike, strict=True):
+            left, right, result = (values.layouts[numbers[k]] for numbers in layouts)
             rows = code[its]
             if len(left.dims) == 2 and len(right.dims) == 3 and right.dims[2] == 1:
                 # A @ x with x in lanes is (lanes, k) @ A^T, so the operands change places

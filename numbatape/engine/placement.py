@@ -22,6 +22,8 @@ from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 
+Placement = tuple[np.ndarray, tuple[int, ...], tuple]  # see `place_storages`
+
 
 def evaluated(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return the values of size codes."""
@@ -51,7 +53,7 @@ def room_of(tape: Tape, sizes: np.ndarray, spare: float = 1.0) -> np.ndarray:
 
 def place_storages(
     tape: Tape, sizes: np.ndarray, narrow: np.ndarray | None = None, blocks=(), spare: float = 1.0
-) -> tuple[np.ndarray, tuple, tuple]:
+) -> Placement:
     """Give each storage its first cell: constants first, then varying, then active ones.
 
     Active cells come last, so that adjoints exist only for them, and one offset serves values and adjoints.
@@ -94,9 +96,9 @@ def place_storages(
     return bases, cells, active
 
 
-def placed_cells(tape: Tape, dimensions: tuple[int, ...]) -> int:
-    """Return the cells that a workspace takes at given sizes."""
-    return sum(place_storages(tape, np.array(tape.sizes.evaluate(dimensions), np.int64))[1])
+def placed_at(tape: Tape, dimensions: tuple[int, ...]) -> Placement:
+    """Return what `place_storages` does, at given sizes."""
+    return place_storages(tape, np.array(tape.sizes.evaluate(dimensions), np.int64))
 
 
 def _lenders(tape: Tape, kind: np.ndarray, room: np.ndarray, narrow, blocks) -> np.ndarray:

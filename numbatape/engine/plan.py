@@ -12,7 +12,7 @@ from ..tape import Tape
 from . import plan_tables as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
-from .placement import evaluated, place_storages, storage_table
+from .placement import Placement, evaluated, place_storages, storage_table
 from .segments import Cuts, find_cuts
 from .vectors import FIRST_VECTOR
 from .verifier import check_tape, failure, op_info
@@ -139,8 +139,17 @@ class Plan:
         }
 
 
-def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan:
+def make_plan(
+    tape: Tape, dimensions: tuple[int, ...], values: str = "fast", placed: Placement | None = None
+) -> Plan:
     """Derive the plan of a tape for given input dimensions, and verify it.
+
+    Parameters
+    ----------
+    values
+        As in `Plan`.
+    placed
+        Where its storages are at these sizes, if that is known already.
 
     Raises
     ------
@@ -149,7 +158,7 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> 
     """
     check_tape(tape)
     sizes = _evaluate(tape, dimensions)
-    bases, cells, active = place_storages(tape, sizes)
+    bases, cells, active = place_storages(tape, sizes) if placed is None else placed
     if max(cells) > LIMIT:
         raise VerificationError(f"a workspace of {max(cells)} cells: more than 32-bit offsets can address")
     storages = storage_table(tape, sizes, bases)

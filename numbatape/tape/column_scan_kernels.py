@@ -19,10 +19,79 @@ OUT = 3
 A = 4  # the operands follow one another
 POOLS = 6  # storages below this number are pools of scalars
 STORAGE_FIELDS = 3
+GUARD = 65535  # the opcode of a guard, in the lower half of an instruction's first word
 
 # Factors of hashes; a hash has 31 bits, so that its product with one of them fits into 64.
 PRIME = 1000003
 BITS = 2147483647
+
+
+def groups(w, pc):
+    """Note the group that each instruction writes, and those that it reads."""
+    count = w[0]
+    word_t = w[1]  # instructions in any form
+    width = w[2]  # how many words one has
+    first = w[3]  # the place of its result among these; operands and scratch follow
+    group_t = w[4]  # by value
+    out_t = w[5]  # out
+    operand_t = w[6]  # out
+    for k in range(count):
+        at = width * k + first
+        out_t[k] = group_of(group_t, word_t[at])
+        for q in range(OPERANDS):
+            operand_t[OPERANDS * k + q] = group_of(group_t, word_t[at + 1 + q])
+        if word_t[width * k] & GUARD == GUARD:  # the last word is the number of the guard
+            operand_t[OPERANDS * k + OPERANDS - 1] = 0
+    return 0
+
+
+def group_of(group_t, value):
+    """Return the group of a value, 0 for an operand that is not there."""
+    if value < 0:
+        return 0
+    return group_t[value]
+
+
+def written(w, pc):
+    """Count the instructions that write each group, and note the last one."""
+    count = w[0]
+    out_t = w[1]
+    times_t = w[2]  # out
+    last_t = w[3]  # out
+    for k in range(count):
+        group = out_t[k]
+        if group > 0:
+            times_t[group] = times_t[group] + 1
+            last_t[group] = k
+    return 0
+
+
+def read(w, pc):
+    """Count the operands in each group, and note the last instruction that reads it."""
+    count = w[0]
+    operand_t = w[1]
+    times_t = w[2]  # out
+    last_t = w[3]  # out
+    for place in range(OPERANDS * count):
+        group = operand_t[place]
+        if group > 0:
+            times_t[group] = times_t[group] + 1
+            last_t[group] = place // OPERANDS
+    return 0
+
+
+def readers(w, pc):
+    """Sort the places in ``operand_t`` by their groups."""
+    count = w[0]
+    operand_t = w[1]
+    next_t = w[2]  # by group: how many places come before the next one of this group
+    place_t = w[3]  # out
+    for place in range(OPERANDS * count):
+        group = operand_t[place]
+        if group > 0:
+            place_t[next_t[group]] = place
+            next_t[group] = next_t[group] + 1
+    return 0
 
 
 def live(w, pc):

@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from .. import jit
-from .instruction import NONE
+from .instruction import NONE, value_numbers
+
+SHORT = 1000  # instructions: the columns of most functions take NumPy no longer than to load the kernels
 
 
 def scan_source() -> str:
@@ -33,6 +35,37 @@ def _run(name: str, *words) -> None:
     numbers = [word if isinstance(word, int) else word.ctypes.data for word in words]
     w = np.array(numbers, np.int64)
     _kernel(name)(w.ctypes.data, 0)
+
+
+def groups(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the group that each instruction writes, and those that it reads; see `numbatape.tape.uses`."""
+    code = np.ascontiguousarray(code)
+    numbers = value_numbers(code)
+    out, operands = np.empty(len(code), np.int32), np.empty((len(code), 4), np.int32)
+    width, first = code.dtype.itemsize // 4, (numbers.ctypes.data - code.ctypes.data) // 4
+    _run("groups", len(code), code, width, first, np.ascontiguousarray(group, np.int32), out, operands)
+    return out, operands
+
+
+def written(out: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return how often each of some groups is among others, and the last place there, -1 for none."""
+    times, last = np.zeros(count, np.int32), np.full(count, NONE, np.int32)
+    _run("written", len(out), out, times, last)
+    return times, last
+
+
+def read(operands: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many operands are in each of some groups, and the last instruction with one, -1 for none."""
+    times, last = np.zeros(count, np.int32), np.full(count, NONE, np.int32)
+    _run("read", len(operands), operands, times, last)
+    return times, last
+
+
+def readers(operands: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return the places of operands, sorted by group; ``start`` says where those of each group begin."""
+    found = np.empty(int(start[-1]), np.int32)
+    _run("readers", len(operands), operands, start[:-1].astype(np.int32), found)
+    return found
 
 
 def live(out: np.ndarray, operands: np.ndarray, needed: np.ndarray, stays: np.ndarray) -> np.ndarray:

@@ -21,28 +21,43 @@ def combinations(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rank = {row: k for k, row in enumerate(sorted(set(rows)))}
         place = {row: k for k, row in reversed([*enumerate(rows)])}
         return np.array([place[row] for row in rank], np.int64), np.array([rank[r] for r in rows], np.int64)
-    number, count = numbered(columns[0])
-    for column in columns[1:]:
-        other, more = numbered(column)
-        number, count = numbered(number * more + other)
+    key, bound = np.zeros(len(columns[0]), np.int64), 1  # the numbers of a row as the digits of one number
+    for column in columns:
+        least, most = int(column.min()), int(column.max())
+        width = most - least + 1
+        if width == 1:
+            continue  # the same in all rows
+        digit = np.subtract(column, least, dtype=np.int64)
+        if bound * width > _densest(len(key)):
+            (key, bound), (digit, width) = numbered(key), numbered(digit)
+        key = digit if bound == 1 else key * width + digit
+        bound *= width
+        if bound > _densest(len(key)):
+            key, bound = numbered(key)
+    number, count = numbered(key)
     first = np.empty(count, np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]  # of several assignments the last one holds
     return first, number
+
+
+def _densest(rows: int) -> int:
+    """Return the largest table of flags that costs less than sorting so many rows."""
+    return SPARSE * rows + 1024
 
 
 def numbered(column: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the rank of each number of a column among those that occur, and how many of these there are."""
     if not len(column):
         return np.zeros(0, np.int64), 0
-    least = column.min()
-    numbers = column.astype(np.int64) - least
+    numbers = np.subtract(column, column.min(), dtype=np.int64)
     bound = int(numbers.max()) + 1
-    if bound <= SPARSE * len(numbers) + 1024:
+    if bound <= _densest(len(numbers)):
         occurs = np.zeros(bound, bool)
         occurs[numbers] = True
-        rank = np.cumsum(occurs, dtype=np.int32)  # half of the memory of NumPy's integers
+        # A large table takes half of the memory of NumPy's integers.
+        rank = np.cumsum(occurs, dtype=np.int64 if bound <= len(numbers) else np.int32)
         rank -= 1
-        return rank[numbers].astype(np.int64), int(rank[-1]) + 1
+        return rank[numbers].astype(np.int64, copy=False), int(rank[-1]) + 1
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     rank = np.cumsum(np.append(False, ordered[1:] != ordered[:-1]))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .column_scans import live
+from .column_scans import SHORT, live
 from .draft import Draft
 from .instruction import GUARD
-
-SHORT = 1000  # instructions: most functions have no dead ones, and are spared the kernel that finds these
 
 
 def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:

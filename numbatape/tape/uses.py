@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .column_scans import reach
+from . import column_scans
+from .column_scans import SHORT, reach
 from .combinations import numbered, stable_order
 from .families import POOLS
 from .instruction import GUARD, NONE, value_numbers
@@ -57,6 +58,8 @@ def groups_of(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarr
     These are those of its operands and of its scratch; NO_GROUP stands for what is not there. A guard writes
     nothing.
     """
+    if len(code) > SHORT:
+        return column_scans.groups(code, group)
     numbers = value_numbers(code)
     read = numbers[:, 1:].astype(np.intp)  # NumPy indexes with these twice as fast as with 32 bits
     read[code["op"] == GUARD, 3] = NONE
@@ -97,31 +100,46 @@ class Uses:
         self.out, self.operands = groups_of(code, group)
 
     @_Once
+    def _written(self) -> tuple[np.ndarray, np.ndarray]:
+        if len(self.out) > SHORT:
+            return column_scans.written(self.out, self.count)
+        return self._times(self.out), self._last(self.out, np.arange(len(self.out)))
+
+    @_Once
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        if len(self.out) > SHORT:
+            return column_scans.read(self.operands, self.count)
+        groups = self.operands.reshape(-1)
+        return self._times(groups), self._last(groups, np.repeat(np.arange(len(self.out)), 4))
+
+    @property
     def writes(self) -> np.ndarray:
         """How many instructions write each group."""
-        return self._times(self.out)
+        return self._written[0]
 
-    @_Once
+    @property
     def reads(self) -> np.ndarray:
         """How many operands of instructions are in each group."""
-        return self._times(self.operands.reshape(-1))
+        return self._read[0]
 
-    @_Once
+    @property
     def last_write(self) -> np.ndarray:
         """The last instruction that writes each group, -1 for none."""
-        return self._last(self.out, np.arange(len(self.out), dtype=np.int32))
+        return self._written[1]
 
-    @_Once
+    @property
     def last_read(self) -> np.ndarray:
         """The last instruction that reads each group, -1 for none."""
-        numbers = np.arange(len(self.out), dtype=np.int32)
-        return self._last(self.operands.reshape(-1), np.repeat(numbers, 4))
+        return self._read[1]
 
     @_Once
     def _readers(self) -> tuple[np.ndarray, np.ndarray]:
         """Places in ``operands``, sorted by group, and where those of each group begin."""
-        order = stable_order(self.operands.reshape(-1))
-        return order, np.append(0, np.cumsum(np.bincount(self.operands.reshape(-1), minlength=self.count)))
+        start = np.append(0, np.cumsum(self.reads))
+        if len(self.out) > SHORT:
+            return column_scans.readers(self.operands, start), start
+        groups = self.operands.reshape(-1)
+        return stable_order(groups)[np.count_nonzero(groups == NO_GROUP) :], start
 
     def _times(self, groups: np.ndarray) -> np.ndarray:
         found = np.bincount(groups, minlength=self.count).astype(np.int32)
@@ -129,9 +147,9 @@ class Uses:
         return found
 
     def _last(self, groups: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        last = np.full(self.count, -1, np.int32)  # a long trace takes most memory where these are
+        last = np.full(self.count, NONE, np.int32)  # a long trace takes most memory where these are
         last[groups] = numbers  # of several assignments the last one holds
-        last[NO_GROUP] = -1
+        last[NO_GROUP] = NONE
         return last
 
     def readers(self, group: int) -> np.ndarray:

@@ -258,7 +258,16 @@ def test_a_number_may_be_in_several_cells_of_a_tape(derive, lanes, monkeypatch, 
     assert kernels_work["walked"] > COUNT
 
 
-@pytest.mark.parametrize("function", [literals, cells, narrow])
+def captured(x, y):
+    """One array that each turn reads; its cotangents are of two levels if it takes part as a number, too."""
+    w = np.outer(x, y)
+    h = w * y[0]
+    for _ in range(COUNT):
+        h = np.tanh(h * w) + w
+    return np.sum(h)
+
+
+@pytest.mark.parametrize("function", [literals, cells, narrow, captured])
 @pytest.mark.parametrize("lanes", [None, 3])
 def test_parts_of_an_array_are_added_up_as_columns(function, lanes, monkeypatch):
     tape = nt.prepare_gradient_cache(function, *POINT).tape
