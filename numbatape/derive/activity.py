@@ -43,11 +43,17 @@ class Places:
 
     def of(self, values) -> np.ndarray:
         """Return the places of values; NONE has the place NONE."""
-        numbers = np.asarray(values, np.int64)
+        numbers = np.asarray(values, np.intp)
+        if numbers.size > len(self._values):  # the same values several times
+            return np.append(self._each(np.arange(len(self._values))), np.int32(NONE))[numbers]
+        places = self._each(numbers)
+        places[numbers == NONE] = NONE
+        return places
+
+    def _each(self, numbers: np.ndarray) -> np.ndarray:
         storage, offset = self._values.at(numbers)
         places = np.where(storage < len(POOLS), offset, storage)
         places += self.starts[np.minimum(storage, len(POOLS))]
-        places[numbers == NONE] = NONE
         return places.astype(np.int32)
 
 

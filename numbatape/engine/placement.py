@@ -17,8 +17,9 @@ from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.column_scans import lend
 from ..tape.combinations import numbered
-from ..tape.instruction import GUARD, NONE, value_numbers
+from ..tape.instruction import GUARD, NONE
 from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
+from ..tape.uses import Uses
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 
@@ -115,23 +116,22 @@ def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
     """Return the instructions that write each storage first and touch it last; -1 for what stays."""
     code, storage = tape.code, tape.values["storage"]
     count = len(tape.storages)
-    # The last entries are for what is not there.
-    first, last = np.full(count + 1, len(code)), np.full(count + 1, -1)
-    numbers = np.arange(len(code))
-    written = code["op"] != GUARD
-    touched = np.append(storage, count)[value_numbers(code)[:, :4].astype(np.intp)]
+    # Storages are the groups of `Uses` here, numbered from 1 on: 0 is for what is not there.
+    uses = Uses(code, np.append(storage + 1, 0).astype(np.int32), count + 1)
+    first = np.full(count + 1, len(code))
     # Of several numbers that are assigned to one entry the last one holds.
-    first[touched[::-1, 0]] = numbers[::-1]
-    last[touched.reshape(-1)] = np.repeat(numbers, 4)
-    first, last = first[:-1], last[:-1]
+    first[uses.out[::-1]] = np.arange(len(code))[::-1]
+    first, last = first[1:], np.maximum(uses.last_write, uses.last_read)[1:]
     stays = np.zeros(count, bool)
     stays[: len(POOLS)] = True
-    rows = np.where(written, code["op"] >> 1, 0)
-    for name in "abc":
-        positions = written & _holds_positions(name)[rows] & (code[name] != NONE)
+    rows = np.where(code["op"] != GUARD, code["op"] >> 1, len(OPS))
+    positions = _positions()[:, rows]
+    for name, its in zip("abc", positions, strict=True):
+        read = code[name][its]
         # The verifier demands that nothing writes to them again.
-        stays[storage[code[name][positions]]] = True
-    stays[storage[code["aux"][written & (code["aux"] != NONE)]]] = True
+        stays[storage[read[read != NONE]]] = True
+    scratch = uses.operands[:, 3]
+    stays[scratch[scratch > 0] - 1] = True
     stays[[int(storage[value]) for value in (*tape.outputs, *(slot.value for slot in tape.inputs))]] = True
     stays[[item.storage for item in tape.literals]] = True
     # Later sweeps read what the prologue, and the part before the lanes, have computed.
@@ -142,5 +142,7 @@ def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.cache
-def _holds_positions(name: str) -> np.ndarray:
-    return np.array([isinstance(op, ArrayOp) and name in op.index for op in OPS])
+def _positions() -> np.ndarray:
+    """Return for each operand whether it holds positions, by row of the op table; the last is for guards."""
+    of_ops = [[isinstance(op, ArrayOp) and name in op.index for op in OPS] for name in "abc"]
+    return np.append(of_ops, np.zeros((3, 1), bool), axis=1)

@@ -187,11 +187,17 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
     used[tape.values["layout"]] = True  # the layouts of dead code are not checked
     used = np.repeat(used[:-1], index[:, 1])
     extents, strides = dims[: len(used)][used], strides[: len(used)][used]
-    codes = np.concatenate([extents, tape.storages["size"], strides, tape.values["offset"]])
-    numbers = evaluated(codes, sizes)
-    if (np.abs(numbers) > LIMIT).any():
-        raise VerificationError("a dimension, stride or offset: more cells than 32-bit offsets can address")
-    if (numbers[: len(extents) + len(tape.storages)] < 0).any():
+    counts = evaluated(np.append(extents, tape.storages["size"]), sizes)
+    for codes in (extents, tape.storages["size"], strides, tape.values["offset"]):
+        expressions = np.zeros(len(sizes) + 1, bool)
+        expressions[np.minimum(codes, 0)] = True  # from the end on; a code that is a size names none
+        expressions[0] = False
+        numbers = sizes[expressions[:0:-1]]
+        if codes.max(initial=0) > LIMIT or (np.abs(numbers) > LIMIT).any():
+            raise VerificationError(
+                "a dimension, stride or offset: more cells than 32-bit offsets can address"
+            )
+    if (counts < 0).any():
         raise VerificationError(f"a dimension is negative for inputs of sizes {dimensions}")
     return sizes
 

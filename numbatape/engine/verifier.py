@@ -39,6 +39,7 @@ REASONS = (
     "an operand has another dtype",
 )
 OPERANDS = ("out", "a", "b", "c")
+GUARDS_OPERANDS = 0b0110  # the operands of a guard, as bits of their places in OPERANDS: it has no result
 MOST_DIMENSIONS = 62  # the plan's kernel keeps a set of axes in 64 bits
 
 
@@ -160,34 +161,39 @@ def _check_numbers(tape: Tape) -> list[int]:
 def _check_instructions(tape: Tape) -> None:
     code, values = tape.code, tape.values
     guards = code["op"] == GUARD
-    operands = np.array([code[name] for name in OPERANDS])
+    row = np.where(guards, 0, code["op"] >> 1)
+    operands = [np.ascontiguousarray(code[name]) for name in OPERANDS]
     aux = code["aux"]
 
     def fail(bad, reason):
-        """Raise for the first bad instruction; where ``bad`` has a row per operand, name the operand, too."""
+        """Raise for the first bad instruction; ``bad`` may have a bit for each operand, to be named, too."""
         if bad.any():
-            which, k = np.argwhere(np.atleast_2d(bad))[0]
+            which, k = min((j, int(k)) for k in np.flatnonzero(bad) for j in range(4) if bad[k] >> j & 1)
             raise VerificationError(f"instruction {k}: {reason.format(OPERANDS[which])}")
+
+    def bits(flags):
+        return functools.reduce(np.bitwise_or, (each.astype(np.uint8) << j for j, each in enumerate(flags)))
 
     fail(~guards & (code["op"] >= FIRST_KERNEL), "unknown op")
     wide = ROWS.is_any(ROWS.with_trait("wide"), code["op"])
     fail(wide & (code["op"] & 1 == F32), "the op has no form for float32 cells")
-    info = op_info("fast")[np.where(guards, 0, code["op"] >> 1)].T
-    given = operands >= 0
-    wanted = np.arange(4)[:, None] <= np.where(guards, 2, info[names.ARITY])
-    wanted[0] = ~guards
+    given = bits(each >= 0 for each in operands)
+    wanted = np.where(guards, GUARDS_OPERANDS, (2 << op_info("fast")[:, names.ARITY])[row]).astype(np.uint8)
+    wanted[~guards] -= 1  # the result, and as many operands as the op takes
     fail(wanted & ~given, "{} is missing")
     fail(given & ~wanted, "{} is one too many")
-    fail((operands >= len(values)) | (operands < NONE), "{} is no value of this tape")
+    if any(each.max(initial=NONE) >= len(values) or each.min(initial=NONE) < NONE for each in operands):
+        fail(bits((each >= len(values)) | (each < NONE) for each in operands), "{} is no value of this tape")
     fail((aux < np.where(guards, 0, NONE)), "the guard has no entry, or the scratch is no value")
     fail(aux >= np.where(guards, len(tape.guards), len(values)), "the guard or the scratch is not there")
     if not len(values):
         return
-    rank = tape.layout_tables[0][:, 1][values["layout"]]
-    own = rank[operands] - info[names.CORE_RANKS : names.CORE_RANKS + len(OPERANDS)]
-    used = given & ~guards
-    fail(used & (own < 0), "{} has too few dimensions")
-    fail(used & (own > own[0]), "{} has more dimensions than the result")
+    rank = tape.layout_tables[0][:, 1].astype(np.int8)[values["layout"]]
+    cores = op_info("fast")[:, names.CORE_RANKS : names.CORE_RANKS + len(OPERANDS)].astype(np.int8)[row].T
+    own = [rank[each] - core for each, core in zip(operands, cores, strict=True)]
+    used = np.where(guards, 0, given)
+    fail(used & bits(each < 0 for each in own), "{} has too few dimensions")
+    fail(used & bits(each > own[0] for each in own), "{} has more dimensions than the result")
     fail(~guards & (aux >= 0) & (rank[np.where(guards, 0, aux)] < 1), "the scratch is a scalar")
 
 

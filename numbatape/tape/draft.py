@@ -81,6 +81,9 @@ class Draft:
         self._storage_columns = np.zeros((3, 0), np.int32)
         self._covering: dict[tuple[int, int], bool] = {}
         self._uses: Uses | None = None
+        self._fixed: tuple[Uses, np.ndarray] | None = None  # see `fixed`
+        self._recorded_literals: np.ndarray | None = None  # their groups
+        self._counted: tuple[np.ndarray, np.ndarray] | None = None  # see `_times`
 
     def _group_at(self, storage: np.ndarray, offset: np.ndarray) -> np.ndarray:
         pooled = storage < len(POOLS)
@@ -152,7 +155,7 @@ class Draft:
 
     def forget_uses(self) -> None:
         """Free what `uses` keeps, which takes a large part of the memory of a long tape."""
-        self._uses = None
+        self._uses = self._fixed = self._counted = None
 
     def flags(self, values) -> np.ndarray:
         """Return for each group whether some value is in it."""
@@ -166,15 +169,18 @@ class Draft:
 
     def fixed(self, uses: Uses) -> np.ndarray:
         """Return the groups whose cells stay what they are: of ends, of literal arrays and of scratch."""
-        found = self.ends() | uses.flags(uses.operands[:, 3])
-        literals = self.literal_groups()
-        found[literals[self.groups()[0][literals] >= len(POOLS)]] = True
-        return found
+        if self._fixed is None or self._fixed[0] is not uses:
+            found = self.ends() | uses.flags(uses.operands[:, 3])
+            literals = self.literal_groups()
+            found[literals[self.groups()[0][literals] >= len(POOLS)]] = True
+            self._fixed = uses, found
+        return self._fixed[1].copy()
 
     def literal_groups(self) -> np.ndarray:
         """Return the group of each literal."""
-        added = self.group[np.array(self._literal_values, int)]
-        return np.append(self._group_at(*self.builder.literals.places()), added).astype(np.int32)
+        if self._recorded_literals is None:
+            self._recorded_literals = self._group_at(*self.builder.literals.places()).astype(np.int32)
+        return np.append(self._recorded_literals, self.group[np.array(self._literal_values, int)])
 
     def literal_numbers(self) -> np.ndarray:
         """Return for each group the number that it holds if it is a literal of one cell, nan for others."""
@@ -313,11 +319,17 @@ class Draft:
         """Write down what a pass has done to the instructions, and how long it took."""
         ops: tuple[tuple[str, int], ...] = ()
         if after is not before:
-            more, less = (np.bincount(code["op"] >> 1, minlength=len(self.ops)) for code in (after, before))
-            more, less = more[: len(self.ops)], less[: len(self.ops)]  # without guards
+            less, more = self._times(before), self._times(after)
             changed = np.flatnonzero(more != less).tolist()
             ops = tuple((self.ops.names[k], int(more[k] - less[k])) for k in changed)
         self.rewrites.append(Rewrite(name, len(before), len(after), seconds, ops))
+
+    def _times(self, code: np.ndarray) -> np.ndarray:
+        """Return how often each op occurs; those of the last code are kept, with which a pass begins."""
+        if self._counted is None or self._counted[0] is not code:
+            times = np.bincount(code["op"] >> 1, minlength=len(self.ops))[: len(self.ops)]  # without guards
+            self._counted = code, times
+        return self._counted[1]
 
     def write_back(self, code: np.ndarray, start: int) -> None:
         """Let the builder go on from what passes have made of what it recorded.

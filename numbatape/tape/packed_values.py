@@ -82,10 +82,14 @@ class Values(dict):
     def extend(self, addresses: np.ndarray) -> None:
         """Append addresses, given as rows of storage, offset and layout."""
         storage, offset, layout = addresses.astype(np.int64).T
-        words = ~(offset << SHIFT | storage)
         others = (layout != 0) | (offset < 0) | (storage > STORAGE)
-        words[others] = len(self._places) + 3 * np.arange(np.count_nonzero(others))
-        self._places.frombytes(addresses[others].astype(np.int64).tobytes())
+        if others.all():
+            words = len(self._places) + 3 * np.arange(len(addresses))
+        else:
+            words = ~(offset << SHIFT | storage)
+            words[others] = len(self._places) + 3 * np.arange(np.count_nonzero(others))
+            addresses = addresses[others]
+        self._places.frombytes(addresses.astype(np.int64).tobytes())
         self.words.frombytes(words.tobytes())
 
     def _word(self, address: tuple[int, int, int]) -> int:
