@@ -263,6 +263,9 @@ def of_objects():
     reference, many = weakref.ref(target), weakref.WeakValueDictionary(a=target)
     yield "a weak reference", (lambda x: np.sum(x * reference().v), attribute(target))
     yield "weak values", (lambda x: np.sum(x * many["a"].v), attribute(target, value=7.0))
+    gone = Held()
+    gone.proxy = weakref.proxy(Held())
+    yield "a weak proxy of what is gone", (lambda x: np.sum(x * gone.v), attribute(gone))
     yield "a context variable", (lambda x: np.sum(x * VARIABLE.get()), lambda: VARIABLE.set(5.0))
     local = threading.local()
     local.v = 2.0

@@ -7,6 +7,8 @@ import operator
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.ndimage
+import scipy.signal
 import scipy.special as sc
 
 import numbatape as nt
@@ -67,6 +69,17 @@ FUNCTIONS = REDUCTIONS | {
     "joined": lambda x: np.r_[x, 2.0 * x],
     "joined-one": lambda x: np.r_[x] * 1.0,
     "columns": lambda x: np.c_[x, 2.0 * x],
+    "nanquantile": lambda x: np.nanquantile(x, 0.3, axis=-1),
+    "nanquantile-several": lambda x: np.nanquantile(x, [0.2, 0.5]),
+    "nanmedian-keepdims": lambda x: np.nanmedian(x, axis=0, keepdims=True),
+    "quantile-none": lambda x: np.quantile(x, [], axis=0),
+    "gaussian_filter": lambda x: scipy.ndimage.gaussian_filter(x, 1.0),
+    "laplace": lambda x: scipy.ndimage.laplace(x),
+    "gradient_magnitude": lambda x: scipy.ndimage.gaussian_gradient_magnitude(x, 1.0),
+    "convolve-image": lambda x: scipy.ndimage.convolve(x, np.ones((2,) * x.ndim)),
+    "median_filter": lambda x: scipy.ndimage.median_filter(x, 2),
+    "periodogram": lambda x: scipy.signal.periodogram(x)[1],
+    "fftconvolve": lambda x: scipy.signal.fftconvolve(x, x),
 }
 SHAPES = {
     1: [(4,), (0,), (1,), (2,), (7,)],
@@ -106,6 +119,22 @@ def test_every_size_is_numpys(name, ndim):
             np.testing.assert_allclose(value, expected, rtol=1e-13, atol=1e-15, err_msg=str(shape))
         if cache is None and error is None:
             cache = nt.prepare_pullback_cache(f, x)
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
+@pytest.mark.parametrize("q", [0.3, [0.2, 0.5]])
+@pytest.mark.parametrize("axis", [None, 1, (0, 1)])
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 2)])
+def test_quantiles_of_rows_of_nan(q, axis, rows):
+    x = np.array([[np.nan, np.nan], [1.0, 2.0]])[rows]
+    for f in (lambda x: np.nanquantile(x, q, axis=axis), lambda x: np.nanmedian(x, axis, keepdims=True)):
+        value, slope = nt.jvp(f, (x,), (np.ones((2, 2))[rows],))
+        np.testing.assert_array_equal(value, f(x))
+        np.testing.assert_array_equal(slope, np.where(np.isnan(value), 0.0, 1.0))
+
+
+def test_a_result_of_nothing():
+    assert nt.jvp(lambda x: (), (1.0,), (1.0,)) == ((), ())
 
 
 JOINED = {

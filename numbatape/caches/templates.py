@@ -153,7 +153,7 @@ def _written(roles: tuple[tuple, dict], result) -> Callable:
         f"        made = serve({', '.join(writer.leaves)})\n"
         "        if made is refused:\n"
         "            return refused\n"
-        f"        {''.join(f'{part}, ' for part in parts)}= made\n"
+        f"        ({''.join(f'{part}, ' for part in parts)}) = made\n"
         f"        return {built}\n"
         "    return call\n"
     )

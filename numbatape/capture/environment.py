@@ -116,14 +116,14 @@ class Environment(LibraryObjects, Walk):
         """Note the references of a value, and return them."""
         site = self._sites.get(id(value))
         for part in tuple(found):
-            if isinstance(part.value, NUMBERS) and is_users_object_class(type(part.value)):
+            if issubclass(type(part.value), NUMBERS) and is_users_object_class(type(part.value)):
                 found.append(Reference(type(part.value), CLASS))  # numbers themselves are not visited
             if part.kind is not PART and part.kind is not FIELDS:
                 self._note(part)
             elif type(part.value) is types.FunctionType:
                 self._members[id(part.value)] = set()  # it may be called by other names than that of a method
             if part.code is not None:
-                if isinstance(part.value, (types.FunctionType, types.ModuleType)):
+                if issubclass(type(part.value), (types.FunctionType, types.ModuleType)):
                     self._asked_of.append((vars(part.value), part.name, part.code))
                 self._sites.setdefault(id(part.value), (part.name, part.code))
             elif site is not None:

@@ -18,6 +18,7 @@ from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..usercode.bytecode import globals_assigned
 from ..usercode.ownership import is_users_class
+from .references import is_dead_proxy
 
 _KINDS = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 _LISTS = (list, collections.deque)
@@ -82,6 +83,8 @@ class Kept:
         return self._plain[id(value)][1]
 
     def _look_into(self, value) -> None:
+        if is_dead_proxy(value):
+            return
         if isinstance(value, (*_LISTS, np.ndarray)):
             if isinstance(value, np.ndarray):
                 if not value.dtype.hasobject:

@@ -14,6 +14,7 @@ import contextlib
 import enum
 import functools
 import types
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -90,7 +91,19 @@ class Reference(NamedTuple):
 
 def is_atom(value) -> bool:
     """Whether a value refers to nothing else."""
-    return type(value) in _EXACT or (isinstance(value, ATOMS) and not isinstance(value, enum.Enum))
+    if type(value) in _EXACT or is_dead_proxy(value):
+        return True
+    return isinstance(value, ATOMS) and not isinstance(value, enum.Enum)
+
+
+def is_dead_proxy(value) -> bool:
+    """Whether a value is a weak proxy whose object is gone: then even ``isinstance`` raises."""
+    if type(value) in weakref.ProxyTypes:
+        try:
+            value.__class__  # noqa: B018 (reading it is the test)
+        except ReferenceError:
+            return True
+    return False
 
 
 def same(now, before) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..trace.axes import axes_of, axis_to_end, count_of, merge, one_axis
-from ..trace.operands import lift_first
+from ..trace.axes import axes_of, axis_to_end, count_of, length, merge, one_axis, pinned
+from ..trace.operands import lift, lift_first, values_of
 from ..trace.primitives import expand
 from .registration import composes, unsupported_argument
 
@@ -48,7 +48,20 @@ def nanquantile(
     if weights is not None:
         raise unsupported_argument(np.nanquantile, "weights")
     keepdims = keepdims is not NO and keepdims
-    return without_nan(lift_first(a, q), axis, keepdims, lambda x: np.quantile(x, q, method=method))
+    return _ordered(lift_first(a, q), axis, keepdims, np.shape(values_of(q)), np.quantile, q, method=method)
+
+
+def _ordered(x, axis, keepdims, shape, function, *args, **options):
+    """Reduce the entries that are not NaN by a function of order statistics with results of a shape."""
+
+    def reduce(row):
+        if pinned(row, 0):
+            return function(row, *args, **options)
+        return lift(x._trace, np.full(shape, np.nan))
+
+    if any([length(x, k) == 0 for k in range(x.ndim)]):
+        return np.nanmean(x, axis, keepdims=keepdims)  # as NumPy does, whatever the shape is
+    return without_nan(x, axis, keepdims, reduce)
 
 
 @composes(np.nanpercentile)
@@ -62,7 +75,7 @@ def nanpercentile(
 
 @composes(np.nanmedian)
 def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=NO):
-    return without_nan(lift_first(a), axis, keepdims is not NO and keepdims, np.median)
+    return _ordered(lift_first(a), axis, keepdims is not NO and keepdims, (), np.median)
 
 
 def _nan_position(function, worst):

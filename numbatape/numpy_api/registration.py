@@ -11,7 +11,9 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..tape.tape import F32
 from ..trace.array import TracedArray
-from ..trace.operands import adopt, values_of
+from ..trace.axes import count_of
+from ..trace.complex_array import TracedComplex
+from ..trace.operands import adopt, find_trace, lift, values_of
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from .function_tables import REAL, full_name, register_form
@@ -52,6 +54,8 @@ CONTAINERS = (list, tuple, dict)
 
 
 def run_composition(implementation, value, args, kwargs):
+    if _has_no_entries(value) and _reads_no_entries((*args, *kwargs.values())):
+        return _constant(find_trace(*args, *kwargs.values()), value)
     if kwargs or any([type(x) in CONTAINERS or (type(x) is TracedArray and x._family == F32) for x in args]):
         if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
             args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
@@ -59,6 +63,44 @@ def run_composition(implementation, value, args, kwargs):
         args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
     with np.errstate(all="ignore"):  # NumPy's own call has given the warnings already
         return adopt(implementation(*args, **kwargs), value)
+
+
+def _has_no_entries(value) -> bool:
+    """Whether a result of NumPy's is an array without entries, or consists of such arrays."""
+    if value.__class__ is np.ndarray:
+        return value.size == 0 and value.dtype.kind in "fc"
+    return value.__class__ in CONTAINERS and bool(value) and all(map(_has_no_entries, value))
+
+
+def _reads_no_entries(args) -> bool:
+    """Whether no traced argument has an entry; their sizes are then pinned.
+
+    A result without entries is a constant then, and needs no implementation: many of them combine entries in
+    ways that have no meaning without any (mirroring an image at its border, stacking the results of rows).
+    """
+    found = []
+    for x in args:
+        if x.__class__ is list or x.__class__ is tuple:
+            if not _reads_no_entries(x):
+                return False
+        elif type(x) is TracedArray or type(x) is TracedComplex:
+            found.append(x)
+        elif hasattr(x, "_trace") or (np.size(x) and getattr(x, "dtype", None) in _INTEGERS):
+            return False  # an integer may decide the shape of the result
+    if any([np.size(values_of(x)) for x in found]):
+        return False
+    for x in found:
+        count_of(x, range(x.ndim))
+    return True
+
+
+_INTEGERS = tuple(map(np.dtype, np.typecodes["AllInteger"]))
+
+
+def _constant(trace, value):
+    if value.__class__ is np.ndarray:
+        return lift(trace, value)
+    return value.__class__([_constant(trace, part) for part in value])
 
 
 def converted(tree, old, new):

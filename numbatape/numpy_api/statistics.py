@@ -184,8 +184,9 @@ def _quantile(function, scale: float):
             places = [k * count for k in (q / scale).reshape(-1).tolist()]
         else:  # a quantile of the numbers 0, 1, ... is its position
             places = np.quantile(np.arange(float(n)), (q / scale).reshape(-1), method=method)
-        parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in places]
-        return np.reshape(np.stack(parts), (*q.shape, *parts[0].shape))
+        asked = places if len(places) else [0.0]  # without a quantile, one is computed for its shape
+        parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in asked]
+        return np.reshape(np.stack(parts)[: len(places)], (*q.shape, *parts[0].shape))
 
     return quantile
 

@@ -139,11 +139,12 @@ filters("prewitt")(_across_edges([-1.0, 0.0, 1.0], [1.0, 1.0, 1.0]))
 filters("sobel")(_across_edges([-1.0, 0.0, 1.0], [1.0, 2.0, 1.0]))
 
 
-def _added(terms):
+def _added(x, terms):
+    """Return the sum of one term an axis; without axes, the image as it is, as SciPy does."""
     total = None
     for term in terms:
         total = term if total is None else total + term
-    return total
+    return x * 1.0 if total is None else total
 
 
 @filters("laplace")
@@ -152,7 +153,8 @@ def laplace(input, output=None, mode="reflect", cval=0.0, *, axes=None):
     axes = axes_of(x, axes)
     modes = one_each(mode, len(axes))
     second = np.array([1.0, -2.0, 1.0])
-    return _added(correlated(x, second, axis, border, cval) for axis, border in zip(axes, modes, strict=True))
+    terms = (correlated(x, second, axis, border, cval) for axis, border in zip(axes, modes, strict=True))
+    return _added(x, terms)
 
 
 def _gaussian_derivatives(name, x, sigma, degree, mode, cval, axes, options):
@@ -175,13 +177,15 @@ def gaussian_laplace(input, sigma, output=None, mode="reflect", cval=0.0, *, axe
     ):  # the other axes are not smoothed; with all axes given, SciPy takes widths in their order
         among = dict(zip(axes, widths, strict=True))
         widths = [among.get(axis, 0.0) for axis in range(x.ndim)]
-    return _added(_gaussian_derivatives("gaussian_laplace", x, widths, 2, mode, cval, axes, options))
+    return _added(x, _gaussian_derivatives("gaussian_laplace", x, widths, 2, mode, cval, axes, options))
 
 
 @filters("gaussian_gradient_magnitude")
 def gaussian_gradient_magnitude(input, sigma, output=None, mode="reflect", cval=0.0, *, axes=None, **options):
     x = lift_first(input)
     axes = axes_of(x, axes)
+    if not axes:
+        return x * 1.0
     slopes = _gaussian_derivatives("gaussian_gradient_magnitude", x, sigma, 1, mode, cval, axes, options)
     return np.linalg.norm(
         np.stack(list(slopes)), axis=0

@@ -49,7 +49,7 @@ def _maker(implementation, place: int, original):
 def _delivered(original, usual, output, place: int, args, kwargs):
     """Return the result in a given array, or as a dtype, as SciPy does."""
     to_array = not isinstance(output, (str, type, np.dtype))
-    dtype = values_of(as_ndarrays(output)).dtype if to_array else np.dtype(output)
+    dtype = np.asarray(values_of(as_ndarrays(output))).dtype if to_array else np.dtype(output)
     if dtype.kind != "f":  # SciPy rounds to integers after each of a filter's passes
         raise unsupported_argument(
             f"scipy.ndimage.{original.__name__}", f"output of dtype {dtype}", "an output of floats is"

@@ -11,24 +11,24 @@ from ..trace.operands import find_trace, lift_first
 
 
 def _parts(name: str, x, labels, index):
-    """Return a mask for each part that is asked for, and whether the answer is one number."""
+    """Return the image, a mask for each part that is asked for, and whether the answer is one number."""
     if find_trace(labels, index) is not None:
         raise unsupported_argument(f"scipy.ndimage.{name}", "traced labels", "labels are data")
     shape = [pinned(x, axis) for axis in range(x.ndim)]
     if labels is None:
-        return [np.ones(shape, bool)], True
-    labels = np.broadcast_to(labels, shape)
+        return x, [np.ones(shape, bool)], True
+    shape = np.broadcast_shapes(shape, np.shape(labels))
+    x, labels = np.broadcast_to(x, shape), np.broadcast_to(labels, shape)
     if index is None:
-        return [labels > 0], True
-    return [labels == label for label in np.ravel(index)], np.ndim(index) == 0
+        return x, [labels > 0], True
+    return x, [labels == label for label in np.ravel(index)], np.ndim(index) == 0
 
 
 def _of_parts(*names: str, of_part):
     """Register a statistic: a function of the image and the mask of one part."""
 
     def statistic(input, labels=None, index=None):
-        x = lift_first(input)
-        masks, one = _parts(names[0], x, labels, index)
+        x, masks, one = _parts(names[0], lift_first(input), labels, index)
         values = [of_part(x, mask) for mask in masks]
         return values[0] if one else np.reshape(np.stack(values), np.shape(index))
 
@@ -55,8 +55,7 @@ _of_parts("median", of_part=lambda x, mask: np.median(x[mask]))
 
 @stands_for("scipy.ndimage", "center_of_mass")
 def center_of_mass(input, labels=None, index=None):
-    x = lift_first(input)
-    masks, one = _parts("center_of_mass", x, labels, index)
+    x, masks, one = _parts("center_of_mass", lift_first(input), labels, index)
     grid = np.indices(x.shape).astype(float)
     centres = []
     for mask in masks:

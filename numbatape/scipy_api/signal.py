@@ -21,6 +21,8 @@ def slide(x, kernel):
     """Return the sums of products of an array with a smaller one at all positions (``valid`` correlation)."""
     for k in range(x.ndim):
         pinned(x, k), pinned(kernel, k)
+    if not x.ndim:
+        return x * kernel
     lead = [n - k + 1 for n, k in zip(x.shape[:-1], kernel.shape[:-1], strict=True)]
     total = None
     for place in np.ndindex(*kernel.shape[:-1]):
