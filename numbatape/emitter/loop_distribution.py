@@ -24,7 +24,7 @@ from .loop_components import SHIFTED, VECTOR, Component, LoopComponents
 from .loop_unrolling import UnknownCells, UnrolledSteps, steps_together
 from .repeated_steps import RepeatedSteps, array_steps_together
 
-LEAST_GROUPS = 2  # a loop that would have fewer steps, when several are one, is left as it is
+LEAST_GROUPS = 2  # a loop of a fixed length that would have fewer steps, when several are one, is left alone
 
 
 class Home(NamedTuple):
@@ -93,13 +93,17 @@ class LoopDistribution:
 
     @cached_property
     def _together(self) -> tuple[type[UnrolledSteps | RepeatedSteps], int]:
-        """How what stays in the loop is written so that several steps are one, and how many of them."""
-        parts, length = self.parts, self.builder.sizes.value(self.length)
-        rows = parts.core_rows
+        """How what stays in the loop is written so that several steps are one, and how many of them.
+
+        Where the length is that of an argument, this does not depend on the present one: a series of two
+        entries may be the first that a function gets, and one trace serves all of them.
+        """
+        parts, sizes = self.parts, self.builder.sizes
+        rows, settled = parts.core_rows, sizes.is_number(sizes.settled(self.length))
         numbers = steps_together(self.stretch, rows, parts.core_carries)
         arrays = array_steps_together(self.stretch, rows)
         for form, count in ((UnrolledSteps, numbers), (RepeatedSteps, arrays)):
-            if count > 1 and count * LEAST_GROUPS <= length:
+            if count > 1 and (not settled or count * LEAST_GROUPS <= sizes.value(self.length)):
                 return form, count
         return RepeatedSteps, 1
 
