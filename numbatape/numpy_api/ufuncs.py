@@ -230,7 +230,11 @@ def reduce(ufunc, inputs, kwargs):
     if function is not None:
         if function not in (np.sum, np.prod):  # other functions have no `dtype`, which methods pass on
             dtype = kwargs.pop("dtype", None)
-            if dtype is not None and function not in (np.any, np.all):
+            if function in (np.any, np.all):
+                initial = kwargs.pop("initial", np._NoValue)
+                found = function(x, axis=axis, keepdims=keepdims, **kwargs)
+                return found if initial is np._NoValue else ufunc(found, initial)
+            if dtype is not None:
                 x = np.astype(x, dtype)
         return function(x, axis=axis, keepdims=keepdims, **kwargs)
     where, initial = kwargs.pop("where", True), kwargs.pop("initial", np._NoValue)
@@ -256,14 +260,14 @@ def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
     start = ufunc.identity if initial is np._NoValue else initial
     if start is not None:
         shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
-        parts = [np.broadcast_to(start, shape) * np.ones((), x.dtype), *parts]
+        parts = [np.astype(np.broadcast_to(start, shape), x.dtype), *parts]
         masks = masks and [None, *masks]
     elif not parts:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
     result = parts[0][()]
     for k, part in enumerate(parts[1:], 1):
         more = ufunc(result, part)
-        result = more if masks is None else np.where(masks[k], more, result)
+        result = more if masks is None else np.where(masks[k], more, _of_dtype(result, more.dtype))
     if not keepdims or not axes:
         return result
     return np.expand_dims(result, tuple(sorted(axes)))
@@ -292,12 +296,18 @@ def accumulate(ufunc, inputs, kwargs):
     results = parts[:1]
     for part in parts[1:]:
         results.append(ufunc(results[-1], part))
-    return np.stack(results, axis) if results else x
+    return _of_dtype(np.stack(results, axis) if results else x, ufunc.accumulate(x._value, axis).dtype)
+
+
+def _of_dtype(parts, dtype):
+    """Return an array in the dtype of a result: a test gives bool, but single entries are its operand's."""
+    return parts if parts.dtype == dtype else np.astype(parts, dtype)
 
 
 def outer(ufunc, inputs, kwargs):
     _need_binary(ufunc, "outer")
-    left, right = inputs
+    # Unlike a call, this makes arrays of Python's numbers before it looks at dtypes.
+    left, right = (np.asarray(x)[()] if isinstance(x, (int, float)) else x for x in inputs)
     behind = np.ndim(value_of(right))
     if behind:
         left = np.expand_dims(left, tuple(range(-behind, 0)))
@@ -321,7 +331,7 @@ def reduceat(ufunc, inputs, kwargs):
         key[axis] = start if alone else slice(start, stop)
         part = x[tuple(key)]
         parts.append(part if alone else reduce(ufunc, (part,), {"axis": axis}))
-    return np.stack(parts, axis)
+    return _of_dtype(np.stack(parts, axis), ufunc.reduceat(x._value, indices, axis).dtype)
 
 
 METHODS = {

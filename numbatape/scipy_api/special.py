@@ -31,8 +31,20 @@ def composed_special(function, inputs, kwargs):
     if implementation is None or getattr(sc, function.__name__, None) is not function:
         return None
     value = function(*map(values_of, inputs), **kwargs)
+    dtype = np.asarray(value[0] if isinstance(value, tuple) else value).dtype
     with np.errstate(all="ignore"):
-        return adopt(implementation(*inputs), value)
+        return adopt(implementation(*(_widened(x, dtype) for x in inputs)), value)
+
+
+def _widened(x, dtype):
+    """Return a number or an array in the dtype of the result, if NumPy's functions of it would be narrower.
+
+    The root of an int8 is a float16, in which a composition would lose most of its digits.
+    """
+    its = np.asarray(values_of(x)).dtype
+    if its.kind not in "buif" or its.itemsize > 2:
+        return x
+    return np.astype(x, dtype) if isinstance(x, (TracedArray, np.ndarray)) else dtype.type(x)
 
 
 # ---- distribution functions: counts as regularised gamma and beta functions, 8.4.10, 8.17.5

@@ -93,7 +93,9 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
     trace = x._trace
     operand = converted(trace, operand, x)
     if ufunc is np.subtract:
-        operand = np.negative(operand)
+        # Unsigned integers have no negative, and booleans refuse it: they become what is subtracted from.
+        plain = find_trace(operand) is None
+        operand = np.negative(np.asarray(operand, x._value.dtype) if plain else operand)
     keys = indices if isinstance(indices, tuple) else (indices,)
     if find_trace(keys) is not None and not has_twice(x._value):
         flat, shape = _places(x, keys)
