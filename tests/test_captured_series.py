@@ -322,6 +322,18 @@ def test_a_frame_is_a_result():
     np.testing.assert_allclose(found, DESIGN)
 
 
+@pytest.mark.parametrize("index", [None, list("pqr"), pd.date_range("2021-01-01", periods=3)])
+def test_a_plain_series_is_a_result_beside_the_value(index):
+    weights = pd.Series([1.0, 2.0, 3.0], index)
+    verb = nt.value_and_grad(lambda b: (b[0] ** 2, {"weights": weights, "twice": b * 2.0}), has_aux=True)
+    for b in (B, 2.0 * B):
+        (value, aux), gradient = verb(b)
+        assert value == b[0] ** 2
+        np.testing.assert_array_equal(gradient, [2.0 * b[0], 0.0])
+        pd.testing.assert_series_equal(aux["weights"], weights)
+        np.testing.assert_array_equal(aux["twice"], 2.0 * b)
+
+
 def test_frames_are_watched():
     data = DATA.copy()
     gradient = nt.grad(lambda b: (data[["x", "z"]] * b).sum().sum())
@@ -345,7 +357,7 @@ def test_a_captured_frame_keeps_its_columns():
 
 
 ERRORS = {
-    "rolling": (lambda b: (Y * b[0]).rolling(2).sum(), r"Rolling\.sum at .*to_numpy"),
+    "weights": (lambda b: (Y * b[0]).ewm(2).std(), r"ewm\.ExponentialMovingWindow\.std at .*to_numpy"),
     "rank of groups": (lambda b: (Y * b[0]).groupby(DATA.g).rank().sum(), r"groupby\(\.\.\.\)\.rank"),
     "text": (lambda b: (DATA.g * b[0]).sum(), "Series of dtype .*no numbers.*astype"),
     "truth": (lambda b: 1.0 if Y * b[0] else 2.0, "truth value of a Series is ambiguous"),

@@ -82,6 +82,8 @@ class _Writer:
         if structure.is_leaf():
             return next(parts)
         cls, entries = structure.type, structure.entries()
+        if not (cls in (dict, tuple, list) or _is_named_tuple(cls) or dataclasses.is_dataclass(cls)):
+            raise _Unknown
         built = [
             self.build(child, _child(example, entry), parts)
             for child, entry in zip(structure.children(), entries, strict=True)
@@ -96,10 +98,8 @@ class _Writer:
             return f"[{', '.join(built)}]"
         if _is_named_tuple(cls):
             return f"{self.object(cls)}({', '.join(built)})"
-        if dataclasses.is_dataclass(cls):
-            given = ", ".join(f"{name}={part}" for name, part in zip(entries, built, strict=True))
-            return f"{self.object(cls)}({given})"
-        raise _Unknown
+        given = ", ".join(f"{name}={part}" for name, part in zip(entries, built, strict=True))
+        return f"{self.object(cls)}({given})"
 
 
 def _is_named_tuple(cls) -> bool:

@@ -9,6 +9,7 @@ packages' classes while a function is traced that refers to something of the pac
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..trace.polars_series import TracedSeries, ufunc_of_polars
 from ..trace.pytrees import leaves
 from ..trace.trace import current
 from ..usercode.frames import where_in_user_code
-from . import lending
+from . import lending, pandas_methods
 
 
 class MethodSwitch(lending.Switch):
@@ -291,9 +292,10 @@ _CHOICES |= {"cov": _covariance(False), "corr": _covariance(True)}
 # By package and class, what stands for a method.
 METHODS = {
     "pandas": {
-        "Series": {**_OF_BOTH, **_CHOICES, "__init__": _made_series},
+        "Series": {**_OF_BOTH, **_CHOICES, **pandas_methods.SERIES, "__init__": _made_series},
         "DataFrame": {
             **_OF_BOTH,
+            **pandas_methods.FRAME,
             "__init__": _made_frame,
             "_sanitize_column": _written,
             "_flex_arith_method": _flex,
@@ -302,6 +304,7 @@ METHODS = {
             "clip": _clip_frame,
             "corr": _correlations,
         },
+        **pandas_methods.WINDOWS,
     },
     "polars": {"Series": _OF_POLARS},
     "xarray": {"DataArray": {"to_numpy": _array, "values": _values, "item": _item}},
@@ -319,7 +322,7 @@ def lend_methods(trace, values: list) -> None:
     trace.captured.update(map(id, values))
     for package in {labelled_package(value) for value in values}:
         for name, functions in METHODS.get(package, {}).items():
-            cls = getattr(sys.modules[package], name)
+            cls = operator.attrgetter(name)(sys.modules[package])
             for method, function in functions.items():
                 member = next((vars(base)[method] for base in cls.__mro__ if method in vars(base)), None)
                 if member is None:  # a private method of pandas, which other versions need not have

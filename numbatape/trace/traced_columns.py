@@ -244,9 +244,15 @@ class TracedColumn(ExtensionArray):
     def _quantile(self, qs, interpolation):
         return TracedColumn(np.nanquantile(self._entries, qs, method=interpolation))
 
-    def interpolate(self, **options):
-        """Raise, because pandas interpolates in compiled code."""
-        _require((), "interpolate")
+    def interpolate(self, *, method, limit=None, limit_direction="forward", limit_area=None, **options):
+        """Return the entries, and in place of missing ones the line through their neighbours."""
+        if method != "linear" or limit is not None or limit_direction != "forward" or limit_area is not None:
+            _require((), f"interpolate(method={method!r}) or with a limit")
+        gone, rows = missing(self._entries), np.arange(float(len(self)))
+        if gone.all():
+            return self
+        line = np.interp(rows, rows[~gone], self._entries[~gone])
+        return TracedColumn(np.where(rows < rows[~gone][0], np.nan, line))
 
     def _groupby_op(self, *, how, has_dropped_na, min_count, ngroups, ids, **options):
         _require(REDUCTIONS | ACCUMULATIONS, how, "groupby(...).")
