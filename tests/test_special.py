@@ -48,6 +48,13 @@ CASES = {
     "wofz": (lambda x: np.abs(sc.wofz(x)), X),
     "lambertw": (lambda x: sc.lambertw(x - 0.3).real, X),
     "lambertw-minus": (lambda x: np.real(sc.lambertw(-0.4 * x, -1)), X),
+    "hankel-left": (lambda x: np.abs(sc.hankel1(1.3, -x) + sc.hankel2e(0.4, -x)), X),
+    "itmodstruve0": (lambda x: sc.itmodstruve0(x), X),
+    "tklmbda": (lambda x: sc.tklmbda(x, 0.5 - x), X),
+    "ellipkinc": (lambda x: sc.ellipkinc([0.3, -1.2, 4.1], x), X),
+    "ellipeinc": (lambda x: sc.ellipeinc([0.3, -1.2, 4.1], x), X),
+    "ellipj-parameter": (lambda x: sum(sc.ellipj(2.3 + x, x)), X),
+    "agm-zero": (lambda x: sc.agm(0.0 * x, 0.0 * x) + x, X),
     "radian": (lambda x: sc.radian(x, 2.0 * x, x * x), X),
     "inv_boxcox": (lambda x: sc.inv_boxcox(x, x[:2][0] - 0.2), X),
     "inv_boxcox-zero": (lambda x: sc.inv_boxcox(0.7, x - 0.4), X),
@@ -80,6 +87,11 @@ CASES = {
     "eval_sh_legendre": (lambda x: sc.eval_sh_legendre(4, x), X),
     "eval_sh_chebyt": (lambda x: sc.eval_sh_chebyt(4, x), X),
     "eval_sh_chebyu": (lambda x: sc.eval_sh_chebyu(4, x), X),
+    "eval_jacobi-between": (lambda x: sc.eval_jacobi(2.3, 0.4, 0.6, x), X),
+    "eval_gegenbauer-between": (lambda x: sc.eval_gegenbauer(2.3, 0.4, x), X),
+    "eval_legendre-between": (lambda x: sc.eval_legendre(np.array([2.5, 1.0, -0.5]), x), X),
+    "eval_chebys-between": (lambda x: sc.eval_chebys(1.5, x) + sc.eval_sh_chebyt(-1.0, x), X),
+    "eval_genlaguerre-between": (lambda x: sc.eval_genlaguerre(1.5, 0.4, x) + sc.eval_laguerre(0.5, x), X),
     "eval_sh_jacobi": (lambda x: sc.eval_sh_jacobi(3, 2.5, 1.5, x), X),
     "legendre": (lambda x: sc.legendre(3)(x) + sc.hermite(2)(x) + sc.genlaguerre(3, 0.5)(x), X),
 }
@@ -104,16 +116,48 @@ def test_which_of_lambert_s_branches_is_decided_anew():
         gradient(np.array([-0.5]))
 
 
-@pytest.mark.parametrize("n", [2.5, -1])
-def test_degrees_that_are_not_whole_raise(n):
+def test_degrees_that_are_not_whole_raise_where_scipy_has_none():
     with pytest.raises(nt.UnsupportedOperationError, match="one whole number is"):
-        nt.grad(lambda x: sc.eval_legendre(n, x))(0.3)
+        nt.grad(lambda x: sc.eval_hermite(-1, x))(0.3)
+
+
+@pytest.mark.filterwarnings("ignore:floating point number truncated")
+@pytest.mark.parametrize("function", [sc.kn, sc.yn])
+@pytest.mark.parametrize("order", [2.7, 0.4, -1.6])
+def test_orders_lose_their_fractions(function, order):
+    def derivatives(n):
+        f = lambda x: function(n, x)  # noqa: E731
+        return f(1.3), nt.grad(f)(1.3), nt.hessian(f)(1.3)
+
+    with np.errstate(all="ignore"):
+        assert derivatives(order) == derivatives(np.trunc(order))
+
+
+def test_a_degree_that_other_calls_change_is_read_anew():
+    f = nt.grad(lambda x, n: np.sum(sc.eval_legendre(n, x)))
+    for n in ([1.0, 2.0], [3.0, 2.0], [0.5, 2.0]):
+        want = nt.grad(lambda x, n=n: np.sum(sc.eval_legendre(n, x)))(0.3)
+        assert f(0.3, nt.Constant(np.array(n))) == pytest.approx(want, rel=1e-14)
+
+
+COUNTS = ((2.7, 3.0), (2.0, 5.9), (-0.5, 3.0), (-1.0, 3.0), (2.0, 2.0), (1.0, 0.0), (0.5, -0.4))
+
+
+@pytest.mark.filterwarnings("ignore:non-integer arg n", "ignore:floating point number truncated")
+@pytest.mark.parametrize("name", ["bdtr", "bdtrc", "bdtri", "nbdtr", "nbdtrc", "nbdtri"])
+def test_counts_lose_their_fractions(name):
+    k, n = np.array(COUNTS).T
+    function = getattr(sc, name)
+    cache = nt.prepare_pullback_cache(lambda k, n, p: function(k, n, p), k, n, 0.3)
+    value, (of_k, of_n, _) = nt.value_and_pullback(cache, np.ones(len(k)), k, n, 0.3)
+    np.testing.assert_allclose(value, function(k, n, 0.3), rtol=1e-14)
+    assert not np.any(of_k) and not np.any(of_n)
 
 
 def test_what_elliptic_and_hypergeometric_functions_refuse():
     with pytest.raises(nt.UnsupportedOperationError, match="positive p are"):
         nt.grad(lambda x: sc.elliprj(x, 1.0, 2.0, -1.0))(0.3)
-    with pytest.raises(nt.UnsupportedOperationError, match="a, b, or c with a derivative"):
+    with pytest.raises(nt.UnsupportedOperationError, match="argument 1 with a derivative"):
         nt.grad(lambda a: sc.hyp2f1(a, 1.0, 2.0, 0.3))(0.3)
     assert nt.grad(lambda x, a: sc.hyp2f1(a, 1.0, 1.0, x))(0.5, nt.Constant(1.0)) == pytest.approx(4.0)
 
@@ -152,5 +196,14 @@ def test_derivatives_at_ends_of_the_domain(name):
     assert nt.hessian(f)(x) == bend
 
 
-def test_a_degree_has_no_slope():
-    assert nt.grad(lambda n: sc.eval_sh_jacobi(n, 2.5, 1.5, 0.3))(3.0) == 0.0
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda n: sc.eval_sh_jacobi(n, 2.5, 1.5, 0.3),
+        lambda n: np.sum(sc.eval_legendre(np.stack([n, n + 1.0]), 0.3)),
+        lambda n: sc.eval_chebyc(n, 0.3),
+    ],
+)
+def test_slopes_for_a_degree_are_refused(f):
+    with pytest.raises(nt.UnsupportedOperationError, match="a degree with a derivative"):
+        nt.grad(f)(3.0)

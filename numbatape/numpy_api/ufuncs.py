@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, find
+from ..tape.tape import ACTIVE
 from ..trace import operations
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
@@ -87,7 +88,7 @@ def usual_call(ufunc) -> Callable | None:
     if isinstance(op, ArrayOp):
         rule = REAL.find(ufunc)
         return functools.partial(_call_rule, ufunc, rule, recorder_of(rule))
-    if op is None:
+    if op is None or op.opaque:
         return None
     note_number_row(ufunc, op)
     return functools.partial(record_row, ufunc, op)
@@ -170,16 +171,25 @@ def call(ufunc, inputs, kwargs):
             return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
         return function(*inputs)
     op = find(ufunc)
-    if op is None:
+    if isinstance(op, ArrayOp):
+        return REAL.find(ufunc)(*inputs)
+    if op is None or (op.opaque and _lacks_slope(op, inputs)):
         composed_of = operations.composed_special(ufunc, inputs, kwargs)
         if composed_of is not None:
             return composed_of
-        if constant_only(inputs):
-            return on_constants(ufunc, inputs, kwargs)
-        raise unsupported(_name(ufunc))
-    if isinstance(op, ArrayOp):
-        return REAL.find(ufunc)(*inputs)
-    return record_row(ufunc, op, inputs, kwargs)
+    if op is not None:
+        return record_row(ufunc, op, inputs, kwargs)
+    if constant_only(inputs):
+        return on_constants(ufunc, inputs, kwargs)
+    raise unsupported(_name(ufunc))
+
+
+def _lacks_slope(op: Elementwise, inputs) -> bool:
+    """Return whether an operand has a derivative, for which the row has no formula."""
+    return any(
+        place in op.opaque and type(x) is TracedArray and x._level == ACTIVE
+        for place, x in zip("xyw", inputs, strict=False)
+    )
 
 
 def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):

@@ -45,8 +45,9 @@ binary("jv",        "sc.jv(x, y)",     ("sc.jv", "sc.jve"),     POSITIVES, opaqu
        dy="0.5*(sc.jv(x - 1.0, y) - sc.jv(x + 1.0, y))", dyy="0.25*(sc.jv(x - 2.0, y) - 2.0*z + sc.jv(x + 2.0, y))")
 binary("yv",        "sc.yv(x, y)",     ("sc.yv", "sc.yve"),     POSITIVES, opaque="x", loop="sc.yv",
        dy="0.5*(sc.yv(x - 1.0, y) - sc.yv(x + 1.0, y))", dyy="0.25*(sc.yv(x - 2.0, y) - 2.0*z + sc.yv(x + 2.0, y))")
+# SciPy cuts off the fractions of the orders of yn and kn
 binary("yn",        "sc.yn(x, y)",     "sc.yn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.yn",
-       dy="0.5*(sc.yv(x - 1.0, y) - sc.yv(x + 1.0, y))", dyy="0.25*(sc.yv(x - 2.0, y) - 2.0*z + sc.yv(x + 2.0, y))")
+       dy="0.5*(sc.yv(math.trunc(x) - 1.0, y) - sc.yv(math.trunc(x) + 1.0, y))", dyy="0.25*(sc.yv(math.trunc(x) - 2.0, y) - 2.0*z + sc.yv(math.trunc(x) + 2.0, y))")
 binary("iv",        "sc.iv(x, y)",     "sc.iv",       POSITIVES, opaque="x", loop="sc.iv",
        dy="0.5*(sc.iv(x - 1.0, y) + sc.iv(x + 1.0, y))", dyy="0.25*(sc.iv(x - 2.0, y) + 2.0*z + sc.iv(x + 2.0, y))")
 binary("ive",       "sc.ive(x, y)",    "sc.ive",      POSITIVES, opaque="x", loop="sc.ive",
@@ -56,7 +57,7 @@ binary("ive",       "sc.ive(x, y)",    "sc.ive",      POSITIVES, opaque="x", loo
 binary("kv",        "sc.kv(x, y)",     "sc.kv",       POSITIVES, opaque="x", loop="sc.kv",
        dy="-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))")
 binary("kn",        "sc.kn(x, y)",     "sc.kn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.kn",
-       dy="-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))")
+       dy="-0.5*(sc.kv(math.trunc(x) - 1.0, y) + sc.kv(math.trunc(x) + 1.0, y))", dyy="0.25*(sc.kv(math.trunc(x) - 2.0, y) + 2.0*z + sc.kv(math.trunc(x) + 2.0, y))")
 binary("kve",       "sc.kve(x, y)",    "sc.kve",      POSITIVES, opaque="x", loop="sc.kve",
        dy="z - 0.5*(sc.kve(x - 1.0, y) + sc.kve(x + 1.0, y))",
        dyy="0.25*(sc.kve(x - 2.0, y) + 2.0*z + sc.kve(x + 2.0, y)) + 2.0*dy - z")

@@ -11,9 +11,8 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..rules.primitive import Primitive, Rule
-from ..tape.tape import ACTIVE
-from ..trace.array import TracedArray
 from ..trace.operands import values_of
+from .special_ufuncs import is_active
 
 
 def formula_rule(
@@ -61,7 +60,7 @@ def formula_rule(
 
     def function(*args):
         for k, part in enumerate(args):
-            if type(part) is TracedArray and part._level == ACTIVE and slope_of(k, args) is None:
+            if is_active(part) and slope_of(k, args) is None:
                 known = " and ".join(str(j + 1) for j in range(len(args)) if slope_of(j, args) is not None)
                 raise unsupported_argument(
                     f"scipy.special.{name}", f"argument {k + 1} with a derivative", f"argument {known} is"

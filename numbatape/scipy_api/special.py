@@ -10,8 +10,6 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
-from ..rules.primitive import Primitive, Rule
-from ..tape.tape import ACTIVE
 from ..trace.array import TracedArray
 from ..trace.operands import adopt, lift_first, values_of
 from ..trace.primitives import by_row
@@ -19,10 +17,13 @@ from . import (  # noqa: F401  (their ufuncs register themselves)
     elliptic_integrals,
     orthogonal_polynomials,
     special_integrals,
+    tukey_lambda,
     wave_functions,
 )
+from .elliptic_parameters import amplitude
+from .formula_rules import formula_rule
 from .laws import pick, sc
-from .special_ufuncs import UFUNCS, ufunc, whole
+from .special_ufuncs import UFUNCS, is_active, ufunc, whole
 
 
 def composed_special(function, inputs, kwargs):
@@ -48,50 +49,57 @@ def _widened(x, dtype):
 
 
 # ---- distribution functions: counts as regularised gamma and beta functions, 8.4.10, 8.17.5
+# SciPy cuts off the fractions of counts, so that these functions are steps of them.
 
 
 @ufunc("bdtr")
 def bdtr(k, n, p):
-    k = np.floor(k)
+    k, n = np.floor(k), np.trunc(n)
     inside = by_row("betaincc")(np.minimum(k, n - 1.0) + 1.0, np.maximum(n - k, 1.0), p)
     return _counted(k, n, p, inside, 1.0)
 
 
 @ufunc("bdtrc")
 def bdtrc(k, n, p):
-    k = np.floor(k)
+    k, n = np.floor(k), np.trunc(n)
     inside = by_row("betainc")(np.maximum(k, 0.0) + 1.0, np.maximum(n - k, 1.0), p)
-    return np.where(np.less(k, 0), 1.0, _counted(k, n, p, inside, 0.0))
+    return np.where(np.less(k, 0) & (p >= 0) & (p <= 1), 1.0, _counted(k, n, p, inside, 0.0))
 
 
 def _counted(k, n, p, inside, at_end):
-    bad = (p < 0) | (p > 1) | np.less(n, k)
+    bad = (p < 0) | (p > 1) | np.less(n, k) | np.less(k, 0)
     return np.where(bad, np.nan, np.where(np.equal(k, n), at_end, inside))
 
 
 @ufunc("bdtri")
 def bdtri(k, n, y):
-    return by_row("betainccinv")(np.floor(k) + 1.0, n - np.floor(k), y)
+    k, n = np.floor(k), np.trunc(n)
+    return np.where(np.equal(k, n) | np.less(k, 0), np.nan, by_row("betainccinv")(k + 1.0, n - k, y))
+
+
+def _negative_binomial(row, k, n, p):
+    k, n = np.trunc(k), np.trunc(n)
+    return np.where(np.less(k, 0) | np.less_equal(n, 0), np.nan, by_row(row)(n, k + 1.0, p))
 
 
 @ufunc("nbdtr")
 def nbdtr(k, n, p):
-    return by_row("betainc")(n, k + 1.0, p)
+    return _negative_binomial("betainc", k, n, p)
 
 
 @ufunc("nbdtrc")
 def nbdtrc(k, n, p):
-    return by_row("betaincc")(n, k + 1.0, p)
+    return _negative_binomial("betaincc", k, n, p)
 
 
 @ufunc("nbdtri")
 def nbdtri(k, n, y):
-    return by_row("betaincinv")(n, k + 1.0, y)
+    return _negative_binomial("betaincinv", k, n, y)
 
 
 @ufunc("pdtri")
 def pdtri(k, y):
-    return by_row("gammainccinv")(np.floor(k) + 1.0, y)
+    return by_row("gammainccinv")(np.trunc(k) + 1.0, y)
 
 
 @ufunc("chdtri")
@@ -117,7 +125,7 @@ def gdtria(p, b, x):
 
 @ufunc("nrdtrimn")
 def nrdtrimn(p, std, x):
-    return x - std * sc.ndtri(p)
+    return np.where(np.greater(std, 0.0), x - std * sc.ndtri(p), np.nan)
 
 
 @ufunc("nrdtrisd")
@@ -141,38 +149,11 @@ def smirnov(n, d):
     return np.where(flat <= 0, np.where(flat < 0, np.nan, 1.0), np.where(flat > 1, np.nan, total))
 
 
-# ---- Gauss' hypergeometric function, of four arguments, which no row has
+# ---- Gauss' hypergeometric function, 15.5.1
 
-
-def _hyp2f1(a, b, c, x):
-    import scipy.special
-
-    return scipy.special.hyp2f1(a, b, c, x)
-
-
-def _hyp2f1_slope(a, b, c, x):
-    """15.5.1."""
-    return a * b / c * _HYP2F1(a + 1.0, b + 1.0, c + 1.0, x)
-
-
-_HYP2F1 = Primitive(
-    Rule(
-        _hyp2f1,
-        lambda zbar, z, a, b, c, x: (None, None, None, zbar * _hyp2f1_slope(a, b, c, x)),
-        lambda tangents, z, a, b, c, x: tangents[3] * _hyp2f1_slope(a, b, c, x),
-        None,
-    )
+UFUNCS["hyp2f1"] = _HYP2F1 = formula_rule(
+    "hyp2f1", {3: lambda z, a, b, c, x: a * b / c * _HYP2F1(a + 1.0, b + 1.0, c + 1.0, x)}
 )
-
-
-@ufunc("hyp2f1")
-def hyp2f1(a, b, c, x):
-    if any(type(part) is TracedArray and part._level == ACTIVE for part in (a, b, c)):
-        raise unsupported_argument(
-            "scipy.special.hyp2f1", "a, b, or c with a derivative", "x is; nt.stop_gradient(a) has none"
-        )
-    shape = np.broadcast_shapes(*(np.shape(values_of(part)) for part in (a, b, c, x)))
-    return _HYP2F1(*(np.broadcast_to(part, shape) + 0.0 for part in (a, b, c, x)))
 
 
 # ---- several results
@@ -195,7 +176,7 @@ UFUNCS["fresnel"] = results("fresnel_sine", "fresnel_cosine")
 @ufunc("ellipj")
 def ellipj(u, m):
     """22.16.11 and 12."""
-    phi = by_row("amplitude")(u, m)
+    phi = amplitude(u, m) if is_active(m) else by_row("amplitude")(u, m)
     sine, cosine = np.sin(phi), np.cos(phi)
     return sine, cosine, np.sqrt(cosine * cosine + (1.0 - m) * (sine * sine)), phi
 
@@ -203,14 +184,29 @@ def ellipj(u, m):
 # ---- complex results of real numbers
 
 
+def _hankel(v, x, sign: float):
+    """``J + sign*i*Y``; at negative x, above the cut, by 10.11.5."""
+    negative = np.less(x, 0.0)
+    size = np.where(negative, -x, x)
+    re, im = sc.jv(v, size), sign * sc.yv(v, size)
+
+    def turned():
+        turn = np.exp(-1j * np.pi * v)
+        if sign > 0.0:
+            return -turn * (re - 1j * im)
+        return np.conj(turn) * (re - 1j * im) + 2.0 * np.cos(np.pi * v) * (re + 1j * im)
+
+    return pick(negative, turned, lambda: re + 1j * im)
+
+
 @ufunc("hankel1")
 def hankel1(v, x):
-    return sc.jv(v, x) + 1j * sc.yv(v, x)
+    return _hankel(v, x, 1.0)
 
 
 @ufunc("hankel2")
 def hankel2(v, x):
-    return sc.jv(v, x) - 1j * sc.yv(v, x)
+    return _hankel(v, x, -1.0)
 
 
 @ufunc("hankel1e")
@@ -264,9 +260,18 @@ def _inverse_power(y, lmbda):
 
 @ufunc("agm")
 def agm(a, b):
-    """19.8.5."""
+    """19.8.5; at two zeros, where the ratio is 0/0, the arithmetic mean."""
     total = a + b
-    return np.pi / 4.0 * total / sc.ellipkm1(4.0 * a * b / np.square(total))
+    zeros = np.equal(a, 0.0) & np.equal(b, 0.0)
+
+    def mean(total, a, b):
+        return np.pi / 4.0 * total / sc.ellipkm1(4.0 * a * b / np.square(total))
+
+    def between():
+        ones = (np.where(zeros, one, part) for one, part in ((2.0, total), (1.0, a), (1.0, b)))
+        return np.where(zeros, 0.5 * total, mean(*ones))
+
+    return pick(np.any(zeros), between, lambda: mean(total, a, b))
 
 
 @ufunc("voigt_profile")

@@ -56,6 +56,7 @@ def _struve_over_x(x):
 
 
 UFUNCS["itstruve0"] = formula_rule("itstruve0", {0: lambda z, x: sc.struve(0.0, x)})
+UFUNCS["itmodstruve0"] = formula_rule("itmodstruve0", {0: lambda z, x: sc.modstruve(0.0, x)})
 UFUNCS["it2struve0"] = formula_rule("it2struve0", {0: lambda z, x: -_struve_over_x(x)})
 
 
