@@ -24,8 +24,7 @@ from ..trace.primitives import array_instruction, broadcast_to, layout_of
 
 def _delayed(y, j: int):
     """Return ``y[..., k - j]``, zero where k < j."""
-    *batch, n = np.shape(values_of(y))  # which records no guard
-    return np.concatenate([np.zeros((*batch, min(j, n))), y[..., : -j or None]], -1)
+    return np.concatenate([np.zeros_like(y[..., :j]), y[..., : -j or None]], -1)
 
 
 def _recursive_value(a, w):
@@ -48,7 +47,9 @@ def _recursive_pushforward(tangents, y, a, w):
     return recursive(a, total)
 
 
-recursive = Primitive(Rule(_recursive_value, _recursive_pullback, _recursive_pushforward, None))
+recursive = Primitive(
+    Rule(_recursive_value, _recursive_pullback, _recursive_pushforward, None, any_size=True)
+)
 
 
 @stands_for("scipy.signal", "lfilter")
@@ -60,18 +61,17 @@ def lfilter(b, a, x, axis=-1, zi=None):
     b, a = b / a[0], a[1:] / a[0]
     if terms and np.iscomplexobj(values_of(a)):
         raise unsupported_argument("scipy.signal.lfilter", "complex recursive coefficients (a)")
-    x = _signal(x, trace, axis, order, terms < 2 and zi is None)
+    x = _signal(x, trace, axis, order)
     axis = one_axis(x, axis)
     line = np.moveaxis(x, axis, -1)
-    n = np.shape(values_of(line))[-1]  # fixed where it is used below
+    short = order - 1  # of a signal that is shorter than this, the tape holds for its length alone
     w = b[0] * line
     for j in range(1, order):
         w = w + b[j] * _delayed(line, j)
     if zi is not None:
         state = np.moveaxis(_atleast_1d(zi, trace), axis, -1)
-        short = min(n, order - 1)
-        state = np.broadcast_to(state, (*line.shape[:-1], order - 1))
-        w = w + np.concatenate([state[..., :short], np.zeros((*line.shape[:-1], n - short))], -1)
+        n = min(np.shape(values_of(line))[-1], short)
+        w = np.concatenate([w[..., :n] + state[..., :n], w[..., n:]], -1)
     if terms == 1 and type(w) is TracedArray and w.dtype == np.float64:
         y = _of_first_order(-a[0], w)
     else:
@@ -81,10 +81,9 @@ def lfilter(b, a, x, axis=-1, zi=None):
         return result
     final = []
     for k in range(order - 1):
-        total = state[..., k + n] if k + n < order - 1 else 0.0
+        total = state[..., k + n] if k + n < short else 0.0
         for j in range(k + 1, min(order, n + k + 1)):
-            at = n - 1 - (j - k - 1)
-            total = total + b[j] * line[..., at] - a[j - 1] * y[..., at]
+            total = total + b[j] * line[..., k - j] - a[j - 1] * y[..., k - j]
         final.append(total)
     return result, np.moveaxis(np.stack(final, -1), -1, axis)
 
@@ -96,10 +95,10 @@ def _filtered(a, w):
     return recursive(a, np.real(w)) + 1j * recursive(a, np.imag(w))
 
 
-def _signal(x, trace, axis: int, order: int, any_length: bool):
-    """Return the signal; unless any length will do, the tape holds for its length alone."""
+def _signal(x, trace, axis: int, order: int):
+    """Return the signal; if it is shorter than the filter, the tape holds for its length alone."""
     x = _numbers(x) if find_trace(x) is None else lift(trace, x)
-    if any_length and type(x) is TracedArray and x.ndim and length(x, one_axis(x, axis)) >= order:
+    if type(x) is TracedArray and x.ndim and length(x, one_axis(x, axis)) >= order:
         return x
     return _atleast_1d(x, trace)
 
@@ -176,13 +175,14 @@ def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=N
     import scipy.signal
 
     trace = find_trace(b, a, x)
-    x, b, a = (_atleast_1d(part, trace) for part in (x, b, a))
+    b, a = (_atleast_1d(part, trace) for part in (b, a))
+    count = max(len(a), len(b)) * 3 if padlen is None else padlen
+    width = 0 if padtype is None else count
+    x = _signal(x, trace, axis, np.inf if method == "gust" else max(width + 1, len(a), len(b)))
     axis = one_axis(x, axis)
     if method == "gust":
         by_gustafsson = operations.library_copy(scipy.signal._signaltools._filtfilt_gust)
         return by_gustafsson(b, a, x, axis=axis, irlen=irlen)[0]
-    count = max(len(a), len(b)) * 3 if padlen is None else padlen
-    width = 0 if padtype is None else count
     steady = scipy.signal.lfilter_zi if find_trace(b, a) is None else lfilter_zi
     states = np.reshape(steady(b, a), [-1 if k == axis else 1 for k in range(x.ndim)])
     wide = x
@@ -192,4 +192,4 @@ def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=N
     back = np.flip(ahead, axis)
     result, _ = lfilter(b, a, back, axis, states * sliced(back, axis, 0, 1))
     result = np.flip(result, axis)
-    return sliced(result, axis, width, result.shape[axis] - width) if width else result
+    return sliced(result, axis, width, -width) if width else result

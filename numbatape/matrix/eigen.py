@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.axes import is_empty
 from ..trace.primitives import stop_gradient
 from .matrix_rule import MatrixRule, adjoint, call, is_complex, traced
 
@@ -124,7 +125,7 @@ def _turn(lead):
 
 def eig(a):
     w, v = call(EIG, a)
-    return w, scaled(v) if 0 not in a.shape else v
+    return w, v if is_empty(a) else scaled(v)
 
 
 def eigvals(a):
@@ -166,7 +167,7 @@ def hermitian(name: str, value, lower: bool) -> MatrixRule:
 
 def turned(v, lower: bool, b=None):
     """Return vectors in LAPACK's phase: complex ones have a real first (of V, or of BV) or last entry."""
-    if not is_complex(v) or 0 in v.shape:
+    if not is_complex(v) or is_empty(v):
         return v
     if lower:
         lead = v[..., :1, :] if b is None else np.matmul(_whole_row(b), v)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace import complex_parts
+from ..trace.axes import length
 from ..trace.operands import values_of
 
 
@@ -31,7 +32,7 @@ BLOCKS = 100
 
 def solve(a, b):
     value = np.linalg.solve(*values_of((a, b)))
-    n = np.shape(values_of(a))[-1]
+    n = length(a, -1)
     right = b if np.ndim(values_of(b)) > 1 else b[:, None]
     if n >= BLOCKS:
         from ..matrix import equations
@@ -46,7 +47,7 @@ def solve(a, b):
 
 def inv(a):
     value = np.linalg.inv(values_of(a))
-    n = np.shape(value)[-1]
+    n = length(a, -1)
     if n >= BLOCKS:
         from ..matrix import equations
 

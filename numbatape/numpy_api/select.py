@@ -11,6 +11,7 @@ from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, valu
 from ..trace.plain_arrays import fixed
 from ..trace.primitives import elementwise, expand, value_of
 from ..trace.symbolic_sizes import is_size
+from . import sized
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -142,7 +143,7 @@ def take_along_axis(arr, indices, axis=-1):
     if axis is None:
         return merge(x, [x.ndim])[positions]
     axis = one_axis(x, axis)
-    key = list(np.ix_(*map(np.arange, x.shape)))
+    key = [np.expand_dims(sized.positions(x, k), [j for j in range(x.ndim) if j != k]) for k in range(x.ndim)]
     key[axis] = positions
     return x[tuple(key)]
 

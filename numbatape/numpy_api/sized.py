@@ -79,9 +79,7 @@ def fromfunction(trace, function, shape, *, dtype=float, **options):
 
 def eye(trace, N, M=None, k=0, dtype=float, order="C"):
     rows, columns = _dims(trace, (N, N if M is None else M))
-    k = settled(k)
-    down, right = extents.arange(trace, rows), extents.arange(trace, columns)
-    return np.astype(right[None, :] == down[:, None] + k, np.dtype(dtype))
+    return extents.eye(trace, rows, columns, settled(k), dtype)
 
 
 def identity(trace, n, dtype=None):

@@ -22,6 +22,11 @@ from .untraced_derivatives import Pulled, emit_linear, is_jitted, no_further_der
 class Rule(Callee):
     """A function with hand-written rules; see `primitive`.
 
+    Parameters
+    ----------
+    any_size
+        Whether its functions serve any sizes, not just those of the trace in which they were made.
+
     Attributes
     ----------
     traceable
@@ -36,10 +41,9 @@ class Rule(Callee):
         *("traceable", "value", "workspace"),
     )
 
-    def __init__(self, value, pullback, pushforward, workspace):
+    def __init__(self, value, pullback, pushforward, workspace, any_size: bool = False):
         self.value, self.pullback, self.pushforward = value, pullback, pushforward
-        # The functions of a rule that is made while tracing may have sizes of this trace in their closures.
-        self.observed = ObservedShapes() if current() is None else None
+        self.observed = ObservedShapes() if any_size else None
         self.workspace = workspace
         self.compiled: dict = {}  # by signature; see `numbatape.jit.rules`
         self.name = getattr(value, "__qualname__", None) or repr(value)
@@ -198,7 +202,8 @@ def primitive(
     for name, function in (("value", value), ("pullback", pullback)):
         if not callable(function):
             raise TypeError(f"nt.primitive: {name} must be callable, got {function!r}")
-    return Primitive(Rule(value, pullback, pushforward, workspace))
+    # The functions of a rule that is made while tracing may have sizes of this trace in their closures.
+    return Primitive(Rule(value, pullback, pushforward, workspace, any_size=current() is None))
 
 
 class ZeroDerivative:

@@ -28,7 +28,7 @@ def continued(line, width: int, kind: str):
     """
     if kind in ("zeros", "constant"):
         return padded(line, width, width, "constant" if kind == "zeros" else "nearest", 0.0)
-    before, behind = line[..., width:0:-1], line[..., -2 : -(width + 2) : -1]
+    before, behind = np.flip(line[..., 1 : width + 1], -1), np.flip(line[..., -(width + 1) : -1], -1)
     if kind == "odd":
         before, behind = 2.0 * line[..., :1] - before, 2.0 * line[..., -1:] - behind
     return np.concatenate([before, line, behind], -1)

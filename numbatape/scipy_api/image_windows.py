@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
-from ..trace.axes import axes_of, one_axis, pinned
+from ..trace.axes import axes_of, lengths, one_axis
 from ..trace.operands import find_trace, lift_first
 from .borders import padded
 from .image_filters import one_each
@@ -25,12 +25,12 @@ def _footprint(x, size, footprint, structure=None):
 def _neighbours(x, footprint, mode, cval, origin):
     """Return the neighbours of each entry along a new last axis, in the footprint's order."""
     each = (one_each(option, x.ndim) for option in (mode, origin))
-    shape = [pinned(x, axis) for axis in range(x.ndim)]
+    shape = lengths(x)
     for axis, (count, border, shift) in enumerate(zip(footprint.shape, *each, strict=True)):
         before = count // 2 + shift
         line = padded(np.moveaxis(x, axis, -1), before, count - 1 - before, border, cval)
         x = np.moveaxis(line, -1, axis)
-    places = np.argwhere(footprint)
+    places = np.argwhere(footprint).tolist()
     parts = [
         x[tuple(slice(first, first + count) for first, count in zip(place, shape, strict=True))]
         for place in places

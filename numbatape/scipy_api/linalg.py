@@ -10,7 +10,9 @@ from ..matrix.matrix_rule import MatrixRule, adjoint, call, is_complex
 from ..numpy_api import decompositions
 from ..numpy_api.complex_matrices import pseudo_inverse, squared
 from ..numpy_api.registration import run_record, unsupported_argument
+from ..numpy_api.sized import positions
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import is_empty, is_square, length
 from ..trace.operands import adopt, lift_all, lift_first
 from ..trace.primitives import stop_gradient
 from .special_and_linalg import triangular
@@ -40,7 +42,7 @@ def eig(a, b=None, left=False, right=True, overwrite_a=False, overwrite_b=False,
         if is_complex(v):
             hint = "right=False is, and eig(np.linalg.solve(b, a)), which fixes the vectors' phases"
             raise unsupported_argument("scipy.linalg.eig", "b, where vectors are complex", hint)
-        return w + 0j, eigen.scaled(v) if 0 not in v.shape else v
+        return w + 0j, v if is_empty(v) else eigen.scaled(v)
     a = lift_first(a)
     if not right:
         return eigen.eigvals(a) + 0j
@@ -140,14 +142,14 @@ def lu(a, permute_l=False, overwrite_a=False, check_finite=True, p_indices=False
         return np.take_along_axis(low, np.broadcast_to(places[..., None], low.shape), -2), up
     if p_indices:
         return places, low, up
-    rows = np.arange(order.shape[-1])
+    rows = positions(order, -1)
     return np.where(np.equal(rows[:, None], order[..., None, :]), 1.0, 0.0), low, up
 
 
 @stands_for("scipy.linalg", "lu_factor", run=run_record)
 def lu_factor(value, a, overwrite_a=False, check_finite=True):
     a = lift_first(a)
-    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+    if not is_square(a):
         raise unsupported_argument("scipy.linalg.lu_factor", "a of other shape", "square matrices are")
     both, pivots, _ = call(factors.LU_FACTOR, a)
     return adopt(both, value[0]), adopt(np.astype(stop_gradient(pivots), value[1].dtype), value[1])
@@ -169,7 +171,7 @@ def lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
 @stands_for("scipy.linalg", "rq")
 def rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
     a = lift_first(a)
-    m, n = a.shape[-2:]
+    m, n = length(a, -2), length(a, -1)
     if mode not in ("economic", "full", "r") or m > n or (mode != "economic" and m != n):
         raise unsupported_argument("scipy.linalg.rq", f"mode={mode!r}", "mode='economic' of a wide matrix is")
     r, q = call(factors.RQ, a)
@@ -179,7 +181,7 @@ def rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
 @stands_for("scipy.linalg", "polar")
 def polar(a, side="right"):
     a = lift_first(a)
-    m, n = a.shape[-2:]
+    m, n = length(a, -2), length(a, -1)
     if (m < n) if side == "right" else (m > n):
         hint = "a of at least as many rows as columns is; with side='left' of at most as many"
         raise unsupported_argument("scipy.linalg.polar", f"side={side!r}", hint)
@@ -227,7 +229,7 @@ def schur(a, output="real", lwork=None, overwrite_a=False, sort=None, check_fini
 
 
 def _one_square(function: str, a):
-    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+    if not is_square(a):
         raise unsupported_argument(function, "a of other shape", "one square matrix is")
     return a
 

@@ -8,10 +8,11 @@ from ..matrix.equations import LOGM, SQRTM, by_block, linalg, undisturbed
 from ..matrix.matrix_rule import call, is_complex, traced
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
-from ..trace.axes import pinned
+from ..trace import extents
+from ..trace.axes import is_empty, length
 from ..trace.complex_pairs import join
 from ..trace.operands import lift_all, lift_first
-from ..trace.primitives import stop_gradient
+from ..trace.primitives import dims_of, stop_gradient
 
 PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
         10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)  # fmt: skip
@@ -21,16 +22,15 @@ def exponential(a):
     """Scaling and squaring by the Padé approximant [13/13] (Higham 2005); the number of squarings is
     a guard."""
     if is_complex(a):
-        n = a.shape[-1]
+        n = length(a, -1)
         doubled = exponential(_blocks(a.real, -a.imag, a.imag, a.real))
         return join(doubled[..., :n, :n], doubled[..., n:, :n])
-    size = pinned(a, -1)
-    norm = np.max(np.sum(np.abs(stop_gradient(a)), -2)) if a._value.size else 0.0
+    norm = 0.0 if is_empty(a) else np.max(np.sum(np.abs(stop_gradient(a)), -2))
     squarings = 0
     while bool(norm > 5.371920351148152 * 2.0**squarings):
         squarings += 1
     a = a * 0.5**squarings
-    eye = np.eye(size)
+    eye = extents.eye(a._trace, *dims_of(a)[-2:])
     a2 = np.matmul(a, a)
     a4 = np.matmul(a2, a2)
     a6 = np.matmul(a2, a4)
@@ -59,7 +59,7 @@ def expm(A):
 def expm_frechet(A, E, method=None, compute_expm=True, check_finite=True):
     """By blocks: ``exp([[A, E], [0, A]])`` (Higham 2008, 3.16)."""
     a, e = lift_all(A, E)
-    n = a.shape[-1]
+    n = length(a, -1)
     both = exponential(_blocks(a, e, np.zeros_like(a), a))
     derivative = both[..., :n, n:]
     return (both[..., :n, :n], derivative) if compute_expm else derivative
@@ -70,7 +70,7 @@ def expm_frechet(A, E, method=None, compute_expm=True, check_finite=True):
 
 def _circular(a):
     """Return cosine and sine: of a real matrix those of one exponential, ``exp [[0, -A], [A, 0]]``."""
-    n = a.shape[-1]
+    n = length(a, -1)
     if is_complex(a):
         there, back = exponential(1j * a), exponential(-1j * a)
         return 0.5 * (there + back), -0.5j * (there - back)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from ..numpy_api.sized import positions
 from ..numpy_api.stand_ins import stands_for
-from ..trace.axes import axes_of, length, one_axis, pinned
+from ..trace.axes import axes_of, length, lengths, one_axis, pinned
 from ..trace.extents import arange
 from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.symbolic_sizes import code_of
@@ -19,15 +22,14 @@ def windows(x, width: int):
 
 def slide(x, kernel):
     """Return the sums of products of an array with a smaller one at all positions (``valid`` correlation)."""
-    for k in range(x.ndim):
-        pinned(x, k), pinned(kernel, k)
     if not x.ndim:
         return x * kernel
-    lead = [n - k + 1 for n, k in zip(x.shape[:-1], kernel.shape[:-1], strict=True)]
+    rows = [pinned(kernel, axis) for axis in range(x.ndim - 1)]
+    lead = [length(x, axis) - k + 1 for axis, k in enumerate(rows)]
     total = None
-    for place in np.ndindex(*kernel.shape[:-1]):
+    for place in np.ndindex(*rows):
         part = x[tuple(slice(p, p + n) for p, n in zip(place, lead, strict=True))]
-        term = np.matmul(windows(part, kernel.shape[-1]), kernel[place])
+        term = np.matmul(windows(part, length(kernel, -1)), kernel[place])
         total = term if total is None else total + term
     return total
 
@@ -43,16 +45,22 @@ def _reversed(x):
 
 def convolved(a, b, mode: str):
     """Return the convolution of two arrays of as many axes, with SciPy's modes."""
-    if mode == "valid" and any(n < k for n, k in zip(a.shape, b.shape, strict=True)):
+    if mode == "valid" and _is_shorter(a, b):
         a, b = b, a
-    big, small = (a, b) if a._value.size >= b._value.size else (b, a)
-    pad = [(k - 1, k - 1) for k in small.shape]
-    full = slide(np.pad(big, pad) if any(map(any, pad)) else big, flipped(small))
+    big, small = (a, b) if bool(math.prod(lengths(a)) >= math.prod(lengths(b))) else (b, a)
+    pad = [(k - 1, k - 1) for k in lengths(small)]
+    full = slide(np.pad(big, pad) if any([k > 0 for k, _ in pad]) else big, flipped(small))
     if mode == "full":
         return full
-    shape = a.shape if mode == "same" else [n - k + 1 for n, k in zip(a.shape, b.shape, strict=True)]
-    starts = [(n - m) // 2 for n, m in zip(full.shape, shape, strict=True)]
+    columns = zip(lengths(a), lengths(b), strict=True)
+    shape = lengths(a) if mode == "same" else [n - k + 1 for n, k in columns]
+    starts = [(n - m) // 2 for n, m in zip(lengths(full), shape, strict=True)]
     return full[tuple(slice(s, s + m) for s, m in zip(starts, shape, strict=True))]
+
+
+def _is_shorter(a, b) -> bool:
+    """Whether an array is shorter than another one along some axis, which is a guard."""
+    return any([n < k for n, k in zip(lengths(a), lengths(b), strict=True)])
 
 
 @stands_for("scipy.signal", "convolve")
@@ -63,7 +71,7 @@ def convolve(in1, in2, mode="full", method="auto"):
 @stands_for("scipy.signal", "correlate")
 def correlate(in1, in2, mode="full", method="auto"):
     a, b = lift_all(in1, in2)
-    swapped = mode == "valid" and any(n < k for n, k in zip(a.shape, b.shape, strict=True))
+    swapped = mode == "valid" and _is_shorter(a, b)
     result = convolved(b, _reversed(a), mode) if swapped else convolved(a, _reversed(b), mode)
     return _reversed(result) if swapped else result
 
@@ -108,7 +116,7 @@ def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
     if mode == "same":
         full = _bordered(a, _reversed(b), "full", boundary, fillvalue)
         return full[tuple(slice(k // 2, k // 2 + n) for n, k in zip(a.shape, b.shape, strict=True))]
-    if mode == "valid" and any(n < k for n, k in zip(a.shape, b.shape, strict=True)):
+    if mode == "valid" and _is_shorter(a, b):
         return _reversed(convolved(b, _reversed(a), mode))
     return _bordered(a, _reversed(b), mode, boundary, fillvalue)
 
@@ -135,6 +143,13 @@ def detrend(data, axis=-1, type="linear", bp=0, overwrite_data=False):
     axis = one_axis(x, axis)
     if type in ("constant", "c"):
         return x - np.mean(x, axis, keepdims=True)
+    if np.array_equal(bp, 0) and bool(length(x, axis) >= 2):
+        line = np.moveaxis(x, axis, -1)
+        slope = 1.0 * positions(line, -1)
+        slope = slope - np.mean(slope)
+        part = line - np.mean(line, -1, keepdims=True)
+        part = part - np.matmul(part, slope)[..., None] * slope / np.sum(slope * slope)
+        return np.moveaxis(part, -1, axis)
     n = pinned(x, axis)
     edges = np.unique(np.concatenate([[0], np.atleast_1d(bp), [n]])).astype(int)
     line, parts = np.moveaxis(x, axis, -1), []

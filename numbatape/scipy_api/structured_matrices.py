@@ -167,7 +167,7 @@ def convolution_matrix(a, n, mode="full"):
 @stands_for("scipy.linalg", "khatri_rao")
 def khatri_rao(a, b):
     a, b = lift_all(a, b)
-    return np.reshape(np.einsum("ij,kj->ikj", a, b), (a.shape[0] * b.shape[0], a.shape[1]))
+    return np.reshape(np.einsum("ij,kj->ikj", a, b), (length(a, 0) * length(b, 0), length(a, 1)))
 
 
 @stands_for("scipy.linalg", "diagsvd")

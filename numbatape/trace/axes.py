@@ -41,9 +41,26 @@ def count_of(x: TracedArray, axes) -> int:
 
 def length(x: TracedArray, axis: int):
     """Return the size of one axis as an int, traced if it depends on the arguments: it needs no guard."""
-    if type(x) is not TracedArray:  # a complex array
-        return x.shape[axis]
+    if type(x) is not TracedArray:
+        if isinstance(x, np.ndarray):
+            return x.shape[axis]
+        x = x._im if x._re is None else x._re  # a complex array, whose parts have the same sizes
     return sizes.seen(x._trace, layout_of(x).dims[axis])
+
+
+def lengths(x) -> tuple:
+    """Return the sizes of all axes as ints, traced if they depend on the arguments."""
+    return tuple([length(x, axis) for axis in range(x.ndim)])
+
+
+def is_empty(x) -> bool:
+    """Whether an array has no entries, which is a guard on its sizes."""
+    return any([n < 1 for n in lengths(x)])
+
+
+def is_square(x) -> bool:
+    """Whether an array is one square matrix, which is a guard on its sizes."""
+    return x.ndim == 2 and bool(length(x, 0) == length(x, 1))
 
 
 def entries(x: TracedArray, axes, less: int = 0):

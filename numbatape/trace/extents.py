@@ -69,6 +69,12 @@ def filled(trace, dims, fill, dtype) -> TracedArray:
     return new_traced(trace, value, number, CONSTANT, family)
 
 
+def eye(trace, rows: int, columns: int, k: int = 0, dtype=float) -> TracedArray:
+    """Return a matrix with ones on a diagonal, of as many rows and columns as two size codes say."""
+    down, right = arange(trace, rows), arange(trace, columns)
+    return np.astype(right[None, :] == down[:, None] + k, np.dtype(dtype))
+
+
 def arange(trace, count: int) -> TracedArray:
     """Return the integers from 0 on, as many as a size code says."""
     zero = trace.literal(0.0, F64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import linalg, signal
 
 import numbatape as nt
 
@@ -161,3 +162,67 @@ def test_results_that_have_another_shape_at_the_same_size_are_traced_again():
         kept = np.prod(x[x > 0])
         np.testing.assert_allclose(value, kept)
         np.testing.assert_allclose(gradient, np.where(x > 0, kept / x, 0.0))
+
+
+# ---- functions of SciPy and NumPy that are rules
+
+
+def mixed(x):
+    """Return a matrix with real eigenvalues that differ, and no symmetry."""
+    n = len(x)
+    return np.diag(np.arange(1.0, n + 1)) + 0.1 * np.tril(np.outer(np.sin(x), x))
+
+
+B, A = np.array([1.0, 0.5, 0.2]), np.array([1.0, -0.3, 0.1])
+OF_RULES = {
+    "exponential": lambda x: linalg.expm(0.02 * mixed(x)),
+    "cosine": lambda x: linalg.cosm(0.02 * mixed(x)),
+    "logarithm": lambda x: linalg.logm(mixed(x)),
+    "square root": lambda x: linalg.sqrtm(mixed(x)),
+    "eigenvalues": lambda x: np.linalg.eigvals(mixed(x)),
+    "eigenvectors": lambda x: np.abs(np.linalg.eig(mixed(x))[1]),
+    "factors": lambda x: np.concatenate(linalg.lu(mixed(x)), 1),
+    "packed factors": lambda x: linalg.lu_solve(linalg.lu_factor(mixed(x)), x),
+    "polar decomposition": lambda x: linalg.polar(mixed(x))[0],
+    "matrix equation": lambda x: linalg.solve_sylvester(mixed(x), mixed(x).T, np.outer(x, x)),
+    "complex system": lambda x: np.abs(np.linalg.solve(mixed(x) + 1j * np.eye(len(x)), x)),
+    "banded system": lambda x: linalg.solve_banded((1, 1), np.stack([x, x**2 + 9, x]), x),
+    "filter": lambda x: signal.lfilter(B, A, x),
+    "filter with a state": lambda x: np.concatenate(signal.lfilter(B, A, x, zi=np.array([0.5, 0.2]))),
+    "filter of traced coefficients": lambda x: signal.lfilter(B, np.append(1.0, 0.1 * x[:2]), x),
+    "filter there and back": lambda x: signal.filtfilt(B, A, x, padlen=2),
+    "sections": lambda x: signal.sosfilt(np.array([[*B, *A]]), x),
+    "straight line": lambda x: signal.detrend(x),
+    "sliding median": lambda x: signal.medfilt(x, 3),
+    "products of columns": lambda x: linalg.khatri_rao(mixed(x), mixed(x)),
+    "along an axis": lambda x: np.take_along_axis(np.outer(x, x**2), np.argsort(np.outer(x, x**2), 1), 1),
+    "convolution": lambda x: signal.convolve(x, x[: len(x) // 2], "same"),
+}
+
+
+@pytest.mark.parametrize("name", OF_RULES)
+def test_one_trace_serves_all_sizes_of(name):
+    def f(x):
+        return np.sum(np.sin(1.0 + OF_RULES[name](x)))
+
+    cache = nt.prepare_gradient_cache(f, RNG.uniform(0.5, 1.5, 5))
+    for n in (7, 4, 8, 5):
+        x, step = RNG.uniform(0.5, 1.5, n), 1e-5 * RNG.normal(size=n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        np.testing.assert_allclose(gradient @ step, (f(x + step) - f(x - step)) / 2, rtol=1e-5, atol=1e-12)
+    assert cache.traces == 1
+
+
+def test_short_signals_have_traces_of_their_own():
+    def f(x):
+        y, state = signal.lfilter(B, A, x, zi=np.array([0.5, 0.2]))
+        return np.sum(y**2) + np.sum(np.sin(state))
+
+    cache = nt.prepare_gradient_cache(f, RNG.normal(size=4))
+    for n in (1, 6, 2, 3, 1):
+        x = RNG.normal(size=n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-13)
+        np.testing.assert_allclose(gradient, nt.grad(lambda x: f(x) + 0.0)(x), rtol=1e-12)
+    assert cache.traces == 3
