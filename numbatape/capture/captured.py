@@ -164,7 +164,7 @@ class Captured:
             for array, copy in self.arrays
         )
 
-    def generator_states(self) -> list[str]:
+    def generator_states(self) -> list[object]:
         """Return the states of all captured random generators."""
         return [watching.state_of(generator) for generator in self._generators]
 
