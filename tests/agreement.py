@@ -21,7 +21,7 @@ def agrees(f, x, order=2, rtol=1e-7, atol=1e-12, step=2e-3, value_rtol=1e-11):
     v, w = rng.normal(size=x.shape), rng.normal(size=flat(f(x)).shape)
     value, slope = nt.jvp(f, (x,), (v,))
     np.testing.assert_allclose(flat(value), flat(f(x)), rtol=value_rtol, atol=atol)
-    wanted, error = extrapolated(lambda h: flat(f(x + h * v)), step)
+    wanted, error = extrapolated(lambda h: flat(f(x + h * v)), step, 1e-3 * rtol)
     np.testing.assert_allclose(flat(slope), wanted, rtol=rtol, atol=rtol + 10.0 * np.max(error, initial=0.0))
 
     def weighed(x):
@@ -39,6 +39,6 @@ def agrees(f, x, order=2, rtol=1e-7, atol=1e-12, step=2e-3, value_rtol=1e-11):
     gradient = nt.grad(weighed)
     np.testing.assert_allclose(np.sum(gradient(x) * v), w @ flat(slope), rtol=1e-9, atol=1e-10)
     if order == 2:
-        wanted, error = extrapolated(lambda h: flat(gradient(x + h * v)), step)
+        wanted, error = extrapolated(lambda h: flat(gradient(x + h * v)), step, 1e-3 * rtol)
         got = flat(nt.hvp(weighed)(x, v))
         np.testing.assert_allclose(got, wanted, rtol=rtol, atol=10.0 * (rtol + np.max(error, initial=0.0)))

@@ -30,6 +30,7 @@ MODES = ("reverse_over_forward", "forward_over_reverse")
 COORDINATES = 64  # at most this many coordinates are compared with differences, and some random directions
 DIRECTIONS = 3
 STEP = 0.02
+ENOUGH = 0.01  # the part of a tolerance by which differences may err
 
 
 def check_derivatives(
@@ -270,9 +271,9 @@ class _Check:
 
     def _one(self, got, f, step, scale, value) -> tuple:
         """Return (computed, by differences, error of that, tolerance)."""
-        wanted, error = extrapolated(f, step)
-        tolerance = self.atol + self.rtol * max(scale, abs(float(wanted))) + 1e-10 * value
-        return got, wanted, error, tolerance
+        least = self.atol + self.rtol * scale + 1e-10 * value
+        wanted, error = extrapolated(f, step, ENOUGH * least)
+        return got, wanted, error, least + self.rtol * max(0.0, abs(float(wanted)) - scale)
 
     # ---- second order
 
@@ -315,11 +316,12 @@ class _Check:
             return point.flat(value_and_gradient(wide, *self._wide(point.vector + h * v))[1])
 
         size = max(1.0, float(np.max(np.abs(v))))
-        wanted, error = extrapolated(gradient_at, STEP / size)
         noise = 1e-10 * np.max(np.abs(gradient), initial=0.0)
+        least = self.atol + self.rtol * scale + noise
+        wanted, error = extrapolated(gradient_at, STEP / size, ENOUGH * least)
         rows = []
         for k in range(v.size):
-            tolerance = self.atol + self.rtol * max(scale, abs(float(wanted[k]))) + noise
+            tolerance = least + self.rtol * max(0.0, abs(float(wanted[k])) - scale)
             rows.append((point.labels[k], products[0][k], wanted[k], error[k], tolerance))
         _settled("a Hessian-vector product", rows)
 

@@ -12,10 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 LEVELS = 9
+FEWEST = 4  # fewer steps may agree by accident
 RATIO = 2.0
 
 
-def extrapolated(f: Callable[[float], np.ndarray], step: float) -> tuple[np.ndarray, np.ndarray]:
+def extrapolated(
+    f: Callable[[float], np.ndarray], step: float, enough: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (derivative of f at 0, estimate of its error), entry by entry (Ridders, 1982).
 
     Parameters
@@ -23,7 +26,9 @@ def extrapolated(f: Callable[[float], np.ndarray], step: float) -> tuple[np.ndar
     f
         Function of a real number to an array.
     step
-        The first step; the last is smaller by a factor of 256.
+        The first step; the last is smaller by a factor of 256 at most.
+    enough
+        No smaller steps are taken once the errors of all entries are estimated to be at most this.
     """
     previous: list[np.ndarray] = []
     best = error = None
@@ -43,6 +48,8 @@ def extrapolated(f: Callable[[float], np.ndarray], step: float) -> tuple[np.ndar
                     better = seen < error
                     best, error = np.where(better, row[k + 1], best), np.where(better, seen, error)
         previous = row
+        if level + 1 >= FEWEST and error is not None and np.all(error <= enough):
+            break
     assert best is not None
     assert error is not None
     return best, error
