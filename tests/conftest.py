@@ -1,5 +1,6 @@
 """Fixtures that any test may use, and what a run says about its slowest files."""
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -29,6 +30,20 @@ def interruptible():
     kept = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, kept)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Collect garbage seldom, and never look again at what the collection of the tests leaves behind.
+
+    Else Python's collector would walk over the objects of 21 000 tests and of all modules again and again.
+    """
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+    gc.enable()
+    return result
 
 
 def pytest_runtest_logreport(report):
