@@ -13,7 +13,7 @@ import numpy as np
 
 from ..combinations import by_combination
 from ..draft import Draft
-from ..instruction import NONE, Instruction
+from ..instruction import NONE, Instruction, rewritten
 from ..tape import Layout
 from ..views import axes_of, steady_along
 
@@ -28,22 +28,22 @@ def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
     if not queue:
         return code
     # A result that is narrow may let those of its readers be narrow too.
-    uses, code = draft.uses(code), code.copy()
+    uses, changes = draft.uses(code), {}
     heapify(queue)
     done = NONE
     while queue:
         k = heappop(queue)
         if k == done:
             continue
-        done, row = k, Instruction._make(code[k].item())
+        done, row = k, changes.get(k) or Instruction._make(code[k].item())
         steady = _steady_axes(draft.layout_of(row.out), [draft.layout_of(x) for x in row.operands])
         narrowed = _narrowed(draft, row, steady, uses.values(uses.out[k])) if steady else None
         if narrowed is not None:
-            code[k] = narrowed
+            changes[k] = narrowed
             for reader in uses.readers(uses.out[k]).tolist():
                 if fit[reader]:
                     heappush(queue, reader)
-    return code
+    return rewritten(code, {k: [row] for k, row in changes.items()})
 
 
 def _candidates(draft: Draft, code: np.ndarray) -> np.ndarray:
