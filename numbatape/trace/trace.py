@@ -269,9 +269,18 @@ class Trace:
         return index
 
     def close(self) -> None:
-        """End the trace. Whoever still refers to it does not keep its instructions in memory."""
+        """End the trace. Whoever still refers to it does not keep its instructions and arrays in memory.
+
+        Arrays refer to their trace. Without those that the trace refers to, it is freed as soon as nobody
+        needs it; Python's garbage collector would examine all of it first.
+        """
         self.closed = True
-        self.tape.code, self.tape.values = Code(), Values()
+        self.tape.code, self.tape.values, self.tape.storages = Code(), Values(), []
+        self.arrays, self.given, self.deferred, self._evaluation = [], [], [], None
+        if self.emitter is not None:  # the partials that it notes refer to it
+            self.emitter.slopes, self.emitter = {}, None
+        for held in (self.inputs, self.twins, self.joined, self.sites, self.sharing, self._arrays, self.boxes):
+            held.clear()
 
     def check_open(self) -> None:
         if self.closed:

@@ -1,4 +1,4 @@
-"""Steady calls allocate nothing that stays, and kernels let other threads run."""
+"""Steady calls allocate nothing that stays, traces are freed, and kernels let other threads run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 import numbatape as nt
 from numbatape import jit
 from numbatape.engine import kernels
+from numbatape.trace.trace import Trace
 
 CALLS = 1000
-SIZE = 20_000
+SIZE, SHORT = 20_000, 3
 ARRAY = 8 * SIZE
 STAYS = 16 * CALLS  # a third of the smallest object a call; free lists of tuples come and go below
 
@@ -103,6 +104,29 @@ def test_one_shot():
     x = np.ones(30)
     gradient = nt.grad(lambda x: np.sum(x * np.cos(x)))
     assert steady(lambda: gradient(x), 300)[0] < STAYS
+
+
+def filled(x):
+    y = np.zeros(SHORT)
+    for k in range(SHORT):
+        y[k] = np.sin(x[k]) * x[0]
+    return np.sum(np.outer(y, x) @ np.linalg.inv(np.outer(x, x) + np.eye(SHORT)) * x.T)
+
+
+def traces():
+    return [x for x in gc.get_objects() if type(x) is Trace]
+
+
+@pytest.mark.parametrize("verb", [nt.grad, nt.hessian, lambda f: lambda x: nt.hvp(f)(x, x)])
+def test_a_finished_trace_is_freed_without_the_garbage_collector(verb):
+    gc.collect()
+    others = len(traces())
+    gc.disable()
+    try:
+        verb(lambda x: filled(x))(np.linspace(0.5, 1.0, SHORT))
+        assert len(traces()) == others
+    finally:
+        gc.enable()
 
 
 # ---- the GIL
