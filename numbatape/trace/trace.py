@@ -279,7 +279,15 @@ class Trace:
         self.arrays, self.given, self.deferred, self._evaluation = [], [], [], None
         if self.emitter is not None:  # the partials that it notes refer to it
             self.emitter.slopes, self.emitter = {}, None
-        for held in (self.inputs, self.twins, self.joined, self.sites, self.sharing, self._arrays, self.boxes):
+        for held in (
+            self.inputs,
+            self.twins,
+            self.joined,
+            self.sites,
+            self.sharing,
+            self._arrays,
+            self.boxes,
+        ):
             held.clear()
 
     def check_open(self) -> None:
