@@ -24,7 +24,7 @@ from ..tape.tape import VARYING
 from ..trace.array import TracedArray, deferred, is_deferred, new_traced
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace
-from .body_traces import BodyTrace, stacked_leaf
+from .body_traces import BodyTrace, of_trace, stacked_leaf
 from .packing import result_of
 from .trees import abandoned, leaves_of
 
@@ -201,8 +201,9 @@ class _Body:
         rest = np.nonzero(np.logical_not(self.parting))[0]
         if not len(same) or not len(rest):
             raise Apart  # NaN steered Python
+        rows = [of_trace(self.trace, x) for x in self.rows]  # np.take looks for traced arrays nowhere else
         groups = [
-            in_lanes(self.trace, self.function, [np.take(x, places, axis=0) for x in self.rows])
+            in_lanes(self.trace, self.function, [np.take(x, places, axis=0) for x in rows])
             for places in (same, rest)
         ]
         order = np.argsort(np.concatenate([same, rest]))

@@ -19,7 +19,7 @@ from ..tape import TapeBuilder
 from ..tape.code import Code
 from ..tape.loop import Branches, Loop
 from ..tape.packed_values import Values
-from ..tape.tape import ACTIVE, CONSTANT, F32, F64
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, POOLS
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
 from . import operations
@@ -218,8 +218,14 @@ class Trace:
         self._unchecked.append((condition, truth))
 
     def know(self, number: int, value) -> None:
-        """Let the numbers of a value be known to who evaluates; nobody may write to them."""
+        """Let the numbers of a value be known to who evaluates; nobody may write to them.
+
+        They are noted by its cells, so a scalar must not move into an array that it is written to.
+        """
         self.given.append((number, value))
+        storage, offset, _ = self.tape.values[number]
+        if storage < len(POOLS):
+            self.tape.note_view(storage, offset)
         if self._evaluation is not None:
             self._evaluation.note(number, value)
 

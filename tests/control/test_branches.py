@@ -35,6 +35,22 @@ def test_the_other_side_does_not_run():
     np.testing.assert_allclose(nt.value_gradient_and_hessian(hessian, X)[2], 2 * np.eye(3), atol=1e-15)
 
 
+def test_a_side_reads_the_end_of_a_loop_beside_an_inner_derivative():
+    """The branches read all that the loop keeps, so that a pass must not shorten it."""
+
+    def end(s, x):
+        return nt.scan(lambda a, b: (np.tanh(a * b + s), None), s, x)[0]
+
+    def f(x, s):
+        slope = nt.grad(lambda z: np.sum(np.sin(z)) * s)(x)
+        return slope, nt.cond(s > 0.1, np.sin, lambda z: z * 0.3, end(s, x))
+
+    for s in (0.4, -0.4):
+        slope, chosen = nt.vjp(f, X, s)[0]
+        np.testing.assert_allclose(slope, np.cos(X) * s)
+        np.testing.assert_allclose(chosen, np.sin(end(s, X)) if s > 0.1 else end(s, X) * 0.3)
+
+
 def test_a_plain_choice_is_a_plain_call():
     f = lambda x, side: nt.cond(side, np.sin, np.cos, x)  # noqa: E731
     assert nt.cond(True, lambda: 1, lambda: "text") == 1

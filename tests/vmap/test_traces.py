@@ -182,3 +182,31 @@ def test_rows_of_which_some_raise_after_others_have_raised(first):
     value, slope = nt.value_and_grad(total)(rows)
     np.testing.assert_allclose(value, root(-9.0) + sum(map(root, rows)))
     np.testing.assert_allclose(slope, np.where(rows > 0, 0.5 / np.sqrt(np.abs(rows)), 3.0) - [0, 0, 0, 3.0])
+
+
+@pytest.mark.parametrize("dtype", [float, int, bool])
+def test_rows_of_a_captured_array_part_with_the_others(dtype):
+    captured = np.array([0, 1, 3, 1]).astype(dtype)
+
+    def f(x, k):
+        return x * k if x > 0.5 else x**2 + k
+
+    x = ROWS[:, 0]
+    gradient = nt.grad(lambda x: np.sum(nt.vmap(f)(x, captured)))(x)
+    np.testing.assert_allclose(gradient, np.where(x > 0.5, captured, 2 * x))
+
+
+def test_a_branch_on_a_loop_beside_an_array_that_the_argument_was_written_to():
+    """The argument's cell stays where it was: a row's branch reads the loop while the row is recorded."""
+
+    def end(s, x):
+        return nt.scan(lambda a, b: (np.tanh(a * b + s), None), s, x)[0]
+
+    def f(s, x):
+        table = np.ones(3)
+        table[0] = s
+        return table[1] * s**2 if end(s, x) > 0.3 else 3.0 * table[0]
+
+    s = np.array([0.5, -0.7, 0.2, 1.0])
+    expected = [2 * a if end(a, x) > 0.3 else 3.0 for a, x in zip(s, ROWS, strict=True)]
+    np.testing.assert_allclose(nt.vmap(nt.grad(f))(s, ROWS), expected)

@@ -27,12 +27,16 @@ def drop_histories(draft: Draft, code: np.ndarray) -> np.ndarray:
     read = {value for name in "abc" for value in code[name].tolist()} | set(draft.outputs)
     read.discard(NONE)
     results = {draft.address(int(code["out"][k]))[0] for k in loops}
-    farthest: dict[int, int] = {}  # by storage: the last offset at which a view that is read begins
-    storages, offsets = draft.storage, draft.offset
+    farthest: dict[int, int] = {}  # by storage: the last cell that is read, by way of any view
+    storages = draft.storage
     for value in read:
         storage = int(storages[value])
         if storage in results:
-            farthest[storage] = max(farthest.get(storage, 0), size(int(offsets[value])))
+            layout = draft.layout_of(value)
+            dims, strides = map(size, layout.dims), map(size, layout.strides)
+            steps = [(dim - 1) * stride for dim, stride in zip(dims, strides, strict=True)]
+            last = size(draft.address(value)[1]) + sum(max(step, 0) for step in steps)
+            farthest[storage] = max(farthest.get(storage, 0), last)
     for k, loop in loops.items():
         out = int(code["out"][k])
         storage, first, layout = draft.address(out)
