@@ -33,7 +33,7 @@ SOLVERS = {
     "fmin_l_bfgs_b": lambda x: scipy.optimize.fmin_l_bfgs_b(
         lambda t: np.sum((t - x) ** 2), np.ones(2), approx_grad=True
     )[0][0],
-    "linprog": lambda x: scipy.optimize.linprog(x).x[0],
+    "milp": lambda x: scipy.optimize.milp(x).x[0],
     "differential_evolution": lambda x: scipy.optimize.differential_evolution(
         lambda t: np.sum((t - x) ** 2), [(0.0, 2.0)] * 2, maxiter=2
     ).x[0],

@@ -8,6 +8,7 @@ used; so is the package that it is for.
 from ..late import imported
 from ..numpy_api.function_tables import OBJECTS, announce
 
+announce("scipy.integrate", f"{__name__}.boundary_values", ("solve_bvp",))
 announce("scipy.integrate", f"{__name__}.ode", ("odeint",))
 announce("scipy.integrate", f"{__name__}.initial_values", ("solve_ivp",))
 announce("scipy.integrate", f"{__name__}.integrals_of_arrays", ("quad_vec",))
@@ -25,6 +26,7 @@ announce(
     f"{__name__}.expectations",
     ("_methods.expect", "_methods.moment", "_methods.nnlf"),
 )
+announce("scipy.optimize", f"{__name__}.linear_programs", ("isotonic_regression", "linprog"))
 announce("scipy.optimize", f"{__name__}.least_squares", ("lsq_linear", "nnls"))
 announce(
     "scipy.optimize",

@@ -55,10 +55,17 @@ class Solution:
 
     def slope_of_numbers(self, y, *p):
         """Return the Jacobian for plain numbers."""
+        return self._linearised(y, p)[1]
+
+    def residual_of_numbers(self, y, *p):
+        """Return the residual for plain numbers, by the cache that computes the Jacobian, too."""
+        return self._linearised(y, p)[0]
+
+    def _linearised(self, y, p):
         size = np.size(y)
         unit = np.reshape(np.eye(size), (size, *np.shape(y)))
-        columns = self.kept.push((y, *p), (unit, *(None for _ in p)), size)[1]
-        return np.reshape(columns, (size, size)).T
+        value, columns = self.kept.push((y, *p), (unit, *(None for _ in p)), size)
+        return value, np.reshape(columns, (size, size)).T
 
     def _solved(self, rate, y, p):
         """Return the solution of a linear system with the Jacobian, in the shape of y."""

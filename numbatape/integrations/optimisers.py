@@ -24,7 +24,9 @@ from .constraints import stationarity
 from .implicit import Solution, at_bounds
 from .ode import guarded
 
-NEAR = 1e-4  # how far from zero the conditions of a constrained minimum may be
+# How far from zero the conditions of a constrained minimum may be: SLSQP ends where a step changes the value
+# by less than 1e-6, and there slopes are about 1e-3.
+NEAR = 5e-3
 XTOL = 1e-5  # SciPy's tolerance for minima between bounds
 
 
@@ -93,14 +95,15 @@ class Solve:
         def solve(*p):
             args, kwargs = self._opened.filled(p)
             found = np.asarray(taken(self._line.call(self._original, *args, **kwargs)), float)[()]
-            if check and (rest := np.max(np.abs(equation(found, *p)))) > NEAR:
+            if check and (rest := np.max(np.abs(made.residual_of_numbers(found, *p)))) > NEAR:
                 raise RuntimeError(
                     f"{self.name} ended where the conditions of a minimum hold to {rest:.1e} only, so it has "
                     "no derivative: give a smaller tol="
                 )
             return found
 
-        return Solution(self.name, equation, solve).of(*self._opened.found)
+        made = Solution(self.name, equation, solve)
+        return made.of(*self._opened.found)
 
 
 def _of_zero(parameter: str, refused: tuple, result: Callable = lambda x: x, taken: Callable = lambda x: x):

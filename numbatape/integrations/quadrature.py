@@ -22,9 +22,17 @@ from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
 from ..verbs.vjp import vjp
 from .kept_derivatives import KeptDerivatives
-from .ode import guarded
+from .ode import guarded, refuse
 
 OPTIONS = ("epsabs", "epsrel", "limit", "points")
+OF_WEIGHTS = ("weight", "wvar", "wopts", "maxp1", "limlst")
+# What SciPy multiplies an integrand by, as a function of x and ``wvar``. Other weights are powers that are
+# singular at the limits, which must be plain numbers then.
+WEIGHTS = {
+    "cos": lambda x, w: np.cos(w * x),
+    "sin": lambda x, w: np.sin(w * x),
+    "cauchy": lambda x, c: 1.0 / (x - c),
+}
 
 
 class Integral:
@@ -64,7 +72,12 @@ class Integral:
         """Return the integrand at a limit: zero at infinity, where the integral does not depend on it."""
         if find_trace(x) is None and not np.isfinite(x):
             return 0.0
-        return self.f(x, *p)
+        weight = self.options.get("weight")
+        if weight is None:
+            return self.f(x, *p)
+        if weight not in WEIGHTS:
+            return 0.0  # nobody asks, because the limits are plain
+        return self.f(x, *p) * WEIGHTS[weight](x, self.options["wvar"])
 
     def _pushforward(self, tangents, results, a, b, *p):
         da, db, *dp = tangents
@@ -155,13 +168,25 @@ def integrand_of(name: str, func, args):
     return at, opened.found
 
 
-def quad(original, func, a, b, args=(), **options):
+def quad(original, func, a, b, args=(), complex_func=False, **options):
     at, p = integrand_of("scipy.integrate.quad", func, args)
+    line, options = UsersLine(), _checked("quad", options, (*OPTIONS, *OF_WEIGHTS))
+    weight = options.get("weight")
+    if find_trace(options.get("wvar")) is not None or (
+        weight is not None and weight not in WEIGHTS and find_trace(a, b) is not None
+    ):
+        raise refuse(f"scipy.integrate.quad(weight={weight!r})", "multiply the integrand by the weight")
 
-    def f(x, *p):
-        return np.reshape(at(p)(x), ())
+    def integral(part):
+        def f(x, *p):
+            return np.reshape(part(at(p)(x)), ())
 
-    return Integral(f, _checked("quad", options), UsersLine(), at).integrate(a, b, *p)
+        return Integral(f, options, line, lambda p: lambda x: part(at(p)(x))).integrate(a, b, *p)
+
+    if not complex_func:
+        return Integral(lambda x, *p: np.reshape(at(p)(x), ()), options, line, at).integrate(a, b, *p)
+    real, imaginary = integral(np.real), integral(np.imag)
+    return tuple(x + 1j * y for x, y in zip(real, imaginary, strict=True))
 
 
 # ---- several dimensions: integrals of integrals
@@ -216,12 +241,12 @@ def _nested(name: str, func, ranges: tuple, options: tuple, args: tuple):
     return over(last, len(ranges)).integrate(*limits(last, (), opened.found), *opened.found)
 
 
-def _checked(name: str, options: dict) -> dict:
-    refused = [key for key in options if key not in OPTIONS]
+def _checked(name: str, options: dict, known: tuple = OPTIONS) -> dict:
+    refused = [key for key in options if key not in known]
     if refused:
         raise UnsupportedOperationError(
             f"scipy.integrate.{name}({', '.join(refused)}=...) of traced values at {where_in_user_code()} is "
-            f"not supported; {', '.join(OPTIONS)} are"
+            f"not supported; {', '.join(known)} are"
         )
     return options
 

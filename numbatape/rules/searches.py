@@ -38,6 +38,10 @@ class Search:
             known = self._known = [np.array(x) for x in given], self._run(*given)
         return known[1]
 
+    def found(self, *given):
+        """Return what the search finds for plain arrays."""
+        return self._result(given)
+
     def numbers(self, what: str, take: Callable):
         """Return ``take(result)``, an array of real numbers whose shape does not change."""
         rule = Rule(

@@ -2,13 +2,20 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import dblquad, nquad, quad_vec, tplquad
+from scipy.integrate import dblquad, nquad, quad, quad_vec, tplquad
 
 import numbatape as nt
 from tests.agreement import agrees
 
 POINT = np.array([1.2, 0.7])
 INTEGRALS = {
+    "quad, cosine": lambda t: quad(lambda x: np.exp(-t[0] * x), 0.1, t[1], weight="cos", wvar=3.0)[0],
+    "quad, infinite sine": lambda t: quad(lambda x: np.exp(-t[0] * x), t[1], np.inf, weight="sin", wvar=2.0)[
+        0
+    ],
+    "quad, powers": lambda t: quad(lambda x: np.exp(-t[0] * x), 0, 1, weight="alg-loga", wvar=(0.5, -0.3))[0],
+    "quad, principal value": lambda t: quad(np.exp, -t[1], t[0], weight="cauchy", wvar=0.3)[0],
+    "quad, complex": lambda t: quad(lambda x: np.exp(1j * t[0] * x), 0.0, t[1], complex_func=True)[0],
     "dblquad": lambda t: dblquad(lambda y, x: np.exp(-t[0] * x * y), 0.0, 1.0, 0.0, t[1])[0],
     "dblquad, functions": lambda t: dblquad(
         lambda y, x, a: a * x * y, 0.0, 1.0, lambda x: t[0] * x, lambda x: 2.0, args=(t[1],)
@@ -58,6 +65,8 @@ def test_what_is_not_supported():
         nt.UnsupportedOperationError, match=r"nquad.* takes neither full_output nor functions"
     ):
         nt.grad(lambda t: nquad(lambda x: t * x, [(0.0, 1.0)], full_output=True)[0])(1.0)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"quad\(weight='sin'\).*multiply the integrand"):
+        nt.grad(lambda t: quad(np.exp, 0.0, 1.0, weight="sin", wvar=t)[0])(1.0)
     with pytest.raises(nt.UnsupportedOperationError, match=r"quad_vec\(workers=\.\.\.\).* epsrel"):
         nt.grad(lambda t: np.sum(quad_vec(lambda x: t * x * np.ones(2), 0.0, 1.0, workers=2)[0]))(1.0)
     with pytest.raises(nt.UnsupportedOperationError, match=r"nquad\(weight=\.\.\.\)"):
