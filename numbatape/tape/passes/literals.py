@@ -49,7 +49,7 @@ class _Products:
         numbers, ops = draft.literal_numbers()[draft.group], draft.ops
         a, b = numbers[code["a"]], numbers[code["b"]]
         in_a, in_b = (np.isfinite(each) & (each != 0.0) for each in (a, b))
-        product = ops.is_any([k for k, row in enumerate(ops) if row.factors == "xy"], code["op"])
+        product = ops.is_any(ops.with_trait("factors"), code["op"]) & (code["b"] != NONE)
         negation = ops.is_any(ops.with_signs((-1,)), code["op"])
         first = negation | ~in_a  # the first operand is the other factor
         self.known = (product & (in_a ^ in_b) | negation) & (code["op"] & 1 == F64)
@@ -106,14 +106,15 @@ class _Products:
 
     def _write(self, rows: np.ndarray) -> None:
         """Let instructions be what is known of them."""
-        number, code = self.draft.ops.number, self.code.copy()
-        for k in rows.tolist():
-            factor, other = self.number.item(k), self.other.item(k)
-            name = {1.0: "copy", -1.0: "neg"}.get(factor, "mul")
-            both = name == "mul"
-            code["op"][k] = opcode(number[name], F64)
-            code["a"][k], code["b"][k] = (self._literal(factor), other) if both else (other, NONE)
-            code["active"][k] = self.active.item(k) << both
+        code, number = self.code.copy(), self.draft.ops.number
+        factor, other, active = self.number[rows], self.other[rows], self.active[rows]
+        alone = np.abs(factor) == 1.0
+        names = np.where(alone, np.where(factor > 0.0, number["copy"], number["neg"]), number["mul"])
+        code["op"][rows] = opcode(names, F64)
+        code["a"][rows] = np.where(alone, other, 0)
+        code["a"][rows[~alone]] = [self._literal(each) for each in factor[~alone].tolist()]
+        code["b"][rows] = np.where(alone, NONE, other)
+        code["active"][rows] = np.where(alone, active, active << 1)
         self.code = code
 
     def _literal(self, number: float) -> int:
