@@ -10,13 +10,12 @@ import numpy as np
 
 from ..jit.language import parallel
 from .dependencies import dense
-from .fourier import fits, forward_lanes, reverse_lanes
+from .fourier import forward_turns, reverse_turns
 from .fourier_tables import put_table
-from .status import DONE, INDEX
+from .status import DONE
 from .table import array_op
 
 RADICES = (4, 2, 3, 5)
-LANES = 8  # transforms of a batch that run side by side, in SIMD lanes
 SEVERAL = 4096  # the largest length of which several are transformed at once: more would leave the cache
 
 
@@ -145,43 +144,18 @@ class Fft:
     depends = dense
 
     def forward(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s):
-        if n == 0:
-            return DONE
-        if not fits(d, c, sc0, n, t):
-            return INDEX
-        forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, 1, 0, 0, 0)
-        return DONE
+        return forward_turns(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s, 1, 0, 0, 0)
 
     def reverse(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b):
-        if n > 0:
-            reverse_lanes(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b, 1, 0, 0, 0)
+        reverse_turns(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b, 1, 0, 0, 0)
 
     def forward_across(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s, turns, step_o, step_a, step_b):
-        if n == 0:
-            return DONE
-        if not fits(d, c, sc0, n, t):
-            return INDEX
-        first = 0
-        while first < turns:
-            lanes = min(LANES, turns - first)
-            forward_lanes(
-                v, d, o + first * step_o, a + first * step_a, b + first * step_b, c,
-                n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b,
-            )  # fmt: skip
-            first += lanes
-        return DONE
+        return forward_turns(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s, turns, step_o, step_a, step_b)
 
     def reverse_across(
         v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b, turns, step_o, step_a, step_b
     ):
-        first = 0
-        while first < turns and n > 0:
-            lanes = min(LANES, turns - first)
-            reverse_lanes(
-                v, g, d, o + first * step_o, a + first * step_a, b + first * step_b, c,
-                n, sa0, sb0, sc0, s, need_a, need_b, lanes, step_o, step_a, step_b,
-            )  # fmt: skip
-            first += lanes
+        reverse_turns(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b, turns, step_o, step_a, step_b)
 
     def pullback(e, ct, z, operands, need):
         """The inverse transform times n: the same one with real and imaginary parts exchanged."""

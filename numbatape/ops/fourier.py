@@ -6,7 +6,9 @@ transforms run side by side as lanes: the first stage then begins with as many n
 """
 
 from ..jit.language import parallel, serial
+from .status import DONE, INDEX
 
+LANES = 8  # transforms of a batch that run side by side, in SIMD lanes
 HALF_ROOT3 = 0.8660254037844386
 COS1, COS2 = 0.30901699437494745, -0.8090169943749475  # cosines of 1/5 and 2/5 of a turn
 SIN1, SIN2 = 0.9510565162951535, 0.5877852522924731
@@ -214,7 +216,7 @@ def transform(v, x, n, lanes, d, c, sc):
         o = x + i * lanes
         for j in parallel(lanes):
             put(v, o + j, gap, v[o + 2 * gap + j], v[o + 3 * gap + j], wr, wi)
-    for i in parallel((length - n) * lanes):
+    for i in serial((length - n) * lanes):
         v[x + n * lanes + i] = 0.0
         v[x + n * lanes + i + gap] = 0.0
     y = stages(v, x, x + 2 * gap, length, lanes, d, c, sc)
@@ -237,12 +239,44 @@ def transform(v, x, n, lanes, d, c, sc):
     return z
 
 
-def take_in(v, s, xv, a, n, sa, lanes, step):
-    """Put the numbers of some lanes side by side."""
-    for i in serial(n):
-        first = a + i * sa
-        for j in serial(lanes):
-            v[s + i * lanes + j] = xv[first + j * step]
+def taken(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
+    """Put the numbers of some lanes side by side, real parts from a and imaginary ones from b; transform."""
+    if lanes == 1:
+        for i in serial(n):
+            v[s + i] = xv[a + i * sa]
+            v[s + n + i] = xv[b + i * sb]
+    else:
+        for i in serial(n):
+            for j in serial(lanes):
+                v[s + i * lanes + j] = xv[a + i * sa + j * step_a]
+                v[s + (n + i) * lanes + j] = xv[b + i * sb + j * step_b]
+    return transform(v, s, n, lanes, d, c, sc)
+
+
+def forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b):
+    z = taken(v, s, v, a, b, n, sa0, sb0, lanes, step_a, step_b, d, c, sc0)
+    gap = int(d[c]) * lanes
+    for j in serial(lanes):
+        for i in serial(n):
+            v[o + j * step_o + i] = v[z + i * lanes + j]
+            v[o + j * step_o + n + i] = v[z + gap + i * lanes + j]
+
+
+def forward_turns(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s, turns, step_o, step_a, step_b):
+    """Transform one array, or those of a batch, of which several run side by side."""
+    if n == 0:
+        return DONE
+    if not fits(d, c, sc0, n, t):
+        return INDEX
+    first = 0
+    while first < turns:
+        lanes = min(LANES, turns - first)
+        forward_lanes(
+            v, d, o + first * step_o, a + first * step_a, b + first * step_b, c,
+            n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b,
+        )  # fmt: skip
+        first += lanes
+    return DONE
 
 
 def add_out(v, z, xg, a, n, sa, lanes, step):
@@ -253,22 +287,20 @@ def add_out(v, z, xg, a, n, sa, lanes, step):
             xg[first + j * step] += v[z + i * lanes + j]
 
 
-def forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b):
-    take_in(v, s, v, a, n, sa0, lanes, step_a)
-    take_in(v, s + n * lanes, v, b, n, sb0, lanes, step_b)
-    z = transform(v, s, n, lanes, d, c, sc0)
-    gap = int(d[c]) * lanes
-    for j in serial(lanes):
-        for i in serial(n):
-            v[o + j * step_o + i] = v[z + i * lanes + j]
-            v[o + j * step_o + n + i] = v[z + gap + i * lanes + j]
-
-
 def reverse_lanes(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b, lanes, step_o, step_a, step_b):
-    take_in(v, s, g, o + n, n, 1, lanes, step_o)
-    take_in(v, s + n * lanes, g, o, n, 1, lanes, step_o)
-    z = transform(v, s, n, lanes, d, c, sc0)
+    z = taken(v, s, g, o + n, o, n, 1, 1, lanes, step_o, step_o, d, c, sc0)
     if need_a:
         add_out(v, z + int(d[c]) * lanes, g, a, n, sa0, lanes, step_a)
     if need_b:
         add_out(v, z, g, b, n, sb0, lanes, step_b)
+
+
+def reverse_turns(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b, turns, step_o, step_a, step_b):
+    first = 0
+    while first < turns and n > 0:
+        lanes = min(LANES, turns - first)
+        reverse_lanes(
+            v, g, d, o + first * step_o, a + first * step_a, b + first * step_b, c,
+            n, sa0, sb0, sc0, s, need_a, need_b, lanes, step_o, step_a, step_b,
+        )  # fmt: skip
+        first += lanes
