@@ -116,3 +116,18 @@ def test_sparse_derivatives_take_arguments_by_name(verb):
         np.testing.assert_allclose(derivative(x, power=3, scale=3.0).toarray(), np.diag(slope), rtol=1e-14)
     with pytest.raises(TypeError, match="keyword-only"):
         verb(lambda x, *, k=2.0: f(x, k))(x, k=3.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda f: nt.grad(f, has_aux=[]), r"has_aux must be True or False, got \[\]"),
+        (lambda f: nt.jacobian(f, holomorphic="no"), "holomorphic must be True or False, got 'no'"),
+        (lambda f: nt.grad(f, static_argnames=3), "static_argnames=3: must be a string"),
+        (lambda f: nt.jacobian(f, mode=np.ones(2)), "mode=array.*: must be one of"),
+        (lambda f: nt.sparsity(f, np.ones(2), order=np.ones(2)), "order=array.*: must be 1"),
+    ],
+)
+def test_options_of_another_kind_are_named(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make(np.sum)

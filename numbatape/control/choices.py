@@ -19,6 +19,7 @@ from ..trace.integers import as_index
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import operand, sample_of
 from ..trace.trace import current, failing
+from .argument_checks import check_functions
 from .body_traces import BodyTrace, of_trace
 from .packing import Packing, emit, part, result_of
 from .trees import WEAK, abandoned, check_structure, leaves_of, names_of
@@ -63,6 +64,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     >>> [float(nt.grad(huber)(x)) for x in (0.5, 3.0)]
     [0.5, 1.0]
     """
+    check_functions("nt.cond", true_fun=true_fun, false_fun=false_fun)
     pred = as_ndarrays(as_index(pred))
     if np.shape(sample_of(pred)) != ():
         raise SpecError(
@@ -108,7 +110,10 @@ def switch(index, branches: Sequence[Callable], *operands):
     >>> [float(nt.grad(f)(2.0, k)) for k in (2, 5)]
     [12.0, 12.0]
     """
+    if not isinstance(branches, Sequence):
+        raise TypeError(f"nt.switch: branches must be a sequence of functions, got {branches!r}")
     index, branches = as_ndarrays(as_index(index)), tuple(branches)
+    check_functions("nt.switch", **{f"branches[{k}]": branch for k, branch in enumerate(branches)})
     if not branches:
         raise SpecError("nt.switch: there is no branch to choose from")
     sample = np.asarray(sample_of(index))

@@ -5,7 +5,6 @@ Outside of any trace they are ordinary Python loops over arrays.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..errors import OutputError, ShapeError, SpecError
 from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
+from .argument_checks import check_functions, whole
 from .body_traces import BodyTrace, stacked_leaf
 from .checkpoints import in_segments
 from .emitted_scans import emitted
@@ -88,6 +88,7 @@ def scan(
     >>> float(nt.grad(f)(0.5, np.array([1.0, 2.0, 4.0])))
     39.5
     """
+    check_functions("nt.scan", f=f)
     if checkpoint is None:
         return _scan("nt.scan", f, init, xs, length, reverse)
     arrays = [_rows("nt.scan", x) for x in pytrees.leaves(xs) if x is not None]
@@ -137,7 +138,8 @@ def fori_loop(lower, upper, body_fun: Callable, init_val):
     >>> float(power(2.0)), float(nt.grad(power)(2.0))
     (12.0, 13.0)
     """
-    lower, upper = operator.index(lower), operator.index(upper)
+    check_functions("nt.fori_loop", body_fun=body_fun)
+    lower, upper = whole("nt.fori_loop", "lower", lower), whole("nt.fori_loop", "upper", upper)
 
     def step(carry, _):
         i, value = carry
@@ -176,6 +178,7 @@ def map(f: Callable, xs):
     >>> float(nt.grad(f)(0.0, np.array([[1.0, 2.0], [3.0, 4.0]])))
     10.0
     """
+    check_functions("nt.map", f=f)
     return _scan("nt.map", lambda carry, x: (carry, f(x)), (), xs, None, False)[1]
 
 
@@ -230,7 +233,7 @@ def _rows(name: str, x):
 def _length(name: str, lengths: list[int], length) -> int:
     """Return the number of steps; raise where what was given disagrees."""
     if length is not None:
-        length = operator.index(length)
+        length = whole(name, "length", length)
         if length < 0:
             raise SpecError(f"{name}: the length is negative ({length})")
         lengths = [length, *lengths]

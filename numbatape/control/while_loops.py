@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..trace import operations, pytrees
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
+from .argument_checks import check_functions, whole
 from .body_traces import BodyTrace
 from .packing import Packing, emit, part, result_of
 from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of
@@ -68,8 +68,9 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val, max_steps: int 
     >>> float(root(9.0)), round(float(nt.grad(root)(9.0)), 9)
     (3.0, 0.166666667)
     """
+    check_functions("nt.while_loop", cond_fun=cond_fun, body_fun=body_fun)
     if max_steps is not None:
-        max_steps = operator.index(max_steps)
+        max_steps = whole("nt.while_loop", "max_steps", max_steps)
         if max_steps < 0:
             raise SpecError(f"nt.while_loop: max_steps is negative ({max_steps})")
     trace = current()

@@ -199,8 +199,9 @@ def primitive(
         return lambda function: primitive(
             function, pullback=pullback, pushforward=pushforward, workspace=workspace
         )
-    for name, function in (("value", value), ("pullback", pullback)):
-        if not callable(function):
+    given = {"value": value, "pullback": pullback, "pushforward": pushforward, "workspace": workspace}
+    for name, function in given.items():
+        if not callable(function) and (function is not None or name == "pullback"):
             raise TypeError(f"nt.primitive: {name} must be callable, got {function!r}")
     # The functions of a rule that is made while tracing may have sizes of this trace in their closures.
     return Primitive(Rule(value, pullback, pushforward, workspace, any_size=current() is None))

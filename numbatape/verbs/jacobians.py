@@ -89,7 +89,7 @@ def jacobian(
 
 
 def _known(mode: str) -> str:
-    if mode not in dense.MODES:
+    if not isinstance(mode, str) or mode not in dense.MODES:
         raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, dense.MODES))}")
     return mode
 

@@ -7,6 +7,8 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..caches.base import python_function
 from ..caches.registry import shelf_of
 from ..capture.opened import Wrapper
@@ -90,7 +92,18 @@ def made_by(
     """
     given = tuple(options.values())
     shelf = shelf_of(python_function(f))
-    return shelf.verb((verb.__name__, *given), lambda: kind(verb, f, options, make(f, *given)))
+
+    def made():
+        _check_flags(options)
+        return kind(verb, f, options, make(f, *given))
+
+    return shelf.verb((verb.__name__, *given), made)
+
+
+def _check_flags(options: dict) -> None:
+    for name in ("has_aux", "holomorphic"):
+        if not isinstance(options.get(name, False), (int, np.bool_)):
+            raise TypeError(f"{name} must be True or False, got {options[name]!r}")
 
 
 Wrapper.register(MadeFunction)

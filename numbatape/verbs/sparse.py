@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import scipy.sparse
 
 from ..caches.arguments import Flattened, as_constant, require_floats
@@ -63,7 +64,7 @@ def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> sc
     >>> nt.sparsity(lambda x: np.sum(x[1:] * x[:-1]), np.ones(3), order=2).nnz
     4
     """
-    if order not in (1, 2):
+    if not isinstance(order, (int, np.integer)) or order not in (1, 2):
         raise ValueError(f"order={order!r}: must be 1 (Jacobian) or 2 (Hessian)")
     target = python_function(f)
     args = with_statics(f, args, static_argnums, static_argnames)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class StaticArguments:
         whole = isinstance(numbers, (tuple, list)) and all(isinstance(k, (int, np.integer)) for k in numbers)
         if not whole:
             raise SpecError(f"static_argnums={numbers!r}: must be an int or a tuple of ints")
-        if not all(isinstance(name, str) for name in labels):
+        if not isinstance(labels, Collection) or not all(isinstance(name, str) for name in labels):
             raise SpecError(f"static_argnames={labels!r}: must be a string or a tuple of strings")
         self._numbers = {*numbers, *(names.index(name) for name in labels if name in names)}
         self._labels = {*labels, *(names[k] for k in numbers if -len(names) <= k < len(names))}

@@ -62,6 +62,34 @@ REFUSED_EVERYWHERE = {
 }
 
 
+WRONG_KINDS = {
+    r"nt.scan: f must be a function, got None": lambda x: nt.scan(None, 1.0, x),
+    r"nt.scan: length must be an integer, got 1.5": lambda x: nt.scan(
+        lambda c, v: (c, v), 1.0, None, length=1.5
+    ),
+    r"nt.map: f must be a function, got 3": lambda x: nt.map(3, x),
+    r"nt.fori_loop: body_fun must be a function, got 'a'": lambda x: nt.fori_loop(0, 3, "a", x),
+    r"nt.fori_loop: upper must be an integer, got None": lambda x: nt.fori_loop(0, None, lambda i, c: c, x),
+    r"nt.while_loop: cond_fun must be a function, got True": lambda x: nt.while_loop(True, lambda c: c, x),
+    r"nt.while_loop: max_steps must be an integer, got 'a'": lambda x: nt.while_loop(
+        lambda c: False, lambda c: c, x, max_steps="a"
+    ),
+    r"nt.cond: false_fun must be a function, got None": lambda x: nt.cond(x[0] > 0, np.sin, None, x),
+    r"nt.switch: branches must be a sequence of functions, got None": lambda x: nt.switch(0, None, x),
+    r"nt.switch: branches\[1\] must be a function, got 2": lambda x: nt.switch(0, [np.sin, 2], x),
+    r"nt.primitive: workspace must be callable, got 3": lambda x: nt.primitive(
+        np.sin, pullback=lambda ct, z, x: ct * np.cos(x), workspace=3
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_KINDS)
+@pytest.mark.parametrize("verb", [lambda f: f, nt.grad], ids=["plain", "grad"])
+def test_arguments_of_another_kind_are_named(message, verb):
+    with pytest.raises(TypeError, match=message):
+        verb(WRONG_KINDS[message])(X)
+
+
 @pytest.mark.parametrize("name", REFUSED_EVERYWHERE)
 @pytest.mark.parametrize("verb", [lambda f: f, nt.grad, nt.hessian], ids=["plain", "grad", "hessian"])
 def test_refused(name, verb):

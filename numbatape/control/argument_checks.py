@@ -1,0 +1,20 @@
+"""What loops and branches ask of their arguments, so that an error names the one that is wrong."""
+
+from __future__ import annotations
+
+import operator
+
+
+def check_functions(name: str, **functions) -> None:
+    """Raise if one of the named arguments is not a function."""
+    for parameter, value in functions.items():
+        if not callable(value):
+            raise TypeError(f"{name}: {parameter} must be a function, got {value!r}")
+
+
+def whole(name: str, parameter: str, value) -> int:
+    """Return an argument as an int; raise if it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {parameter} must be an integer, got {value!r}") from None
