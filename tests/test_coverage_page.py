@@ -20,6 +20,7 @@ import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.signal
+import scipy.sparse.csgraph
 import scipy.sparse.linalg
 import scipy.spatial.distance
 import scipy.spatial.transform
@@ -53,6 +54,7 @@ MODULES = {
     "scipy.ndimage": scipy.ndimage,
     "scipy.spatial.distance": scipy.spatial.distance,
     "scipy.sparse.linalg": scipy.sparse.linalg,
+    "scipy.sparse.csgraph": scipy.sparse.csgraph,
 }
 
 RULE = "A rule of its own"

@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import LeakError, UnsupportedOperationError
 from ..numpy_api.registration import as_users_call
 from ..trace import operations
+from ..trace.library_kinds import Sparse
 from ..trace.operands import find_trace, values_of
 from ..trace.trace import current, failing
 from ..usercode.frames import where_in_user_code
@@ -113,7 +114,9 @@ def library_copy(original):
 
     @functools.wraps(original)
     def call(*args, **kwargs):
-        trace = find_trace(args, tuple(kwargs.values()))
+        given = (*args, *kwargs.values())
+        sparse = next((x for x in given if isinstance(x, Sparse)), None)
+        trace = find_trace(given) if sparse is None else sparse.data._trace
         if trace is None:
             return _to_compute_with(call_original(*args, **kwargs))
         if trace.library_copies is None:
@@ -126,11 +129,13 @@ def library_copy(original):
             raise
         except (TypeError, AttributeError) as error:
             # Compiled code that the copy calls has its own words for arguments that are no arrays.
-            call_original(*values_of(args), **values_of(kwargs))  # raises the function's own errors
+            if sparse is None:
+                call_original(*values_of(args), **values_of(kwargs))  # raises the function's own errors
             parts = f"{original.__module__}.{original.__name__}".split(".")
             name = ".".join(part for part in parts if not part.startswith("_"))
             raise UnsupportedOperationError(
-                f"{name} of a traced array at {where_in_user_code()} is not supported: {error}"
+                f"{name} of {'a traced array' if sparse is None else 'traced sparse entries'} at "
+                f"{where_in_user_code()} is not supported: {error}"
             ) from error
 
     call.__numbatape_copy__ = True  # type: ignore[attr-defined]

@@ -165,7 +165,8 @@ STAND_INS = {
     "scipy.sparse": {
         "scipy_api.sparse_structure": """
             block_array block_diag bmat bsr_array bsr_matrix coo_array coo_matrix csc_array csc_matrix
-            csr_array csr_matrix dia_array dia_matrix diags diags_array hstack kron tril triu vstack
+            csr_array csr_matrix dia_array dia_matrix diags diags_array hstack issparse isspmatrix kron tril
+            triu vstack
         """,
     },
     "cmath": {
@@ -247,6 +248,12 @@ STAND_INS = {
         """,
     },
     "scipy.optimize": {"scipy_api.neighbours": "linear_sum_assignment"},
+    "scipy.sparse.csgraph": {
+        "scipy_api.graphs": """
+            bellman_ford connected_components dijkstra floyd_warshall johnson laplacian minimum_spanning_tree
+            shortest_path
+        """,
+    },
     "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
     "scipy.spatial.transform._rotation_xp": {"scipy_api.rotations": "as_rotvec from_rotvec"},
     "scipy.spatial.distance": {

@@ -205,3 +205,16 @@ MAKERS.setdefault("scipy.sparse", {}).update(
     | dict.fromkeys(JOINS, _join)
     | {"kron": _kron}
 )
+
+
+def _is_sparse(original):
+    """Return what tests for sparse matrices, and arrays or not, while tracing."""
+
+    def test(x):
+        matrices = original.__name__ == "isspmatrix"
+        return (x.is_matrix or not matrices) if type(x) is TracedSparse else original(x)
+
+    return test
+
+
+MAKERS["scipy.sparse"].update(issparse=_is_sparse, isspmatrix=_is_sparse)

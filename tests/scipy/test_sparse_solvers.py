@@ -71,7 +71,23 @@ def test_least_squares(name, kind):
     agrees(f, X, rtol=1e-6, value_rtol=1e-9)
 
 
+FUNCTIONS = {
+    "norm": lambda Q: spl.norm(Q),
+    "matrix_power": lambda Q: spl.matrix_power(Q, 2) @ B,
+    "expm_multiply": lambda Q: spl.expm_multiply(-0.1 * Q, B),
+    "operator": lambda Q: spl.aslinearoperator(Q).matvec(B),
+    "issparse": lambda Q: np.sum(Q @ B) if sp.issparse(Q) and not sp.isspmatrix(Q) else B[0],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_traced_matrices(name):
+    agrees(lambda x: FUNCTIONS[name](symmetric(x)), X)
+
+
 REFUSED = {
+    "inv": (lambda x: spl.inv(symmetric(x).tocsc()).sum(), "sparse right-hand side"),
+    "norm of rows": (lambda x: spl.norm(symmetric(x), axis=1), r"linalg\.norm of traced sparse entries"),
     "eigs": (lambda x: spl.eigs(symmetric(x), 1)[0].real, r"linalg\.eigs.*np\.linalg\.eig"),
     "lobpcg": (lambda x: spl.lobpcg(symmetric(x), np.eye(7)[:, :1])[0], r"linalg\.lobpcg.*eigsh"),
     "eigsh with M": (lambda x: spl.eigsh(symmetric(x), 1, M=np.eye(7))[0], r"eigsh with M"),
