@@ -56,13 +56,25 @@ CONTAINERS = (list, tuple, dict)
 def run_composition(implementation, value, args, kwargs):
     if _has_no_entries(value) and _reads_no_entries((*args, *kwargs.values())):
         return _constant(find_trace(*args, *kwargs.values()), value)
-    if kwargs or any([type(x) in CONTAINERS or (type(x) is TracedArray and x._family == F32) for x in args]):
+    if _reads_float32((args, kwargs)):
         if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
             args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
         # NumPy computes functions of float16 in float32, and rounds at the end.
         args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
     with np.errstate(all="ignore"):  # NumPy's own call has given the warnings already
         return adopt(implementation(*args, **kwargs), value)
+
+
+def _reads_float32(tree) -> bool:
+    """Whether a traced argument has cells of float32, which float16 has, too."""
+    kind = type(tree)
+    if kind is TracedArray:
+        return tree._family == F32
+    if kind is dict:
+        tree = tree.values()
+    elif kind is not tuple and kind is not list:
+        return False
+    return any([_reads_float32(part) for part in tree])
 
 
 def _has_no_entries(value) -> bool:

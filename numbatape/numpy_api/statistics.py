@@ -7,7 +7,7 @@ import numpy as np
 from ..tape.tape import CONSTANT
 from ..trace import extents
 from ..trace.array import TracedArray
-from ..trace.axes import axes_of, count_of, entries, length, merge, pinned
+from ..trace.axes import axes_of, count_of, entries, length, merge, over_axes, pinned
 from ..trace.indexing import take_rows
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import expand, layout_of
@@ -36,6 +36,8 @@ def _dtype(x, dtype):
 
 
 def _mean(x, axes, keepdims, where, dtype=None):
+    if not _masked(where) and x.dtype == _dtype(x, dtype) == np.float64:  # a sum without options
+        return over_axes("sum", x, axes, np.add.reduce, keepdims) / _count(x, axes, where)
     total = np.sum(x, axes, _dtype(x, dtype), keepdims=keepdims, where=where)
     count = _count(x, axes, where)
     if _masked(where) and not keepdims:

@@ -188,6 +188,8 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 def arrays_of(tree):
     """Return arguments of a call with arrays in place of frames and objects that depend on traced values."""
     kind = type(tree)
+    if kind is TracedArray:
+        return tree
     if kind is Frame or kind is TracedSeries:
         return tree.to_numpy()
     if kind is tuple or kind is list:
