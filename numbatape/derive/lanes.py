@@ -21,7 +21,7 @@ from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
 from ..tape.combinations import combinations, stable_order
 from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, opcode
-from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Literal
+from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Layout, Literal
 from .lane_values import LaneValues
 
 ADD, AGREE, COPY = (OPCODE[name] for name in ("add", "agree", "copy"))
@@ -225,19 +225,25 @@ class _Widened:
                 rows["b"] = values.seen_as(code["a"][its], left.dims[::-1], left.strides[::-1])
                 rows["out"] = values.seen_as(code["out"][its], result.dims[:2], result.strides[:2])
                 rows["active"] = rows["active"] >> 1 & 1 | (rows["active"] & 1) << 1
-            elif len(left.dims) == 3 and len(right.dims) == 2:
-                # X @ B with X in lanes multiplies the rows of all lanes at once, if these are contiguous
+            elif len(left.dims) == 3 and len(right.dims) == 2 and left.dims[1] == 1:
+                # one row a lane, wherever it lies
+                lanes, _, inner = left.dims
+                rows["a"] = values.seen_as(code["a"][its], (lanes, inner), left.strides[::2])
+                rows["out"] = values.seen_as(code["out"][its], result.dims[::2], result.strides[::2])
+            elif len(left.dims) == 3 and len(right.dims) == 2 and self._is_contiguous(left):
+                # X @ B with X in lanes multiplies the rows of all lanes at once
                 lanes, m, inner = left.dims
-                if m == 1:  # one row a lane, wherever it lies
-                    rows["a"] = values.seen_as(code["a"][its], (lanes, inner), left.strides[::2])
-                    rows["out"] = values.seen_as(code["out"][its], result.dims[::2], result.strides[::2])
-                elif left.strides == (values.sizes.mul(m, inner), inner, 1):
-                    count = values.sizes.mul(lanes, m)
-                    rows["a"] = values.seen_as(code["a"][its], (count, inner), (inner, 1))
-                    rows["out"] = values.seen_as(
-                        code["out"][its], (count, result.dims[2]), result.strides[1:]
-                    )
+                dims = values.sizes.mul(lanes, m), result.dims[2]
+                rows["a"] = values.seen_as(code["a"][its], (dims[0], inner), (inner, 1))
+                rows["out"] = values.seen_as(code["out"][its], dims, result.strides[1:])
+            else:
+                continue
             code[its] = rows
+
+    def _is_contiguous(self, layout: Layout) -> bool:
+        """Whether the matrices of all lanes lie one after the other, each row by row."""
+        _, m, inner = layout.dims
+        return layout.strides == (self.values.sizes.mul(m, inner), inner, 1)
 
     def _compared(self, at: np.ndarray) -> list[Rows]:
         """Return guards: all lanes must agree, and the guard compares what they have agreed on."""

@@ -70,9 +70,7 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     """Drop dead values, give live pool cells consecutive offsets, size the pools."""
     builder = draft.builder
     draft.forget_uses()
-    # The prologue first, program order within.
-    stage = code["stage"]
-    code, positions = frozen(code[np.argsort(stage, kind="stable")] if (stage == PROLOGUE).any() else code)
+    code, positions = frozen(code)
     numbers, guards, group, (home, cell) = (
         value_numbers(code),
         code["op"] == GUARD,

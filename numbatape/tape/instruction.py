@@ -159,11 +159,16 @@ def thawed(code: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return `Code.columns` as a frozen tape has them: the instructions, and the position of each."""
+    """Return `Code.columns` as a frozen tape has them: the instructions, and the position of each.
+
+    The prologue comes first; within it, and behind it, the order stays.
+    """
+    first = code["stage"] == PROLOGUE
+    order = np.append(np.flatnonzero(first), np.flatnonzero(~first)) if first.any() else slice(None)
     found = np.empty(len(code), INSTRUCTION)
     for name in INSTRUCTION.names:
-        found[name] = code[name]
-    return found, code["line"].copy()
+        found[name] = code[name][order]
+    return found, code["line"][order].copy()
 
 
 def rewritten(code: np.ndarray, changes: Mapping[int, Sequence[tuple]]) -> np.ndarray:

@@ -25,13 +25,15 @@ def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
         may_go = np.zeros(len(draft.storage), bool)
         may_go[list(spare)] = True
         fails &= ~may_go[code["out"]]
-    if (dead & fails).any():
+    unread = dead & fails
+    if unread.any():
         unread, dead = dead, _dead(draft, code, guards | fails)
-        unread &= ~dead
-        if code["active"][unread].any():
-            code = code.copy()
-            code["active"][unread] = 0
-    return code[~dead] if dead.any() else code
+    kept = code[~dead] if dead.any() else code
+    passive = unread[~dead] & (kept["active"] != 0)
+    if passive.any():
+        kept = kept.copy() if kept is code else kept
+        kept["active"][passive] = 0
+    return kept
 
 
 def _dead(draft: Draft, code: np.ndarray, needed: np.ndarray) -> np.ndarray:

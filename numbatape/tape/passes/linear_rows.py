@@ -57,12 +57,15 @@ def linear_numbers(draft: Draft, code: np.ndarray, laned: np.ndarray, choices=Fa
     products = [row for row in ops.with_trait("factors") if ops[row].factors == "xy"]
     is_sum, is_product = (ops.is_any(rows, code["op"]) for rows in (ops.with_trait("signs"), products))
     is_product |= choices
-    rows = np.flatnonzero((is_sum | is_product) & (code["stage"] == MAIN) & (code["op"] & 1 == F64))
-    out, operands = uses.out[rows], uses.operands[rows, :3]
-    with_lanes, given = laned[operands].sum(axis=1), (operands != NO_GROUP).sum(axis=1)
-    fit = laned[out] & (uses.writes[out] == 1) & draft.is_array(code["out"][rows])
+    rows = np.flatnonzero((is_sum | is_product) & laned[uses.out])
+    rows = rows[(code["stage"][rows] == MAIN) & (code["op"][rows] & 1 == F64)]
+    fit = (uses.writes[uses.out[rows]] == 1) & draft.is_array(code["out"][rows])
+    with_lanes, given = np.zeros((2, len(rows)), np.int8)
+    for operands in uses.operands[rows, :3].T:
+        with_lanes += laned[operands]
+        given += operands != NO_GROUP
+        fit &= uses.last_write[operands] < rows
     fit &= with_lanes == np.where(is_product[rows], 1, given)
-    fit &= (uses.last_write[operands] < rows[:, None]).all(axis=1)
     rows = rows[fit]
     return rows[draft.covers(code["out"][rows])]
 
