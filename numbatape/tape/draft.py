@@ -313,6 +313,29 @@ class Draft:
         storage[found], offset[found], group[found] = storage[homes[at]], offsets[at], group[homes[at]]
         self._uses = None
 
+    def join(self, arrays: np.ndarray, whole: int, size: int) -> None:
+        """Let arrays be parts of another one, which follow one another there.
+
+        Parameters
+        ----------
+        arrays
+            Their groups. Each has a storage to itself.
+        whole
+            A value that begins the other storage.
+        size
+            The cells of each array.
+        """
+        home, _, _, its = self._row(whole)
+        storage, offset, _, group = self._columns()
+        place = np.full(self.count, NONE, np.int32)
+        place[arrays] = np.arange(len(arrays), dtype=np.int32)
+        found = np.flatnonzero(place[group[:-1]] != NONE)
+        starts = size * place[group[found]]
+        for value, start in zip(found.tolist(), starts.tolist(), strict=True):
+            offset[value] = self.sizes.add(offset.item(value), start)
+        storage[found], group[found] = home, its
+        self._uses = None
+
     # ---- back to the builder
 
     def note_rewrite(self, name: str, before: np.ndarray, after: np.ndarray, seconds: float) -> None:

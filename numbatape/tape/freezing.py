@@ -30,7 +30,7 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
     arrays = _array_ops(draft, code)
     for name, each in PASSES.items():
         run = each.run if derivatives or not each.derivatives else each.on_functions
-        if name not in passes or run is None or len(code) < each.shortest:
+        if name not in passes or run is None or len(code) < each.shortest or (each.functions and derivatives):
             continue
         if each.single and (not forward or REROLL in passes):
             continue

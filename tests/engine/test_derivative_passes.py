@@ -75,7 +75,12 @@ def summed(x):
     return sum(np.exp(x[0] * k / 60) * x[1] for k in range(60))
 
 
-FUNCTIONS = [normal, columns, chained, transposed, masked, nested, looped, stepped, summed]
+def rows_in_turn(x):
+    """A loop over arrays."""
+    return sum(np.sum(np.exp(x * row)) for row in np.concatenate([ROWS, WEIGHTS]))
+
+
+FUNCTIONS = [normal, columns, chained, transposed, masked, nested, looped, stepped, summed, rows_in_turn]
 
 
 def lanes_of(cache) -> tuple:

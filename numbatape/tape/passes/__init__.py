@@ -34,6 +34,8 @@ class Pass(NamedTuple):
         longest tapes, loops over scalars, have hardly any, and skip it.
     derivatives
         Whether it serves tapes that contain derivatives only.
+    functions
+        Whether it serves tapes that contain no derivatives only.
     on_functions
         What is run in its place on tapes that contain none; None for nothing, or for the same.
     leaves_dead
@@ -48,6 +50,7 @@ class Pass(NamedTuple):
     run: Callable[..., np.ndarray]
     trait: str | None = None
     derivatives: bool = False
+    functions: bool = False
     on_functions: Callable[..., np.ndarray] | None = None
     leaves_dead: bool = False
     shortest: int = 1
@@ -73,6 +76,7 @@ REROLL = "reroll"
 PASSES = {
     REROLL: Pass(_later("reroll", "reroll"), leaves_dead=True, shortest=24),
     "buffers": Pass(_later("buffers", "start_buffers"), "repeats"),
+    "stack": Pass(_later("stack", "stack"), functions=True, leaves_dead=True, shortest=24),
     "broadcasts": Pass(
         _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True
     ),
