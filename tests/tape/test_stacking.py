@@ -54,13 +54,7 @@ def neighbours(t):
     return sum(np.sum(np.cos(out[k] * out[k - 1])) for k in range(1, TURNS))
 
 
-def zeros(t):
-    """Zeros of both signs are different numbers."""
-    signed = [(-0.0 if k % 3 else 0.0) * t[2:4] ** 2 for k in range(TURNS)]
-    return sum(np.sum(np.arctan2(zero, -(t[:2] ** 2))) for zero in signed)
-
-
-PROGRAMS = [chained, rows, columns, backwards, neighbours, zeros]
+PROGRAMS = [chained, rows, columns, backwards, neighbours]
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
