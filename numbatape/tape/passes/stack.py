@@ -24,8 +24,8 @@ from ..liveness import steady
 LEAST = 24  # instructions that are alike
 WIDEST = 64  # cells of a result: instructions on more of them gain little
 DEEPEST = 12  # instructions on small arrays that one may depend on in a row
-LOOKED_AT = 512  # instructions, after which the search ends if hardly any are alike
-HARDLY_ANY = 16  # a share of one in so many
+LOOKED_AT = 512  # instructions, after which the search ends if hardly any of them are alike
+HARDLY_ANY = 16  # fewer than one in so many
 
 # What an operand is: of another family, a cell, a number, a part of a literal array or of any other array.
 MEMBER, CELL, LITERAL, DATA, VIEW = range(5)
@@ -130,7 +130,7 @@ class _Search:
         levels = self.draft.storage_columns()[2].tolist()
         fields = (code[name].tolist() for name in ("op", "active", "out", "a", "b", "c"))
         for count, (row, op, active, out, *operands) in enumerate(zip(rows.tolist(), *fields, strict=True)):
-            if count == LOOKED_AT and HARDLY_ANY * (count - len(known)) < count:
+            if count == LOOKED_AT and HARDLY_ANY * (len(members) - len(known)) < count:
                 break
             group, depth, parts, column = self._group[out], 0, [], []
             for x in operands:
