@@ -13,7 +13,7 @@ from numbatape.derive import repeats
 from tests.whole_program_checks import arguments, make, outcome, rebuilt
 from tests.whole_programs import program
 
-SEEDS, BLOCK = (70, 170), 10
+SEEDS, BLOCK = (70, 130), 10
 MODES = "reverse_over_forward", "forward_over_reverse"
 
 

@@ -351,7 +351,6 @@ ARRAYS = {
     "sum": (np.sum, "forward", SYSTEM.T),
     "sort": (lambda x: np.sort(x)[3] * x[0], "reverse", SYSTEM[0]),
     "solve_lower": (lambda x: np.sum(solve_triangular(x, x[0], lower=True)), "reverse", SYSTEM),
-    "cholesky": (lambda x: np.sum(np.linalg.cholesky(x @ x.T)), "reverse", SYSTEM),
 }
 
 

@@ -59,7 +59,7 @@ def test_every_op_stays_within_its_operands():
 def test_mutated_tapes(seed):
     found = all_tapes()
     refused = finished = 0
-    for k in range(2500):
+    for k in range(1250):
         rng = np.random.default_rng([seed, k])
         _, tape, arrays = found[int(rng.integers(len(found)))]
         try:
@@ -68,8 +68,8 @@ def test_mutated_tapes(seed):
             refused += 1
             continue
         finished += run_checked(plan, rng, arrays)
-    assert refused > 800
-    assert finished > 800
+    assert refused > 400
+    assert finished > 400
 
 
 # ---- each rule by name
