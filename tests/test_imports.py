@@ -126,3 +126,12 @@ def test_the_drop_in_for_numpy_may_be_imported_first():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[2.", "1.]"]
+
+
+def test_rules_may_be_called_before_anything_is_traced():
+    code = (
+        "import numpy as np, numbatape as nt\n"
+        "cube = nt.primitive(lambda x: x**3, pullback=lambda ybar, y, x: (3.0 * ybar * x**2,))\n"
+        "assert cube(np.array([2.0]))[0] == 8.0\n"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -220,7 +220,7 @@ def but_sizes(tree):
     """Return arguments of a call with plain ints in place of sizes; other traced ints stay."""
     if type(tree) is list or type(tree) is tuple:
         return type(tree)([but_sizes(part) for part in tree])
-    return tree.settled() if sizes.is_size(tree) else tree
+    return tree.settled() if type(tree) is TracedInteger and sizes.is_size(tree) else tree
 
 
 def arguments(function, args, kwargs) -> tuple[tuple, dict]:
