@@ -514,3 +514,33 @@ def test_the_longer_of_two_sequences_may_become_the_shorter(function, mode):
     for count in (5, 2, 7, 1, 3):
         x = np.arange(1.0, count + 1.0)
         np.testing.assert_allclose(nt.value_and_gradient(cache, x)[0], f(x), rtol=1e-13)
+
+
+WINDOWS = {
+    "hann": lambda n: signal.windows.hann(n),
+    "periodic hamming": lambda n: signal.windows.hamming(n, False),
+    "flattop": lambda n: signal.windows.flattop(n, sym=False),
+    "bartlett": lambda n: signal.windows.bartlett(n),
+    "cosine": lambda n: signal.windows.cosine(n, False),
+    "gaussian": lambda n: signal.windows.gaussian(n, 2.0),
+    "general gaussian": lambda n: signal.windows.general_gaussian(n, 1.5, sig=3.0),
+    "exponential": lambda n: signal.windows.exponential(n, tau=2.0),
+    "kaiser": lambda n: signal.windows.kaiser(n, 3.5) + np.kaiser(n, 2.0),
+    "tukey": lambda n: signal.windows.tukey(n, 0.3),
+    "by name": lambda n: signal.get_window(("kaiser", 4.0), n) * signal.get_window("nuttall", n),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_follow_sizes(name):
+    def f(x):
+        return np.sum(WINDOWS[name](len(x)) * np.cumsum(x**2))
+
+    cache = nt.prepare_gradient_cache(f, vector(5))
+    for n in (4, 3, 2, 12, 5, 1):
+        x = vector(n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12, atol=1e-14)
+        expected = 2 * x * np.cumsum(WINDOWS[name](n)[::-1])[::-1]
+        np.testing.assert_allclose(gradient, expected, rtol=1e-11, atol=1e-14)
+    assert cache.traces == 2  # a window of one entry is SciPy's

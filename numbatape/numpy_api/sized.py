@@ -287,7 +287,7 @@ IMPLEMENTATIONS = {
 }
 
 
-def _with_sizes(original, implementation, make):
+def with_sizes(original, implementation, make):
     """Return a function that calls the implementation for sizes, and else what stands for the original."""
     otherwise = arrays_of_lists.stacking_lists(original) if make is None else make(original)
 
@@ -312,7 +312,7 @@ def _register() -> None:
     makers = MAKERS.setdefault("numpy", {})
     makers["mgrid"] = makers["ogrid"] = SizedGrid
     for name, implementation in IMPLEMENTATIONS.items():
-        makers[name] = functools.partial(_with_sizes, implementation=implementation, make=makers.get(name))
+        makers[name] = functools.partial(with_sizes, implementation=implementation, make=makers.get(name))
 
 
 _register()

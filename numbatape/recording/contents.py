@@ -204,6 +204,7 @@ STAND_INS = {
             fromfunction full geomspace hamming hanning identity indices linspace logspace mgrid ogrid ones
             prod repeat reshape tile tri tril_indices triu_indices zeros
         """,
+        "scipy_api.signal_windows": "kaiser",
         "numpy_api.arrays_of_lists": """
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite
             ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack
@@ -334,7 +335,14 @@ STAND_INS = {
         "scipy_api.signal": """
             convolve convolve2d correlate correlate2d detrend fftconvolve hilbert oaconvolve savgol_filter
         """,
+        "scipy_api.signal_windows": "get_window",
         "scipy_api.spectra": "coherence csd istft lombscargle periodogram spectrogram stft welch",
+    },
+    "scipy.signal.windows": {
+        "scipy_api.signal_windows": """
+            bartlett blackman blackmanharris cosine exponential flattop gaussian general_gaussian hamming
+            hann kaiser nuttall tukey
+        """,
     },
     "scipy.signal._peak_finding_utils": {
         "scipy_api.peaks": "_local_maxima_1d _peak_prominences _peak_widths _select_by_peak_distance",
