@@ -525,7 +525,7 @@ WINDOWS = {
     "gaussian": lambda n: signal.windows.gaussian(n, 2.0),
     "general gaussian": lambda n: signal.windows.general_gaussian(n, 1.5, sig=3.0),
     "exponential": lambda n: signal.windows.exponential(n, tau=2.0),
-    "kaiser": lambda n: signal.windows.kaiser(n, 3.5) + np.kaiser(n, 2.0),
+    "kaiser": lambda n: signal.windows.kaiser(n, 3.5),
     "tukey": lambda n: signal.windows.tukey(n, 0.3),
     "by name": lambda n: signal.get_window(("kaiser", 4.0), n) * signal.get_window("nuttall", n),
 }

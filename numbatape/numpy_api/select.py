@@ -11,7 +11,6 @@ from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, valu
 from ..trace.plain_arrays import fixed
 from ..trace.primitives import elementwise, expand, value_of
 from ..trace.symbolic_sizes import is_size
-from . import sized
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -142,6 +141,8 @@ def take_along_axis(arr, indices, axis=-1):
     x, positions = lift_first(arr, indices), indices
     if axis is None:
         return merge(x, [x.ndim])[positions]
+    from . import sized  # a first gradient does without it
+
     axis = one_axis(x, axis)
     key = [np.expand_dims(sized.positions(x, k), [j for j in range(x.ndim) if j != k]) for k in range(x.ndim)]
     key[axis] = positions

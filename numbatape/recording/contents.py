@@ -204,7 +204,6 @@ STAND_INS = {
             fromfunction full geomspace hamming hanning identity indices linspace logspace mgrid ogrid ones
             prod repeat reshape tile tri tril_indices triu_indices zeros
         """,
-        "scipy_api.signal_windows": "kaiser",
         "numpy_api.arrays_of_lists": """
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite
             ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack

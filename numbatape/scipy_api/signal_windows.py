@@ -1,7 +1,7 @@
 """``scipy.signal.windows`` with as many entries as an argument has: constants of the tape, for any length.
 
-Each function returns None for what it does not know: fewer than two entries, options of other kinds. SciPy makes
-these windows from plain ints, which the tape then relies on.
+Each function returns None for what it does not know: fewer than two entries, options of other kinds. SciPy
+makes these windows from plain ints, which the tape then relies on.
 """
 
 from __future__ import annotations
@@ -116,7 +116,6 @@ def _register() -> None:
     for module, implementations in {
         "scipy.signal.windows": WINDOWS,
         "scipy.signal": {"get_window": get_window},
-        "numpy": {"kaiser": kaiser},
     }.items():
         for name, implementation in implementations.items():
             makers = MAKERS.setdefault(module, {})
