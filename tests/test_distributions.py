@@ -660,3 +660,53 @@ def test_a_frozen_distribution_that_is_changed():
 def test_nothing_of_scipy_is_imported_for_it():
     code = "import sys, numbatape; assert not any(m.startswith('scipy.stats') for m in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+MOMENTS = {
+    "betaprime": (2.5, 6.3),
+    "chi": (3.2,),
+    "foldnorm": (1.3,),
+    "invgauss": (0.7,),
+    "lomax": (3.4,),
+    "skewnorm": (1.2,),
+    "triang": (0.3,),
+    "skellam": (2.0, 1.3),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("moment", ["mean", "var"])
+def test_moments_by_scipys_formulas(name, moment):
+    method, shapes = getattr(getattr(stats, name), moment), np.array(MOMENTS[name])
+    places = (0.3,) if name == "skellam" else (0.3, 1.4)
+    nt.testing.check_derivatives(lambda *given: method(*given), *shapes, *places, order=1)
+
+
+def test_moments_without_a_formula_are_refused_for_shapes_only():
+    # Where SciPy integrates, its number serves as long as only the place and the scale have derivatives.
+    slopes = nt.grad(lambda loc, scale: stats.kappa3.mean(3.0, loc, scale), argnums=(0, 1))(0.3, 1.4)
+    assert slopes == pytest.approx((1.0, stats.kappa3.mean(3.0)))
+    with pytest.raises(nt.UnsupportedOperationError, match=r"argus.entropy of traced shape parameters"):
+        nt.grad(lambda a: stats.argus.entropy(a))(1.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "shapes"),
+    [("gamma", 0.0, (2.0,)), ("beta", 1.0, (2.0, 3.0)), ("maxwell", 0.0, ()), ("triang", 0.0, (0.3,))],
+)
+def test_densities_that_vanish_at_an_end_have_slopes_in_both_modes(name, x, shapes):
+    f = lambda x, scale: getattr(stats, name).pdf(x, *shapes, 0.0, scale)  # noqa: E731
+    assert nt.grad(f, argnums=(0, 1))(x, 1.0) == (0.0, 0.0)
+    assert nt.jvp(f, (x, 1.0), (1.0, 0.0))[1] == 0.0
+    assert nt.hessian(f)(x, 1.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "shapes"),
+    [("truncpareto", 1.7, (-2.0, 5.0)), ("gengamma", 0.0, (4.4, -3.1)), ("powerlaw", 0.0, (0.6,))],
+)
+@pytest.mark.parametrize("method", ["pdf", "logpdf", "cdf", "sf"])
+def test_values_are_scipys_for_all_shapes(name, x, shapes, method):
+    f = lambda x: getattr(getattr(stats, name), method)(x, *shapes)  # noqa: E731
+    for point in (x, x + 0.2):
+        np.testing.assert_allclose(nt.value_and_grad(f)(point)[0], f(point), rtol=1e-14)

@@ -142,7 +142,7 @@ right("erlang",   lambda x, a: sc.xlogy(a - 1.0, x) - x - sc.gammaln(a), cdf=lam
 right("chi2",     lambda x, df: sc.xlogy(df / 2.0 - 1.0, x) - x / 2.0 - sc.gammaln(df / 2.0) - LOG2 * df / 2.0, cdf=lambda x, df: sc.gammainc(df / 2.0, x / 2.0), sf=lambda x, df: sc.gammaincc(df / 2.0, x / 2.0))
 right("chi",      lambda x, df: LOG2 - 0.5 * LOG2 * df - sc.gammaln(0.5 * df) + sc.xlogy(df - 1.0, x) - 0.5 * x * x, cdf=lambda x, df: sc.gammainc(0.5 * df, 0.5 * x * x), sf=lambda x, df: sc.gammaincc(0.5 * df, 0.5 * x * x))
 right("invgamma", lambda x, a: -(a + 1.0) * np.log(x) - sc.gammaln(a) - 1.0 / x, open=True, cdf=lambda x, a: sc.gammaincc(a, 1.0 / x), sf=lambda x, a: sc.gammainc(a, 1.0 / x))
-right("gengamma", lambda x, a, c: np.log(np.abs(c)) + sc.xlogy(c * a - 1.0, x) - x**c - sc.gammaln(a), valid=lambda a, c: [a > 0, np.not_equal(c, 0)])
+right("gengamma", lambda x, a, c: np.where(np.equal(x, 0.0) & (c < 0), -INF, np.log(np.abs(c)) + sc.xlogy(c * a - 1.0, x) - x**c - sc.gammaln(a)), valid=lambda a, c: [a > 0, np.not_equal(c, 0)])
 right("nakagami", lambda x, nu: LOG2 + sc.xlogy(nu, nu) - sc.gammaln(nu) + sc.xlogy(2.0 * nu - 1.0, x) - nu * x * x, cdf=lambda x, nu: sc.gammainc(nu, nu * x * x), sf=lambda x, nu: sc.gammaincc(nu, nu * x * x))
 right("f",        lambda x, m, n: m / 2.0 * np.log(m) + n / 2.0 * np.log(n) + sc.xlogy(m / 2.0 - 1.0, x) - (m + n) / 2.0 * np.log(n + m * x) - sc.betaln(m / 2.0, n / 2.0),
       cdf=lambda x, m, n: sc.betainc(m / 2.0, n / 2.0, m * x / (n + m * x)), sf=lambda x, m, n: sc.betainc(n / 2.0, m / 2.0, n / (n + m * x)))
@@ -186,7 +186,7 @@ right("genpareto", lambda x, c: -log1p_ratio(c, x) - np.log1p(c * x), far=True, 
 unit("uniform",   lambda x: 0.0 * x, cdf=lambda x: x)
 unit("beta",      lambda x, a, b: sc.xlog1py(b - 1.0, -x) + sc.xlogy(a - 1.0, x) - sc.betaln(a, b), cdf=lambda x, a, b: sc.betainc(a, b, x), sf=lambda x, a, b: sc.betainc(b, a, 1.0 - x))
 unit("arcsine",   lambda x: -LOGPI - 0.5 * np.log(x * (1.0 - x)), cdf=lambda x: 2.0 / PI * np.arcsin(np.sqrt(x)))
-unit("powerlaw",  lambda x, a: np.log(a) + sc.xlogy(a - 1.0, x), cdf=lambda x, a: x**a, logcdf=lambda x, a: a * np.log(x))
+unit("powerlaw",  lambda x, a: np.where(np.equal(x, 0.0) & (a < 1.0), -INF, np.log(a) + sc.xlogy(a - 1.0, x)), cdf=lambda x, a: x**a, logcdf=lambda x, a: a * np.log(x))
 unit("bradford",  lambda x, c: np.log(c) - np.log1p(c * x) - np.log(np.log1p(c)), cdf=lambda x, c: np.log1p(c * x) / np.log1p(c))
 unit("triang",    triangle, valid=lambda c: [c >= 0, c <= 1])
 unit("trapezoid", trapezoid, valid=lambda c, d: [c >= 0, c <= 1, d >= 0, d <= 1, d >= c])
@@ -198,7 +198,7 @@ unit("cosine",    lambda x: np.log1p(np.cos(x)) - np.log(2.0 * PI), low=-PI, hig
 unit("wrapcauchy", lambda x, c: np.log((1.0 - c * c) / (2.0 * PI * (1.0 + c * c - 2.0 * c * np.cos(x)))), high=2.0 * PI, valid=lambda c: [c > 0, c < 1])
 unit("truncexpon", lambda x, b: -x - np.log(-np.expm1(-b)), high=lambda b: b, cdf=lambda x, b: np.expm1(-x) / np.expm1(-b), sf=lambda x, b: (np.exp(-b) - np.exp(-x)) / np.expm1(-b))
 unit("truncnorm", lambda x, a, b: normal(x) - log_normal_mass(a, b), low=lambda a, b: a, high=lambda a, b: b, valid=lambda a, b: [a < b], logcdf=lambda x, a, b: log_normal_mass(a, x) - log_normal_mass(a, b), logsf=lambda x, a, b: log_normal_mass(x, b) - log_normal_mass(a, b))
-unit("truncpareto", lambda x, b, c: np.log(b) - np.log(-np.expm1(-b * np.log(c))) - (b + 1.0) * np.log(x), low=1.0, high=lambda b, c: c, valid=lambda b, c: [b > 0, c > 1])
+unit("truncpareto", lambda x, b, c: np.log(-b / np.expm1(-b * np.log(c))) - (b + 1.0) * np.log(x), low=1.0, high=lambda b, c: c, valid=lambda b, c: [np.not_equal(b, 0.0), c > 1])
 unit("loguniform", lambda x, a, b: -np.log(x) - np.log(np.log(b) - np.log(a)), low=lambda a, b: a, high=lambda a, b: b, valid=lambda a, b: [a > 0, b > a], cdf=lambda x, a, b: (np.log(x) - np.log(a)) / (np.log(b) - np.log(a)))
 unit("reciprocal", lambda x, a, b: -np.log(x) - np.log(np.log(b) - np.log(a)), low=lambda a, b: a, high=lambda a, b: b, valid=lambda a, b: [a > 0, b > a], cdf=lambda x, a, b: (np.log(x) - np.log(a)) / (np.log(b) - np.log(a)))
 real("genextreme", lambda x, c: -np.exp(-log1p_ratio(-c, x)) - log1p_ratio(-c, x) - np.log1p(-c * x), valid=any_real,

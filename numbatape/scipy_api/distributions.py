@@ -27,7 +27,7 @@ from .laws import Law
 
 def _method(distribution, name: str, law: Law, evaluate):
     """Return a method for traced arguments, which raises if the law lacks a function that it needs."""
-    if not any(getattr(law, source) for source in NEEDS.get(name, ("log",))):
+    if name in NEEDS and not any(getattr(law, source) for source in NEEDS[name]):
 
         def implementation(*args, **kwargs):
             raise UnsupportedOperationError(

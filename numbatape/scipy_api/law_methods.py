@@ -12,6 +12,7 @@ import numpy as np
 from ..numpy_api.registration import unsupported_argument
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, lift
+from .law_moments import standard_moment
 from .laws import INF, Law, any_of
 
 
@@ -61,10 +62,17 @@ def is_infinite(end) -> bool:
 
 
 def _log_density(law, x, shapes, scale, broken):
+    return _with_shift(_log_inside(law, x, shapes), scale, broken)
+
+
+def _log_inside(law, x, shapes):
     outside = _outside(law, x, *law.ends(shapes))
     result = law.log(x, *shapes)
-    if outside is not None:
-        result = np.where(outside, -INF, result)
+    return result if outside is None else np.where(outside, -INF, result)
+
+
+def _with_shift(result, scale, broken):
+    """Return a log-density of x for one in standard form: NaN where the parameters are not valid."""
     shift = None
     if type(scale) is TracedArray or np.any(scale != 1.0):
         shift = -np.log(scale)  # NaN for negative scales; zero becomes NaN below
@@ -74,7 +82,17 @@ def _log_density(law, x, shapes, scale, broken):
 
 
 def _density(law, x, shapes, scale, broken):
-    return np.exp(_log_density(law, x, shapes, scale, broken))
+    log = _log_inside(law, x, shapes)
+    if all(map(is_infinite, law.ends(shapes))):
+        return np.exp(_with_shift(log, scale, broken))
+    # At an end where the density is 0, its logarithm has an infinite slope, which times 0 is NaN.
+    vanishes = np.equal(log, -INF)
+    result = np.where(vanishes, 0.0, np.exp(np.where(vanishes, 0.0, log)))
+    broken = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
+    if broken is None and type(scale) is not TracedArray and np.all(scale == 1.0):
+        return result
+    factor = 1.0 / scale  # of the shape of the parameters, which often are numbers
+    return result * (factor if broken is None else np.where(broken, np.nan, factor))
 
 
 # How each cumulative function follows from those that a law has: by the first route of which it has all.
@@ -195,7 +213,7 @@ def _interval(distribution, law, confidence, args, kwargs):
 def _moment(name):
     def method(distribution, law, args, kwargs):
         _, shapes, loc, scale, broken = _parameters(distribution, law, 0.0, args, kwargs)
-        result = getattr(law, {"std": "var"}.get(name, name))(*shapes)
+        result = standard_moment(distribution, law, {"std": "var"}.get(name, name), shapes)
         if name == "mean":
             result = loc + scale * result
         elif name == "entropy":
@@ -243,5 +261,4 @@ OF_PARAMETERS = {
 NEEDS = {
     **{name: [source for sources, _ in ROUTES[name] for source in sources] for name in ROUTES},
     **dict.fromkeys(("ppf", "isf", "median", "interval"), ("ppf", "isf")),
-    **{"mean": ("mean",), "var": ("var",), "std": ("var",), "entropy": ("entropy",), "stats": ("mean",)},
 }
