@@ -103,6 +103,8 @@ def _transforms(name: str, inverse: bool):
         axes, s = _axes(x, s, axes)
         for n, axis in zip(s, axes, strict=True):
             x = _complex(*_along(x, n, axis, norm, inverse))
+        if not axes:  # nothing is transformed, and the dtype is NumPy's or SciPy's
+            return x + 0j if np.iscomplexobj(value) and x.dtype.kind != "c" else x + 0.0
         return complex_parts.adopted(x, value)
 
     _register(function, several if name[-1] in "2n" else one)
@@ -201,6 +203,8 @@ def _several_real(name: str):
         (last, *axes), (n, *sizes) = _axes(x, s, axes)
         for size, axis in zip(sizes[::-1], axes[::-1], strict=True):
             x = _complex(*_along(x, size, axis, norm, True))
+        if s is not None and n is None:  # -1 stands for the size that there is
+            n = x._sizes()[last]
         return _real_inverse(x, n, last, norm)
 
     _register(getattr(np.fft, name), inverse if name.startswith("i") else forward)

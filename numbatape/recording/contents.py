@@ -192,7 +192,8 @@ STAND_INS = {
     },
     "scipy.fft": {
         "scipy_api.cmath_and_fft": """
-            fft fft2 fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftn
+            fft fft2 fftn fftshift fht hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ifht ihfft ihfft2 ihfftn
+            irfft irfft2 irfftn rfft rfft2 rfftn
         """,
         "scipy_api.spatial": "dct dctn dst dstn idct idctn idst idstn",
     },

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import pinned
 from ..trace.complex_array import TracedComplex
+from ..trace.operands import find_trace, lift_first
 
 UFUNCS = (
     *("exp", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
@@ -49,15 +52,45 @@ def rect(r, phi):
 
 
 def _one_axis(function):
-    def transform(x, n=None, axis=-1, norm=None, overwrite_x=False, workers=None):
+    def transform(x, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, *, plan=None):
         return function(x, n, axis, norm)
 
     return transform
 
 
 def _several_axes(function, usual):
-    def transform(x, s=None, axes=usual, norm=None, overwrite_x=False, workers=None):
+    def transform(x, s=None, axes=usual, norm=None, overwrite_x=False, workers=None, *, plan=None):
+        if axes is None and s is not None:  # NumPy warns of this, SciPy takes the last axes
+            axes = range(-len(s), 0)
         return function(x, s, axes if axes is None or np.ndim(axes) else (axes,), norm)
+
+    return transform
+
+
+def _hermitian(name: str):
+    """``hfftn`` and ``ihfftn``, which NumPy lacks, by the transforms that are scaled the other way."""
+
+    def transform(x, s, axes, norm):
+        norm = {"ortho": "ortho", "forward": "backward"}.get(norm, "forward")
+        if name[0] == "i":
+            return np.conj(getattr(np.fft, name.replace("ihf", "rf"))(x, s, axes, norm))
+        return getattr(np.fft, name.replace("hf", "irf"))(np.conj(x), s, axes, norm)
+
+    return transform
+
+
+def _hankel(name: str):
+    """A fast Hankel transform as a product with its matrix, which SciPy makes of a unit matrix."""
+
+    def transform(a, dln, mu, offset=0.0, bias=0.0):
+        import scipy.fft
+
+        options = (dln, mu, offset, bias)
+        if find_trace(options) is not None:
+            hint = "of constants it is; write the transform as a product with a matrix"
+            raise unsupported_argument(f"scipy.fft.{name}", "traced parameters", hint)
+        a = lift_first(a)
+        return np.matmul(a, getattr(scipy.fft, name)(np.eye(pinned(a, a.ndim - 1)), *options))
 
     return transform
 
@@ -71,5 +104,10 @@ for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
 for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
     _usual = (-2, -1) if _name.endswith("2") else None
     stands_for("scipy.fft", _name)(_several_axes(getattr(np.fft, _name), _usual))
+for _name in ("hfft2", "hfftn", "ihfft2", "ihfftn"):
+    _usual = (-2, -1) if _name.endswith("2") else None
+    stands_for("scipy.fft", _name)(_several_axes(_hermitian(_name), _usual))
+for _name in ("fht", "ifht"):
+    stands_for("scipy.fft", _name)(_hankel(_name))
 for _name in ("fftshift", "ifftshift"):
     stands_for("scipy.fft", _name)(_orders(getattr(np.fft, _name)))

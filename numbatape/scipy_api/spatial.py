@@ -152,7 +152,9 @@ def _real_transform(name: str):
         if n is not None and n != size:
             line = line[..., :n] if n < size else np.pad(line, [(0, 0)] * (x.ndim - 1) + [(0, n - size)])
             size = n
-        matrix = getattr(scipy.fft, name)(np.eye(size), type, axis=0, norm=norm, orthogonalize=orthogonalize)
+        # SciPy transforms complex arrays with other options than real ones: it ignores orthogonalize.
+        unit = np.eye(size, dtype=complex if np.iscomplexobj(x) else float)
+        matrix = getattr(scipy.fft, name)(unit, type, axis=0, norm=norm, orthogonalize=orthogonalize).real
         return np.moveaxis(np.matmul(line, matrix.T), -1, axis)
 
     return transform
@@ -191,9 +193,10 @@ def _real_transforms(name: str):
                   orthogonalize=None):  # fmt: skip
         x = lift_first(x)
         if axes is None:
-            axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
-        for k, axis in enumerate(np.atleast_1d(list(axes))):
-            n = None if s is None else s[k]
+            axes = range(x.ndim) if s is None else range(x.ndim - np.size(s), x.ndim)
+        sizes = None if s is None else np.atleast_1d(s)
+        for k, axis in enumerate(np.atleast_1d(axes)):
+            n = None if sizes is None else int(sizes[k])
             x = _real_transform(name)(x, type, n, int(axis), norm, orthogonalize=orthogonalize)
         return x
 
