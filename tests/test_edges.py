@@ -308,3 +308,16 @@ def test_a_fraction_and_a_number_are_computed_as_floats(name):
 def test_a_fraction_and_an_array_would_be_an_array_of_objects():
     with pytest.raises(nt.UnsupportedOperationError, match="dtype object"):
         nt.grad(lambda x: np.sum(x * fractions.Fraction(1, 2)))(np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "made", [np.copy, np.sort, np.flip, lambda e: np.reshape(e, (0, 1)), lambda e: e + 1j * e]
+)
+def test_results_without_entries_are_written_to(made):
+    def f(x):
+        empty = np.copy(made(x[:0]))
+        empty[...] = 2.0 * x[0]
+        empty *= x[1]
+        return np.sum(x**2) + np.sum(empty.real)
+
+    np.testing.assert_array_equal(nt.grad(f)(np.arange(3.0)), [0.0, 2.0, 4.0])

@@ -13,7 +13,8 @@ from ..tape.tape import F32
 from ..trace.array import TracedArray
 from ..trace.axes import count_of
 from ..trace.complex_array import TracedComplex
-from ..trace.operands import adopt, find_trace, lift, values_of
+from ..trace.operands import adopt, find_trace, values_of
+from ..trace.plain_arrays import wrap
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from .function_tables import REAL, full_name, register_form
@@ -111,7 +112,7 @@ _INTEGERS = tuple(map(np.dtype, np.typecodes["AllInteger"]))
 
 def _constant(trace, value):
     if value.__class__ is np.ndarray:
-        return lift(trace, value)
+        return wrap(trace, value.copy())._as_traced()  # a copy, because the function may write to it
     return value.__class__([_constant(trace, part) for part in value])
 
 
