@@ -19,7 +19,7 @@ X = np.array([0.4, -0.3, 0.7])
 def normal(x):
     """Parameters that are broadcast over data."""
     z = (DATA - x[0]) / np.exp(x[1])
-    return np.sum(-0.5 * z * z - x[1]) + x[2] ** 2
+    return np.sum(-0.5 * z**2 - x[1]) + x[2] ** 2
 
 
 def columns(x):

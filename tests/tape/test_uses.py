@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -29,14 +31,14 @@ def filled(x):
 
 @pytest.fixture(params=[steered, filled])
 def draft(request, monkeypatch):
-    """A draft of what was recorded of a function."""
+    """A draft of what was recorded of a function; the trace takes it out of its builder when it ends."""
     found = []
     freeze = TapeBuilder.freeze
     monkeypatch.setattr(
         TapeBuilder,
         "freeze",
         lambda builder, outputs, *args, **options: (
-            found.append(Draft(builder, outputs)) or freeze(builder, outputs, *args, **options)
+            found.append(Draft(copy.copy(builder), outputs)) or freeze(builder, outputs, *args, **options)
         ),
     )
     nt.prepare_gradient_cache(request.param, np.array([0.3, 0.2, 0.9]))

@@ -3,8 +3,9 @@
 The derivative of ``-0.5 * z**2`` is recorded as ``-0.5 * (2.0 * z)``, which is ``-z``. And ``a - 0.5*y`` is
 ``a + (-0.5)*y``, which can be fused into one instruction (`numbatape.tape.passes.fuse`).
 
-Two literals are multiplied only if one of them is a power of two. Then every bit stays, unless the inner
-product overflows or underflows.
+Two literals are multiplied only in the products that derivatives consist of (``weigh``), and only if one of
+the literals is a power of two. Then every bit stays, unless the inner product overflows or underflows; that
+of a value stays always.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ def multiply_literals(draft: Draft, code: np.ndarray) -> np.ndarray:
         return code
     products = _Products(draft, code)
     if products.known.any():
-        while products.multiplied():
-            pass
+        products.multiplied()
         products.added()
     return products.code
 
@@ -57,9 +57,10 @@ class _Products:
         self.other = np.where(first, code["a"], code["b"])
         self.active = np.where(first, code["active"], code["active"] >> 1) & 1
 
-    def multiplied(self) -> bool:
-        """Multiply the literals of products that follow one another; return whether there were any."""
-        rows = np.flatnonzero(self.known)
+    def multiplied(self) -> None:
+        """Multiply the literals of products of derivatives with those of the products that they read."""
+        ops = self.draft.ops
+        rows = np.flatnonzero(self.known & ops.is_any(ops.with_trait("zero_wins"), self.code["op"]))
         rows, inner = self._makers(rows, self.other[rows])
         number = self.number[rows] * self.number[inner]
         powers = [np.abs(np.frexp(self.number[each])[0]) == 0.5 for each in (rows, inner)]
@@ -71,7 +72,6 @@ class _Products:
         self.number[rows], self.other[rows] = number[fit], self.other[inner]
         self.active[rows] &= self.active[inner]
         self._write(rows)
-        return len(rows) > 0
 
     def added(self) -> None:
         """Add products of numbers that are subtracted and that nobody else reads.
