@@ -71,7 +71,7 @@ def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> sc
     return dispatch(
         bare_arguments(args),
         lambda: _sparsity(f, target, args, order),
-        lambda: inner_sparse.sparsity(target, args, order),
+        lambda: inner_sparse.sparsity(target, args, int(order)),
     )
 
 
