@@ -691,6 +691,9 @@ def test_moments_without_a_formula_are_refused_for_shapes_only():
     assert slopes == pytest.approx((1.0, stats.kappa3.mean(3.0)))
     with pytest.raises(nt.UnsupportedOperationError, match=r"argus.entropy of traced shape parameters"):
         nt.grad(lambda a: stats.argus.entropy(a))(1.2)
+    # SciPy has a formula for c = 0 alone, in which c does not occur.
+    with pytest.raises(nt.UnsupportedOperationError, match=r"genextreme.mean of traced shape parameters"):
+        nt.grad(lambda c: stats.genextreme.mean(c))(0.0)
 
 
 @pytest.mark.parametrize(

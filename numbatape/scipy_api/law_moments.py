@@ -11,6 +11,9 @@ from ..usercode.frames import where_in_user_code
 from .laws import Law
 
 GENERIC = ("rv_generic", "rv_continuous", "rv_discrete")  # their methods integrate or sum
+# For the moments of these SciPy has a formula apart for a single value of a shape parameter, and
+# the slope of such a formula is not that of the function there.
+WITH_SINGLE_VALUES = ("genextreme", "trapezoid", "truncpareto")
 
 
 def standard_moment(distribution, law: Law, name: str, shapes):
@@ -40,6 +43,8 @@ def _by_scipys_formula(distribution, name: str, shapes):
     """Return what SciPy's private methods with formulas give, or None if the distribution has none."""
     if name == "entropy":
         return _copied(distribution, "_entropy", *shapes)
+    if distribution.name in WITH_SINGLE_VALUES:
+        return None
     options = {"moments": "mv"} if distribution._stats_has_moments else {}
     both = _copied(distribution, "_stats", *shapes, **options)
     result = None if both is None else both[("mean", "var").index(name)]
