@@ -1,0 +1,245 @@
+"""Which file of the tracer defines what stands in for functions and objects without NumPy's protocols.
+
+`numbatape.recording.contents` announces these names, beside those of functions that use the protocols.
+"""
+
+from __future__ import annotations
+
+# Functions, by module (`numbatape.capture.rebinding`).
+STAND_INS = {
+    "scipy.linalg": {
+        "numpy_api.decompositions": "block_diag circulant pinv qr svd svdvals toeplitz",
+        "scipy_api.special_and_linalg": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
+        "scipy_api.matrix_functions": """
+            coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
+        """,
+        "scipy_api.linalg": """
+            eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal hessenberg ldl lstsq lu lu_factor
+            lu_solve null_space orth orthogonal_procrustes pinvh polar rq schur solve_continuous_are
+            solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov solve_lyapunov
+            solve_sylvester subspace_angles
+        """,
+        "scipy_api.structured_matrices": """
+            cho_solve_banded cholesky_banded convolution_matrix diagsvd eigvals_banded hankel ishermitian
+            issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant solve_toeplitz solveh_banded
+        """,
+        "scipy_api.linalg_refusals": """
+            cossin eig_banded funm qr_multiply qz signm
+        """,
+    },
+    "scipy.sparse": {
+        "scipy_api.sparse_structure": """
+            block_array block_diag bmat bsr_array bsr_matrix coo_array coo_matrix csc_array csc_matrix
+            csr_array csr_matrix dia_array dia_matrix diags diags_array hstack issparse isspmatrix kron tril
+            triu vstack
+        """,
+    },
+    "cmath": {
+        "scipy_api.cmath_and_fft": """
+            acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan log log10 phase polar rect sin
+            sinh sqrt tan tanh
+        """,
+    },
+    "scipy._lib.array_api_extra": {"scipy_api.array_api": "at"},
+    "scipy.interpolate": {
+        "scipy_api.barycentric": """
+            BarycentricInterpolator.__init__ BarycentricInterpolator._evaluate barycentric_interpolate
+        """,
+        "scipy_api.fitpack": """
+            InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline splev splint splrep
+        """,
+        "scipy_api.grids": "RectBivariateSpline bisplev interpn",
+        "scipy_api.interpolation": """
+            Akima1DInterpolator BSpline CubicHermiteSpline CubicSpline PPoly PchipInterpolator
+            RegularGridInterpolator interp1d make_interp_spline make_lsq_spline make_smoothing_spline
+        """,
+        "scipy_api.scattered": "LinearNDInterpolator NearestNDInterpolator griddata",
+    },
+    "scipy.fft": {
+        "scipy_api.cmath_and_fft": """
+            fft fft2 fftn fftshift fht hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ifht ihfft ihfft2 ihfftn
+            irfft irfft2 irfftn rfft rfft2 rfftn
+        """,
+        "scipy_api.spatial": "dct dctn dst dstn idct idctn idst idstn",
+    },
+    "numpy.fft": {"numpy_api.fft": "fftfreq rfftfreq"},
+    "numpy": {
+        "capture.type_tests": "isscalar",
+        "numpy_api.sized": """
+            arange array asanyarray asarray bartlett blackman broadcast_to diag_indices empty eye
+            fromfunction full geomspace hamming hanning identity indices linspace logspace mgrid ogrid ones
+            prod repeat reshape tile tri tril_indices triu_indices zeros
+        """,
+        "numpy_api.arrays_of_lists": """
+            all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite
+            ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack
+            concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack
+            fromiter full hstack inner kron max mean median min nanmax nanmean nanmin nansum
+            ndenumerate outer pad percentile polyval prod ptp quantile ravel repeat require reshape roll sort
+            squeeze stack std sum tile trace transpose tril triu vander var vdot vstack
+        """,
+    },
+    "numpy.testing": {
+        "numpy_api.assertions": """
+            assert_allclose assert_almost_equal assert_array_almost_equal assert_array_equal assert_array_less
+            assert_equal
+        """,
+    },
+    "numpy.ctypeslib": {
+        "numpy_api.arrays_of_lists": "as_array",
+    },
+    "numpy.ma": {
+        "numpy_api.arrays_of_lists": "filled getdata",
+    },
+    "numpy.lib.stride_tricks": {
+        "numpy_api.arrays_of_lists": "as_strided",
+    },
+    "numpy.linalg": {
+        "numpy_api.arrays_of_lists": """
+            cholesky cond det eigh eigvalsh inv matrix_power norm pinv
+            qr slogdet solve svd trace
+        """,
+    },
+    "math": {
+        "numpy_api.math_functions": """
+            acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh degrees dist erf erfc exp exp2
+            expm1 fabs floor fmod frexp fsum gamma hypot isclose isfinite isinf isnan isqrt ldexp lgamma log
+            log10 log1p log2 modf nextafter pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
+        """,
+    },
+    "statistics": {
+        "numpy_api.python_statistics": """
+            correlation covariance fmean geometric_mean harmonic_mean linear_regression mean pstdev pvariance
+            stdev variance
+        """,
+    },
+    "scipy.optimize": {"scipy_api.neighbours": "linear_sum_assignment"},
+    "scipy.sparse.csgraph": {
+        "scipy_api.graphs": """
+            bellman_ford connected_components dijkstra floyd_warshall johnson laplacian minimum_spanning_tree
+            shortest_path
+        """,
+    },
+    "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
+    "scipy.spatial.transform._rotation_xp": {"scipy_api.rotations": "as_rotvec from_rotvec"},
+    "scipy.spatial.distance": {
+        "scipy_api.spatial": """
+            braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean minkowski pdist
+            sqeuclidean squareform
+        """,
+    },
+    "scipy.special": {
+        "scipy_api.legendre_functions": """
+            assoc_legendre_p assoc_legendre_p_all legendre_p legendre_p_all sph_harm_y sph_harm_y_all
+            sph_legendre_p sph_legendre_p_all
+        """,
+        "scipy_api.special": "diric lambertw spherical_in spherical_jn spherical_kn spherical_yn zeta",
+        "scipy_api.special_and_linalg": """
+            comb factorial h1vp h2vp ivp jvp kvp log_softmax logsumexp multigammaln perm polygamma softmax
+            softplus yvp
+        """,
+    },
+    "scipy.stats": {
+        "scipy_api.continuous_laws": """
+            alpha anglit arcsine beta betaprime bradford burr burr12 cauchy chi chi2 cosine
+            dgamma dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk
+            foldcauchy foldnorm gamma genextreme gengamma genlogistic gennorm genpareto
+            gibrat gompertz gumbel_l gumbel_r halfcauchy halfgennorm halflogistic halfnorm
+            hypsecant invgamma invgauss invweibull johnsonsb johnsonsu laplace
+            laplace_asymmetric levy levy_l loggamma logistic loglaplace lognorm loguniform
+            lomax maxwell mielke moyal nakagami norm norminvgauss pareto powerlaw
+            powerlognorm powernorm rayleigh rdist recipinvgauss reciprocal rice semicircular
+            skewcauchy skewnorm t trapezoid triang truncexpon truncnorm truncpareto uniform
+            vonmises vonmises_line wald weibull_max weibull_min wrapcauchy
+        """,
+        "scipy_api.discrete_laws": """
+            bernoulli betabinom betanbinom binom boltzmann dlaplace geom hypergeom logser
+            nbinom nhypergeom planck poisson randint skellam yulesimon
+        """,
+        "scipy_api.distribution_families": "Binomial Logistic Normal Uniform make_distribution",
+        "scipy_api.kernel_density": "gaussian_kde",
+        "scipy_api.normality": "shapiro",
+        "scipy_api.special_laws": """
+            argus crystalball dpareto_lognorm gausshyper genexpon genhalflogistic
+            genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign ncf
+            nchypergeom_fisher ncx2 pearson3 rel_breitwigner truncweibull_min zipf zipfian
+        """,
+        "scipy_api.distribution_functions": """
+            alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi chi2
+            dgamma dlaplace dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk gamma
+            genextreme gengamma genlogistic gennorm genpareto geom gibrat gompertz gumbel_l gumbel_r
+            halfcauchy halfgennorm halflogistic halfnorm hypsecant invgamma invgauss invweibull johnsonsb
+            johnsonsu laplace laplace_asymmetric levy levy_l loggamma logistic loglaplace lognorm loguniform
+            lomax maxwell mielke moyal nakagami nbinom norm pareto planck poisson powerlaw powerlognorm
+            powernorm randint rayleigh rdist reciprocal rice skewcauchy t triang truncexpon truncnorm
+            truncpareto uniform weibull_max weibull_min
+        """,
+        "scipy_api.multivariate_laws": """
+            dirichlet dirichlet_multinomial invwishart matrix_normal matrix_t multinomial multivariate_normal
+            multivariate_t normal_inverse_gamma vonmises_fisher wishart
+        """,
+        "scipy_api.covariances": "Covariance",
+        "scipy_api.variable_functions": "Mixture abs exp log order_statistic truncate",
+        "scipy_api.sample_distances": """
+            energy_distance kendalltau mannwhitneyu siegelslopes wasserstein_distance weightedtau wilcoxon
+        """,
+        "scipy_api.sample_statistics": """
+            boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean sem
+            skew trim_mean variation zmap zscore
+        """,
+        "scipy_api.values_only": "ksone kstwo studentized_range",
+    },
+    "scipy.integrate": {
+        "scipy_api.integrate": "cumulative_trapezoid fixed_quad romb simpson trapezoid",
+    },
+    "scipy.signal": {
+        "scipy_api.resampling": """
+            chirp freqz gausspulse medfilt medfilt2d order_filter resample resample_poly sawtooth sweep_poly
+            upfirdn wiener
+        """,
+        "scipy_api.signal": """
+            convolve convolve2d correlate correlate2d detrend fftconvolve hilbert oaconvolve savgol_filter
+        """,
+        "scipy_api.signal_windows": "get_window",
+        "scipy_api.spectra": "coherence csd istft lombscargle periodogram spectrogram stft welch",
+    },
+    "scipy.signal.windows": {
+        "scipy_api.signal_windows": """
+            bartlett blackman blackmanharris cosine exponential flattop gaussian general_gaussian hamming
+            hann kaiser nuttall tukey
+        """,
+    },
+    "scipy.signal._peak_finding_utils": {
+        "scipy_api.peaks": "_local_maxima_1d _peak_prominences _peak_widths _select_by_peak_distance",
+    },
+    "scipy.ndimage": {
+        "scipy_api.image_filters": """
+            convolve convolve1d correlate correlate1d fourier_ellipsoid fourier_gaussian fourier_shift
+            fourier_uniform gaussian_filter gaussian_filter1d gaussian_gradient_magnitude gaussian_laplace
+            laplace prewitt sobel uniform_filter uniform_filter1d
+        """,
+        "scipy_api.image_splines": """
+            affine_transform map_coordinates rotate shift spline_filter spline_filter1d zoom
+        """,
+        "scipy_api.image_statistics": """
+            center_of_mass maximum mean median minimum standard_deviation sum sum_labels variance
+        """,
+        "scipy_api.image_windows": """
+            black_tophat grey_closing grey_dilation grey_erosion grey_opening maximum_filter maximum_filter1d
+            median_filter minimum_filter minimum_filter1d morphological_gradient morphological_laplace
+            percentile_filter rank_filter white_tophat
+        """,
+    },
+}
+
+# Objects that libraries' classes have made outside of the function, by the beginning of the class's module.
+OBJECTS = {
+    "scipy.stats._distribution_infrastructure": "scipy_api.distribution_families",
+    "scipy.stats._new_distributions": "scipy_api.distribution_families",
+    "scipy.stats._kde": "scipy_api.kernel_density",
+    "scipy.stats.": "scipy_api.distributions",
+    "scipy.interpolate.": "scipy_api.interpolation",
+    "scipy.spatial._ckdtree": "scipy_api.neighbours",
+    "scipy.spatial._kdtree": "scipy_api.neighbours",
+    "scipy.spatial._qhull": "scipy_api.neighbours",
+}
