@@ -9,8 +9,7 @@ from . import boxes, integers, operations, regions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
-from .index_keys import axes_of, full_key, is_basic, key_part
-from .index_spans import span_of
+from .index_parts import axes_of, full_key, is_basic, key_part, span_of
 from .primitives import (
     array_instruction,
     broadcast_to,

@@ -17,8 +17,7 @@ from ..emitter import addresses, instructions
 from . import boxes, settling
 from .aliasing import is_same, root_of
 from .array import TracedArray, new_traced
-from .index_keys import is_plain_basic
-from .index_spans import spans_of
+from .index_parts import is_plain_basic, spans_of
 from .operands import lift
 from .primitives import broadcast_to, value_of
 from .regions import Region, Span, region_of, selected

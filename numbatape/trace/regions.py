@@ -67,7 +67,7 @@ def selected(sizes, region: Region, spans) -> tuple[tuple[Span, ...], tuple[int,
     Parameters
     ----------
     spans
-        For each axis of the view, what `numbatape.trace.index_spans.spans_of` returns for the index.
+        For each axis of the view, what `numbatape.trace.index_parts.spans_of` returns for the index.
     """
     result, kept = list(region.spans), []
     for axis, (first, size, step) in zip(region.kept, spans, strict=True):

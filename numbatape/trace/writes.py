@@ -14,7 +14,7 @@ from . import complex_parts as complex_arrays
 from .aliasing import has_twice, is_lent, is_same, order_of_writes, root_of
 from .array import TracedArray
 from .complex_array import TracedComplex
-from .index_keys import is_basic, key_part
+from .index_parts import is_basic, key_part
 from .operands import find_trace, lift, values_of
 from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, fixed, is_plain
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
