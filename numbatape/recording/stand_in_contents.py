@@ -209,6 +209,8 @@ STAND_INS = {
             hann kaiser nuttall tukey
         """,
     },
+    "scipy.signal._spline_filters": {"scipy_api.signal": "_quadratic"},
+    "scipy.signal._bsplines": {"scipy_api.signal": "_quadratic"},
     "scipy.signal._peak_finding_utils": {
         "scipy_api.peaks": "_local_maxima_1d _peak_prominences _peak_widths _select_by_peak_distance",
     },

@@ -199,3 +199,20 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
         wide = padded(line, window_length - 1 - half, half, mode, cval)
         result = np.matmul(windows(wide, window_length), weights)
     return np.moveaxis(result, -1, axis)
+
+
+# ---- splines
+
+
+@stands_for("scipy.signal._spline_filters", "_quadratic")
+@stands_for("scipy.signal._bsplines", "_quadratic")  # where it was before SciPy 1.15
+def _quadratic(x):
+    """Return the quadratic B-spline at some places, as ``scipy.signal.qspline1d_eval`` needs it.
+
+    SciPy evaluates it at ``abs(x)``. That has a kink at 0, where the spline has none, so second derivatives
+    would be 0 at the samples. Each piece holds from its first end on, so that at a knot the derivatives are
+    those on the right.
+    """
+    rising, middle, falling = 0.5 * (x + 1.5) ** 2, 0.75 - x * x, 0.5 * (1.5 - x) ** 2
+    inside = np.where(x < -0.5, rising, np.where(x < 0.5, middle, falling))
+    return np.where((x < -1.5) | (x > 1.5), 0.0, inside)

@@ -98,3 +98,13 @@ def test_frequencies_and_times_are_plain_arrays():
 def test_what_has_no_derivative_raises_by_name(function, text):
     with pytest.raises(nt.UnsupportedOperationError, match=text):
         nt.grad(lambda x: np.sum(function(x)))(V)
+
+
+@pytest.mark.parametrize("evaluate", [S.cspline1d_eval, S.qspline1d_eval])
+def test_curvature_of_a_spline_at_its_samples_is_that_beside_them(evaluate):
+    def curvature(x):
+        return np.diag(nt.hessian(lambda x: np.sum(evaluate(V, x)))(x))
+
+    samples = np.array([0.0, 1.0, 2.0, 7.0, -3.0, 19.0])  # two of them beyond the ends
+    beside = 1e-9 * np.sign(samples + 1.0)
+    np.testing.assert_allclose(curvature(samples), curvature(samples + beside), rtol=1e-6, atol=1e-6)
