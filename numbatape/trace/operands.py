@@ -12,7 +12,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .axes import drop_axes
 from .complex_array import TracedComplex
-from .primitives import FLOAT64, family_of, rounded, trace_of
+from .primitives import FLOAT64, family_of, foreign, rounded, trace_of
 from .trace import CURRENT, Trace
 
 
@@ -47,8 +47,16 @@ def find_trace(*trees) -> Trace | None:
 
 
 def lift(trace: Trace, x) -> TracedArray:
-    """Return an operand as a traced array: literals for plain data, stacked lists of traced."""
+    """Return an operand as a traced array: literals for plain data, stacked lists of traced.
+
+    Raises
+    ------
+    ForeignTraceError
+        If the operand is a value of another trace.
+    """
     if type(x) is TracedArray or type(x) is TracedComplex:
+        if x._trace is not trace:
+            raise foreign()
         return x
     if isinstance(x, (list, tuple)) and find_trace(x) is not None:
         return np.stack([lift(trace, item) for item in x])

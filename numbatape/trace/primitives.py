@@ -32,6 +32,14 @@ def sample_of(arg):
     return arg._sample() if type(arg) is TracedArray else arg
 
 
+def foreign() -> ForeignTraceError:
+    """Return the error for a value of another trace, whose number means another value in this one."""
+    return ForeignTraceError(
+        f"values of two traces meet at {where_in_user_code()}; a traced value was kept "
+        "from an earlier call, or a prepared cache is used inside a traced function"
+    )
+
+
 def trace_of(args) -> Trace:
     """Return the trace that traced arguments belong to."""
     trace = None
@@ -40,10 +48,7 @@ def trace_of(args) -> Trace:
             if trace is None:
                 trace = arg._trace
             elif arg._trace is not trace:
-                raise ForeignTraceError(
-                    f"values of two traces meet at {where_in_user_code()}; a traced value was kept "
-                    "from an earlier call, or a prepared cache is used inside a traced function"
-                )
+                raise foreign()
     assert trace is not None
     if trace.closed:
         trace.check_open()
@@ -77,6 +82,8 @@ def layout_of(array: TracedArray):
 def operand(trace: Trace, arg, family: int) -> int:
     """Return the value number of an argument in a family's cells."""
     if type(arg) is TracedArray:
+        if arg._trace is not trace:
+            raise foreign()
         return arg._id if arg._family == family else trace.cast(arg, family)
     return trace.literal(arg, family)
 

@@ -251,6 +251,7 @@ def converted(trace, item, x):
             item = np.real(item)
         if find_trace(item) is None:
             return item
+    item = lift(trace, item)
     if np.asarray(item._value).dtype != x._value.dtype or item._value.__class__ is float:
         item = np.astype(item, x._value.dtype)
     if item._family != x._family:

@@ -109,7 +109,7 @@ class Call:
                 given = flatten_like(whole, tree)
             except ValueError:
                 raise StructureError(f"{what} has another structure than its argument") from None
-            for leaf, part in zip(found, given, strict=True):
+            for leaf, part in zip(found, map(as_ndarrays, given), strict=True):
                 if is_float(leaf):
                     if np.shape(sample_of(part)) != np.shape(sample_of(leaf)):
                         raise SpecError(

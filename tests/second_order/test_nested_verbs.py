@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.testing import check_derivatives
 
 POINT = np.array([0.5, -1.25, 2.0])
 WEIGHTS = np.array([1, -2, 4, 3, 5, -1, 2])
@@ -327,3 +328,60 @@ def test_a_function_that_returns_a_value_of_the_outer_one_has_no_slope(name):
         return np.sum(x) + np.sum(CONSTANT[name](lambda _: 2.0 * x) * x)
 
     np.testing.assert_array_equal(nt.grad(outer)(POINT), 1.0)
+
+
+def written(x, y):
+    z = np.zeros(4)
+    z[:3], z[2:] = x, y[:2]
+    return z
+
+
+def copied(x, y):
+    z = x * 1.0
+    np.copyto(z, y, where=[True, False, True])
+    return z
+
+
+# What brings two arrays together other than by arithmetic, of two traces at first.
+MEETINGS = {
+    "concatenate": lambda x, y: np.concatenate([x, y]),
+    "stack": lambda x, y: np.stack([x, y]),
+    "array": lambda x, y: np.array([x[0], y[1], 2.0]),
+    "choose": lambda x, y: np.choose([0, 1, 0], [x, y]),
+    "sum of a list": lambda x, y: np.sum([x, y], axis=0),
+    "cov": np.cov,
+    "complex": lambda x, y: np.abs(np.stack([x + 0.5j, y * 1j])),
+    "vmap": lambda x, y: nt.vmap(lambda a: np.append(a, y))(x),
+    "written": written,
+    "copied": copied,
+    "fill_diagonal": lambda x, y: np.fill_diagonal(z := np.outer(x, x), y) or z,
+}
+
+
+@pytest.mark.parametrize("name", MEETINGS)
+def test_derivatives_at_plain_arrays_of_functions_of_traced_ones(name):
+    """The numbers of the traced values mean other values in the trace of the inner function."""
+    at, meet = np.array([1.0, 2.0, 3.0]), MEETINGS[name]
+
+    def inner(x, y):
+        z = np.ravel(meet(x, y))
+        return np.sum(np.sin(z) * np.arange(1, 1 + z.size))
+
+    def along(y):
+        return nt.jvp(lambda x: inner(x, y), (at,), (at,))[1]
+
+    def against(y):
+        return nt.grad(lambda x: inner(x, np.exp(np.sin(y))))(at) @ at
+
+    check_derivatives(along, np.array([0.3, 0.5, 0.7]))
+    check_derivatives(against, np.array([0.3, 0.5, 0.7]))
+
+
+def test_a_product_along_an_array_that_the_function_has_written():
+    def f(x):
+        direction = np.zeros(3)
+        direction[1:] = 2.0
+        direction = direction + 1.0
+        return nt.hvp(lambda x: np.sum(np.sin(x) * x[::-1]))(x, direction) @ direction
+
+    check_derivatives(f, np.array([0.3, 0.5, 0.7]))
