@@ -263,6 +263,7 @@ EXACT = {
     "cosdg": lambda x: mp.cos(mp.radians(x)),
     "tandg": lambda x: mp.tan(mp.radians(x)),
     "cotdg": lambda x: mp.cot(mp.radians(x)),
+    "gamma_factor": lambda a, x: x**a * mp.exp(-x) / mp.gamma(a),
     "gammainc_a": parameter(lower_gamma, 0),
     "betainc_a": parameter(lower_beta, 0),
     "betainc_b": parameter(lower_beta, 1),

@@ -197,6 +197,42 @@ def test_derivatives_at_ends_of_the_domain(name):
     assert nt.hessian(f)(x) == pytest.approx(bend, rel=1e-15, abs=0.0)
 
 
+# Functions with an argument at an end of what they are defined for, and the slopes there.
+CORNERS = {
+    "agm, one zero": (sc.agm, (1.0, 0.0), (0.0, INF)),
+    "agm, the other zero": (sc.agm, (0.0, 2.0), (INF, 0.0)),
+    "elliprf, one zero": (sc.elliprf, (0.0, 1.0, 1.0), (-INF, -np.pi / 8, -np.pi / 8)),
+    "elliprf, two zeros": (sc.elliprf, (0.0, 1.0, 0.0), (np.nan,) * 3),
+    "elliprd, two zeros": (sc.elliprd, (0.0, 0.0, 1.0), (np.nan,) * 3),
+    "elliprd, the last zero": (sc.elliprd, (1.0, 1.0, 0.0), (np.nan,) * 3),
+    "elliprg, one zero": (sc.elliprg, (0.0, 1.0, 1.0), (np.pi / 8, np.pi / 16, np.pi / 16)),
+    "elliprg, two zeros": (sc.elliprg, (0.0, 4.0, 0.0), (INF, 0.125, INF)),
+    "elliprc, no value": (lambda y: sc.elliprc(1.0, y), (0.0,), (np.nan,)),
+    "pdtri, no value": (lambda y: sc.pdtri(2, y), (1.0,), (np.nan,)),
+}
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_values_and_slopes_at_corners_of_the_domain(name):
+    f, x, slopes = CORNERS[name]
+    value, pull = nt.vjp(f, *x)
+    np.testing.assert_array_equal(value, f(*x))
+    np.testing.assert_allclose(pull(1.0), slopes, rtol=1e-14, atol=0.0)
+
+
+@pytest.mark.parametrize("a", [1e9, 1e12, 1e18])
+def test_large_shapes_of_gamma_functions(a):
+    """There, gammainc is the normal distribution function of (x - a)/sqrt(a), to terms of 1/sqrt(a)."""
+    width = np.sqrt(a)
+    x = a + 0.7 * width
+    z = (x - a) / width  # x was rounded
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    point, slope = np.array([a, x]), np.array([-1.0, 1.0]) / width
+    np.testing.assert_allclose(nt.grad(lambda p: sc.gammainc(*p))(point), density * slope, rtol=1e-4)
+    bend = nt.hessian(lambda p: sc.gammainc(*p))(point)
+    np.testing.assert_allclose(bend, -z * density * np.outer(slope, slope), rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     "f",
     [

@@ -138,8 +138,6 @@ def _scipy(name: str):
     op = BY_FUNCTION.get(f"sc.{name}") or _by_value().get(name)
     if op is not None:
         return by_row(op.name)
-    if name == "_igam_fac":  # an operand of gamma_slope, which the row computes itself
-        return lambda a, x: 0.0
 
     def refuse(*args):
         raise UnsupportedOperationError(

@@ -8,7 +8,7 @@ there is no closed form: such an operand is opaque, and the tracer refuses its d
 # ruff: noqa: E501  (a row is read as a line)
 # fmt: off
 
-from .parameters import beta_text, gamma_text
+from .parameters import beta_text, gamma_density, gamma_text
 from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, binary, ternary, unary
 
 
@@ -25,32 +25,37 @@ THREE = (POSITIVE, POSITIVE, PROBABILITY)
 
 # Gamma and Poisson
 _A, _AA, _LOG = gamma_text(1, "x", "y"), gamma_text(2, "x", "y"), "(math.log(y) - sc.psi(x))"
+_P = gamma_density("x", "y")
 binary("gammainc",  "sc.gammainc(x, y)",  "sc.gammainc",  POSITIVES, loop="sc.gammainc", dx=_A, dxx=_AA, dxy=f"dy*{_LOG}",
-       dy="math.exp(sc.xlogy(x - 1.0, y) - y - sc.gammaln(x))", dyy="dy*((x - 1.0)/y - 1.0)")
+       dy=f"{_P}", dyy="dy*((x - 1.0)/y - 1.0)")
 binary("gammaincc", "sc.gammaincc(x, y)", "sc.gammaincc", POSITIVES, loop="sc.gammaincc", dx=f"-{_A}", dxx=f"-{_AA}", dxy=f"dy*{_LOG}",
-       dy="-math.exp(sc.xlogy(x - 1.0, y) - y - sc.gammaln(x))", dyy="dy*((x - 1.0)/y - 1.0)")
+       dy=f"-{_P}", dyy="dy*((x - 1.0)/y - 1.0)")
 # Inverses z of P(x, z) = y: z_x = -P_x/p and z_y = 1/p, with the density p, whose logarithm has the
 # slopes log(z) - psi(x) for x and (x - 1)/z - 1 for z
 _A, _AA, _LOG, _BEND = gamma_text(1, "x", "z"), gamma_text(2, "x", "z"), "(math.log(z) - sc.psi(x))", "((x - 1.0)/z - 1.0)"
+_P = gamma_density("x", "z")
 for _name, _sign in (("gammaincinv", ""), ("gammainccinv", "-")):
-    _inverse = "math.exp(z + sc.gammaln(x) - sc.xlogy(x - 1.0, z))"
+    _inverse = f"(1.0/{_P})"
     binary(_name, f"sc.{_name}(x, y)", f"sc.{_name}", (POSITIVE, PROBABILITY), loop=f"sc.{_name}", dx=f"-{_A}*{_inverse}", dy=f"{_sign}{_inverse}",
            dxx=f"-{_AA}*{_inverse} - 2.0*dx*{_LOG} - dx*dx*{_BEND}", dxy=f"-dy*({_LOG} + dx*{_BEND})", dyy=f"-dy*dy*{_BEND}")
 _A, _AA, _LOG = gamma_text(1, "0.5*x", "0.5*y"), gamma_text(2, "0.5*x", "0.5*y"), "0.5*(math.log(0.5*y) - sc.psi(0.5*x))"
+_P = gamma_density("0.5*x", "0.5*y")
 binary("chdtr",     "sc.chdtr(x, y)",     "sc.chdtr",     POSITIVES, loop="sc.chdtr", dx=f"0.5*{_A}", dxx=f"0.25*{_AA}", dxy=f"dy*{_LOG}",
-       dy="0.5*math.exp(sc.xlogy(0.5*x - 1.0, 0.5*y) - 0.5*y - sc.gammaln(0.5*x))", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
+       dy=f"0.5*{_P}", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
 binary("chdtrc",    "sc.chdtrc(x, y)",    "sc.chdtrc",    POSITIVES, loop="sc.chdtrc", dx=f"-0.5*{_A}", dxx=f"-0.25*{_AA}", dxy=f"dy*{_LOG}",
-       dy="-0.5*math.exp(sc.xlogy(0.5*x - 1.0, 0.5*y) - 0.5*y - sc.gammaln(0.5*x))", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
+       dy=f"-0.5*{_P}", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
+_P = gamma_density("(floor(x) + 1.0)", "y")
 binary("pdtr",      "sc.pdtr(x, y)",      "sc.pdtr",      POSITIVES, loop="sc.pdtr",
-       dy="-math.exp(sc.xlogy(floor(x), y) - y - sc.gammaln(floor(x) + 1.0))", dyy="dy*(floor(x)/y - 1.0)")
+       dy=f"-{_P}", dyy="dy*(floor(x)/y - 1.0)")
 binary("pdtrc",     "sc.pdtrc(x, y)",     "sc.pdtrc",     POSITIVES, loop="sc.pdtrc",
-       dy="math.exp(sc.xlogy(floor(x), y) - y - sc.gammaln(floor(x) + 1.0))", dyy="dy*(floor(x)/y - 1.0)")
+       dy=f"{_P}", dyy="dy*(floor(x)/y - 1.0)")
 _A, _AA, _LOG = gamma_text(1, "y", "x*w"), gamma_text(2, "y", "x*w"), "(math.log(x*w) - sc.psi(y))"
+_P = gamma_density("y", "x*w")
 ternary("gdtr",     "sc.gdtr(x, y, w)",   "sc.gdtr",      (POSITIVE, POSITIVE, POSITIVE), dy=_A,
-       dx="w*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))", dw="x*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))",
+       dx=f"w*{_P}", dw=f"x*{_P}",
        second={"xx": "dx*((y - 1.0)/x - w)", "xy": f"dx*{_LOG}", "xw": "dx/w*(y - x*w)", "yy": _AA, "yw": f"dw*{_LOG}", "ww": "dw*((y - 1.0)/w - x)"})
 ternary("gdtrc",    "sc.gdtrc(x, y, w)",  "sc.gdtrc",     (POSITIVE, POSITIVE, POSITIVE), dy=f"-{_A}",
-       dx="-w*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))", dw="-x*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))",
+       dx=f"-w*{_P}", dw=f"-x*{_P}",
        second={"xx": "dx*((y - 1.0)/x - w)", "xy": f"dx*{_LOG}", "xw": "dx/w*(y - x*w)", "yy": f"-{_AA}", "yw": f"dw*{_LOG}", "ww": "dw*((y - 1.0)/w - x)"})
 
 # Beta, F and Student's t: constant sqrt(pi)

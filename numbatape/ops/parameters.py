@@ -20,6 +20,11 @@ def gamma_text(n, a, x):
     return f"gamma_slope({n}.0, {a}, {x}, sc.psi({a} + 1.0), {factor})"
 
 
+def gamma_density(a, x):
+    """Text of the derivative of gammainc(a, x) for x; the exponential's operand loses all digits of a large a."""
+    return f"(sc._igam_fac({a}, {x})/{x} if {a} > 1e5 and {x} > 0.0 else math.exp(sc.xlogy({a} - 1.0, {x}) - {x} - sc.gammaln({a})))"
+
+
 def beta_text(p, q, a, b, x, rest=None):
     """Text of the derivative of betainc(a, b, x), p times for a and q times for b; rest is 1 - x."""
     digammas = f"sc.psi({a} + 1.0), sc.psi({b} + 1.0), sc.psi({a} + {b})"
@@ -60,11 +65,13 @@ def _row(name, text, **options):
     register(name, text, _vectorised(text, names), domains, **options)
 
 
-_GAMMA_DENSITY = "math.exp(sc.xlogy(x - 1.0, y) - y - sc.gammaln(x))"
+_GAMMA_DENSITY = gamma_density("x", "y")
 _BETA_DENSITY = "math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))"
 _FOR_A = "(math.log(w) - sc.psi(x) + sc.psi(x + y))"
 _FOR_B = "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))"
 
+_row("gamma_factor", "sc._igam_fac(x, y)", dx="z*(math.log(y) - sc.psi(x))", dy="z*(x/y - 1.0)", dxx="dx*(math.log(y) - sc.psi(x)) - z*zeta(2.0, x)",
+     dxy="dy*(math.log(y) - sc.psi(x)) + z/y", dyy="dy*(x/y - 1.0) - z*x/y/y")
 _row("gammainc_a",  gamma_text(1, "x", "y"), dx=gamma_text(2, "x", "y"), dy=f"{_GAMMA_DENSITY}*(math.log(y) - sc.psi(x))",
      dxy="dy*(math.log(y) - sc.psi(x)) - dy/(math.log(y) - sc.psi(x))*zeta(2.0, x)", dyy=f"dy*((x - 1.0)/y - 1.0) + {_GAMMA_DENSITY}/y")
 _row("gammainc_aa", gamma_text(2, "x", "y"), dx=UNKNOWN, dy=f"{_GAMMA_DENSITY}*((math.log(y) - sc.psi(x))*(math.log(y) - sc.psi(x)) - zeta(2.0, x))")

@@ -275,6 +275,13 @@ def gamma_slope(n, a, x, digamma, factor):
     if x == 0.0 or x == math.inf or a == math.inf:
         return 0.0
     logarithm = math.log(x)
+    if a > 1e10:
+        # The sums below have as many terms as the root of a. For so large an a, the x at which gammainc keeps
+        # its value grows by (1 + x/a)/2 with a, to an error of (x - a)**3/a**4 (Cornish and Fisher 1938).
+        rise = 0.5 * (1.0 + x / a)
+        if n == 1.0:
+            return -factor / x * rise
+        return -factor / x * ((logarithm - digamma + 1.0 / a) * rise - 0.5 * x / (a * a))
     if x < a or x < 1.5:
         term = factor / a
         gap = logarithm - digamma

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
-from .laws import pick
-from .special_ufuncs import ufunc
+from .formula_rules import formula_rule
+from .laws import pick, sc
+from .special_ufuncs import UFUNCS, ufunc
 
 STEPS = 11
 
@@ -89,14 +90,22 @@ def _third_kind(x, y, z, p):
     return power * _series(e2, e3, e4, product * P**2) / (mean * np.sqrt(mean)) + 6.0 * total
 
 
+def _infinite(kernel, infinite, *args):
+    """Return an integral that is infinite under a condition, unless an argument is negative or NaN."""
+    inside = kernel(*(np.where(infinite, 1.0, x) for x in args))
+    zero = sum(0.0 * np.sqrt(np.where(infinite, x, 1.0)) for x in args)
+    return np.where(infinite, 1.0 / zero, inside)
+
+
 @ufunc("elliprf")
 def elliprf(x, y, z):
-    return _first_kind(x, y, z)
+    zeros = 1.0 * np.equal(x, 0.0) + 1.0 * np.equal(y, 0.0) + 1.0 * np.equal(z, 0.0)
+    return _infinite(_first_kind, zeros > 1.0, x, y, z)
 
 
 @ufunc("elliprd")
 def elliprd(x, y, z):
-    return _second_kind(x, y, z)
+    return _infinite(_second_kind, np.equal(z, 0.0) | (np.equal(x, 0.0) & np.equal(y, 0.0)), x, y, z)
 
 
 @ufunc("elliprj")
@@ -108,7 +117,7 @@ def elliprj(x, y, z, p):
 
 @ufunc("elliprc")
 def elliprc(x, y):
-    """19.2.17; for y < 0 Cauchy's principal value, 19.2.20."""
+    """19.2.17; for y < 0 Cauchy's principal value, 19.2.20; NaN for y = 0, as in SciPy."""
     negative = np.less(y, 0.0)
 
     def principal():
@@ -116,18 +125,28 @@ def elliprc(x, y):
         return np.sqrt(a / (a - b)) * _first_kind(a - b, -b, -b)
 
     def usual():
-        b = np.where(negative, 1.0, y)
-        return _first_kind(x, b, b)
+        positive = np.greater(y, 0.0)
+        a, b = np.where(positive, x, 1.0), np.where(positive, y, 1.0)
+        return np.where(positive, _first_kind(a, b, b), np.multiply(np.nan, y))
 
     return pick(negative, principal, usual)
 
 
-@ufunc("elliprg")
-def elliprg(x, y, z):
-    """19.21.10, with the argument in the middle as the last one, so that its terms have one sign."""
-    last_x = (x - y) * (z - x) >= 0.0
-    last_y = ~last_x & ((y - x) * (z - y) >= 0.0)
-    a, b = np.where(last_x, z, x), np.where(last_y, z, y)
-    c = np.where(last_x, x, np.where(last_y, y, z))
-    rest = (a - c) * (b - c) / 3.0
-    return 0.5 * (c * _first_kind(a, b, c) - rest * _second_kind(a, b, c) + np.sqrt(a * b / c))
+def _slope_of_second(x, a, b):
+    """The slope of R_G for one of its arguments, x: (R_F - x R_D / 3) / 4, by 19.16.9 and 19.18.4."""
+    zero, alone = np.equal(x, 0.0), np.equal(a, 0.0) & np.equal(b, 0.0)
+    inside = np.where(zero | alone, 1.0, x)  # x R_D vanishes with x
+    p, q = np.where(alone, 1.0, a), np.where(alone, 1.0, b)
+    last = np.where(zero, 0.0, inside * sc.elliprd(p, q, inside) / 3.0)
+    slope = 0.25 * (sc.elliprf(np.where(zero, x, inside), p, q) - last)
+    return np.where(alone, 0.25 / np.sqrt(np.where(alone, x, 1.0)), slope)
+
+
+UFUNCS["elliprg"] = formula_rule(
+    "elliprg",
+    {
+        0: lambda value, x, y, z: _slope_of_second(x, y, z),
+        1: lambda value, x, y, z: _slope_of_second(y, x, z),
+        2: lambda value, x, y, z: _slope_of_second(z, x, y),
+    },
+)

@@ -99,7 +99,10 @@ def nbdtri(k, n, y):
 
 @ufunc("pdtri")
 def pdtri(k, y):
-    return by_row("gammainccinv")(np.trunc(k) + 1.0, y)
+    inside = np.greater_equal(y, 0.0) & np.less(y, 1.0)  # SciPy has no rate whose probability is one
+    return np.where(
+        inside, by_row("gammainccinv")(np.trunc(k) + 1.0, np.where(inside, y, 0.5)), np.multiply(np.nan, y)
+    )
 
 
 @ufunc("chdtri")
@@ -260,18 +263,21 @@ def _inverse_power(y, lmbda):
 
 @ufunc("agm")
 def agm(a, b):
-    """19.8.5; at two zeros, where the ratio is 0/0, the arithmetic mean."""
+    """19.8.5; where an argument is zero, so is the mean, and its slope for that argument is infinite."""
     total = a + b
-    zeros = np.equal(a, 0.0) & np.equal(b, 0.0)
+    a_is_zero, b_is_zero = np.equal(a, 0.0), np.equal(b, 0.0)
+    zero = a_is_zero | b_is_zero
 
     def mean(total, a, b):
         return np.pi / 4.0 * total / sc.ellipkm1(4.0 * a * b / np.square(total))
 
     def between():
-        ones = (np.where(zeros, one, part) for one, part in ((2.0, total), (1.0, a), (1.0, b)))
-        return np.where(zeros, 0.5 * total, mean(*ones))
+        inside = mean(*(np.where(zero, one, part) for one, part in ((2.0, total), (1.0, a), (1.0, b))))
+        # The root is zero and has an infinite slope. At two zeros the slopes are those of equal arguments.
+        root = np.sqrt(np.where(a_is_zero, np.where(a_is_zero, a, 1.0), np.where(b_is_zero, b, 1.0)))
+        return np.where(a_is_zero & b_is_zero, 0.5 * total, np.where(zero, root, inside))
 
-    return pick(np.any(zeros), between, lambda: mean(total, a, b))
+    return pick(np.any(zero), between, lambda: mean(total, a, b))
 
 
 @ufunc("voigt_profile")
