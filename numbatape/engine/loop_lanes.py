@@ -77,7 +77,10 @@ def lanes_of(loop: Loop, plan: Plan, row) -> LoopLanes | None:
 
 
 def _shared(plan: Plan, operand: int) -> set[int]:
-    """Return where the parts of an operand begin that are copies of values without lanes."""
+    """Return where the parts of an operand begin that are copies of values without lanes.
+
+    Parts without cells, the rows of a loop without steps, begin where the next part does.
+    """
     tape = plan.tape
     rows = tape.code[tape.code["op"] == opcode(OPCODE["copy"], F64)]
     storage = tape.values["storage"]
@@ -86,7 +89,7 @@ def _shared(plan: Plan, operand: int) -> set[int]:
     return {
         (plan.cell(out)[1] - base) // step
         for out, source in zip(rows["out"].tolist(), rows["a"].tolist(), strict=True)
-        if len(plan.shape(source)) < len(plan.shape(out))
+        if len(plan.shape(source)) < len(plan.shape(out)) and 0 not in plan.shape(out)
     }
 
 

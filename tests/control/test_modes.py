@@ -138,3 +138,23 @@ def test_the_body_runs_once_a_trace():
 
     nt.grad(lambda x: nt.scan(step, 1.0, x)[0])(np.linspace(1.0, 2.0, 50))
     assert len(runs) == 1
+
+
+@pytest.mark.parametrize("mode", ["reverse_over_forward", "forward_over_reverse"])
+def test_a_loop_without_steps_gives_its_first_carry(mode):
+    """Also in lanes, where rows without entries begin where the carry begins."""
+
+    def f(x, rows):
+        (kept, moved), _ = nt.scan(lambda c, row: ((c[0], row * np.sin(c[1])), None), (x[:2], x[2]), rows)
+        return np.append(kept**3, moved**2 * kept[0])
+
+    none, x = np.zeros(0), X[:3]
+    cache = nt.prepare_hessian_cache(
+        lambda x: np.sum(f(x, none)), x, config=nt.Config(second_order_mode=mode)
+    )
+    a, b, c = x
+    slopes = np.array([[3 * a**2, 0, 0], [0, 3 * b**2, 0], [c**2, 0, 2 * a * c]])
+    curvature = np.array([[6 * a, 0, 2 * c], [0, 6 * b, 0], [2 * c, 0, 2 * a]])
+    for direction in ("forward", "reverse"):
+        np.testing.assert_allclose(nt.jacobian(lambda x: f(x, none), mode=direction)(x), slopes, rtol=1e-13)
+    np.testing.assert_allclose(nt.value_gradient_and_hessian(cache, x)[2], curvature, rtol=1e-13)
