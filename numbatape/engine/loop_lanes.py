@@ -50,11 +50,14 @@ class LoopLanes:
 def lanes_of(loop: Loop, plan: Plan, row) -> LoopLanes | None:
     """Return the lanes of an instruction whose lanes the body can compute at once; None for other ones.
 
-    Lanes may take different numbers of steps, where these are data.
+    Lanes may take different numbers of steps, where these are data. And the kernel knows the first lane by its
+    cells of the result, which a loop that computes nothing but what may fail does not have.
     """
     out, *operands = (int(row[name]) for name in ("out", "a", "b"))
     *batch, _ = plan.shape(out)
     if len(batch) != 1 or batch[0] < 2 or loop.test is not None or loop.steps is not None:
+        return None
+    if not plan.size(loop.extents[0]):
         return None
     laned: set[int] = set()
     steps = []

@@ -158,3 +158,17 @@ def test_a_loop_without_steps_gives_its_first_carry(mode):
     for direction in ("forward", "reverse"):
         np.testing.assert_allclose(nt.jacobian(lambda x: f(x, none), mode=direction)(x), slopes, rtol=1e-13)
     np.testing.assert_allclose(nt.value_gradient_and_hessian(cache, x)[2], curvature, rtol=1e-13)
+
+
+def test_lanes_of_a_loop_without_results():
+    """Solving stays in the body, because it may fail; its kernel ran once for each lane, beyond the last one."""
+
+    def f(x, rows):
+        def step(carry, row):
+            np.linalg.solve(np.eye(2) + x, row)
+            return row, None
+
+        return np.sum(nt.scan(step, x[0], rows)[0] * x[1])
+
+    points, rows = np.linspace(0.1, 1.2, 12).reshape(3, 2, 2), np.array([[0.5, 2.0], [3.0, -1.0]])
+    np.testing.assert_allclose(nt.vmap(lambda x: f(x, rows))(points), points[:, 1] @ rows[1], rtol=1e-13)
