@@ -50,8 +50,8 @@ class LoopLanes:
 def lanes_of(loop: Loop, plan: Plan, row) -> LoopLanes | None:
     """Return the lanes of an instruction whose lanes the body can compute at once; None for other ones.
 
-    Lanes may take different numbers of steps, where these are data. And the kernel knows the first lane by its
-    cells of the result, which a loop that computes nothing but what may fail does not have.
+    Lanes may take different numbers of steps, where these are data. And the kernel knows the first lane by
+    its cells of the result, which a loop that computes nothing but what may fail does not have.
     """
     out, *operands = (int(row[name]) for name in ("out", "a", "b"))
     *batch, _ = plan.shape(out)

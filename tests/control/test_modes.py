@@ -161,7 +161,7 @@ def test_a_loop_without_steps_gives_its_first_carry(mode):
 
 
 def test_lanes_of_a_loop_without_results():
-    """Solving stays in the body, because it may fail; its kernel ran once for each lane, beyond the last one."""
+    """Solving stays in the body, because it may fail; its kernel ran once a lane, beyond the last one."""
 
     def f(x, rows):
         def step(carry, row):
