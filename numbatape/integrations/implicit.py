@@ -57,9 +57,18 @@ class Solution:
         """Return the Jacobian for plain numbers."""
         return self._linearised(y, p)[1]
 
-    def residual_of_numbers(self, y, *p):
-        """Return the residual for plain numbers, by the cache that computes the Jacobian, too."""
-        return self._linearised(y, p)[0]
+    def distance(self, y, *p) -> float:
+        """Return about how far plain numbers are from the solution: how far a step of Newton's method goes.
+
+        That of each number is relative to its absolute value plus 1. Unlike the residual, it does not depend on
+        the units of the equation. It is infinite where the solution has no derivative.
+        """
+        residual, slopes = self._linearised(y, p)
+        try:
+            step = np.linalg.solve(slopes, np.ravel(residual))
+        except np.linalg.LinAlgError:
+            return np.inf
+        return float(np.max(np.abs(step) / (1.0 + np.abs(np.ravel(y)))))
 
     def _linearised(self, y, p):
         size = np.size(y)
