@@ -136,7 +136,7 @@ def svds(original, *args, **kwargs):
     name = f"{LINALG}.svds"
     data, rows, cols, shape = _parts(name, A)
     _plain_options(name, call)
-    options = _started(call, min(shape))
+    options = _started(call, shape[0] if call.get("solver") == "propack" else min(shape))
     m, n = shape
 
     def find(both):

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..trace.operands import values_of
 from .formula_rules import formula_rule
 from .laws import pick, sc
 from .special_ufuncs import UFUNCS
@@ -17,7 +16,7 @@ from .special_ufuncs import UFUNCS
 
 def _third(phi, m, symmetric: Callable):
     """The integral of a squared sine over Delta or its cube, by Carlson's integral for a quarter period."""
-    turns = np.round(values_of(phi) / np.pi)
+    turns = np.round(phi / np.pi)
     phi = phi - np.pi * turns
     sine = np.sin(phi)
     rest = sine**3 * symmetric(np.square(np.cos(phi)), 1.0 - m * np.square(sine))

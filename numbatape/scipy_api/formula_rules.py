@@ -11,7 +11,7 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..rules.primitive import Primitive, Rule
-from ..trace.operands import values_of
+from ..trace.operands import find_trace
 from .special_ufuncs import is_active
 
 
@@ -53,10 +53,11 @@ def formula_rule(
         return tuple(None if slope is None else zbar * slope(z, *args) for slope in known)
 
     def pushforward(tangents, z, *args):
-        return sum(t * slope_of(k, args)(z, *args) for k, t in enumerate(tangents) if t is not None)
+        pairs = [(t, slope_of(k, args)) for k, t in enumerate(tangents)]
+        return sum(t * slope(z, *args) for t, slope in pairs if t is not None and slope is not None)
 
     value.__name__ = value.__qualname__ = name
-    rule = Primitive(Rule(value, pullback, pushforward, None))
+    rule = Primitive(Rule(value, pullback, pushforward, None, any_size=True))
 
     def function(*args):
         for k, part in enumerate(args):
@@ -65,7 +66,13 @@ def formula_rule(
                 raise unsupported_argument(
                     f"scipy.special.{name}", f"argument {k + 1} with a derivative", f"argument {known} is"
                 )
-        shape = np.broadcast_shapes(*(np.shape(values_of(part)) for part in args))
-        return rule(*(np.broadcast_to(part, shape) + 0.0 for part in args))
+        return rule(*_broadcast(args))
 
     return function
+
+
+def _broadcast(args) -> list:
+    """Return arguments of the same shape, except for plain numbers: a rule's functions take these as they are."""
+    alone = [find_trace(part) is None and np.ndim(part) == 0 for part in args]
+    arrays = iter(np.broadcast_arrays(*(part for part, one in zip(args, alone, strict=True) if not one)))
+    return [np.float64(part) if one else next(arrays) + 0.0 for part, one in zip(args, alone, strict=True)]

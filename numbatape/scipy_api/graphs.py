@@ -127,9 +127,9 @@ def _connected_components(original, graph, return_labels=True, **options):
 
 
 def _laplacian(original, graph, normed=False, return_diag=False, use_out_degree=False, symmetrized=False,
-               form="array", **options):  # fmt: skip
-    if form != "array":
-        raise _refuse(f"laplacian(form={form!r}) of traced weights", "form='array' is")
+               form="array", dtype=None, copy=True):  # fmt: skip
+    if form != "array" or dtype is not None:
+        raise _refuse(f"laplacian(form={form!r}, dtype={dtype!r}) of traced weights", "form='array' is")
     axis = 1 if use_out_degree else 0
     graph = graph.tocsr() if is_sparse(graph) else lift_first(graph)
     graph = graph + graph.T if symmetrized else graph

@@ -103,3 +103,32 @@ def test_orders_carry_no_derivative():
     assert nt.grad(lambda x, v: sc.pbdv(v, x)[0])(1.0, nt.Constant(0.5)) == pytest.approx(
         sc.pbdv(0.5, 1.0)[1]
     )
+
+
+SIZES = {
+    "itj0y0": lambda x: sc.itj0y0(x)[0],
+    "pbdv": lambda x: sc.pbdv(1.3, x)[0],
+    "ellipkinc": lambda x: sc.ellipkinc(x, x),
+    "legendre_p_all": lambda x: sc.legendre_p_all(2, x, diff_n=1),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_one_trace_serves_all_lengths(name):
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(SIZES[name](x)), X)
+    for n in (3, 2, 5):
+        x = np.linspace(0.1, 0.9, n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, np.sum(SIZES[name](x)), rtol=1e-13)
+        np.testing.assert_allclose(gradient, [nt.grad(lambda x: np.sum(SIZES[name](x)))(each) for each in x])
+    assert cache.traces == 1
+
+
+@pytest.mark.parametrize("name", ["ellipkinc", "ellipeinc"])
+def test_a_second_derivative_for_the_parameter_serves_all_amplitudes(name):
+    """The number of half turns in the amplitude is data, which each call finds again."""
+    slope = nt.grad(getattr(sc, name), argnums=1)
+    curvature = nt.grad(slope, argnums=1)
+    for phi in (1.0, 5.0, -2.0):
+        apart = (slope(phi, 0.3 + 1e-5) - slope(phi, 0.3 - 1e-5)) / 2e-5
+        assert curvature(phi, 0.3) == pytest.approx(apart, rel=1e-8)
