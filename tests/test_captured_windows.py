@@ -23,6 +23,7 @@ SHAPES = {
     "days": lambda s: s.rolling("3D", closed="both"),
     "steps": lambda s: s.rolling(2, step=2),
     "from the start": lambda s: s.expanding(2),
+    "ahead": lambda s: s.rolling(pd.api.indexers.FixedForwardWindowIndexer(window_size=2)),
 }
 WINDOWS = ("sum", "mean", "std", "var", "sem", "min", "max", "median", "skew", "kurt")
 
@@ -61,6 +62,10 @@ OTHERS = {
     "windows with another column": lambda b: (
         (X * b[0] + END).rolling(4).corr(Y * b[1] + X).sum() + (X * b[0]).rolling(3).cov(MISSING).sum()
     ),
+    "columns of one name": lambda b: (
+        (DESIGN.set_axis(["x"] * DESIGN.shape[1], axis=1) * b).rolling(2).mean().sum().prod()
+    ),
+    "quantiles by position": lambda b: (X * b[0]).rolling(2).quantile(0.3, "lower").sum() * b[1],
     "functions of windows": lambda b: (Y * b[0]).rolling(3).apply(lambda s: s.max() * s.iloc[0]).sum(),
     "ranks": lambda b: ranked(X * b[0]) + ranked(MISSING * b[1]),
     "largest": lambda b: (MISSING * b[0]).nlargest(3).prod() + (X * b[1]).nsmallest(2).prod(),
@@ -73,6 +78,7 @@ OTHERS = {
         + (MISSING * b[0]).argmin()
         + Y.iloc[(X * b[1]).argmax()]
         + len((DESIGN * b).idxmin()["x"]) * b[1]
+        + Y[DESIGN.assign(x=X * b[0]).idxmax().iloc[-1]] * b[1]
     ),
     "members": lambda b: (
         (X * b[0])[(X * b[0]).isin([2.0 * b[0], 9.0])].prod() + X.isin([b[1] / b[1]]).sum() * b[1]
@@ -80,7 +86,8 @@ OTHERS = {
     "distinct": lambda b: (
         (X * b[0]).drop_duplicates().prod()
         + (X * b[0]).unique()[1] ** 2
-        + ((X * b[0]).nunique() + (MISSING * b[0]).nunique(dropna=False)) * b[1]
+        + ((X * b[0]).nunique() + (MISSING * b[0]).nunique(False)) * b[1]
+        + (X * b[0]).drop_duplicates(ignore_index=True).index[-1] * b[0]
         + (X * b[1])[~(X * b[1]).duplicated()].prod()
     ),
     "lines through gaps": lambda b: (
@@ -103,6 +110,9 @@ ERRORS = {
     "frequent": (lambda b: (Y * b[0]).mode(), r"Series\.mode at .*to_numpy"),
     "variance": (lambda b: (Y * b[0]).ewm(2).var(), r"ExponentialMovingWindow\.var at .*to_numpy"),
     "kept": (lambda b: (Y * b[0]).nlargest(2, keep="all"), "keep"),
+    "skipped": (lambda b: (X * b[0]) * (MISSING * b[0]).argmax(skipna=False), "argmax .* skipna=False"),
+    "in a row": (lambda b: (DESIGN * b).idxmax(axis=1).map(len) * b[0], "idxmax along rows"),
+    "in place": (lambda b: (X * b[0]).drop_duplicates(inplace=True), "inplace=True"),
     "line": (lambda b: (Y * b[0]).interpolate(limit=1), "interpolate"),
 }
 

@@ -483,6 +483,14 @@ def test_expected_values(name):
         np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
 
 
+def test_an_expected_value_of_too_many_counts():
+    f = lambda a, **ends: stats.zipf.expect(lambda k: 1.0 / k, (a,), **ends)  # noqa: E731
+    with pytest.raises(nt.UnsupportedOperationError, match=r"zipf\.expect at .* a million terms.* ub="):
+        nt.grad(f)(2.0)
+    slope = (f(2.0 + 1e-5, ub=50) - f(2.0 - 1e-5, ub=50)) / 2e-5
+    assert nt.grad(lambda a: f(a, ub=50))(2.0) == pytest.approx(slope, rel=1e-8)
+
+
 def test_stand_ins_have_scipy_s_classes():
     def f(x):
         kind = isinstance(norm, stats.rv_continuous) and isinstance(stats.poisson, stats.rv_discrete)

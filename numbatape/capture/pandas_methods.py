@@ -7,6 +7,7 @@ method, which runs where nothing is traced, and the object.
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 
 import numpy as np
@@ -35,6 +36,13 @@ def refuse(what: str, hint: str) -> UnsupportedOperationError:
     )
 
 
+def _bound(method, owner, args, options) -> dict:
+    """Return the arguments of a call of pandas' method by name, with its defaults."""
+    call = inspect.signature(method).bind(owner, *args, **options)
+    call.apply_defaults()
+    return call.arguments
+
+
 # ---- windows
 
 
@@ -52,12 +60,12 @@ def _by_column(compute):
         options = {key: value for key, value in options.items() if key not in ("engine", "engine_kwargs")}
         if not is_frame(owner.obj):
             return _series(*compute(owner, owner.obj, *args, **options), owner.obj.name)
-        made = {}
-        for k, name in enumerate(owner.obj.columns):
+        made = {}  # by position, because several columns may have the same name
+        for k in range(owner.obj.shape[1]):
             one = copy.copy(owner)
             one.obj = owner.obj.iloc[:, k]
-            made[name] = _series(*compute(one, one.obj, *args, **options), name)
-        return sys.modules["pandas"].DataFrame(made)
+            made[k] = _series(*compute(one, one.obj, *args, **options), None)
+        return sys.modules["pandas"].DataFrame(made).set_axis(owner.obj.columns, axis=1)
 
     return call
 
@@ -72,7 +80,8 @@ def _reduction(name: str):
             given = {"ddof": options.get("ddof", args[0] if args else 1)}
         elif name == "quantile":
             q = options.get("q", args[0] if args else None)
-            given = {"q": q, "method": options.get("interpolation", "linear")}
+            method = options.get("interpolation", args[1] if len(args) > 1 else "linear")
+            given = {"q": q, "method": method}
         else:
             given = {}
         windows = _windows().Windows(owner, column.index)
@@ -145,8 +154,13 @@ def _place(find, label: bool):
     def place(method, owner, *args, **options):
         if not depends(owner):
             return method(owner, *args, **options)
+        given = _bound(method, owner, args, options)
+        if not given["skipna"] or given["axis"] not in (None, 0, "index"):
+            raise refuse(
+                f"{method.__name__} along rows or with skipna=False", "use NumPy's argmax and argmin"
+            )
         if is_frame(owner):
-            found = [place(method, owner.iloc[:, k], *args, **options) for k in range(owner.shape[1])]
+            found = [getattr(owner.iloc[:, k], method.__name__)() for k in range(owner.shape[1])]
             return _series(found, owner.columns, None)
         found = int(find(array_in(owner)))
         return owner.index[found] if label else found
@@ -160,8 +174,8 @@ def _isin(method, owner, values):
         return method(owner, values)
     x, values = (array_in(one) if is_series(one) else one for one in (owner, values))
     values = lift(find_trace(values), values) if traced else values
-    return _series(np.isin(x, values if traced else list(values)),
-                   owner.index, owner.name)  # fmt: skip
+    found = np.isin(x, values if traced else list(values))
+    return _series(found, owner.index, owner.name)
 
 
 def _searchsorted(method, owner, value, side="left", sorter=None):
@@ -171,27 +185,36 @@ def _searchsorted(method, owner, value, side="left", sorter=None):
 
 
 def _distinct(take):
-    """Return a method that looks for the first entry of each value."""
+    """Return a method that looks for the first entry of each value.
+
+    ``take(owner, array, first places, arguments by name)`` makes its result.
+    """
 
     def distinct(method, owner, *args, **options):
         if not depends(owner):
             return method(owner, *args, **options)
-        if options.get("keep", "first") != "first":
-            raise refuse("the last entry of each value (keep=...)", "reverse the rows")
+        given = _bound(method, owner, args, options)
+        if given.get("keep", "first") != "first" or options.get("inplace"):
+            raise refuse("the last entry of each value (keep=...), or inplace=True,", "reverse the rows")
         x = array_in(owner)
-        return take(owner, x, _windows().first_places(x), **options)
+        return take(owner, x, _windows().first_places(x), given)
 
     return distinct
 
 
-def _duplicated(owner, x, first, **options):
+def _drop_duplicates(owner, x, first, given):
+    rows = owner.iloc[first]
+    return rows.reset_index(drop=True) if given["ignore_index"] else rows
+
+
+def _duplicated(owner, x, first, given):
     again = np.ones(len(x), bool)
     again[first] = False
     return _series(again, owner.index, owner.name)
 
 
-def _count(owner, x, first, dropna=True, **options):
-    return len(first) - int(dropna and bool(np.any(np.isnan(x))))
+def _count(owner, x, first, given):
+    return len(first) - int(given["dropna"] and bool(np.any(np.isnan(x))))
 
 
 REDUCED = ("kurt", "max", "mean", "median", "min", "quantile", "sem", "skew", "std", "sum", "var")
@@ -212,12 +235,12 @@ SERIES = {
     **FRAME,
     "argmax": _place(np.nanargmax, False),
     "argmin": _place(np.nanargmin, False),
-    "drop_duplicates": _distinct(lambda owner, x, first, **_: owner.iloc[first]),
+    "drop_duplicates": _distinct(_drop_duplicates),
     "duplicated": _distinct(_duplicated),
     "isin": _isin,
     "nunique": _distinct(_count),
     "searchsorted": _searchsorted,
-    "unique": _distinct(lambda owner, x, first: x[first]),
+    "unique": _distinct(lambda owner, x, first, given: x[first]),
 }
 WINDOWS = {
     "api.typing.Rolling": WINDOWED,

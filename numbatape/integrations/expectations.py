@@ -12,16 +12,20 @@ import sys
 import numpy as np
 
 from ..capture.opened import Opened
+from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import made
 from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all
 from ..trace.trace import failing
+from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 
 TAIL = 0.05  # SciPy's share of a distribution that is a tail
 NOTHING = 1e-15  # counts are left out if all counts beyond them have no more probability
+MOST = 1 << 20  # counts that are summed: a distribution with a heavy tail has far more
+NEGLIGIBLE = 1e-13  # probability beyond the first `MOST` counts: more than what rounding leaves there
 CHUNK = 32  # the number of counts is rounded up to a multiple of it, so that it seldom changes
 
 
@@ -67,14 +71,23 @@ def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, condition
 
 
 def _of_counts(distribution, function, shapes, loc, scale, lb, ub, conditional, options):
+    """Return the sum over all counts. So SciPy's options about when to stop are of no use."""
     original = distribution._original
+    too_many = UnsupportedOperationError(
+        f"scipy.stats.{original.name}.expect at {where_in_user_code()} would be a sum of more than a million "
+        "terms; give the last count that matters as ub="
+    )
 
     def ends(loc, *shapes):
         low, high = original.support(*shapes, loc=loc)
         low = max(low, original.ppf(NOTHING, *shapes, loc=loc)) if lb is None else lb
+        if ub is not None:
+            return np.array([low, ub])
+        # SciPy's own search for the end of a heavy tail would take gigabytes.
+        if high - low >= MOST and original.sf(low + MOST, *shapes, loc=loc) > NEGLIGIBLE:
+            raise too_many
         wanted = original.isf(NOTHING, *shapes, loc=loc)
-        high = min(high, low + -(-(wanted - low + 1) // CHUNK) * CHUNK - 1) if ub is None else ub
-        return np.array([low, high])
+        return np.array([low, min(high, low + -(-(wanted - low + 1) // CHUNK) * CHUNK - 1)])
 
     low, high = (int(end) for end in _data(f"scipy.stats.{original.name}", ends, loc, *shapes))
     counts = np.arange(low, high + 1)

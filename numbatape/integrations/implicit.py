@@ -60,8 +60,8 @@ class Solution:
     def distance(self, y, *p) -> float:
         """Return about how far plain numbers are from the solution: how far a step of Newton's method goes.
 
-        That of each number is relative to its absolute value plus 1. Unlike the residual, it does not depend on
-        the units of the equation. It is infinite where the solution has no derivative.
+        That of each number is relative to its absolute value plus 1. Unlike the residual, it does not depend
+        on the units of the equation. It is infinite where the solution has no derivative.
         """
         residual, slopes = self._linearised(y, p)
         try:

@@ -97,8 +97,8 @@ class Solve:
             found = np.asarray(taken(self._line.call(self._original, *args, **kwargs)), float)[()]
             if check and not (distance := made.distance(found, *p)) <= NEAR:
                 raise RuntimeError(
-                    f"{self.name} ended some {distance:.1g} from where the conditions of a minimum hold, so it "
-                    "has no derivative: give a smaller tol="
+                    f"{self.name} ended some {distance:.1g} from where the conditions of a minimum hold, so "
+                    "it has no derivative: give a smaller tol="
                 )
             return found
 

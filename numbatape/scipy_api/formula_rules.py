@@ -72,7 +72,7 @@ def formula_rule(
 
 
 def _broadcast(args) -> list:
-    """Return arguments of the same shape, except for plain numbers: a rule's functions take these as they are."""
+    """Return arguments of the same shape, except for plain numbers, which a rule takes as they are."""
     alone = [find_trace(part) is None and np.ndim(part) == 0 for part in args]
     arrays = iter(np.broadcast_arrays(*(part for part, one in zip(args, alone, strict=True) if not one)))
     return [np.float64(part) if one else next(arrays) + 0.0 for part, one in zip(args, alone, strict=True)]

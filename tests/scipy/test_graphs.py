@@ -64,3 +64,5 @@ def test_one_tape_serves_all_paths():
 def test_what_is_not_supported():
     with pytest.raises(nt.UnsupportedOperationError, match=r"csgraph\.dijkstra\(min_only=True\)"):
         nt.grad(lambda x: csgraph.dijkstra(sparse(x), indices=[0, 1], min_only=True).sum())(X)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"csgraph\.laplacian\(.*dtype=<class"):
+        nt.grad(lambda x: csgraph.laplacian(sparse(x), dtype=np.float32).sum())(X)

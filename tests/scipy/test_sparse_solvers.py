@@ -41,6 +41,7 @@ EIGENVALUES = {
     "eigsh dense": lambda x: spl.eigsh(symmetric(x).toarray(), 2)[0],
     "svds": lambda x: spl.svds(scaled(x), 2)[1],
     "svds wide": lambda x: spl.svds(scaled(x).T, 2, return_singular_vectors=False),
+    "svds by propack": lambda x: spl.svds(scaled(x), 2, solver="propack")[1],
     "svds vectors": lambda x: (lambda u, s, v: (u * s) @ v)(*spl.svds(scaled(x), 2)),
 }
 
