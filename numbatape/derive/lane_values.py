@@ -9,8 +9,8 @@ import numpy as np
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.column_scans import reach
-from ..tape.combinations import numbered
-from ..tape.instruction import GUARD, value_numbers
+from ..tape.combinations import FEW, numbered
+from ..tape.instruction import GUARD, joined, value_numbers
 from ..tape.sizes import Sizes
 from ..tape.tape import CONSTANT, POOLS, STORAGE, VALUE, Layout
 from ..tape.uses import groups_of
@@ -29,6 +29,10 @@ def distinct(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     That is what np.unique does, which imports numpy.ma: 20 ms.
     """
+    if len(codes) <= FEW:
+        different = sorted({*codes.tolist()})
+        rank = {number: k for k, number in enumerate(different)}
+        return np.array(different, codes.dtype), np.array([rank[each] for each in codes.tolist()], np.int64)
     places, count = numbered(codes)
     found = np.empty(count, codes.dtype)
     found[places] = codes
@@ -194,7 +198,7 @@ class LaneValues:
 
     def storages(self) -> np.ndarray:
         """Return all storages."""
-        return np.concatenate(self._storages)
+        return joined(self._storages)
 
     # ---- values
 
@@ -232,7 +236,7 @@ class LaneValues:
         laned = self._laned_values[found]
         if not laned.any():
             return found
-        padding = np.broadcast_to(padding, found.shape)[laned]
+        padding = (np.zeros(found.shape, np.int64) + padding)[laned]
         width = int(padding.max()) + 1
         pairs, places = distinct(found[laned] * width + padding)
         number, padding = pairs // width, pairs % width

@@ -20,7 +20,7 @@ from ..garbage import uncollected
 from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
 from ..tape.combinations import combinations, stable_order
-from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, opcode
+from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, joined, opcode
 from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Layout, Literal
 from .lane_values import LaneValues
 
@@ -120,7 +120,7 @@ class _Widened:
         outputs, copies = self._outputs()
         inputs = values.views(np.array([slot.value for slot in old.inputs], np.int64)).tolist()
         parts += copies
-        code = np.concatenate([part.code for part in parts])
+        code = joined([part.code for part in parts])
         line = np.concatenate([part.line for part in parts])
         at = np.concatenate([part.at for part in parts])
         laned = np.repeat([part.laned for part in parts], [len(part.at) for part in parts])
@@ -247,6 +247,8 @@ class _Widened:
 
     def _compared(self, at: np.ndarray) -> list[Rows]:
         """Return guards: all lanes must agree, and the guard compares what they have agreed on."""
+        if not len(at):
+            return []
         values, guards = self.values, self.old.code[at]
         agreed = values.new_values(
             values.new_storages(1, np.full(len(at), F64), VARYING), 0, values.layout((), ())

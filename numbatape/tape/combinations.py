@@ -80,6 +80,10 @@ def stable_order(numbers: np.ndarray) -> np.ndarray:
 
 def by_combination(function: Callable[..., bool], *columns: np.ndarray) -> np.ndarray:
     """Return whether ``function(*numbers)`` holds for each row of some columns of numbers."""
+    if len(columns[0]) <= FEW:
+        each = list(zip(*(column.tolist() for column in columns), strict=True))
+        found = {row: function(*row) for row in sorted({*each})}  # in order, because a call may add sizes
+        return np.array([found[row] for row in each], bool)
     first, number = combinations(*columns)
     rows = zip(*(column[first].tolist() for column in columns), strict=True)
     return np.array([function(*row) for row in rows], bool)[number]

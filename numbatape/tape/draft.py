@@ -65,6 +65,7 @@ class Draft:
         self.storages: list[tuple[int, int, int]] = list(builder.storages)
         self.calls = list(builder.calls)
         self.literals = builder.literals.copy()
+        self._end_values = np.array([*outputs, *(slot.value for slot in builder.inputs)], np.intp)
         self.rewrites: list[Rewrite] = list(builder.rewrites)
         self._literal_values: list[int] = []  # of those that passes have added
         self._cells = list(builder.pool_cells)
@@ -96,9 +97,9 @@ class Draft:
             storage, offset, layout, group = self._values
             more = np.array(self._new_values, np.int32).T
             self._values = (
-                np.append(storage, more[0]),
-                np.append(offset, more[1]),
-                np.append(layout, more[2]),
+                np.concatenate([storage, more[0]]),
+                np.concatenate([offset, more[1]]),
+                np.concatenate([layout, more[2]]),
                 np.concatenate([group[:-1], more[3], group[-1:]]),
             )
             self._new_values = []
@@ -157,15 +158,15 @@ class Draft:
         """Free what `uses` keeps, which takes a large part of the memory of a long tape."""
         self._uses = self._fixed = self._counted = None
 
-    def flags(self, values) -> np.ndarray:
+    def flags(self, values: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return for each group whether some value is in it."""
         found = np.zeros(self.count, bool)
-        found[self.group[list(values)]] = True
+        found[self.group[np.asarray(values, np.intp)]] = True
         return found
 
     def ends(self) -> np.ndarray:
         """Return for each group whether it is needed after the last instruction: outputs and inputs are."""
-        return self.flags([*self.outputs, *(slot.value for slot in self.builder.inputs)])
+        return self.flags(self._end_values)
 
     def fixed(self, uses: Uses) -> np.ndarray:
         """Return the groups whose cells stay what they are: of ends, of literal arrays and of scratch."""
@@ -180,6 +181,8 @@ class Draft:
         """Return the group of each literal."""
         if self._recorded_literals is None:
             self._recorded_literals = self._group_at(*self.builder.literals.places()).astype(np.int32)
+        if not self._literal_values:
+            return self._recorded_literals
         return np.append(self._recorded_literals, self.group[np.array(self._literal_values, int)])
 
     def literal_numbers(self) -> np.ndarray:

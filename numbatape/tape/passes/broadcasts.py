@@ -20,11 +20,12 @@ from ..views import axes_of, steady_along
 
 def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Compute what does not change along an axis without that axis."""
-    fit = _candidates(draft, code)
-    if not fit.any():
+    rows = draft.array_rows(code, draft.ops.with_trait("narrows"))
+    first = rows[_have_steady_axes(draft, code[rows])]
+    if not len(first):
         return code
-    queue = np.flatnonzero(fit)
-    queue = queue[_have_steady_axes(draft, code[queue])].tolist()
+    fit = _candidates(draft, code, rows)
+    queue = first[fit[first]].tolist()
     if not queue:
         return code
     # A result that is narrow may let those of its readers be narrow too.
@@ -46,14 +47,10 @@ def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
     return rewritten(code, {k: [row] for k, row in changes.items()})
 
 
-def _candidates(draft: Draft, code: np.ndarray) -> np.ndarray:
-    """Return which instructions may be computed at another width, as far as their readers are concerned."""
-    narrows, found = draft.ops.with_trait("narrows"), np.zeros(len(code), bool)
-    rows = draft.array_rows(code, narrows)
-    if not len(rows):
-        return found
-    uses = draft.uses(code)
-    readers = narrows | draft.ops.with_trait("reads_narrow")
+def _candidates(draft: Draft, code: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return which of some rows may be computed at another width, as far as their readers are concerned."""
+    uses, found = draft.uses(code), np.zeros(len(code), bool)
+    readers = draft.ops.with_trait("narrows") | draft.ops.with_trait("reads_narrow")
     barred = uses.read_by(~draft.ops.is_any(readers, code["op"])) | draft.fixed(uses) | (uses.writes != 1)
     rows = rows[~barred[uses.out[rows]]]
     found[rows[draft.covers(code["out"][rows])]] = True

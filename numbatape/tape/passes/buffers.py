@@ -31,6 +31,8 @@ def start_buffers(draft: Draft, code: np.ndarray) -> np.ndarray:
     first, second = _next_rows(uses, fills)
     kind = _adding(draft, code, kinds, fills, first)
     fills, first, second, kind = (each[kind != OTHER] for each in (fills, first, second, kind))
+    if not len(fills):
+        return code
     following = np.where(_adding(draft, code, kinds, fills, second) != OTHER, second, NONE)
     both = following >= 0
     both &= _same_address(draft, code["out"][first], code["out"][following])
@@ -69,8 +71,7 @@ def _fills(draft: Draft, code: np.ndarray, kinds: np.ndarray) -> np.ndarray:
         return fills
     storage, source = draft.storage, code["a"][fills]
     zeros = np.zeros(draft.count, bool)
-    zero = [item.data.size > 0 and item.data[0] == 0.0 for item in draft.literals]
-    zeros[draft.literal_groups()[np.array(zero, bool)]] = True
+    zeros[draft.literal_groups()[draft.literals.first_numbers() == 0.0]] = True
     first = (storage[source] < len(POOLS)) | (draft.offset[source] == 0)
     adding = code["out"][kinds != OTHER]
     added = np.zeros(len(draft.storages), bool)

@@ -71,7 +71,8 @@ class _Products:
         rows, inner = rows[fit], inner[fit]
         self.number[rows], self.other[rows] = number[fit], self.other[inner]
         self.active[rows] &= self.active[inner]
-        self._write(rows)
+        if len(rows):
+            self._write(rows)
 
     def added(self) -> None:
         """Add products of numbers that are subtracted and that nobody else reads.
@@ -85,8 +86,9 @@ class _Products:
         rows, inner = self._makers(rows, self.code["b"][rows])
         fit = once[draft.group[self.code["out"][inner]]] & (self.number[inner] != -1.0)
         self.number[inner[fit]] *= -1.0
-        self._write(inner[fit])
-        self.code["op"][rows[fit]] = add
+        if fit.any():
+            self._write(inner[fit])
+            self.code["op"][rows[fit]] = add
 
     def _makers(self, rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return those of some rows that read a product with a literal, and the product's instruction.

@@ -20,13 +20,16 @@ from ..uses import Uses
 def write_in_place(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Drop copies of whole results, whose instructions write to the copy instead."""
     uses = draft.uses(code)
+    copies = _into_parts(draft, code, uses)
+    if not copies:
+        return code
     fixed = draft.fixed(uses) | _positions(draft, code, len(uses.writes))
     # A storage has lanes if any part of it has, so what does not depend on directions stays apart.
     laned = np.zeros(len(fixed), bool)
     if draft.directions:
         laned = reach(uses.out, uses.operands, uses.flags(draft.group[list(draft.directions)]))
     gone: dict[int, tuple] = {}
-    for k in _into_parts(draft, code, uses):
+    for k in copies:
         source, target = int(code["a"][k]), int(code["out"][k])
         group = draft.group[source]
         alike = laned[group] == laned[draft.group[target]]
@@ -53,6 +56,8 @@ def _into_parts(draft: Draft, code: np.ndarray, uses: Uses) -> list[int]:
     rows = draft.array_rows(code, copying)
     rows = rows[draft.storage[code["out"][rows]] >= len(POOLS)]
     rows = rows[uses.writes[draft.group[code["out"][rows]]] > 1]
+    if not len(rows):
+        return []
     parts = np.flatnonzero(draft.ops.is_any(copying, code["op"]))
     parts = parts[draft.flags(code["out"][rows])[draft.group[code["out"][parts]]]]
     size = draft.sizes.value

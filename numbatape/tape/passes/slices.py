@@ -73,6 +73,8 @@ def _shifted(draft: Draft, code: np.ndarray) -> np.ndarray:
     several = np.zeros(len(some), bool)
     several[storage[arrays & (offset != some[storage])]] = True
     arrays &= several[storage]
+    if not arrays.any():
+        return read[:0]
     read, storage, offset, layout = read[arrays], storage[arrays], offset[arrays], layout[arrays]
     order = np.lexsort((offset, layout, storage))
     same = [(np.diff(column[order]) == 0) for column in (storage, layout, offset)]

@@ -46,13 +46,15 @@ def _candidates(draft: Draft, code: np.ndarray) -> list[tuple[int, int]]:
         return []
     uses = draft.uses(code)
     at = uses.last_write[uses.operands[rows, 0]]
-    fit = (at >= 0) & ~draft.fixed(uses)[uses.operands[rows, 0]] & (uses.writes[uses.operands[rows, 0]] == 1)
+    fit = (at >= 0) & (uses.writes[uses.operands[rows, 0]] == 1)
     rows, at = rows[fit], at[fit]
     totals, makers = code[rows], code[at]
     fit = ops.is_any(inner, makers["op"]) & (makers["stage"] == totals["stage"])
     fit &= (makers["op"] ^ totals["op"]) & 1 == 0
     rows, at = rows[fit], at[fit]
-    fit = draft.covers(code["out"][at])
+    if not len(rows):
+        return []
+    fit = ~draft.fixed(uses)[uses.operands[rows, 0]] & draft.covers(code["out"][at])
     rows, at = rows[fit].tolist(), at[fit].tolist()
     # If anything but a sum reads the negation or product, it has to be computed anyway.
     op = code["op"] >> 1
