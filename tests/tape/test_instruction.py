@@ -10,11 +10,13 @@ from numbatape.tape.instruction import (
     GUARD,
     INSTRUCTION,
     NONE,
+    PROLOGUE,
     Instruction,
     columns,
     frozen,
     instruction,
     instructions,
+    joined,
     opcode,
     rewritten,
     tape_instructions,
@@ -54,8 +56,16 @@ def test_one_at_a_time_and_all_at_once_are_the_same():
             assert code[name][k] == getattr(row, name)
 
 
-def test_freezing_and_reading_again_changes_nothing():
-    assert tape_instructions(*frozen(columns(ROWS))) == ROWS
+def test_freezing_and_reading_again_moves_the_prologue_to_the_front_and_changes_nothing_else():
+    expected = sorted(ROWS, key=lambda row: row[Instruction._fields.index("stage")] != PROLOGUE)
+    assert tape_instructions(*frozen(columns(ROWS))) == expected
+
+
+@pytest.mark.parametrize("lengths", [(4,), (2, 0, 3), (0,)])
+def test_joined_instructions_follow_one_another(lengths):
+    parts = [columns((ROWS * 2)[:length]) for length in lengths]
+    assert joined(parts).dtype == parts[0].dtype
+    assert joined(parts).tolist() == [row for part in parts for row in part.tolist()]
 
 
 def test_operands_and_results_are_the_values_that_there_are():
