@@ -61,7 +61,7 @@ def linprog(original, *args, **kwargs):
     bound = inspect.signature(original).bind(*args, **kwargs)
     bound.apply_defaults()
     call = bound.arguments
-    if np.any(call["integrality"]) if call["integrality"] is not None else False:
+    if call["integrality"] is not None and np.any(call["integrality"]):
         raise refuse("scipy.optimize.linprog with integers", "its cost is c @ x for the x that it finds")
     c = np.reshape(as_array(call["c"]), (-1,))
     size = int(np.shape(sample_of(c))[0])
@@ -119,8 +119,11 @@ def isotonic_regression(original, y, *, weights=None, increasing=True):
     block = search.positions(
         "blocks of entries", lambda found: np.repeat(np.arange(len(found) - 1), np.diff(found))
     )
-    together = np.where(np.equal(block[:, None], block), weights, 0.0)
-    x = (together @ y) / np.sum(together, 1)
+    weighed = weights * y
+    total, mass = np.zeros_like(weighed), np.zeros_like(weights)
+    np.add.at(total, block, weighed)
+    np.add.at(mass, block, weights)
+    x = total[block] / mass[block]
     return sys.modules["scipy.optimize"].OptimizeResult(x=x, blocks=blocks)
 
 

@@ -65,6 +65,7 @@ class ObservedShapes:
         if sample not in known:
             known.append(sample)
             del known[:-MOST_SAMPLES]
+        known = known.copy()  # another thread may add to it
         axes = [(part, axis) for part, shape in enumerate(results) for axis in range(len(shape))]
         found = {place: _law(sizes, known, sample, arguments, *place) for place in axes}
         if None in found.values():

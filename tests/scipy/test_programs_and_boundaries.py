@@ -61,6 +61,7 @@ def test_isotonic_regression():
     y, weights = np.array([1.0, 3.0, 2.0, 2.2, 5.0, 4.0]), np.array([1.0, 2.0, 1.0, 1.5, 1.0, 3.0])
     agrees(lambda y: isotonic_regression(y).x, y)
     agrees(lambda w: isotonic_regression(y, weights=w, increasing=False).x, weights)
+    agrees(lambda w: isotonic_regression([3, 1, 2, 5, 4, 6][: len(w)], weights=w).x, weights[:6])
     verb = nt.jacobian(lambda y: isotonic_regression(y).x)
     for each in (y, y[::-1].copy(), np.sort(y)):  # other numbers of blocks
         steps = [
