@@ -12,7 +12,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .axes import drop_axes
 from .complex_array import TracedComplex
-from .primitives import FLOAT64, family_of, foreign, rounded, trace_of
+from .primitives import FLOAT64, family_of, rounded, trace_of
 from .trace import CURRENT, Trace
 
 
@@ -56,7 +56,7 @@ def lift(trace: Trace, x) -> TracedArray:
     """
     if type(x) is TracedArray or type(x) is TracedComplex:
         if x._trace is not trace:
-            raise foreign()
+            raise sizes.foreign()
         return x
     if isinstance(x, (list, tuple)) and find_trace(x) is not None:
         return np.stack([lift(trace, item) for item in x])

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..emitter import addresses, instructions
 from ..emitter.instructions import row
-from ..errors import ForeignTraceError, UnsupportedOperationError
+from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, resolve
 from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING, family_of_dtype
 from ..usercode.frames import where_in_user_code
@@ -32,14 +32,6 @@ def sample_of(arg):
     return arg._sample() if type(arg) is TracedArray else arg
 
 
-def foreign() -> ForeignTraceError:
-    """Return the error for a value of another trace, whose number means another value in this one."""
-    return ForeignTraceError(
-        f"values of two traces meet at {where_in_user_code()}; a traced value was kept "
-        "from an earlier call, or a prepared cache is used inside a traced function"
-    )
-
-
 def trace_of(args) -> Trace:
     """Return the trace that traced arguments belong to."""
     trace = None
@@ -48,7 +40,7 @@ def trace_of(args) -> Trace:
             if trace is None:
                 trace = arg._trace
             elif arg._trace is not trace:
-                raise foreign()
+                raise sizes.foreign()
     assert trace is not None
     if trace.closed:
         trace.check_open()
@@ -83,7 +75,7 @@ def operand(trace: Trace, arg, family: int) -> int:
     """Return the value number of an argument in a family's cells."""
     if type(arg) is TracedArray:
         if arg._trace is not trace:
-            raise foreign()
+            raise sizes.foreign()
         return arg._id if arg._family == family else trace.cast(arg, family)
     return trace.literal(arg, family)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import ForeignTraceError
 from ..tape.instruction import GUARD, NONE, PROLOGUE
 from ..tape.sizes import Sizes
 from ..tape.tape import CONSTANT, POOLS
+from ..usercode.frames import where_in_user_code
 from . import operations
 
 # Functions whose implementations take sizes as they are; all others get ints, which the tape then relies on.
@@ -59,10 +61,22 @@ def seen(trace, code: int):
     return operations.TracedInteger.of_size(trace, code)
 
 
+def foreign() -> ForeignTraceError:
+    """Return the error for a value of another trace, whose numbers and size codes mean others in this one."""
+    return ForeignTraceError(
+        f"values of two traces meet at {where_in_user_code()}; a traced value was kept "
+        "from an earlier call, or a prepared cache is used inside a traced function"
+    )
+
+
 def code_of(trace, n) -> int:
     """Return the code of a size, or of an int."""
     if type(n) is operations.TracedInteger:
-        return n._code if is_size(n) else trace.tape.sizes.negative(n.settled())
+        if not is_size(n):
+            return trace.tape.sizes.negative(n.settled())
+        if n._trace is not trace:
+            raise foreign()
+        return n._code
     return trace.tape.sizes.negative(n.__index__())
 
 

@@ -390,3 +390,25 @@ def test_a_product_along_an_array_that_the_function_has_written():
 
     x = np.array([0.3, 0.5, 0.7])
     np.testing.assert_allclose(nt.grad(f)(x), 12.0 * x * [1.0, 3.0, 3.0], rtol=1e-12)
+
+
+# Functions of a number and of the length of an array.
+OF_A_LENGTH = {
+    "arange": lambda x, n: np.sum(np.arange(n) * x**2),
+    "zeros": lambda x, n: np.sum((np.zeros(n) + x) ** 2),
+    "full": lambda x, n: np.sum(np.full(n, x**2)),
+    "eye": lambda x, n: np.sum(np.eye(n) * x**2),
+    "broadcast_to": lambda x, n: np.sum(np.broadcast_to(x**2, (n,))),
+    "product": lambda x, n: x**2 * n,
+}
+
+
+@pytest.mark.parametrize("name", OF_A_LENGTH)
+def test_derivatives_at_plain_numbers_follow_the_sizes_of_traced_arrays(name):
+    f = OF_A_LENGTH[name]
+    cache = nt.prepare_gradient_cache(lambda y: np.sum(y) * nt.grad(lambda x: f(x, len(y)))(0.5), np.ones(3))
+    for n in (3, 5, 2):
+        factor = f(1.0, n)  # the slope of f at 0.5
+        value, (gradient,) = nt.value_and_gradient(cache, np.linspace(0.0, 1.0, n))
+        np.testing.assert_allclose(value, factor * n / 2, rtol=1e-13)
+        np.testing.assert_allclose(gradient, np.full(n, factor), rtol=1e-13)
