@@ -39,7 +39,7 @@ CONTINUOUS = {
     "1.5 0.4": "norminvgauss geninvgauss",
     "1.3 2.4": "crystalball jf_skew_t",
     "0.3 -0.4": "kappa4",
-    "2.3 1.4": "ncx2",
+    "2.3 1.4": "ncx2 nct",
     "1.4 2.2 0.3": "genhyperbolic genexpon",
     "3.3 4.1 1.6": "ncf",
     "1.6 0.4 1.9": "truncweibull_min",
@@ -145,7 +145,7 @@ FINER = {
     "burr12",
     "alpha",
 }
-FINER |= {"geninvgauss", "genhyperbolic", "pearson3", "ncx2", "exponnorm"}
+FINER |= {"geninvgauss", "genhyperbolic", "pearson3", "ncx2", "nct", "exponnorm"}
 FINER |= {"halfnorm", "recipinvgauss", "genpareto", "loglaplace", "betaprime", "gumbel_r", "gumbel_l"}
 
 
@@ -324,15 +324,51 @@ def test_far_tails(name, shapes, method):
     np.testing.assert_allclose(value, getattr(law, method)(points, *shapes), rtol=2e-6)
 
 
+# Points far out in a tail, where one minus the other tail would have no digits.
+TAILS = {
+    "ncx2": (300.0, (3.0, 2.0), "sf"),
+    "ncf": (1e5, (3.3, 9.0, 1.6), "sf"),
+    "nct": (-9.0, (7.0, 1.4), "cdf"),
+    "skewnorm": (-6.0, (2.0,), "cdf"),
+}
+
+
+@pytest.mark.parametrize("logarithm", ["", "log"])
+@pytest.mark.parametrize("name", TAILS)
+def test_tails_by_scipy(name, logarithm):
+    x, shapes, method = TAILS[name]
+    law = getattr(stats, name)
+    f, tail = getattr(law, logarithm + method), getattr(law, method)(x, *shapes)
+    value, slope = nt.jvp(lambda x: f(x, *shapes), (x,), (1.0,))
+    density = law.pdf(x, *shapes) * {"cdf": 1.0, "sf": -1.0}[method]
+    assert value == pytest.approx(f(x, *shapes), rel=1e-14)
+    assert slope == pytest.approx(density / tail if logarithm else density, rel=1e-7)
+
+
+@pytest.mark.parametrize("df", [0.4, 2.5])
+@pytest.mark.parametrize("method", ["pdf", "cdf", "sf"])
+def test_noncentral_t(method, df):
+    """For one degree of freedom and for more there are two formulas; the degree itself is refused."""
+    f = getattr(stats.nct, method)
+    x = np.array([-2.0, 0.2, 1.4])
+    nt.testing.check_derivatives(lambda x, nc: f(x, df, nc), x, 0.7, order=2)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"stats\.nct\.\w+.*argument 2 with a derivative"):
+        nt.grad(lambda df: f(0.3, df, 0.5))(2.0)
+
+
 @pytest.mark.parametrize(
-    ("name", "shapes"), [("laplace", ()), ("gennorm", (1.3,)), ("laplace_asymmetric", (1.3,))]
+    ("name", "shapes"),
+    [
+        *[("laplace", ()), ("gennorm", (1.3,)), ("laplace_asymmetric", (1.3,))],
+        *[("dgamma", (1.0,)), ("dweibull", (1.0,))],
+    ],
 )
 def test_where_two_halves_of_a_law_meet(name, shapes):
     law = getattr(stats, name)
     density = law.pdf(0.0, *shapes)
     assert nt.grad(lambda x: law.cdf(x, *shapes))(0.0) == pytest.approx(density, rel=1e-12)
     assert nt.grad(lambda x: law.sf(x, *shapes))(0.0) == pytest.approx(-density, rel=1e-12)
-    if name != "laplace_asymmetric":
+    if name in ("laplace", "gennorm"):
         assert nt.grad(lambda q: law.ppf(q, *shapes))(0.5) == pytest.approx(1.0 / density, rel=1e-12)
         assert nt.grad(lambda q: law.isf(q, *shapes))(0.5) == pytest.approx(-1.0 / density, rel=1e-12)
 

@@ -161,9 +161,10 @@ STAND_INS = {
         "scipy_api.normality": "shapiro",
         "scipy_api.special_laws": """
             argus crystalball dpareto_lognorm gausshyper genexpon genhalflogistic
-            genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign ncf
-            nchypergeom_fisher ncx2 pearson3 rel_breitwigner truncweibull_min zipf zipfian
+            genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign
+            nchypergeom_fisher pearson3 rel_breitwigner truncweibull_min zipf zipfian
         """,
+        "scipy_api.noncentral_laws": "ncf nct ncx2 skewnorm",
         "scipy_api.distribution_functions": """
             alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi chi2
             dgamma dlaplace dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk gamma

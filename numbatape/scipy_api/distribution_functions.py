@@ -76,6 +76,12 @@ def fatigue(normal, c):
     return 0.25 * np.square(step + np.sqrt(step * step + 4.0))
 
 
+def folded(x, tail):
+    """The cumulative function of an even density, from the upper tail of the absolute value."""
+    right = x > 0
+    return np.where(right, 1.0 - 0.5 * tail(np.where(right, x, 1.0)), 0.5 * tail(np.where(right, 1.0, -x)))
+
+
 def inner(k, n):
     """Return counts below n; at n itself the cumulative sum is one."""
     return np.maximum(np.minimum(k, n - 1.0), 0.0)
@@ -164,8 +170,8 @@ extend("laplace_asymmetric", cdf=lambda x, k: np.where(x >= 0, 1.0 - np.exp(-np.
        sf=lambda x, k: np.where(x >= 0, np.exp(-np.where(x >= 0, x, 0.0) * k) / (k * k + 1.0), 1.0 - np.exp(np.where(x >= 0, 0.0, x) / k) * (k * k / (k * k + 1.0))))
 extend("truncpareto", cdf=lambda x, b, c: np.expm1(-b * np.log(x)) / np.expm1(-b * np.log(c)), sf=lambda x, b, c: x ** (-b) * np.expm1(b * np.log(x / c)) / np.expm1(-b * np.log(c)))
 extend("triang",      cdf=lambda x, c: np.where(x < c, x * x / c, 1.0 - np.square(1.0 - x) / (1.0 - c)), sf=lambda x, c: np.where(x < c, 1.0 - x * x / c, np.square(1.0 - x) / (1.0 - c)))
-extend("dweibull",    cdf=lambda x, c: np.where(x > 0, 1.0 - 0.5 * np.exp(-(np.abs(x) ** c)), 0.5 * np.exp(-(np.abs(x) ** c))), sf=lambda x, c: np.where(x > 0, 0.5 * np.exp(-(np.abs(x) ** c)), 1.0 - 0.5 * np.exp(-(np.abs(x) ** c))))
-extend("dgamma",      cdf=lambda x, a: np.where(x > 0, 0.5 + 0.5 * sc.gammainc(a, np.abs(x)), 0.5 * sc.gammaincc(a, np.abs(x))), sf=lambda x, a: np.where(x > 0, 0.5 * sc.gammaincc(a, np.abs(x)), 0.5 + 0.5 * sc.gammainc(a, np.abs(x))))
+extend("dweibull",    cdf=lambda x, c: folded(x, lambda size: np.exp(-(size**c))), sf=lambda x, c: folded(-x, lambda size: np.exp(-(size**c))))
+extend("dgamma",      cdf=lambda x, a: folded(x, lambda size: sc.gammaincc(a, size)), sf=lambda x, a: folded(-x, lambda size: sc.gammaincc(a, size)))
 extend("gengamma",    cdf=lambda x, a, c: np.where(c > 0, sc.gammainc(a, x**c), sc.gammaincc(a, x**c)), sf=lambda x, a, c: np.where(c > 0, sc.gammaincc(a, x**c), sc.gammainc(a, x**c)))
 
 # Moments: mean, variance, entropy

@@ -1,14 +1,17 @@
-"""Functions of ``scipy.special`` that SciPy computes, and whose slopes are formulas of such functions.
+"""Functions that SciPy computes, and whose slopes are formulas of such functions.
 
 They have no row of the op table: they are rare, some take four or five arguments, and a row costs kernels.
 """
 
 from __future__ import annotations
 
+import importlib
+import operator
 from collections.abc import Callable
 
 import numpy as np
 
+from ..derive.partials import weighed
 from ..numpy_api.registration import unsupported_argument
 from ..rules.primitive import Primitive, Rule
 from ..trace.operands import find_trace
@@ -20,9 +23,10 @@ def formula_rule(
     slopes: dict[int, Callable],
     part: Callable = lambda result: result,
     whole: tuple = (),
+    home: str = "scipy.special",
     **options,
 ):
-    """Return a function like one of ``scipy.special`` that takes traced arguments.
+    """Return a function like one of SciPy's that takes traced arguments.
 
     Parameters
     ----------
@@ -35,26 +39,32 @@ def formula_rule(
         What is taken of SciPy's result, if it is not one real array.
     whole
         The positions of arguments that SciPy wants as integers.
+    home
+        The module in which the name is found; a name with a dot is a method of an object there.
     **options
         Keyword arguments for SciPy's function.
     """
 
     def value(*args):
-        import scipy.special
-
+        function = operator.attrgetter(name)(importlib.import_module(home))
         args = [np.asarray(arg).astype(int) if k in whole else arg for k, arg in enumerate(args)]
-        return part(getattr(scipy.special, name)(*args, **options))
+        return part(function(*args, **options))
 
     def slope_of(k, args):
         return slopes.get(k, slopes.get(k - len(args)))
 
     def pullback(zbar, z, *args):
         known = [slope_of(k, args) for k in range(len(args))]
-        return tuple(None if slope is None else zbar * slope(z, *args) for slope in known)
+        # A zero cotangent stays zero where a slope is infinite or NaN, as it does for rows of the op table.
+        with np.errstate(all="ignore"):
+            return tuple(None if slope is None else weighed(zbar, slope(z, *args)) for slope in known)
 
     def pushforward(tangents, z, *args):
         pairs = [(t, slope_of(k, args)) for k, t in enumerate(tangents)]
-        return sum(t * slope(z, *args) for t, slope in pairs if t is not None and slope is not None)
+        with np.errstate(all="ignore"):
+            return sum(
+                weighed(t, slope(z, *args)) for t, slope in pairs if t is not None and slope is not None
+            )
 
     value.__name__ = value.__qualname__ = name
     rule = Primitive(Rule(value, pullback, pushforward, None, any_size=True))
@@ -63,9 +73,8 @@ def formula_rule(
         for k, part in enumerate(args):
             if is_active(part) and slope_of(k, args) is None:
                 known = " and ".join(str(j + 1) for j in range(len(args)) if slope_of(j, args) is not None)
-                raise unsupported_argument(
-                    f"scipy.special.{name}", f"argument {k + 1} with a derivative", f"argument {known} is"
-                )
+                hint = f"for it there is no closed form; argument {known} is"
+                raise unsupported_argument(f"{home}.{name}", f"argument {k + 1} with a derivative", hint)
         return rule(*_broadcast(args))
 
     return function

@@ -103,20 +103,6 @@ def kappa_ppf(q, h, k):
     return -np.log(y) * sc.exprel(k * np.log(y))
 
 
-def noncentral_chi2(x, df, nc):
-    def ratio():
-        root = np.sqrt(nc * x)
-        gap = np.sqrt(x) - np.sqrt(nc)
-        return -LOG2 - 0.5 * gap * gap + (0.25 * df - 0.5) * np.log(x / nc) + np.log(sc.ive(0.5 * df - 1.0, root))
-
-    return pick(np.equal(nc, 0.0), lambda: gamma_density(0.5 * x, 0.5 * df) - LOG2, ratio)
-
-
-def noncentral_f(x, m, n, nc):
-    central = 0.5 * m * np.log(m) + 0.5 * n * np.log(n) + sc.xlogy(0.5 * m - 1.0, x) - 0.5 * (m + n) * np.log(n + m * x) - sc.betaln(0.5 * m, 0.5 * n)
-    return central - 0.5 * nc + np.log(sc.hyp1f1(0.5 * (m + n), 0.5 * m, 0.5 * nc * m * x / (n + m * x)))
-
-
 def by_skew(skew, normal_and_terms, general):
     """Return a function of a Pearson law: that of the normal law where SciPy takes the skewness for zero.
 
@@ -212,8 +198,6 @@ right("genexpon", lambda x, a, b, c: np.log(a - b * np.expm1(-c * x)) - exponent
 right("geninvgauss", lambda x, p, b: (p - 1.0) * np.log(x) - 0.5 * b * (x + 1.0 / x) - LOG2 - log_k(p, b), open=True, valid=lambda p, b: [np.equal(p, p), b > 0])
 right("kappa3",   lambda x, a: np.log(a) - (1.0 / a + 1.0) * np.log(a + x**a), cdf=lambda x, a: x * (a + x**a) ** (-1.0 / a), sf=lambda x, a: -np.expm1(-np.log1p(a * x ** (-a)) / a), ppf=lambda q, a: (a / np.expm1(-a * np.log(q))) ** (1.0 / a), isf=lambda q, a: (a / np.expm1(-a * np.log1p(-q))) ** (1.0 / a))
 right("kstwobign", lambda x: np.log(-by_row("kolmogorov_slope")(1.0, x)), open=True, sf=lambda x: sc.kolmogorov(x), isf=lambda q: sc.kolmogi(q))
-right("ncx2",     noncentral_chi2, far=True, valid=lambda df, nc: [df > 0, df < INF, nc >= 0], cdf=lambda x, df, nc: pick(np.equal(nc, 0.0), lambda: sc.chdtr(df, x), lambda: sc.chndtr(x, df, nc)))
-right("ncf",      noncentral_f, valid=lambda m, n, nc: [m > 0, n > 0, nc >= 0])
 right("rel_breitwigner", breit_wigner)
 
 # On an interval
