@@ -125,6 +125,9 @@ class Sizes:
         self.values: list[int] = []
         self.guards: dict[tuple, SizeGuard] = {}
         self._numbers: dict[int, int] = {}  # code -> what a guard says it is
+        self._settled: dict[
+            int, int
+        ] = {}  # code -> what `settled` returns, as long as no guard is added to these
         self._reach: dict[int, int] = {}  # code -> the largest lower bound that is guarded
         self._index: dict[tuple[int, int, int], int] = {}
 
@@ -287,15 +290,37 @@ class Sizes:
     def _note_number(self, left: int, relation: str, right: int) -> None:
         if relation == "==" and max(left, right) >= 0:
             self._numbers[min(left, right)] = max(left, right)
+            self._settled.clear()
 
     def settled(self, code: int) -> int:
         """Return the number that guards allow a size alone; the code itself where they allow several."""
-        if code >= 0 or code in self._numbers:
-            return self._numbers.get(code, code)
+        if code >= 0 or code in self._settled:
+            return self._settled.get(code, code)
+        # Not by recursion: what a loop of thousands of turns puts together has a size as deep. Operands have
+        # their rows before what is made of them, so that codes in descending order come after their operands.
+        for each in sorted(self._unsettled(code), reverse=True):
+            self._settled[each] = self._number(each)
+        return self._settled[code]
+
+    def _unsettled(self, code: int) -> set[int]:
+        """Return the codes that a code is made of, itself too, as far as they have not been settled."""
+        found, rest = {code}, [code]
+        while rest:
+            operation, *operands = self.rows[-rest.pop() - 1]
+            if operation != INPUT:
+                new = {x for x in operands if x < 0 and x not in found and x not in self._settled}
+                found |= new
+                rest += new
+        return found
+
+    def _number(self, code: int) -> int:
+        """Return the number of a code whose operands are settled; the code itself where it has none."""
+        if code in self._numbers:
+            return self._numbers[code]
         operation, left, right = self.rows[-code - 1]
         if operation == INPUT:
             return code
-        left, right = self.settled(left), self.settled(right)
+        left, right = (x if x >= 0 else self._settled[x] for x in (left, right))
         if left < 0 or right < 0 or (operation == FLOORDIV and right == 0):
             return code
         number = _APPLY[operation](left, right)
