@@ -14,6 +14,7 @@ from numpy import polynomial
 from scipy.spatial import distance
 
 import numbatape as nt
+from numbatape.capture import library_copies
 from numbatape.errors import LeakError, UnsupportedOperationError
 
 X = np.array([0.3, 0.25, 0.5, 0.9, -0.4, 0.7])
@@ -312,3 +313,11 @@ def test_what_copies_cannot_do_is_an_error():
         nt.grad(lambda x: stats.norm.fit(x)[0])(X)
     with pytest.raises(TypeError, match="required positional"):
         nt.grad(lambda x: np.sum(linalg.leslie(x)))(X)
+
+
+def test_objects_without_traced_values_keep_their_methods():
+    """They may be the user's, or the library's own, and live on when the trace has ended."""
+    result = stats.ttest_ind(X[:3], X[3:])
+    before = dict(vars(result))
+    assert library_copies._with_copied_methods(result, None, ()) is result
+    assert vars(result) == before

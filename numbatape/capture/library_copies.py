@@ -79,13 +79,16 @@ def _to_compute_with(found):
     return found if trace is None or trace.library_copies is None else trace.library_copies.value(found)
 
 
-def _with_copied_methods(result, trace):
+def _with_copied_methods(result, trace, given):
     """Return what a copy has returned; if it is an object of the library, its methods run as copies, too.
 
-    ``scipy.stats.pearsonr(x, y).confidence_interval()`` computes with what the object has kept.
+    ``scipy.stats.pearsonr(x, y).confidence_interval()`` computes with what the object has kept. Objects that
+    keep no traced value, and those that the caller gave, are left as they are: they live on after the trace.
     """
-    kept = getattr(result, "__dict__", None)
-    if type(kept) is not dict or not is_library_module(sys.modules.get(type(result).__module__, types)):
+    kept, module = getattr(result, "__dict__", None), sys.modules.get(type(result).__module__)
+    if type(kept) is not dict or module is None or not is_library_module(module):
+        return result
+    if find_trace(tuple(kept.values())) is None or any(result is x for x in given):
         return result
     for name, member in vars(type(result)).items():
         if type(member) is types.FunctionType and not name.startswith("_"):
@@ -124,7 +127,7 @@ def library_copy(original):
         try:
             with failing(trace):
                 found = trace.library_copies.function(original)(*args, **kwargs)
-                return _with_copied_methods(found, trace)
+                return _with_copied_methods(found, trace, given)
         except (LeakError, UnsupportedOperationError):
             raise
         except (TypeError, AttributeError) as error:
