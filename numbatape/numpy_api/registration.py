@@ -79,9 +79,12 @@ def _reads_float32(tree) -> bool:
 
 
 def _has_no_entries(value) -> bool:
-    """Whether a result of NumPy's is an array without entries, or consists of such arrays."""
+    """Whether a result of NumPy's is an array without entries, or consists of such arrays.
+
+    Read-only views do not count (``np.broadcast_to``): a constant could be written to.
+    """
     if value.__class__ is np.ndarray:
-        return value.size == 0 and value.dtype.kind in "fc"
+        return value.size == 0 and value.dtype.kind in "fc" and value.flags.writeable
     return value.__class__ in CONTAINERS and bool(value) and all(map(_has_no_entries, value))
 
 

@@ -57,7 +57,9 @@ class ObservedShapes:
             Shapes of the results of this call, as numbers.
         """
         shapes = tuple(tuple(map(sizes.value, shape)) for shape in arguments)
-        key = kind, tuple(map(len, shapes)), tuple(map(len, results))
+        # The results of a tall and of a wide matrix often follow different laws (`scipy.linalg.lu`).
+        forms = tuple(_compared(*shape[-2:]) if len(shape) > 1 else 0 for shape in shapes)
+        key = kind, tuple(map(len, shapes)), forms, tuple(map(len, results))
         if len(self.samples) > MOST_KINDS:
             self.samples.clear()
         known = self.samples.setdefault(key, [])
@@ -71,6 +73,10 @@ class ObservedShapes:
         if None in found.values():
             return None
         return [tuple(found[part, axis] for axis in range(len(shape))) for part, shape in enumerate(results)]
+
+
+def _compared(m: int, n: int) -> int:
+    return (m > n) - (m < n)
 
 
 def _law(sizes: Sizes, known: list[_Sample], now: _Sample, arguments, part: int, axis: int) -> int | None:

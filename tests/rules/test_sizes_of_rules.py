@@ -226,3 +226,15 @@ def test_short_signals_have_traces_of_their_own():
         np.testing.assert_allclose(value, f(x), rtol=1e-13)
         np.testing.assert_allclose(gradient, nt.grad(lambda x: f(x) + 0.0)(x), rtol=1e-12)
     assert cache.traces == 3
+
+
+def test_tall_and_wide_matrices_have_laws_of_their_own():
+    def f(a):
+        return np.sum(np.sin(np.concatenate(linalg.lu(a)[1:], None)))
+
+    for shape in ((5, 3), (3, 5), (4, 2), (2, 4)):
+        nt.grad(f)(RNG.uniform(0.5, 1.5, shape))
+    cache = nt.prepare_gradient_cache(lambda a: f(a), RNG.uniform(0.5, 1.5, (3, 3)))
+    for n in (4, 6, 3):
+        nt.value_and_gradient(cache, RNG.uniform(0.5, 1.5, (n, n)))
+    assert cache.traces == 1

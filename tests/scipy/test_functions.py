@@ -164,5 +164,5 @@ def test_integrals_over_all_numbers():
 def test_quads_options():
     g = nt.grad(lambda p: quad(lambda x: np.abs(x - 0.5) * p, 0, 1, points=[0.5], epsabs=1e-10)[0])
     np.testing.assert_allclose(g(2.0), 0.25, rtol=1e-10)
-    with pytest.raises(nt.UnsupportedOperationError, match="epsabs"):
-        nt.grad(lambda p: quad(lambda x: x * p, 0, 1, weight="cos", wvar=2.0)[0])(1.0)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"weight='cos'.*multiply the integrand"):
+        nt.grad(lambda p: quad(lambda x: x * p, 0, 1, weight="cos", wvar=p)[0])(1.0)
