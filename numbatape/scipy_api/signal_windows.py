@@ -15,7 +15,6 @@ from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.sized import with_sizes
 from ..trace import extents, operations
 from ..trace import symbolic_sizes as sizes
-from ..trace.operands import find_trace
 
 # Weights of the cosines of the angles from -pi to pi, of their doubles, and so on.
 COSINES = {
@@ -113,24 +112,19 @@ def get_window(trace, window, Nx, fftbins=True):
     return found(trace, Nx, *options, sym=not fftbins)
 
 
-def _copied(original):
-    """Return SciPy's function for a plain number of entries, which runs as a copy if an option is traced."""
-
-    def call(*args, **kwargs):
-        function = original if find_trace(args, kwargs) is None else operations.library_copy(original)
-        return function(*args, **kwargs)
-
-    return call
-
-
 def _register() -> None:
     for module, implementations in {
         "scipy.signal.windows": WINDOWS,
         "scipy.signal": {"get_window": get_window},
     }.items():
         for name, implementation in implementations.items():
+            # Imported late: what makes copies is in a layer above this one.
             makers = MAKERS.setdefault(module, {})
-            makers[name] = functools.partial(with_sizes, implementation=implementation, make=_copied)
+            makers[name] = functools.partial(
+                with_sizes,
+                implementation=implementation,
+                make=lambda original: operations.library_copy(original),
+            )
 
 
 _register()
