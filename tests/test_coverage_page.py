@@ -33,7 +33,7 @@ from numbatape.numpy_api.function_tables import MAKERS, REAL, WRITERS
 from numbatape.numpy_api.ufunc_compositions import COMPOSED
 from numbatape.ops import Elementwise, find
 from numbatape.recording.contents import load_all
-from numbatape.scipy_api import linalg_refusals, values_only
+from numbatape.scipy_api import graphs, linalg_refusals, values_only
 from numbatape.scipy_api.distributions import LAWS
 from numbatape.scipy_api.special import UFUNCS
 from numbatape.usercode.ownership import is_library_function, runs_as_users
@@ -104,6 +104,7 @@ INSTEAD = {
 REFUSED = {
     "scipy.linalg": linalg_refusals.INSTEAD,
     "scipy.sparse.linalg": sparse_eigenvalues.INSTEAD,
+    "scipy.sparse.csgraph": graphs.OF_DATA,
     "scipy.stats": values_only.NAMES,
 }
 

@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.ndimage
 import scipy.signal
 import scipy.special as sc
+import scipy.stats
 
 import numbatape as nt
 
@@ -321,3 +322,28 @@ def test_results_without_entries_are_written_to(made):
         return np.sum(x**2) + np.sum(empty.real)
 
     np.testing.assert_array_equal(nt.grad(f)(np.arange(3.0)), [0.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "shape, function",
+    [
+        ((0, 3), np.linalg.matrix_rank),
+        ((2, 3, 0), lambda x: np.linalg.matrix_rank(x + 0j)),
+        ((0, 3), scipy.linalg.null_space),
+        ((3, 0), lambda x: scipy.stats.iqr(x, axis=1)),
+        ((0, 3), lambda x: scipy.signal.convolve2d(x, np.ones((2, 2)))),
+        ((0, 3), lambda x: scipy.signal.convolve2d(np.ones((2, 2)), x, mode="same")),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_matrices_without_entries(shape, function):
+    value, pullback = nt.vjp(lambda x: function(x) + 0.0, np.ones(shape))
+    known = function(np.ones(shape))
+    np.testing.assert_array_equal(value, known)
+    assert np.shape(value) == np.shape(known) and pullback(np.ones(np.shape(known)))[0].shape == shape
+
+
+def test_python_ints_beyond_all_of_numpys_are_floats():
+    f = lambda x: np.sum(x * 10**30) + x[0] * -(10**30) + np.sum(x < 10**30)  # noqa: E731
+    value, slopes = nt.value_and_grad(f)(np.array([1.0, 2.0]))
+    assert value == f(np.array([1.0, 2.0])) and slopes.tolist() == [0.0, 1e30]

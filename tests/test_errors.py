@@ -578,3 +578,21 @@ def written(y, x):
 
 def summed(x):
     return np.sum(x**2)
+
+
+def test_a_ufunc_made_of_a_python_function_is_refused_with_what_works():
+    squared = np.frompyfunc(lambda x: x**2, 1, 1)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"np\.vectorize\(f\)"):
+        nt.grad(lambda x: np.sum(squared(x)))(np.ones(2))
+
+
+def test_containers_that_contain_themselves():
+    ring: list = [np.ones(2)]
+    ring.append(ring)
+    with pytest.raises(nt.StructureError, match="contains itself"):
+        nt.grad(lambda tree: np.sum(tree[0]))(ring)
+
+
+def test_arrays_of_objects_with_traced_entries():
+    with pytest.raises(nt.UnsupportedOperationError, match=r"np.array\(..., dtype=object\)"):
+        nt.grad(lambda x: np.array([x[:1], x], dtype=object)[0][0])(np.ones(2))

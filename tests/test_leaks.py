@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import statistics
@@ -124,3 +125,16 @@ def test_logs_may_have_numbers(caplog):
     with caplog.at_level(logging.INFO):
         np.testing.assert_array_equal(nt.grad(f)(X), 2.0 * X)
     assert caplog.messages[0].startswith("0.50 and")
+
+
+def test_json_has_the_numbers_of_each_call():
+    texts = []
+
+    def f(x):
+        texts.append(json.dumps({"x": x.tolist(), "n": len(x), "first": x[0]}))
+        return np.sum(x**2)
+
+    gradient = nt.grad(f)
+    for x in (np.array([1.0, 2.0]), np.array([3.0, 4.0])):
+        np.testing.assert_array_equal(gradient(x), 2.0 * x)
+        assert json.loads(texts[-1]) == {"x": x.tolist(), "n": 2, "first": x[0]}

@@ -13,6 +13,8 @@ from collections.abc import Callable, MutableMapping
 
 from ..errors import UnsupportedOperationError
 from ..late import imported
+from ..trace.complex_parts import is_traced
+from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import value_of
 from ..trace.trace import current
@@ -240,6 +242,7 @@ def _table() -> dict[str, dict[str, Callable]]:
             "filterwarnings": _of_filters("adding_filter"),
         },
     }
+    found["json"] = {"dump": _of_text, "dumps": _of_text}
     found["os"] = {name: _noting(f"os.{name}") for name in (*OF_SYSTEM, *OF_FILES)} | {
         "environ": _Environment
     }
@@ -251,6 +254,27 @@ def _table() -> dict[str, dict[str, Callable]]:
         full = f"{module.replace('numpy', 'np')}.{name}"
         found.setdefault(module, {})[name] = _refusing(full, what, instead, when)
     return found
+
+
+def _of_text(original):
+    """Return a writer of text that gets numbers in place of traced ones, whose use as text is noted."""
+
+    def write(tree, *args, **kwargs):
+        return original(_numbers(tree), *args, **kwargs)
+
+    return write
+
+
+def _numbers(tree):
+    kind = type(tree)
+    if kind is dict:
+        return {key: _numbers(part) for key, part in tree.items()}
+    if kind in (list, tuple):
+        return [_numbers(part) for part in tree]
+    if is_traced(tree):
+        repr(tree)  # which notes it
+        return tree._value
+    return tree.settled() if kind is TracedInteger else as_ndarrays(tree)
 
 
 def _of_filters(name: str) -> Callable:

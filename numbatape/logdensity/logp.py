@@ -29,7 +29,7 @@ from numbatape.logdensity.models import Model, import_path, load_model, model_pa
 from numbatape.logdensity.output import SUFFIXES as TABLES
 from numbatape.logdensity.output import check_output, read_result, write_result
 from numbatape.logdensity.parts import Parts
-from numbatape.logdensity.progress import Progress
+from numbatape.logdensity.progress import Progress, counted
 
 CHUNK = 1024
 SUFFIXES = (*TABLES, *ARVIZ)
@@ -225,9 +225,8 @@ def _nonfinite(thetas: Matrix, values: Matrix, grad: Matrix | None) -> dict[str,
 
 def _text(summary: dict[str, Any], source: str) -> str:
     seconds, statistics, bad = summary["seconds"], summary["logp"], summary["nonfinite"]
-    lines = [
-        f"{summary['model']}: {summary['parameters']} parameters, {summary['draws']} draws from {source}"
-    ]
+    counts = f"{counted(summary['parameters'], 'parameter')}, {counted(summary['draws'], 'draw')}"
+    lines = [f"{summary['model']}: {counts} from {source}"]
     if statistics is not None:
         lines.append("logp: " + ", ".join(f"{name} {value:.6g}" for name, value in statistics.items()))
     counts = [f"{bad[kind]} in the {kind}" for kind in ("draw", "logp", "grad") if bad[kind]]

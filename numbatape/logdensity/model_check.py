@@ -13,6 +13,7 @@ from numbatape.logdensity.evaluate import Worker
 from numbatape.logdensity.exits import InputError, ModelError, running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model, import_path, load_model
+from numbatape.logdensity.progress import counted
 
 VALUE_RTOL = 1e-10
 STEP = 1e-3  # of five-point differences: their truncation error is about STEP**4, their rounding eps / STEP
@@ -35,7 +36,7 @@ def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
         "points": reports,
         "one_by_one": dict(worker.alone),
     }
-    lines = [f"{model.label}: {points.shape[1]} parameters, {len(points)} points"]
+    lines = [f"{model.label}: {counted(points.shape[1], 'parameter')}, {counted(len(points), 'point')}"]
     for k, report in enumerate(reports):
         state = "ok" if report["passed"] else "FAILED"
         lines.append(f"point {k}: {state}, logp {report['logp']!r} (NumPy {report['numpy']!r})")

@@ -17,6 +17,7 @@ from numbatape.logdensity.matrix import Matrix
 from numbatape.logdensity.mode import Mode, find_mode
 from numbatape.logdensity.models import Model, import_path, load_model, model_path
 from numbatape.logdensity.output import atomic_write, check_output
+from numbatape.logdensity.progress import counted
 from numbatape.logdensity.starts import require_finite, starts_of
 from numbatape.logdensity.variables import elements_of, names_of, slopes_of
 
@@ -125,7 +126,7 @@ def _write(
 
 def _text(summary: dict[str, Any], mode: Mode) -> str:
     rows = summary["variables"]
-    about = f"{summary['parameters']} parameters, logp {summary['logp']:.9g} at the mode"
+    about = f"{counted(summary['parameters'], 'parameter')}, logp {summary['logp']:.9g} at the mode"
     lines = [f"{summary['model']}: {about}"]
     shown = rows[:ROWS_SHOWN]
     width = max(len(row["name"]) for row in shown)

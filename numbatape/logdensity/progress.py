@@ -13,6 +13,11 @@ INTERVAL = 0.1
 WIDTH = 30
 
 
+def counted(number: int, unit: str) -> str:
+    """Return a number with its unit, which has an s unless there is one: "1 draw"."""
+    return f"{number} {unit}{'s' * (number != 1)}"
+
+
 class Bar(Protocol):
     """The methods of a bar."""
 

@@ -24,7 +24,7 @@ from numbatape.logdensity.model_parameters import Arrays
 from numbatape.logdensity.models import Model, import_path, load_model
 from numbatape.logdensity.optional import optional
 from numbatape.logdensity.output import ZARR
-from numbatape.logdensity.progress import Progress
+from numbatape.logdensity.progress import Progress, counted
 from numbatape.logdensity.run_results import DRAWS
 from numbatape.logdensity.starts import require_finite, starts_of
 from numbatape.logdensity.variables import names_of, variables_of
@@ -135,7 +135,7 @@ def _identity(options: argparse.Namespace, model: Model, init: str, before: dict
 def _text(summary: dict[str, Any]) -> str:
     chains, draws = summary["chains"], summary["draws"]
     lines = [
-        f"{summary['model']}: {summary['parameters']} parameters, {chains} chain{'s' * (chains != 1)} of "
+        f"{summary['model']}: {counted(summary['parameters'], 'parameter')}, {counted(chains, 'chain')} of "
         f"{draws} draws after {summary['tune']}, seed {summary['seed']}",
         *as_text(summary["variables"]),
         f"divergences: {summary['divergences']} of {chains * draws} draws",

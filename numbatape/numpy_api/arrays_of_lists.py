@@ -17,6 +17,8 @@ SEQUENCES = (list, tuple)
 
 
 def _filled_in(x, dtype, ndmin=0):
+    if dtype is not None and np.dtype(dtype) == object:
+        raise unsupported_argument("np.array", "dtype=object", "a list of traced values is")
     x = lift(find_trace(x), x)
     x = x if dtype is None else np.astype(x, np.dtype(dtype))
     return np.expand_dims(x, tuple(range(ndmin - x.ndim))) if x.ndim < ndmin else x

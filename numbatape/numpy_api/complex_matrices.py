@@ -134,6 +134,8 @@ def lstsq(a, b, rcond=None):
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     if hermitian or tol is not None or A.ndim < 2:
         raise unsupported("np.linalg.matrix_rank(tol or hermitian), or of a vector")
+    if 0 in A.shape[-2:]:
+        return np.zeros(A.shape[:-2], int)[()]
     values = factors.svd(A)[1]
     relative = max(A.shape[-2:]) * np.finfo(A.dtype).eps if rtol is None else rtol
     return np.count_nonzero(values > np.max(values, -1, keepdims=True) * relative, -1)

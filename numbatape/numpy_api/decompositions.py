@@ -216,6 +216,8 @@ def cond(x, p=None):
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     if A.ndim < 2:
         return np.any(A != 0).astype(int)
+    if 0 in A.shape[-2:]:
+        return np.zeros(A.shape[:-2], int)[()]
     values = _svd(stop_gradient(_from_lower(A) if hermitian else A))[1]
     if tol is not None:
         return np.count_nonzero(values > np.expand_dims(tol, -1), -1)

@@ -192,6 +192,8 @@ def _several_real(name: str):
     def forward(value, a, s=None, axes=usual, norm=None, out=None):
         x = _operand(a)
         (last, *axes), (n, *sizes) = _axes(x, s, axes)
+        # An axis that comes twice has the size from before it was halved.
+        sizes = [x._sizes()[k] if k == last and m is None else m for k, m in zip(axes, sizes, strict=True)]
         re, im = (_first_half(part, last) for part in _along(x, n, last, norm, False))
         x = _complex(re, im)
         for n, axis in zip(sizes, axes, strict=True):

@@ -181,7 +181,11 @@ def call(ufunc, inputs, kwargs):
         return record_row(ufunc, op, inputs, kwargs)
     if constant_only(inputs):
         return on_constants(ufunc, inputs, kwargs)
-    raise unsupported(_name(ufunc))
+    name = _name(ufunc)
+    if name.startswith("the ufunc"):  # np.frompyfunc has made it, or Numba
+        hint = "np.vectorize(f) of the Python function is, and so is the function itself, called with arrays"
+        raise _unsupported(name, hint)
+    raise unsupported(name)
 
 
 def _lacks_slope(op: Elementwise, inputs) -> bool:

@@ -116,8 +116,10 @@ STAND_INS = {
     "scipy.optimize": {"scipy_api.neighbours": "linear_sum_assignment"},
     "scipy.sparse.csgraph": {
         "scipy_api.graphs": """
-            bellman_ford connected_components dijkstra floyd_warshall johnson laplacian minimum_spanning_tree
-            shortest_path
+            bellman_ford breadth_first_order breadth_first_tree connected_components depth_first_order
+            depth_first_tree dijkstra floyd_warshall johnson laplacian maximum_bipartite_matching maximum_flow
+            min_weight_full_bipartite_matching minimum_spanning_tree reverse_cuthill_mckee shortest_path
+            structural_rank yen
         """,
     },
     "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},

@@ -87,6 +87,23 @@ def generalised_normal_cdf(x, b):
     return np.where(middle, line, np.where(x > 0, 1.0 - tail, tail))
 
 
+def log_gamma_cdf(c, y):
+    lower = sc.gammainc(c, y)
+    return np.where(lower < 0.5, np.log(lower), np.log1p(-sc.gammaincc(c, y)))
+
+
+def log_gamma_law(far, near, at_infinity):
+    """A cumulative function of the log-gamma law; where exp(x) underflows, by the first term of a series."""
+
+    def function(x, c):
+        low, high = x < -708.0, np.equal(x, INF)
+        first = c * np.where(low, x, 0.0) - sc.gammaln(c + 1.0)
+        rest = near(c, np.exp(np.where(low | high, 0.0, x)))
+        return np.where(low, far(first), np.where(high, at_infinity, rest))
+
+    return function
+
+
 def trapezoid(x, c, d):
     rise = np.where(x < c, np.log(x / c), 0.0 * x)
     return LOG2 - np.log(d - c + 1.0) + np.where(x > d, np.log((1.0 - x) / (1.0 - d)), rise)
@@ -127,7 +144,8 @@ real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x)
 real("genlogistic", lambda x, c: np.log(c) - np.where(x < 0, c, 1.0) * np.abs(x) - (c + 1.0) * np.log1p(np.exp(-np.abs(x))), logcdf=lambda x, c: c * sc.log_expit(x))
 real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, np.abs(x)) - np.abs(x) - LOG2 - sc.gammaln(a))
 real("dweibull",  lambda x, c: np.log(c) - LOG2 + sc.xlogy(c - 1.0, np.abs(x)) - np.abs(x) ** c)
-real("loggamma",  lambda x, c: c * x - np.exp(x) - sc.gammaln(c), cdf=lambda x, c: sc.gammainc(c, np.exp(x)), sf=lambda x, c: sc.gammaincc(c, np.exp(x)))
+real("loggamma",  lambda x, c: c * x - np.exp(x) - sc.gammaln(c), cdf=log_gamma_law(np.exp, lambda c, y: sc.gammainc(c, y), 1.0), sf=log_gamma_law(lambda first: -np.expm1(first), lambda c, y: sc.gammaincc(c, y), 0.0),
+     logcdf=log_gamma_law(lambda first: first, log_gamma_cdf, 0.0))
 real("johnsonsu", lambda x, a, b: np.log(b) - 0.5 * np.log1p(x * x) + normal(a + b * np.arcsinh(x)), valid=lambda a, b: [b > 0, *any_real(a)],
      cdf=lambda x, a, b: sc.ndtr(a + b * np.arcsinh(x)), sf=lambda x, a, b: sc.ndtr(-a - b * np.arcsinh(x)))
 real("laplace_asymmetric", lambda x, k: x * np.where(x >= 0, -k, 1.0 / k) - np.log(k + 1.0 / k))

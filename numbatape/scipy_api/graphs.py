@@ -151,7 +151,31 @@ def _laplacian(original, graph, normed=False, return_diag=False, use_out_degree=
     return (found, degrees) if return_diag else found
 
 
+def _of_data(name: str):
+    """Return what makes a stand-in that refuses a traced graph, for a function whose result is data."""
+
+    def make(original):
+        def call(*args, **kwargs):
+            graphs = (*args, *kwargs.values())
+            if any([type(graph) is TracedSparse or find_trace(graph) is not None for graph in graphs]):
+                raise _refuse(
+                    f"{name} of a traced graph", "call it outside, and pass the result as nt.Constant"
+                )
+            return UsersLine().call(original, *args, **kwargs)
+
+        return call
+
+    return make
+
+
+OF_DATA = (
+    *("breadth_first_order", "breadth_first_tree", "depth_first_order", "depth_first_tree", "maximum_flow"),
+    *("maximum_bipartite_matching", "min_weight_full_bipartite_matching", "reverse_cuthill_mckee"),
+    *("structural_rank", "yen"),
+)
+
 MAKERS.setdefault(NAME, {}).update(
+    **{name: _of_data(name) for name in OF_DATA},
     **dict.fromkeys(
         ("bellman_ford", "dijkstra", "floyd_warshall", "johnson", "shortest_path"), _of_graph(_shortest_paths)
     ),

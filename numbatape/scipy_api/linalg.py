@@ -258,6 +258,8 @@ def null_space(value, A, rcond=None, *, overwrite_a=False, check_finite=True, la
 
 def _same_rank(a, missing: int, rcond) -> None:
     """Guard that a matrix has as many null vectors as it has now."""
+    if 0 in a.shape:  # all directions are null vectors
+        return
     values = np.linalg.svd(stop_gradient(a), compute_uv=False)
     cutoff = np.max(values, -1) * (np.finfo(values.dtype).eps * max(a.shape[-2:]) if rcond is None else rcond)
     int(a.shape[-1] - np.count_nonzero(values > cutoff) - missing)

@@ -9,7 +9,7 @@ from ..numpy_api.registration import run_composition, unsupported_argument
 from ..numpy_api.stand_ins import stand_in
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, lift, lift_all, values_of
-from ..trace.primitives import array_instruction
+from ..trace.primitives import array_instruction, stop_gradient
 from .covariances import as_matrix
 from .distributions import StandIn
 from .laws import sc
@@ -64,28 +64,60 @@ def _shape(x) -> tuple:
 
 
 def _deviations(x, mean, dim: int):
-    """Return ``x - mean`` as rows, one per point, and the shape of the points."""
+    """Return ``x - mean`` as rows, one per point, and the shape of the points, with axes of one entry."""
     if np.ndim(values_of(x)) == 0:
         x = np.reshape(x, (1,))
     elif np.ndim(values_of(x)) == 1 and dim == 1:
         x = np.reshape(x, (-1, 1))
     rows = x if mean is None else x - mean
-    shape = _shape(rows)[:-1]
-    return np.reshape(rows, (-1, dim)), tuple(n for n in shape if n != 1)
+    return np.reshape(rows, (-1, dim)), _shape(rows)[:-1] or (1,)
 
 
-def _mahalanobis(x, mean, matrix):
-    """Return squared distances, the log-determinant, the dimension, and the result's shape."""
+def _several(shape) -> tuple:
+    return tuple(n for n in shape if n != 1)
+
+
+def _mahalanobis(x, mean, matrix, law: str, singular: bool):
+    """Return squared distances, the log-determinant, the dimension, and the shape of the points.
+
+    A matrix without a derivative may be singular: then the distances are those within its range, its
+    determinant is that of its range, and the fifth result is the null space, else None.
+    """
     dim = _dimension(matrix, mean)
-    factor = _factor(_spread(matrix, dim))
+    spread = _spread(matrix, dim)
     rows, shape = _deviations(x, mean, dim)
-    return np.sum(np.square(_solve_lower(factor, np.transpose(rows))), 0), _log_det(factor), dim, shape
+    if singular:
+        within = _range(spread, law)
+        if within is not None:
+            distances = np.sum(np.square(np.matmul(rows, within.U)), -1)
+            return distances, within.log_pdet, dim, shape, within
+    factor = _factor(spread)
+    return np.sum(np.square(_solve_lower(factor, np.transpose(rows))), 0), _log_det(factor), dim, shape, None
+
+
+def _range(matrix, law: str):
+    """Return what SciPy knows of a singular matrix; None for one of full rank."""
+    from scipy.stats._multivariate import _PSD
+
+    found = _PSD(values_of(matrix))
+    if found.rank == len(found.V):  # in a later call with a singular matrix, the Cholesky factor raises
+        return None
+    if type(matrix) is TracedArray:
+        hint = "its density has no derivative with respect to it; a matrix that is captured works"
+        raise unsupported_argument(f"scipy.stats.{law}.logpdf", "a singular matrix", hint)
+    return found
 
 
 def multivariate_normal(x, mean=None, cov=1, allow_singular=False):
     x, mean, cov = _lifted(x, mean, 1.0 if cov is None else cov)
-    distances, log_det, dim, shape = _mahalanobis(x, mean, cov)
-    return np.reshape(-0.5 * (dim * LOG_2PI + log_det + distances), shape)
+    law = "multivariate_normal"
+    distances, log_det, dim, shape, within = _mahalanobis(x, mean, cov, law, allow_singular)
+    if within is None:
+        return np.reshape(-0.5 * (dim * LOG_2PI + log_det + distances), _several(shape))
+    rows, _ = _deviations(x, mean, dim)
+    beyond = np.sqrt(np.sum(np.square(np.matmul(stop_gradient(rows), within.V)), -1)) >= within.eps
+    log = np.where(beyond, -np.inf, -0.5 * (within.rank * LOG_2PI + log_det + distances))
+    return np.reshape(log, _several(shape))
 
 
 def multivariate_normal_entropy(mean=None, cov=1):
@@ -95,10 +127,20 @@ def multivariate_normal_entropy(mean=None, cov=1):
 
 
 def multivariate_t(x, loc=None, shape=1, df=1):
+    return _multivariate_t(x, loc, shape, df, True)
+
+
+def multivariate_t_density(x, loc=None, shape=1, df=1, allow_singular=False):
+    return np.exp(_multivariate_t(x, loc, shape, df, allow_singular))
+
+
+def _multivariate_t(x, loc, shape, df, singular: bool):
     x, loc, matrix = _lifted(x, loc, shape)
-    distances, log_det, dim, points = _mahalanobis(x, loc, matrix)
-    if type(df) is not TracedArray and np.isinf(df):
-        return np.reshape(-0.5 * (dim * LOG_2PI + log_det + distances), points)
+    distances, log_det, dim, points, within = _mahalanobis(x, loc, matrix, "multivariate_t", singular)
+    if type(df) is not TracedArray and np.isinf(df):  # SciPy keeps axes of one entry here
+        rank = dim if within is None else within.rank
+        return np.reshape(-0.5 * (rank * LOG_2PI + log_det + distances), points)
+    points = _several(points)
     half = 0.5 * (dim + df)
     constant = sc.gammaln(half) - sc.gammaln(0.5 * df) - 0.5 * dim * np.log(df * np.pi) - 0.5 * log_det
     return np.reshape(constant - half * np.log1p(distances / df), points)
@@ -144,7 +186,7 @@ def wishart(x, df, scale):
         constant = 0.5 * df * dim * np.log(2.0) + 0.5 * df * _log_det(factor) + _multigammaln(0.5 * df, dim)
         return 0.5 * (df - dim - 1.0) * log_det - 0.5 * trace - constant
 
-    return _each(one, x, dim)
+    return _each(one, x, dim, "wishart")
 
 
 def invwishart(x, df, scale):
@@ -158,14 +200,14 @@ def invwishart(x, df, scale):
         constant = 0.5 * df * dim * np.log(2.0) - 0.5 * df * _log_det(root) + _multigammaln(0.5 * df, dim)
         return -constant - 0.5 * (df + dim + 1.0) * _log_det(factor) - 0.5 * trace
 
-    return _each(one, x, dim)
+    return _each(one, x, dim, "invwishart")
 
 
-def _each(function, x, dim: int):
+def _each(function, x, dim: int, law: str):
     if np.ndim(values_of(x)) < 2:
         if dim != 1:
             raise unsupported_argument(
-                "scipy.stats.wishart.logpdf", "x with fewer than two axes", "give a matrix"
+                f"scipy.stats.{law}.logpdf", "x with fewer than two axes", "give a matrix"
             )
         x = np.reshape(x, (1, 1, -1))
     if np.ndim(values_of(x)) == 2:
@@ -305,6 +347,7 @@ def wishart_mean(df, scale):
 
 OTHERS = {  # methods beside the density
     multivariate_normal: {"entropy": multivariate_normal_entropy},
+    multivariate_t: {"pdf": multivariate_t_density},
     dirichlet: {
         **{"mean": dirichlet_mean, "var": dirichlet_var, "cov": dirichlet_cov},
         "entropy": dirichlet_entropy,

@@ -24,6 +24,17 @@ def within(low, function):
     return lambda x, *shapes: function(np.where((x <= low) | np.equal(x, INF), 1.0, x), *shapes)
 
 
+def finite(function, below, above):
+    """Return a function of a law on the whole line, with its values at minus and plus infinity."""
+    inside = within(-INF, function)
+
+    def everywhere(x, *shapes):
+        infinite = np.isinf(x)
+        return np.where(infinite, np.where(x > 0, above, below), inside(x, *shapes))
+
+    return everywhere
+
+
 # ---- Student's t: with s = sqrt(chi2/df), the moments E[s**k * normal_density(x*s - nc)] give all slopes.
 
 
@@ -137,11 +148,10 @@ _SKEW_CDF = rule("skewnorm.cdf", {0: _skew_density, 1: _skew_slope})
 register(
     "nct",
     Law(
-        within(-INF, lambda x, df, nc: np.log(_T_PDF(x, df, nc))),
+        finite(lambda x, df, nc: np.log(_T_PDF(x, df, nc)), np.nan, np.nan),  # NaN is SciPy's
         valid=lambda df, nc: [df > 0, *any_real(nc)],
-        far=True,
-        cdf=within(-INF, _T_CDF),
-        sf=within(-INF, _T_SF),
+        cdf=finite(_T_CDF, 0.0, 1.0),
+        sf=finite(_T_SF, 1.0, 0.0),
     ),
 )
 register(

@@ -168,6 +168,9 @@ def trim_mean(a, proportiontocut, axis=0, *, keepdims=False):
 
 @statistic("iqr")
 def iqr(x, axis=None, rng=(25, 75), scale=1.0, interpolation="linear", keepdims=False):
+    x = lift_first(x)
+    if bool(_count(x, axis) == 0):  # NumPy has an error for percentiles of no entries, SciPy a NaN
+        return np.sum(x, axis, keepdims=keepdims) + np.nan
     low, high = (np.percentile(x, q, axis, method=interpolation, keepdims=keepdims) for q in sorted(rng))
     return (high - low) / _scale("iqr", scale, 1.3489795003921634)
 

@@ -47,6 +47,10 @@ def convolved(a, b, mode: str):
     """Return the convolution of two arrays of as many axes, with SciPy's modes."""
     if mode == "valid" and _is_shorter(a, b):
         a, b = b, a
+    if any([bool(n == 0) for n in (*lengths(a), *lengths(b))]):
+        columns = list(zip(a.shape, b.shape, strict=True))
+        of_mode = {"full": lambda n, k: n + k - 1, "same": lambda n, k: n, "valid": lambda n, k: n - k + 1}
+        return np.zeros([max(of_mode[mode](n, k), 0) for n, k in columns])
     big, small = (a, b) if bool(math.prod(lengths(a)) >= math.prod(lengths(b))) else (b, a)
     pad = [(k - 1, k - 1) for k in lengths(small)]
     full = slide(np.pad(big, pad) if any([k > 0 for k, _ in pad]) else big, flipped(small))

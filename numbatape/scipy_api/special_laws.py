@@ -83,9 +83,15 @@ def kappa_tail(x, k):
     return np.exp(-log1p_ratio(-k, x))
 
 
+def kappa_power(c, x):
+    """``log((1 - c*x)**(1/c - 1))``, smooth at c = 0; at the end x = 1/c it is 0 for c = 1, else infinite."""
+    size = log1p_ratio(-c, x)
+    even = np.equal(c, 1.0) & np.isinf(size)
+    return np.where(even, 0.0, (c - 1.0) * np.where(even, 1.0, size))
+
+
 def kappa(x, h, k):
-    tail = kappa_tail(x, k)
-    return -log1p_ratio(-k, x) - np.log1p(-k * x) - log1p_ratio(-h, tail) - np.log1p(-h * tail)
+    return kappa_power(k, x) + kappa_power(h, kappa_tail(x, k))
 
 
 def kappa_low(h, k):

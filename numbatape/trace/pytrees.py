@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import OutputError
+from ..errors import OutputError, StructureError
 from ..late import LOCK, imported
 
 if TYPE_CHECKING:
@@ -150,7 +150,12 @@ def flatten(tree, is_leaf=None) -> tuple[list, Any]:
     node = _node_of(tree, is_leaf, leaves)
     if node is not None:
         return leaves, node
-    leaves, structure = library().tree_flatten(tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE)
+    try:
+        leaves, structure = library().tree_flatten(tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE)
+    except RecursionError:
+        raise StructureError(
+            "a container among arguments or results contains itself, or is nested too deeply"
+        ) from None
     if any(type(leaf) not in _PLAIN and _register(leaf) for leaf in leaves):
         return flatten(tree, is_leaf)
     return leaves, _converted(structure) or structure

@@ -28,6 +28,7 @@ from .aliasing import contents_to_compare, is_as_it_was, memory_of, root_of
 from .evaluation import Evaluation
 
 EXACT_INTEGER = 2**53
+BEYOND_INTEGERS = 2**64  # no integer of NumPy's is as large
 float64 = np.float64
 
 
@@ -311,6 +312,8 @@ class Trace:
         if family == F64 and (kind is float or kind is int or kind is float64) and data:
             number = self.numbers.get(data)
             if number is None:
+                if kind is int and not -BEYOND_INTEGERS < data < BEYOND_INTEGERS:
+                    data = float(data)  # as NumPy does; for an array of integers it raises
                 number = self.tape.literal(self._checked(np.asarray(data)), F64)
             return number
         if isinstance(data, np.ndarray) and type(data) not in (np.ndarray, np.memmap):

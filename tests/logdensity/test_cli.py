@@ -90,6 +90,14 @@ def test_the_main_job(tmp_path, capsys):
     assert os.listdir(tmp_path) == ["out.npz"]
 
 
+def test_one_of_a_kind_is_written_without_an_s(tmp_path, capsys):
+    model, draws = tmp_path / "model.py", tmp_path / "draws.csv"
+    model.write_text("def logp(theta):\n    return -theta[0] ** 2\n")
+    draws.write_text("theta\n1.5\n")
+    assert main(["logp", str(model), "--draws", str(draws), "--out", str(tmp_path / "out.npz")]) == 0
+    assert "1 parameter, 1 draw from" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("options", [[], ["--threads", 1], ["--threads", 3, "--chunk", 7]])
 def test_a_model_that_branches_on_theta(tmp_path, capsys, model, draws, options):
     file, matrix = draws

@@ -48,3 +48,11 @@ def test_transforms(case):
 def test_a_hankel_transform_of_traced_parameters_is_refused():
     with pytest.raises(nt.UnsupportedOperationError, match=r"scipy.fft.fht\(..., traced parameters\)"):
         nt.grad(lambda mu: np.sum(scipy.fft.fht(REAL, 0.2, mu)))(0.5)
+
+
+@pytest.mark.parametrize("name", ["rfftn", "irfftn", "fftn"])
+def test_an_axis_that_comes_twice(name):
+    f = lambda x: getattr(np.fft, name)(x, axes=(0, 0))  # noqa: E731
+    value, slope = nt.jvp(f, (REAL,), (REAL[::-1],))
+    np.testing.assert_allclose(value, f(REAL), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(slope, f(REAL[::-1]), rtol=1e-12, atol=1e-12)

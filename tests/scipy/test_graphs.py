@@ -66,3 +66,5 @@ def test_what_is_not_supported():
         nt.grad(lambda x: csgraph.dijkstra(sparse(x), indices=[0, 1], min_only=True).sum())(X)
     with pytest.raises(nt.UnsupportedOperationError, match=r"csgraph\.laplacian\(.*dtype=<class"):
         nt.grad(lambda x: csgraph.laplacian(sparse(x), dtype=np.float32).sum())(X)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"csgraph\.maximum_flow of a traced graph"):
+        nt.grad(lambda x: csgraph.maximum_flow(sparse(x), 0, 1).flow_value + x[0])(X)

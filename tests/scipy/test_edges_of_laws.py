@@ -1,0 +1,85 @@
+"""Distributions at the ends of their supports, with singular matrices, and far in their tails."""
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.stats as st
+
+import numbatape as nt
+
+SINGULAR = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]])
+
+
+def within(p):
+    """Return a point in the range of `SINGULAR`."""
+    return np.array([p[0], p[0], p[1]])
+
+
+@pytest.mark.parametrize(
+    "logp",
+    [
+        lambda p: st.multivariate_normal.logpdf(within(p), np.zeros(3), SINGULAR, allow_singular=True),
+        lambda p: st.multivariate_normal(np.zeros(3), SINGULAR, allow_singular=True).pdf(within(p)),
+        lambda p: st.multivariate_t.logpdf(p[0] * np.arange(3.0) + p[1], np.zeros(3), SINGULAR, 3.5),
+        lambda p: st.multivariate_t.pdf(within(p), np.zeros(3), SINGULAR, 3.5, allow_singular=True),
+        lambda p: st.multivariate_t.logpdf(p, np.zeros(2), np.eye(2) * (p[0] + 2.0), np.inf)[0],
+    ],
+)
+def test_singular_matrices_and_infinite_degrees_of_freedom(logp):
+    nt.check(logp, np.array([0.3, 0.5]))
+
+
+def test_density_of_a_singular_normal_law_beyond_its_range():
+    def logp(x):
+        return st.multivariate_normal.logpdf(x, np.zeros(3), SINGULAR, allow_singular=True)
+
+    value, slopes = nt.value_and_grad(logp)(np.array([1.0, 2.0, 3.0]))
+    assert value == -np.inf and not slopes.any()
+    assert nt.value_and_grad(logp)(np.array([1.0, 1.0, 3.0]))[1] == pytest.approx([-0.5, -0.5, -1.5])
+
+
+def test_derivative_by_a_singular_matrix_is_refused():
+    def logp(scale):
+        return st.multivariate_normal.logpdf(np.zeros(3), np.zeros(3), SINGULAR * scale, allow_singular=True)
+
+    with pytest.raises(nt.UnsupportedOperationError, match="a singular matrix"):
+        nt.grad(logp)(1.0)
+
+
+def test_kappa_density_at_the_ends_of_its_support():
+    for x, h, k in ((2.0, 0.5, 0.5), (0.5, 0.1, 2.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0)):
+        # The first call traces elsewhere, so that the tape computes the value at the end.
+        density = nt.value_and_grad(lambda x, h=h, k=k: st.kappa4.pdf(x, h, k))
+        density(x - 0.1)
+        assert density(x)[0] == st.kappa4.pdf(x, h, k)
+
+
+def test_log_gamma_law_where_its_exponential_underflows():
+    """The reference is the first term of the series, in 30 digits."""
+    value_and_slopes = nt.value_and_grad(lambda p: st.loggamma.logcdf(p[0], p[1]))
+    value_and_slopes(np.array([1.0, 0.02]))
+    value, slopes = value_and_slopes(np.array([-800.0, 0.02]))
+    with mpmath.workdps(30):
+        known = mpmath.mpf("0.02") * -800 - mpmath.loggamma(mpmath.mpf("1.02"))
+        assert value == pytest.approx(float(known), rel=1e-14)
+        assert slopes == pytest.approx([0.02, float(-800 - mpmath.digamma(mpmath.mpf("1.02")))], rel=1e-14)
+    lower = nt.value_and_grad(lambda x: st.loggamma.cdf(x, 0.02))
+    lower(0.0)
+    assert lower(-800.0)[0] == pytest.approx(st.loggamma.cdf(-800.0, 0.02), rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ["cdf", "sf", "logcdf", "logsf"])
+def test_cumulative_functions_at_infinity(name):
+    for law, shapes in ((st.loggamma, (2.0,)), (st.nct, (3.0, 0.5))):
+        method = getattr(law, name)
+        value_and_slope = nt.value_and_grad(lambda x, method=method, shapes=shapes: method(x, *shapes))
+        value_and_slope(0.5)
+        for x in (-np.inf, np.inf):
+            value, slope = value_and_slope(x)
+            assert value == method(x, *shapes) and not np.isnan(slope)
+
+
+def test_noncentral_density_at_infinity_is_that_of_scipy():
+    value_and_slope = nt.value_and_grad(lambda x: st.nct.pdf(x, 3.0, 0.5))
+    value_and_slope(0.5)
+    assert np.isnan(value_and_slope(np.inf)[0]) and np.isnan(st.nct.pdf(np.inf, 3.0, 0.5))
