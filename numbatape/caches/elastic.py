@@ -19,11 +19,13 @@ from ..engine import kernels
 from ..engine.frame import WORD
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
 from ..engine.plan_tables import STORAGE_WORDS
+from ..engine.segments import Cuts, Segments
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import aligned
 from ..tape.tape import FAMILY_DTYPE
 from .leaf_rows import ArrayRow, DataRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
+from .outs import in_form
 from .variant import LONG
 
 ndarray = np.ndarray
@@ -124,6 +126,7 @@ class ElasticEntry:
         self._prologue = kernels.sweeps()["prologue"] if tape.prologue else None
         self._is_short = len(tape) <= BRIEF_CODE
         self._loaded: tuple = ()  # the kernels that are there
+        self._cuts: Cuts | None = None  # where the sweeps are cut
 
     def build(self, refuse: Callable) -> bool:
         """Make the builtin, which hands what it cannot serve to ``refuse``; return whether there is one."""
@@ -160,10 +163,28 @@ class ElasticEntry:
             return refused
         turn.busy = True
         try:
-            moved = self._move(leaves)
+            if not self._move(leaves):
+                return refused
+            if self._cuts is not None:
+                return self._in_segments(leaves, refused)
         finally:
             turn.busy = False
-        return self._builtin(*leaves) if moved else refused
+        return self._builtin(*leaves)
+
+    def _in_segments(self, leaves: Sequence, refused):
+        """Do what the builtin does, between whose sweeps Python looks for signals."""
+        entry, first = self._entry, self._first
+        if not all(map(_is_like, entry.rows, leaves)) or (entry.rebound is not None and entry.rebound()):
+            return refused
+        for at in self._inputs:
+            if at.row is not None and entry.rows[at.row].__class__ in (ArrayRow, NumberRow):
+                cell, leaf = first[at.place], leaves[at.row]
+                self._v[at.family][cell : cell + np.size(leaf)] = np.reshape(leaf, -1)
+        if self._enter_segments(entry.sweep):
+            return refused
+        self.variant.counter[0] += 1
+        outs = zip(entry.outs, self._sources, strict=True)
+        return in_form(entry.form, [_Out(out.kind, source).make() for out, source in outs])
 
     def _move(self, leaves: Sequence) -> bool:
         """Plan for the sizes of the leaves, and bring everything to its place; return whether that worked."""
@@ -186,6 +207,7 @@ class ElasticEntry:
                 return False
         if self._generation is not planner.code:
             self._follow_tables()
+        self._cuts = planner.cuts() if planner.is_long else None
         if self._loaded is not planner.kernels:
             kernels.ensure(planner.kernels, planner.values, reverse=not planner.tape.forward)
             self._loaded = planner.kernels
@@ -203,7 +225,16 @@ class ElasticEntry:
                 source = self._source(result, first[result.place], sizes)
                 self._sources[k] = source
                 self._table[OUT * k + SOURCE] = id(source)
-        return self._prologue is None or self._prologue(self._at_frame, 0) == 0
+        return self._prologue is None or self._run_prologue() == 0
+
+    def _run_prologue(self) -> int:
+        if self._cuts is None:
+            return self._prologue(self._at_frame, 0)
+        return self._enter_segments("prologue")
+
+    def _enter_segments(self, name: str) -> int:
+        assert self._cuts is not None
+        return Segments(self._frame, self._cuts, kernels.sweeps()).run(name)
 
     def _write_literals(self) -> None:
         """Write the numbers of the tape to their cells, unless they are there from the last sizes."""
@@ -293,11 +324,18 @@ class ElasticEntry:
         return number if result.how == "entry" else number.item
 
 
+def _is_like(row, leaf) -> bool:
+    """Whether a leaf is what a row says, whatever its shape; constants are what `_fill` has taken."""
+    if row.__class__ is ArrayRow:
+        return leaf.__class__ is ndarray and leaf.dtype == row.dtype
+    return row.__class__ in (DataRow, KnownNumberRow) or row.fits(leaf)
+
+
 def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     """Return what serves calls like those of an entry, of other sizes; None if only the general call does."""
     space = entry.space
     variant, plan = space.variant, space.plan
-    if variant.contents is not None or variant.effects is not None or space.segments is not None:
+    if variant.contents is not None or variant.effects is not None:
         return None
     planner = space.replanner()
     if planner is None or not planner.proved:

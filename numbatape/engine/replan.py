@@ -13,11 +13,12 @@ from ..tape.instruction import GUARD
 from ..threads import survives_fork
 from . import plan_tables as names
 from . import replan_kernels as more
+from . import segments
 from .chain import in_register
 from .codegen import FIRST_KERNEL
 from .extents_proof import extents_hold_for_all_sizes
 from .plan import Plan, make_plan
-from .segments import MOST, weights
+from .segments import Cuts, cuts_of_work, weights
 from .verifier import op_info
 from .verify_plan import address_of, kernel, verify_extents
 
@@ -58,6 +59,7 @@ class Replanner:
         self.code = np.zeros((len(tape), names.CODE_WORDS), np.int32)
         self.aux = np.zeros(int((24 + 5 * (ranks + 1)).sum()) + 64, np.int32)
         self.ends = np.zeros(OUTCOMES, np.int64)
+        self._works = np.zeros(max(1, len(tape)), np.int64)
         self._dimensions = np.zeros(max(1, sum(len(slot.dims) for slot in tape.inputs)), np.int64)
         bounded, positive = _bounded(tape)
         guards = [(g.left, g.relation == ">=", g.right) for g in tape.sizes.guards]
@@ -82,6 +84,7 @@ class Replanner:
             more.IN_REGISTER: in_register()[:FIRST_KERNEL].astype(np.int32),
             more.KNOWN_KERNELS: self._known,
             more.WEIGHTS: _weights(tape),
+            more.WORKS: self._works,
         }
         numbers = {
             names.ROWS: len(tape),
@@ -154,10 +157,7 @@ class Replanner:
         outcome = self._replan(self._address, 0)
         if outcome:
             return outcome
-        words = self._outcome
-        if words[more.WORK] > MOST:  # `make_plan` cuts such long sweeps into segments
-            return more.LOOK_CLOSER
-        if words[more.NEW_KERNELS]:
+        if self._outcome[more.NEW_KERNELS]:
             self._note_kernels()
         return more.OK
 
@@ -174,6 +174,19 @@ class Replanner:
     def arguments(self) -> np.ndarray:
         """Return a copy of what the kernels get: the addresses of the tables."""
         return self._words.copy()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a sweep by the last plan is cut into segments."""
+        return self._outcome[more.WORK] > segments.MOST
+
+    def cuts(self) -> Cuts | None:
+        """Return where the sweeps of the last plan are cut; None if they are short."""
+        return self.cuts_of(self.code, self.aux) if self.is_long else None
+
+    def cuts_of(self, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
+        """Return what `cuts` does, for instructions and records that are elsewhere."""
+        return cuts_of_work(self._works, code, aux)
 
     @property
     def longest(self) -> int:
@@ -199,6 +212,7 @@ class Replanner:
             self.sizes.copy(),
             self.kernels,
             self.values,
+            self.cuts(),
         )
         if not self.proved:
             verify_extents(plan)

@@ -59,7 +59,8 @@ DERIVE = 34  # addresses of the kernels derive() and verify()
 VERIFY = 35
 MEASURES = 36  # whether only sizes, ends and the estimate are asked for, not a plan
 LONGEST = 37  # out: the cells of the largest storage that is not constant
-WORDS = 38
+WORKS = 38  # out: the estimate for each instruction, 64-bit
+WORDS = 39
 
 # Size operations, as in numbatape.tape.sizes.
 SIZE_INPUT = 0
@@ -252,6 +253,7 @@ def estimate(w):
     dims_t = w[LAYOUT_DIMS]
     size_q = w[SIZE_VALUES]
     weight_t = w[WEIGHTS]
+    work_q = w[WORKS]
     total = 0.0
     of_prologue = 0.0
     for k in range(w[ROWS]):
@@ -270,12 +272,14 @@ def estimate(w):
             if (counts >> j) & 1 == 1 and cells > most:
                 most = cells
         if kind == PRODUCT:
-            total += math.sqrt(product)
+            work = math.sqrt(product)
         elif kind == POWER:
-            total += weight * most * math.sqrt(most)
+            work = weight * most * math.sqrt(most)
         else:
-            total += weight * most
-        total += PER_INSTRUCTION
+            work = weight * most
+        work += PER_INSTRUCTION
+        total += work
+        work_q[k] = int(min(work, LIMIT * 1.0))
     w[WORK] = int(min(total, LIMIT * 1.0))
     w[SWEEP_WORK] = int(min(total - of_prologue, LIMIT * 1.0))
 

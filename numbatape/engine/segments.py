@@ -117,7 +117,11 @@ def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts |
     largest = _entries(tape, sizes_of).max(initial=1.0)
     if len(code) * (INSTRUCTION + SPECIAL * largest**STEEPEST) <= MOST:
         return None
-    work = work_of(tape, sizes_of)
+    return cuts_of_work(work_of(tape, sizes_of), code, aux)
+
+
+def cuts_of_work(work: np.ndarray, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
+    """Return what `find_cuts` does, where the work of each instruction is known."""
     total = np.cumsum(work)
     if total[-1] <= MOST:
         return None

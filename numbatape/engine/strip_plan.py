@@ -62,7 +62,7 @@ def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.nd
     blocks = find_blocks(tape, code, aux)  # the same blocks, with the new first cells
     cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
     work = work_of(tape, lambda codes: evaluated(codes, sizes))
-    pieces = pieces_of(work, blocks)
+    pieces = pieces_of(work, blocks, spare)
     storage, unblocked = tape.values["storage"], (code, aux)
     code, strips = with_strips(code, aux, storage, blocks, narrow, placed[F64], pieces, spare)
     strips = replace(strips, work=float(work[[*long_rows(tape, *unblocked)]].sum()))

@@ -16,10 +16,11 @@ from .placement import evaluated, room_of, storage_table
 from .plan import Plan, make_plan
 from .replan import Replanner
 from .replan_kernels import LOOK_CLOSER, OK
-from .segments import INSTRUCTION, work_of
-from .strip_blocks import Block, owners_of, vector_row
+from .segments import INSTRUCTION, Cuts, work_of
+from .strip_blocks import STRIP, Block, owners_of, vector_row
 from .strip_plan import in_strips
 from .strip_replan_kernels import WORD, WORDS, strip_moves
+from .strip_tables import cuts_of_blocks
 from .verify_plan import kernel
 
 OTHER_WAY = -1  # the answer where two sweeps are better for these sizes than one in strips
@@ -41,6 +42,8 @@ class StripReplanner:
         As those of `Replanner`.
     blocks
         The blocks of the last plan, as a frame refers to them.
+    is_long
+        Whether the sweep of the last plan is cut into segments.
     work, strip_work
         The work of the last plan: all of it, and that of vectors which are worth strips.
     """
@@ -50,6 +53,7 @@ class StripReplanner:
         self._whole = Replanner(first)
         self.sizes = self._whole.sizes
         self.work = self.strip_work = 0
+        self.is_long = False
         self._whole.move(first.dimensions)
         self._fits = self._settle(first.dimensions)
 
@@ -74,7 +78,15 @@ class StripReplanner:
         if self._derive() or follow(self._address, 0):
             return LOOK_CLOSER
         self.work, self.strip_work = self._whole.work, self._moves[WORD["work"]]
+        self.is_long = self._whole.is_long or bool(self._moves[WORD["in_parts"]])
         return OK
+
+    def cuts(self) -> Cuts | None:
+        """Return where the sweep of the last plan is cut; None if it is short."""
+        if not self.is_long:
+            return None
+        found = self._whole.cuts_of(self._derived, self.aux)
+        return cuts_of_blocks(found or Cuts([len(self.tape)], {}), self._blocks, self._strips)
 
     def _settle(self, dimensions: tuple[int, ...]) -> bool:
         """Make a plan with room to spare; return whether it can serve other sizes."""
@@ -84,9 +96,8 @@ class StripReplanner:
         plan, blocks, narrow = found
         strips = plan.strips
         assert strips is not None
-        if plan.cuts is not None or any(len(part) > 1 for part in strips.parts):
-            return False
         self._strips = strips  # kept alive, because the blocks refer to its tables by address
+        self._blocks = blocks
         self.code = plan.code.copy()
         self.blocks, self._memory = strips.words()
         (first, _), (first_single, _) = plan.active
@@ -155,7 +166,8 @@ class StripReplanner:
         fixed[outside, 1:] = False
         counts, block_of_row, records = [], [], []
         narrows: dict[int, int] = {}
-        moving: list[tuple[int, int, int]] = []  # block, word of its table, word of the instructions
+        # Row of blocks, word of its table, word of the instructions, and the shift from that to this.
+        moving: list[tuple[int, int, int, int]] = []
         for number, block in enumerate(blocks):
             inside = slice(block.start, block.stop)
             outside[inside], fixed[inside] = False, True
@@ -174,24 +186,32 @@ class StripReplanner:
                     elif owners[operand.value] not in written:  # an operand from outside of the block
                         in_record = operand.place >= STRIDE
                         places = table[in_record] + operand.place, at[in_record] + operand.place
-                        moving.append((number, *places))
+                        for part in self._strips.parts[number]:
+                            begin, _, _ = self._strips.spans[part]
+                            moving.append((part, *places, STRIP * operand.step * begin))
         block_of_row = np.array(block_of_row)
         first_rows = np.searchsorted(block_of_row, np.arange(len(blocks)))
         lengths = np.array(counts)[first_rows]
         stays = np.zeros(len(self._words), bool)
         stays[np.flatnonzero(fixed)] = True
         stays[records] = True
-        stays[[*counts, *(place for _, _, place in moving)]] = False
+        stays[[*counts, *(place for _, _, place, _ in moving)]] = False
         places = np.flatnonzero(stays)
         self._fixed[: len(places)] = self._words[places]
         # Compared are the words that must not change, each with its copy, and the length of each row of a
         # block with that of the block's first row.
         behind = len(self._words) - len(self._fixed) + np.arange(len(places))
         checked = np.concatenate([places, counts]), np.concatenate([behind, lengths[block_of_row]])
-        longest = [int(SPARE * n) for n in self._words[lengths].tolist()]
+        rows = [
+            (at, int(SPARE * n), *self._strips.spans[part])
+            for at, n, parts in zip(
+                lengths.tolist(), self._words[lengths].tolist(), self._strips.parts, strict=True
+            )
+            for part in parts
+        ]
         return {
             "checked": np.stack(checked, 1).astype(np.int32),
-            "lengths": np.stack([lengths, longest], 1).astype(np.int32),
+            "lengths": np.array(rows, np.int32),
             "narrow": np.array([(s, lengths[number]) for s, number in narrows.items()], np.int32),
             "outside": np.flatnonzero(outside).astype(np.int32),
             "moving": np.array(moving, np.int32),

@@ -22,19 +22,24 @@ WORDS = (
     "checked",  # places in the above: of a word, and of what it must be
     "checked_count",
     "blocks",
-    "lengths",  # of each block: where its length is in the above, and the most that it may be
+    "lengths",  # of each row of blocks: where its length is in the above, the most that it may be, the first
+    # strip of this row, how many strips it has at most, and the totals that it adds up behind the last one
     "block_count",
     "narrow",  # storages that have the cells of one strip: number, and where the length of the block is
     "narrow_count",
     "outside",  # instructions that are in no block
     "outside_count",
-    "moving",  # words of blocks that change: number of the block, where in its table, where in the above
+    "moving",  # words of blocks that change: row of blocks, where in its table, where in the above, the shift
     "moving_count",
     "weights",  # vectors that are worth strips: where the length is in the above, work of a cell
     "weight_count",
     "work",  # out: their work
+    "in_parts",  # out: whether a block has more cells than its first row may have
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
+# The rows of its tables "lengths" and "moving".
+LENGTH_WORDS, LENGTH_MOST, LENGTH_FIRST, LENGTH_SPAN, LENGTH_TOTALS = 5, 1, 2, 3, 4
+MOVING_WORDS = 4
 _TEXT = """
 def fits(w, pc):
     whole_q = w[{whole}]
@@ -57,7 +62,8 @@ def follow(w, pc):
             return {LOOK_CLOSER}
     length_t = w[{lengths}]
     for k in serial(w[{block_count}]):
-        if derived_t[length_t[2 * k]] > length_t[2 * k + 1]:
+        at = {LENGTH_WORDS} * k
+        if derived_t[length_t[at]] > length_t[at + {LENGTH_MOST}]:
             return {LOOK_CLOSER}
     narrow_t = w[{narrow}]
     storage_q = w[{storages}]
@@ -71,18 +77,30 @@ def follow(w, pc):
         at = {CODE_WORDS} * outside_t[k]
         for j in serial({CODE_WORDS} - {CELL}):
             code_t[at + {CELL} + j] = derived_t[at + {CELL} + j]
+    w[{in_parts}] = 0
     for k in serial(w[{block_count}]):
         block_q = w[{blocks}] + {block_bytes} * k
-        cells = derived_t[length_t[2 * k]]
-        block_q[{cells}] = cells
+        at = {LENGTH_WORDS} * k
+        cells = derived_t[length_t[at]]
+        first = length_t[at + {LENGTH_FIRST}]
+        last = first + length_t[at + {LENGTH_SPAN}]
+        strips = (cells + {STRIP} - 1) // {STRIP}
+        block_q[{cells}] = max(0, min(cells, {STRIP} * last) - {STRIP} * first)
+        count = 0
+        if first < strips and strips <= last:
+            count = length_t[at + {LENGTH_TOTALS}]
+            if first > 0:
+                w[{in_parts}] = 1
+        block_q[{total_count}] = count
         total_t = block_q[{totals}]
-        for j in serial(block_q[{total_count}]):
-            total_t[{TOTAL_WORDS} * j + {TOTAL_COUNT}] = (cells + {STRIP} - 1) // {STRIP}
+        for j in serial(count):
+            total_t[{TOTAL_WORDS} * j + {TOTAL_COUNT}] = strips
     moving_t = w[{moving}]
     for k in serial(w[{moving_count}]):
-        block_q = w[{blocks}] + {block_bytes} * moving_t[3 * k]
+        at = {MOVING_WORDS} * k
+        block_q = w[{blocks}] + {block_bytes} * moving_t[at]
         first_t = block_q[{first}]
-        first_t[moving_t[3 * k + 1]] = derived_t[moving_t[3 * k + 2]]
+        first_t[moving_t[at + 1]] = derived_t[moving_t[at + 2]] + moving_t[at + 3]
     weight_t = w[{weights}]
     work = 0
     for k in serial(w[{weight_count}]):
@@ -115,6 +133,12 @@ def moves_source() -> str:
         "TOTAL_WORDS": TOTAL_WORDS,
         "TOTAL_COUNT": TOTAL_COUNT,
         "INSTRUCTION": INSTRUCTION,
+        "LENGTH_WORDS": LENGTH_WORDS,
+        "LENGTH_MOST": LENGTH_MOST,
+        "LENGTH_FIRST": LENGTH_FIRST,
+        "LENGTH_SPAN": LENGTH_SPAN,
+        "LENGTH_TOTALS": LENGTH_TOTALS,
+        "MOVING_WORDS": MOVING_WORDS,
         "block_bytes": 8 * len(BLOCK),
     }
     block = {name: BLOCK.index(name) for name in ("cells", "first", "totals", "total_count")}

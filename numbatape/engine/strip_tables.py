@@ -39,6 +39,9 @@ class Strips:
         The first cell behind the totals of strips.
     opcodes
         Those that occur in blocks only.
+    spans
+        The first strip of each row of ``blocks``, how many strips it has at most, and how many totals it adds
+        up if it has the last one.
     work
         The work of all instructions over vectors that are worth strips, in blocks or not.
     """
@@ -50,6 +53,7 @@ class Strips:
     extents: tuple[tuple[int, int], ...]
     end: int
     opcodes: tuple[int, ...]
+    spans: tuple[tuple[int, int, int], ...]
     work: float = 0.0
 
     def words(self) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -85,6 +89,7 @@ def with_strips(
         There is room for more totals than these blocks have, by this factor.
     """
     code, table, firsts, tables, parts = code.copy(), [], [], [], []
+    spans: list[tuple[int, int, int]] = []
     opcodes: set[int] = set()
     for block, wanted in zip(blocks, pieces, strict=True):
         rows = code[block.start : block.stop].copy()
@@ -118,8 +123,9 @@ def with_strips(
         arrays = [np.array(each or [0], np.int32) for each in (moves, counts, totals)]
         tables += arrays
         many = -(-block.cells // STRIP)
-        span = -(-many // wanted)
-        begins = range(0, many, span)
+        most = -(-int(spare * block.cells) // STRIP)
+        span = -(-most // wanted)
+        begins = range(0, most, span)
         for begin in begins:
             here = first.copy()
             for place, step in moves:
@@ -129,22 +135,24 @@ def with_strips(
                 "bytes": here.nbytes,
                 "rows": len(rows),
                 "strip": STRIP,
-                "cells": min(STRIP * span, block.cells - STRIP * begin),
+                "cells": max(0, min(STRIP * span, block.cells - STRIP * begin)),
                 "moves": arrays[0].ctypes.data,
                 "move_count": len(moves),
                 "counts": arrays[1].ctypes.data,
                 "count_count": len(counts),
                 "totals": arrays[2].ctypes.data,
-                "total_count": len(totals) if begin + span >= many else 0,
+                "total_count": len(totals) if begin < many <= begin + span else 0,
             }
             table.append([words.get(name, 0) for name in BLOCK])
             firsts.append(here)
+            spans.append((begin, span, len(totals)))
         parts.append(range(len(table) - len(begins), len(table)))
         code[block.start : block.stop] = (_NOTHING, 0, 0, 0, 0)
         code[block.start] = strip_instruction(parts[-1][0])
     extents = tuple((block.start, block.stop) for block in blocks)
     words = np.array(table, np.int64)
-    return code, Strips(words, tuple(firsts), tuple(tables), tuple(parts), extents, end, tuple(opcodes))
+    arrays = tuple(firsts), tuple(tables), tuple(parts)
+    return code, Strips(words, *arrays, extents, end, tuple(opcodes), tuple(spans))
 
 
 def strip_instruction(number: int) -> tuple[int, ...]:
@@ -152,9 +160,13 @@ def strip_instruction(number: int) -> tuple[int, ...]:
     return (STRIP_OPCODE, 0, number, 0, 0)
 
 
-def pieces_of(work: np.ndarray, blocks: list[Block]) -> list[int]:
-    """Return into how many parts each block has to be cut, so that none takes longer than a segment."""
-    return [max(1, int(np.ceil(work[block.start : block.stop].sum() / segments.MOST))) for block in blocks]
+def pieces_of(work: np.ndarray, blocks: list[Block], spare: float = 1.0) -> list[int]:
+    """Return into how many parts each block has to be cut, so that none takes longer than a segment.
+
+    The vectors may be longer than the work says, by the factor ``spare``.
+    """
+    works = (spare * work[block.start : block.stop].sum() for block in blocks)
+    return [max(1, int(np.ceil(its / segments.MOST))) for its in works]
 
 
 def cuts_of_blocks(cuts: segments.Cuts, blocks: list[Block], strips: Strips) -> segments.Cuts:

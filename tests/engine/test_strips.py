@@ -295,6 +295,41 @@ def test_a_new_length_has_the_bits_of_a_new_cache_without_a_plan_by_python(name,
     assert any(isinstance(planner, OneWayReplanner) for planner in served)
 
 
+@pytest.mark.parametrize("name", ["neighbours", "half", "every second", "running sums", "rows"])
+def test_a_new_length_whose_sweeps_are_cut_needs_no_plan_by_python(name, monkeypatch):
+    """Blocks are cut into more parts or fewer than those of the first plan; bits are those of whole ones."""
+    f = OF_ANY_LENGTH[name]
+
+    def outcome(cache, size):
+        x, d = two_vectors(size)
+        value, slopes = nt.value_and_gradient(cache, x, nt.Constant(d))
+        return [value, slopes[0]]
+
+    def new_cache(size):
+        x, d = two_vectors(size)
+        return nt.prepare_gradient_cache(f, x, nt.Constant(d))
+
+    new = (3 * N, LEAST + 1, 4 * N, 60, N + 5, 2 * LEAST, 3 * N + 7, 9 * N)
+    fresh = {size: outcome(new_cache(size), size) for size in new}
+    monkeypatch.setattr(segments, "MOST", 60 * STRIP)
+    cache = new_cache(7)
+    for size in (N, 50, N + 1, 51, N + 2, 2 * N):
+        outcome(cache, size)
+    cut = []
+    serve = ElasticEntry._in_segments
+    monkeypatch.setattr(
+        ElasticEntry, "_in_segments", lambda self, *rest: cut.append(self._cuts) or serve(self, *rest)
+    )
+    monkeypatch.setattr(one_way, "strip_plan", lambda *_: pytest.fail("a plan by Python"))
+    kept = len(cache._evaluator._workspaces)
+    for size in new:
+        for found, expected in zip(outcome(cache, size), fresh[size], strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert len(cache._evaluator._workspaces) == kept
+    assert len(cut) > 4
+    assert any(its.parts for its in cut)
+
+
 def test_constants_may_change():
     cache = nt.prepare_gradient_cache(normal, np.zeros(2), nt.Constant(DATA))
     assert is_one_way(cache)
