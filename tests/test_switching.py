@@ -163,6 +163,65 @@ def test_sizes_that_raise_leave_the_cache_usable():
     assert nt.value_and_gradient(cache, np.ones(11))[0] == 11.0
 
 
+def root_of(x):
+    return np.sqrt(x * x + 1.0)
+
+
+def weighted(x, w, workspace):
+    workspace.product[...] = x * w
+    if len(x) == 13:
+        raise ArithmeticError("thirteen")
+    return np.sum(workspace.product), x[1:] * 2.0
+
+
+def weighted_back(ybar, y, x, w, workspace):
+    back = ybar[0] * w
+    back[1:] += 2.0 * ybar[1]
+    return back, ybar[0] * x
+
+
+ROOT = nt.primitive(root_of, pullback=lambda ybar, y, x: (ybar * x / y,))
+WEIGHTED = nt.primitive(
+    weighted, pullback=weighted_back, workspace=lambda x, w: {"product": (x.shape, x.dtype)}
+)
+SUB_TAPE = nt.function(lambda x: np.sum(np.tanh(x) * x))
+
+
+def with_rules(x):
+    total, rest = WEIGHTED(x, np.sin(x))
+    return total * np.mean(rest) + np.sum(ROOT(x[1:])) / len(x)
+
+
+def with_loops(x):
+    def step(carry, row):
+        carry = np.tanh(carry * 0.5 + row)
+        return carry, carry
+
+    return np.sum(nt.scan(step, 0.1, x)[1] ** 2) + nt.cond(x[0] > 0, SUB_TAPE, np.sum, x)
+
+
+@pytest.mark.parametrize("f", [with_rules, with_loops])
+def test_new_sizes_of_what_calls_rules_and_loops_take_no_general_call(f, monkeypatch):
+    rng = np.random.default_rng(3)
+    cache = nt.prepare_gradient_cache(f, np.ones(4))
+    for n in (5, 6, 7, 8):
+        nt.value_and_gradient(cache, rng.normal(size=n))
+    points = [rng.normal(size=n) for n in (9, 4, 30, 12, 100, 11, 31)]
+    expected = [nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x) for x in points]
+    with monkeypatch.context() as patch:
+        patch.setattr(program.Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
+        for x, (value, (gradient,)) in zip(points, expected, strict=True):
+            found, (its,) = nt.value_and_gradient(cache, x)
+            np.testing.assert_allclose(found, value, rtol=1e-13)
+            np.testing.assert_allclose(its, gradient, rtol=1e-12, atol=1e-14)
+    if f is with_rules:
+        with pytest.raises(ArithmeticError, match="thirteen"):
+            nt.value_and_gradient(cache, np.ones(13))
+        assert nt.value_and_gradient(cache, points[0])[0] == expected[0][0]
+        assert nt.value_and_gradient(cache, np.ones(14))[0] == f(np.ones(14))
+    assert cache.traces <= 2  # the result of one entry fewer is a law that two sizes tell
+
+
 def test_fixed_sizes_stay_fixed():
     config = nt.Config(fixed_sizes=True)
     cache = nt.prepare_gradient_cache(lambda x: np.sum(x), np.ones(3), config=config)

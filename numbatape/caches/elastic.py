@@ -9,13 +9,12 @@ new workspace take 400. Memory grows, and never shrinks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .. import jit
-from ..engine import kernels
+from ..engine import Workspace, kernels
+from ..engine.calls import Calls
 from ..engine.frame import WORD
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
 from ..engine.plan_tables import STORAGE_WORDS
@@ -23,6 +22,7 @@ from ..engine.segments import Cuts, Segments
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import aligned
 from ..tape.tape import FAMILY_DTYPE
+from .elastic_ends import UNKNOWN, Input, Literal, Result, address_of, inputs_of, result_of
 from .leaf_rows import ArrayRow, DataRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
 from .outs import in_form
@@ -42,39 +42,6 @@ ITEMSIZE = tuple(dtype.itemsize for dtype in FAMILY_DTYPE)
 FIRST, CELLS = (WORD["FIRST64"], WORD["FIRST32"]), (WORD["CELLS64"], WORD["CELLS32"])
 
 
-@dataclass(frozen=True)
-class _Input:
-    """An input of the tape: which row of the call it comes from, or what it always is."""
-
-    row: int | None
-    fixed: Any
-    ndim: int
-    family: int
-    place: int  # where the planner's storages have its first cell
-
-
-@dataclass(frozen=True)
-class _Result:
-    """A value or an adjoint that a call returns: as an array, as an entry, or as a number of Python."""
-
-    how: str  # "copy", "entry", "item"
-    adjoint: bool
-    family: int
-    place: int  # where the planner's storages have the first cell of its storage
-    offset: int  # a size code, as are the dimensions
-    dims: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Literal:
-    """Numbers of the tape, which are written to their cells."""
-
-    family: int
-    place: int  # where the planner's storages have the first cell of their storage
-    offset: int
-    data: ndarray
-
-
 class ElasticEntry:
     """What serves calls like those of an entry, of other sizes. Made by `elastic_entry_of`.
 
@@ -86,7 +53,7 @@ class ElasticEntry:
         How many calls were of sizes whose gradient is computed in the other way (`numbatape.caches.one_way`).
     """
 
-    def __init__(self, entry, planner, inputs: list[_Input], results: list[_Result | None]):
+    def __init__(self, entry, planner, inputs: list[Input], results: list[Result | None]):
         space = entry.space
         self.variant = space.variant
         self._entry, self._inputs, self._results = entry, inputs, results
@@ -103,28 +70,29 @@ class ElasticEntry:
         self._at_seeds = memoryview(self._seeds)
         self._sources: list = [out.source for out in entry.outs]  # the builtin knows them by address
         shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
-        self._at_shapes = [_address(shape) for shape in shapes]
+        self._at_shapes = [address_of(shape) for shape in shapes]
         self._shapes = [shape.data for shape in shapes]
         self._known: list = [None] * len(entry.rows)
         self._v = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
         self._g = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
-        self._at_v, self._at_g = ([*map(_address, stacks)] for stacks in (self._v, self._g))
+        self._at_v, self._at_g = ([*map(address_of, stacks)] for stacks in (self._v, self._g))
         families = tape.storages["family"].tolist()
         self._families = sorted({*families})
         self._literals = [
-            _Literal(families[item.storage], STORAGE_WORDS * item.storage, item.offset, item.data)
+            Literal(families[item.storage], STORAGE_WORDS * item.storage, item.offset, item.data)
             for item in tape.literals
         ]
         self._literal_cells: list[int] | None = None  # where they were written to
         for name, table in {"SEEDS": self._seeds, "SEED_DATA": self._seed}.items():
             self._frame[WORD[name]] = table.ctypes.data
-        self._frame_words, self._at_frame = memoryview(self._frame), _address(self._frame)
+        self._frame_words, self._at_frame = memoryview(self._frame), address_of(self._frame)
         self._sizes = memoryview(planner.sizes)
         self._follow_tables()
         for family in (0, 1):
             self._frame_words[V[family]] = self._at_v[family]
         self._prologue = kernels.sweeps()["prologue"] if tape.prologue else None
-        self._is_short = len(tape) <= BRIEF_CODE
+        self._is_short = len(tape) <= BRIEF_CODE and not tape.calls
+        self._calls: Calls | None = None  # what the tape calls
         self._loaded: tuple = ()  # the kernels that are there
         self._cuts: Cuts | None = None  # where the sweeps are cut
 
@@ -146,7 +114,7 @@ class ElasticEntry:
         self._tables = made  # kept alive: the next three are views
         self._words = memoryview(words)
         self._rows, self._table = memoryview(rows.reshape(-1)), memoryview(table.reshape(-1))
-        self._words[FRAME] = _address(self._frame)
+        self._words[FRAME] = address_of(self._frame)
         for at in self._inputs:
             if at.row is not None and at.ndim:
                 self._rows[len(ROW) * at.row + ROW["shape"]] = self._at_shapes[at.row]
@@ -161,15 +129,18 @@ class ElasticEntry:
         turn = self._entry.turn
         if turn.busy or len(leaves) != len(self._entry.rows):
             return refused
-        turn.busy = True
+        turn.busy, result, ready = True, refused, False
         try:
-            if not self._move(leaves):
-                return refused
-            if self._cuts is not None:
-                return self._in_segments(leaves, refused)
+            ready = self._move(leaves)
+            if ready and self._cuts is not None:
+                result, ready = self._in_segments(leaves, refused), False
         finally:
             turn.busy = False
-        return self._builtin(*leaves)
+        if ready:
+            result = self._builtin(*leaves)
+        if result is refused and self._calls is not None:
+            self._calls.begin()  # forgets what a rule raised: it will do so again in the general call
+        return result
 
     def _in_segments(self, leaves: Sequence, refused):
         """Do what the builtin does, between whose sweeps Python looks for signals."""
@@ -214,6 +185,8 @@ class ElasticEntry:
         self._make_room()
         first, sizes = self._first, self._sizes
         self._write_literals()
+        if planner.tape.calls:
+            self._follow_calls(tuple(dimensions))
         for at in self._inputs:
             if not self._fill(at, first[at.place], leaves):
                 return False
@@ -247,6 +220,15 @@ class ElasticEntry:
             cell += item.offset
             self._v[item.family][cell : cell + len(item.data)] = item.data
 
+    def _follow_calls(self, dimensions: tuple[int, ...]) -> None:
+        """Let rules and loops find their operands where these are now."""
+        plan = self._planner.plan_in_tables(dimensions)
+        if self._calls is None:
+            self._calls = Calls(plan, self._v, self._g, Workspace).into(self._frame)
+        else:
+            self._calls.begin()
+            self._calls.follow(plan, self._v, self._g)
+
     def _follow_tables(self) -> None:
         """Let the frame refer to the tables of the plan, which are new ones where strips got more room."""
         planner = self._planner
@@ -256,7 +238,7 @@ class ElasticEntry:
         if isinstance(planner, StripReplanner):
             tables["STRIPS"] = planner.blocks
         for name, table in tables.items():
-            self._frame_words[WORD[name]] = _address(table)
+            self._frame_words[WORD[name]] = address_of(table)
 
     def _make_room(self) -> None:
         """Let the frame say where the new plan's cells are, and make room for them."""
@@ -266,17 +248,17 @@ class ElasticEntry:
             end, total = ends[3 * family + 1], ends[3 * family + 2]
             if total > len(self._v[family]):
                 self._v[family] = aligned(int(ROOM * total), FAMILY_DTYPE[family])
-                self._at_v[family] = frame[V[family]] = _address(self._v[family])
+                self._at_v[family] = frame[V[family]] = address_of(self._v[family])
                 self._literal_cells = None
             if total - end > len(self._g[family]):
                 self._g[family] = aligned(int(ROOM * (total - end)), FAMILY_DTYPE[family])
-                self._at_g[family] = _address(self._g[family])
+                self._at_g[family] = address_of(self._g[family])
             frame[G[family]] = self._at_g[family] - ITEMSIZE[family] * end
             frame[FIRST[family]] = end
             frame[CELLS[family]] = total - end
         self._words[LOCKED] = self._is_short and ends[2] + ends[5] <= BRIEF_CELLS
 
-    def _fill(self, at: _Input, cell: int, leaves: Sequence) -> bool:
+    def _fill(self, at: Input, cell: int, leaves: Sequence) -> bool:
         """Copy a constant to its cells; let the builtin know where it has to copy an argument."""
         cells = self._v[at.family]
         if at.row is None:
@@ -296,7 +278,7 @@ class ElasticEntry:
             if not row.computes(leaf):
                 return False
             known = self._known[at.row] = np.array(leaf, order="C")
-            words[place + BYTES], words[place + CONTENTS] = known.nbytes, _address(known)
+            words[place + BYTES], words[place + CONTENTS] = known.nbytes, address_of(known)
             cells[cell : cell + known.size] = known.reshape(-1)
         elif kind is KnownNumberRow:
             if not row.fits(leaf):
@@ -306,7 +288,7 @@ class ElasticEntry:
             cells[cell] = leaf
         return True
 
-    def _source(self, result: _Result, cell: int, sizes: memoryview):
+    def _source(self, result: Result, cell: int, sizes: memoryview):
         """Return what the builtin makes a result of."""
         offset = result.offset
         cell += offset if offset >= 0 else sizes[-offset - 1]
@@ -344,56 +326,12 @@ def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
         row.__class__ not in (ArrayRow, NumberRow, SameRow, DataRow, KnownNumberRow) for row in entry.rows
     ):
         return None
-    inputs = _inputs(entry)
-    results = [_result(entry.space, out) for out in entry.outs]
+    inputs = inputs_of(entry)
+    results = [result_of(entry.space, out) for out in entry.outs]
     # Cotangents of arrays would change their size, too.
     seeded = [value for value, row in zip(plan.tape.outputs, space.seeds, strict=False) if row[2]]
     seeded = [] if plan.tape.forward else seeded
-    if inputs is None or any(map(plan.shape, seeded)) or any(result is _UNKNOWN for result in results):
+    if inputs is None or any(map(plan.shape, seeded)) or any(result is UNKNOWN for result in results):
         return None
     elastic = ElasticEntry(entry, planner, inputs, results)
     return elastic if elastic.build(refuse) else None
-
-
-def _inputs(entry) -> list[_Input] | None:
-    """Return where each input of the tape comes from; None if a row goes to something else."""
-    space = entry.space
-    tape = space.plan.tape
-    rows = {id(row.cells): k for k, row in enumerate(entry.rows) if hasattr(row, "cells")}
-    found = []
-    for cells, slot in zip(space.inputs, tape.inputs, strict=True):
-        row = rows.pop(id(cells), None)
-        fixed = np.array(cells) if row is None else None
-        place = STORAGE_WORDS * int(tape.values["storage"][slot.value])
-        found.append(_Input(row, fixed, len(slot.dims), slot.family, place))
-    return None if rows else found
-
-
-_UNKNOWN = object()
-
-
-def _result(space, out: _Out) -> Any:
-    """Return what an out is made of, None if it is the same for all sizes."""
-    if out.kind == jit.steady.FIXED:
-        return None if not isinstance(out.source, ndarray) else _UNKNOWN
-    source, how = out.source, "entry"
-    if out.kind == jit.steady.CALLED:
-        how = getattr(source, "__name__", "")
-        source = getattr(source, "__self__", None)
-        if how not in ("copy", "item") or not isinstance(source, ndarray):
-            return _UNKNOWN
-    tape = space.plan.tape
-    for value, view, adjoint in space.results():
-        if view is None or view.dtype != source.dtype:
-            continue
-        same = view is source if how == "copy" else not view.ndim and _address(view) == _address(source)
-        if same:
-            storage, offset, layout = tape.values[value].item()
-            family = int(tape.storages["family"][storage])
-            place = STORAGE_WORDS * storage
-            return _Result(how, adjoint, family, place, offset, tape.layouts[layout].dims)
-    return _UNKNOWN
-
-
-def _address(array: ndarray) -> int:
-    return array.__array_interface__["data"][0]

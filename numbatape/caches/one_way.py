@@ -89,7 +89,7 @@ class OneWay:
         """Return what plans value and gradient for further sizes; None where only `plan` does."""
         both = self._variant.plan(plan.dimensions)
         assert both is not None
-        if Replanner.serves(both.tape) and Replanner.serves(plan.tape):
+        if not self._in_lanes and Replanner.serves(both.tape) and Replanner.serves(plan.tape):
             return OneWayReplanner(plan, both, self)
         return None
 

@@ -92,13 +92,11 @@ class Calls:
     """
 
     def __init__(self, plan, v, g, workspace: Callable, native: bool = True):
-        self._plan, self._make = plan, workspace
+        self._make = workspace
         self._runs: dict[tuple, LoopRun | BranchRun] = {}  # the first calls of bodies that run once
         self._shared: dict[int, tuple] = {}  # by the id of a plan: its workspace, for bodies that run once
         self._calls = plan.tape.calls
         self._loops: dict[int, LoopRun | BranchRun] = {}
-        self._cells = v, g
-        self._active = plan.active
         self._instances: dict[tuple[int, int], Instance] = {}
         self.words = np.zeros(CALL_WORDS, np.int64)
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word
@@ -106,11 +104,20 @@ class Calls:
         # The pointers refer to this object and it refers to them: a cycle, which the garbage collector frees.
         self._pointers = POINTER(self.forward), POINTER(self.reverse), POINTER(self.reverse_all)
         addresses = [ctypes.cast(pointer, ctypes.c_void_p).value for pointer in self._pointers]
-        self._table = np.array([[*addresses, k] for k in range(len(self._calls))], np.int64)
+        self._in_python = np.array([[*addresses, k] for k in range(len(self._calls))], np.int64)
+        self._table = self._in_python.copy()
         self._alive: list = []
-        if native:
-            for number, instruction in self._instructions(plan, v):
-                self._make_native(plan, number, instruction)
+        self._native = tuple(self._instructions(plan, v)) if native else ()
+        self.follow(plan, v, g)
+
+    def follow(self, plan, v, g) -> None:
+        """Serve another plan of the same tape, with these cells; the instances are new ones."""
+        self._plan, self._cells, self._active = plan, (v, g), plan.active
+        for known in (self._instances, self._runs, self._shared, self._loops, self._alive):
+            known.clear()
+        self._table[...] = self._in_python
+        for number, instruction in self._native:
+            self._make_native(plan, number, instruction)
 
     def _instructions(self, plan, v) -> Iterator[tuple[int, int]]:
         """Yield (number of a call, its instruction) of calls that one instruction makes.

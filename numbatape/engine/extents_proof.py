@@ -14,6 +14,7 @@ from ..tape.instruction import GUARD, NONE
 from ..tape.sizes import ADD, MUL, SUB
 from ..tape.tape import Tape
 from .library import OPS
+from .verifier import call_numbers
 from .verify_plan import extents_hold, scratch_cells
 
 
@@ -52,7 +53,7 @@ def _polynomial(x) -> Polynomial:
 
 
 def extents_hold_for_all_sizes(tape: Tape, alike: dict[int, int]) -> bool:
-    """Whether each array op of a tape without calls has the sizes that it needs, for all sizes of the inputs.
+    """Whether each array op, and each rule, has the sizes that it needs, for all sizes of the inputs.
 
     Parameters
     ----------
@@ -77,18 +78,21 @@ def extents_hold_for_all_sizes(tape: Tape, alike: dict[int, int]) -> bool:
                 known[code] = Polynomial({(code,): 1})
         return known[code]
 
+    called = call_numbers(tape)
     return all(
-        _has_room(tape, row, size) for row in tape.code if row["op"] != GUARD and _conditional(row["op"] >> 1)
+        _has_room(tape, row, size, called.get(k))
+        for k, row in enumerate(tape.code)
+        if row["op"] != GUARD and _conditional(row["op"] >> 1)
     )
 
 
 def _conditional(number: int) -> bool:
     """Whether an op relies on more than what its signature says of sizes."""
     op = OPS[number]
-    return isinstance(op, ArrayOp) and (op.scratch != "0" or op.extents != "True")
+    return isinstance(op, ArrayOp) and (op.scratch != "0" or op.extents != "True" or op.calls)
 
 
-def _has_room(tape: Tape, row, size) -> bool:
+def _has_room(tape: Tape, row, size, number: int | None) -> bool:
     op = OPS[row["op"] >> 1]
     letters: dict = {}
     for name, core in zip(("out", "a", "b", "c"), op.operands, strict=False):
@@ -96,6 +100,14 @@ def _has_room(tape: Tape, row, size) -> bool:
         letters |= {
             letter: size(code) for letter, code in zip(core, dims[len(dims) - len(core) :], strict=True)
         }
+    if op.calls:
+        least = () if number is None else tape.calls[number].cells(size)
+        return len(least) == 3 and all(
+            letters[name] >= cells
+            if isinstance(letters[name], int) and isinstance(cells, int)
+            else _polynomial(cells) == letters[name]
+            for name, cells in zip("mnp", least, strict=True)
+        )
     aux = int(row["aux"])
     cells = 0 if aux == NONE else size(_dims(tape, aux)[-1])
     needed = scratch_cells(op, letters)

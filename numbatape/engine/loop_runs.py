@@ -16,11 +16,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from .. import jit
 from ..errors import StepsError
+from ..late import imported
 from ..ops import status
 from ..tape import Tape
 from ..tape.loop import Loop
@@ -39,6 +41,7 @@ from .segments import INSTRUCTION
 
 MOST_PLANS = 256
 _plans: OrderedDict[tuple, Plan] = OrderedDict()
+_replanners: OrderedDict[tuple, Any] = OrderedDict()  # what plans bodies for further sizes
 _lock = threading.Lock()
 survives_fork(_lock)
 
@@ -49,12 +52,32 @@ def body_plan(body: Tape, dimensions: tuple[int, ...], values: str) -> Plan:
     with _lock:
         found = _plans.get(key)
     if found is None:
-        found = make_plan(body, dimensions, values)
+        found = _further_plan(body, dimensions, values) or make_plan(body, dimensions, values)
         with _lock:
             _plans[key] = found
             while len(_plans) > MOST_PLANS:
                 _plans.popitem(last=False)
     return found
+
+
+def _further_plan(body: Tape, dimensions: tuple[int, ...], values: str) -> Plan | None:
+    """Return the plan of a body that has one for other dimensions; None where only Python makes it."""
+    key = body.digest, values
+    with _lock:
+        known = _replanners.get(key)
+        first = known or next((plan for its, plan in _plans.items() if its[::2] == key), None)
+    if first is None:
+        return None
+    if isinstance(first, Plan):
+        made = imported(".replan", __package__).Replanner.of(first)
+        if made is None:
+            return None
+        first = made
+        with _lock:
+            _replanners[key] = first
+            while len(_replanners) > MOST_PLANS:
+                _replanners.popitem(last=False)
+    return first.plan(dimensions)
 
 
 class LoopRun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import replace
 
 import numpy as np
 
@@ -198,22 +199,28 @@ class Replanner:
         """The work of a sweep by the last plan, without the prologue, as `segments` estimates it."""
         return self._outcome[more.SWEEP_WORK]
 
-    def _copied(self, dimensions: tuple[int, ...]) -> Plan:
-        """Return a plan of its own with what `move` has written to the tables."""
+    def plan_in_tables(self, dimensions: tuple[int, ...]) -> Plan:
+        """Return the plan that `move` has written to the tables, which the next one overwrites."""
         ends = self.ends.tolist()
-        plan = Plan(
+        return Plan(
             self.tape,
             dimensions,
-            self.code.copy(),
-            self.aux[: max(1, int(self._words[names.AUX_USED]))].copy(),
-            self.storages[:, 0].copy(),
+            self.code,
+            self.aux[: max(1, int(self._words[names.AUX_USED]))],
+            self.storages[:, 0],
             (ends[2], ends[5]),
             ((ends[1], ends[2] - ends[1]), (ends[4], ends[5] - ends[4])),
-            self.sizes.copy(),
+            self.sizes,
             self.kernels,
             self.values,
             self.cuts(),
         )
+
+    def _copied(self, dimensions: tuple[int, ...]) -> Plan:
+        """Return a plan of its own with what `move` has written to the tables."""
+        plan = self.plan_in_tables(dimensions)
+        tables = {name: getattr(plan, name).copy() for name in ("code", "aux", "bases", "sizes")}
+        plan = replace(plan, **tables)
         if not self.proved:
             verify_extents(plan)
         return plan
@@ -257,10 +264,8 @@ def _weights(tape: Tape) -> np.ndarray:
 def _same_for_all_sizes(tape: Tape) -> bool:
     """Whether the checks of `verify_plan.verify` that no kernel does hold for all sizes.
 
-    They hold if the tape calls no rules, and its inputs and outputs are whole storages.
+    They hold if its inputs and outputs are whole storages.
     """
-    if tape.calls:
-        return False
     ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
     alike = _alike(tape)
     return all(_is_whole(tape, value, alike) for value in ends)

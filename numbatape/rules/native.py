@@ -89,10 +89,8 @@ def takes_workspace_last(function) -> bool:
 
 
 def native(site, reverse: bool) -> Native | None:
-    """Return how to call a rule at a site without Python; None where it is not compiled."""
+    """Return how to call a compiled rule at a site without Python; None where that is not possible."""
     rule = site.rule
-    if not rule.is_compiled:
-        return None
     state = _State()
     names: list[str | None] = [
         None if k in site.traced else state.constant(f"k{k}", value) for k, value in enumerate(site.args)

@@ -269,7 +269,7 @@ class Site:
 
     def native(self, size, reverse: bool):
         """Return how to call the rule without Python; see `numbatape.engine.calls`."""
-        return native(self.at(size), reverse)
+        return native(self.at(size), reverse) if self.rule.is_compiled else None
 
     def explain(self, error: BaseException) -> None:
         """Add the rule's name to an error."""

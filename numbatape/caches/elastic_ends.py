@@ -1,0 +1,91 @@
+"""What an `ElasticEntry` knows of its inputs, results and literals: where they are at any sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import jit
+from ..engine.plan_tables import STORAGE_WORDS
+from .outs import Out
+
+ndarray = np.ndarray
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the tape: which row of the call it comes from, or what it always is."""
+
+    row: int | None
+    fixed: Any
+    ndim: int
+    family: int
+    place: int  # where the planner's storages have its first cell
+
+
+@dataclass(frozen=True)
+class Result:
+    """A value or an adjoint that a call returns: as an array, as an entry, or as a number of Python."""
+
+    how: str  # "copy", "entry", "item"
+    adjoint: bool
+    family: int
+    place: int  # where the planner's storages have the first cell of its storage
+    offset: int  # a size code, as are the dimensions
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Literal:
+    """Numbers of the tape, which are written to their cells."""
+
+    family: int
+    place: int  # where the planner's storages have the first cell of their storage
+    offset: int
+    data: ndarray
+
+
+def inputs_of(entry) -> list[Input] | None:
+    """Return where each input of the tape comes from; None if a row goes to something else."""
+    space = entry.space
+    tape = space.plan.tape
+    rows = {id(row.cells): k for k, row in enumerate(entry.rows) if hasattr(row, "cells")}
+    found = []
+    for cells, slot in zip(space.inputs, tape.inputs, strict=True):
+        row = rows.pop(id(cells), None)
+        fixed = np.array(cells) if row is None else None
+        place = STORAGE_WORDS * int(tape.values["storage"][slot.value])
+        found.append(Input(row, fixed, len(slot.dims), slot.family, place))
+    return None if rows else found
+
+
+UNKNOWN = object()
+
+
+def result_of(space, out: Out) -> Any:
+    """Return what an out is made of, None if it is the same for all sizes."""
+    if out.kind == jit.steady.FIXED:
+        return None if not isinstance(out.source, ndarray) else UNKNOWN
+    source, how = out.source, "entry"
+    if out.kind == jit.steady.CALLED:
+        how = getattr(source, "__name__", "")
+        source = getattr(source, "__self__", None)
+        if how not in ("copy", "item") or not isinstance(source, ndarray):
+            return UNKNOWN
+    tape = space.plan.tape
+    for value, view, adjoint in space.results():
+        if view is None or view.dtype != source.dtype:
+            continue
+        same = view is source if how == "copy" else not view.ndim and address_of(view) == address_of(source)
+        if same:
+            storage, offset, layout = tape.values[value].item()
+            family = int(tape.storages["family"][storage])
+            place = STORAGE_WORDS * storage
+            return Result(how, adjoint, family, place, offset, tape.layouts[layout].dims)
+    return UNKNOWN
+
+
+def address_of(array: ndarray) -> int:
+    return array.__array_interface__["data"][0]
