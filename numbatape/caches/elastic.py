@@ -198,9 +198,11 @@ class ElasticEntry:
                 source = self._source(result, first[result.place], sizes)
                 self._sources[k] = source
                 self._table[OUT * k + SOURCE] = id(source)
-        return self._prologue is None or self._run_prologue() == 0
+        return self._run_prologue() == 0
 
     def _run_prologue(self) -> int:
+        if self._prologue is None:
+            return 0
         if self._cuts is None:
             return self._prologue(self._at_frame, 0)
         return self._enter_segments("prologue")
