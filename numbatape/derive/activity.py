@@ -15,7 +15,7 @@ import numpy as np
 
 from ..tape.column_scans import useful, varied
 from ..tape.families import POOLS
-from ..tape.instruction import NONE, Instruction, instruction, instructions, value_numbers
+from ..tape.instruction import NONE, Instruction, chosen, instruction, instructions, value_numbers
 
 OPERANDS = 3
 
@@ -81,7 +81,8 @@ class Active(NamedTuple):
 
     def take(self, which) -> Active:
         """Return some of them."""
-        return Active(*map(np.ascontiguousarray, (self.rows[which], self.needed[which], self.places[which])))
+        parts = map(np.ascontiguousarray, (self.needed[which], self.places[which]))
+        return Active(chosen(self.rows, which), *parts)
 
     def one(self, k: int) -> tuple[Instruction, int]:
         """Return an instruction, and which operands take part."""

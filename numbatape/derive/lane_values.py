@@ -10,7 +10,7 @@ from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.column_scans import reach
 from ..tape.combinations import FEW, numbered
-from ..tape.instruction import GUARD, joined, value_numbers
+from ..tape.instruction import GUARD, chosen, copied, joined, value_numbers
 from ..tape.sizes import Sizes
 from ..tape.tape import CONSTANT, POOLS, STORAGE, VALUE, Layout
 from ..tape.uses import groups_of
@@ -171,7 +171,7 @@ class LaneValues:
         apart = laned & ~self.interleaved[first:-1]
         self._lane_stride[first:-1][apart] = sizes[apart]
         sizes[laned] = self._each(self._times_lanes, sizes[laned])
-        self._storages[0] = tape.storages.copy()
+        self._storages[0] = copied(tape.storages)
         self._storages[0]["size"] = sizes
         cells = np.flatnonzero(self.laned[:first])
         pool = np.searchsorted(self._first, cells, "right") - 1
@@ -215,9 +215,7 @@ class LaneValues:
         """Append values, and return their numbers."""
         first, stop = self._value_count, self._value_count + len(storages)
         if stop >= len(self._values):  # the tape's own are read-only
-            grown = np.empty(2 * stop, VALUE)
-            grown[:first] = self._values[:first]
-            self._values = grown
+            self._values = joined([self._values[:first], np.empty(2 * stop - first, VALUE)])
         new = self._values[first:stop]
         new["storage"], new["offset"], new["layout"] = storages, offsets, layouts
         self._value_count = stop
@@ -240,7 +238,8 @@ class LaneValues:
         width = int(padding.max()) + 1
         pairs, places = distinct(found[laned] * width + padding)
         number, padding = pairs // width, pairs % width
-        old, group, in_pools = self.tape.values[number], self.group[number], int(self._first[-1])
+        old, group = chosen(self.tape.values, number), self.group[number]
+        in_pools = int(self._first[-1])
         cell = group < in_pools
         storage = np.where(cell, self._storage_of_cell[np.where(cell, group, in_pools)], old["storage"])
         offset = np.where(cell, 0, old["offset"])
@@ -274,7 +273,7 @@ class LaneValues:
 
     def seen_as(self, numbers: np.ndarray, dims, strides) -> np.ndarray:
         """Return other views of values' cells."""
-        its = self.values()[numbers]
+        its = chosen(self.values(), numbers)
         return self.new_values(its["storage"], its["offset"], self.layout(dims, strides))
 
     def is_whole(self, value: int) -> bool:

@@ -20,7 +20,7 @@ from ..garbage import uncollected
 from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
 from ..tape.combinations import combinations, stable_order
-from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, joined, opcode
+from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, chosen, copied, joined, opcode
 from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Layout, Literal
 from .lane_values import LaneValues
 
@@ -128,13 +128,13 @@ class _Widened:
         part = np.where(code["stage"] == PROLOGUE, 0, np.where(laned & hoist, 2, 1))
         order = np.lexsort((at, part))
         first, uniform = np.bincount(part, minlength=3)[:2].cumsum().tolist()
-        code, line = code[order], line[order]
+        code, line = chosen(code, order), line[order]
         if hoist:
             code["active"] = 0
         new = replace(
             old,
             code=code,
-            values=values.values().copy(),
+            values=copied(values.values()),
             layouts=tuple(values.layouts),
             storages=values.storages(),
             literals=tuple(self.literals),
@@ -183,7 +183,7 @@ class _Widened:
             fused = PRODUCT_IN[np.where(guards, 0, code["op"] >> 1)] != NONE
             apart = laned & fused & (code["active"] != 0) & (values.ranks_of(code["out"]) == 0)
         same = np.flatnonzero(~laned & ~compared)
-        alone = code[same]
+        alone = chosen(code, same)
         alone["stage"][values.unchanging[out[same]]] = PROLOGUE
         rows = [Rows(alone, self.old.positions[same], same, laned=False)]
         rows.append(self._widened(np.flatnonzero(laned & ~apart)))
@@ -193,7 +193,7 @@ class _Widened:
 
     def _widened(self, at: np.ndarray) -> Rows:
         """Return instructions with lanes."""
-        values, code = self.values, self.old.code[at]
+        values, code = self.values, chosen(self.old.code, at)
         row = code["op"] >> 1
         code["stage"] = np.where(values.unchanging[values.group[code["out"]]], PROLOGUE, MAIN)
         batch = values.ranks_of(code["out"]) - CORE_RANKS[row, 0]
@@ -218,7 +218,7 @@ class _Widened:
         alike = np.split(at[stable_order(kind)], np.cumsum(np.bincount(kind))[:-1])
         for k, its in zip(first.tolist(), alike, strict=True):
             left, right, result = (values.layouts[numbers[k]] for numbers in layouts)
-            rows = code[its]
+            rows = chosen(code, its)
             if len(left.dims) == 2 and len(right.dims) == 3 and right.dims[2] == 1:
                 # A @ x with x in lanes is (lanes, k) @ A^T, so the operands change places
                 rows["a"] = values.seen_as(code["b"][its], right.dims[:2], right.strides[:2])
@@ -249,11 +249,11 @@ class _Widened:
         """Return guards: all lanes must agree, and the guard compares what they have agreed on."""
         if not len(at):
             return []
-        values, guards = self.values, self.old.code[at]
+        values, guards = self.values, chosen(self.old.code, at)
         agreed = values.new_values(
             values.new_storages(1, np.full(len(at), F64), VARYING), 0, values.layout((), ())
         )
-        agree = guards.copy()
+        agree = copied(guards)
         agree["op"], agree["stage"], agree["aux"] = opcode(AGREE, F64), MAIN, NONE
         agree["out"], agree["a"] = agreed, values.views(guards["a"])
         guards["stage"], guards["a"] = MAIN, agreed
@@ -262,7 +262,7 @@ class _Widened:
 
     def _apart(self, at: np.ndarray) -> list[Rows]:
         """Return fused products and sums as two instructions each, whose vectors have reverse arms."""
-        values, code, line = self.values, self.old.code[at], self.old.positions[at]
+        values, code, line = self.values, chosen(self.old.code, at), self.old.positions[at]
         family = code["op"] & 1
         cells = values.new_storages(values.lanes, family, ACTIVE)
         between = values.new_values(cells, 0, values.layout((values.lanes,), (1,)))

@@ -13,7 +13,7 @@ from struct import Struct
 
 import numpy as np
 
-from .instruction import COLUMNS, Instruction
+from .instruction import COLUMNS, Instruction, joined
 
 WIDTH = len(Instruction._fields)
 LAST_OUT = Instruction._fields.index("out") - WIDTH  # where the result of the last instruction is in `recent`
@@ -87,7 +87,7 @@ class Code:
             self._pack(np.frombuffer(np.array(self.recent, np.int32), COLUMNS))
             self.recent.clear()  # this list may be known to others
         if len(self._packed) != 1:
-            self._packed = [np.concatenate([np.zeros(0, COLUMNS), *self._packed])]
+            self._packed = [joined([np.zeros(0, COLUMNS), *self._packed])]
             self._firsts = [0]
         (found,) = self._packed
         found.flags.writeable = False
@@ -104,7 +104,7 @@ class Code:
             first, rows = self._firsts[place], self._packed[place]
             if first < stop:
                 parts.append(rows[max(start - first, 0) : stop - first])
-        return parts[0] if len(parts) == 1 else np.concatenate(parts[::-1])
+        return parts[0] if len(parts) == 1 else joined(parts[::-1])
 
     def __getitem__(self, k):
         if isinstance(k, slice):

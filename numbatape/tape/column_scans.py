@@ -7,6 +7,7 @@ stored here are numbers of groups of cells, see `numbatape.tape.draft.Draft`.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import re
 from pathlib import Path
@@ -32,9 +33,17 @@ def _kernel(name: str):
 
 def _run(name: str, *words) -> None:
     """Call a kernel with numbers and with arrays, of which it gets the addresses."""
-    numbers = [word if isinstance(word, int) else word.ctypes.data for word in words]
+    numbers = [word if isinstance(word, int) else address(word) for word in words]
     w = np.array(numbers, np.int64)
-    _kernel(name)(w.ctypes.data, 0)
+    _kernel(name)(address(w), 0)
+
+
+def address(array: np.ndarray) -> int:
+    """Return the address of an array, in a fifth of the time that ``array.ctypes.data`` takes."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # a read-only array, or one without entries
+        return array.ctypes.data
 
 
 def groups(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

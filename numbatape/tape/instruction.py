@@ -12,7 +12,7 @@ ways to read it:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -164,21 +164,47 @@ def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     The prologue comes first; within it, and behind it, the order stays.
     """
     first = code["stage"] == PROLOGUE
-    order = np.append(np.flatnonzero(first), np.flatnonzero(~first)) if first.any() else slice(None)
+    if first.any():
+        code = chosen(code, np.append(np.flatnonzero(first), np.flatnonzero(~first)))
     found = np.empty(len(code), INSTRUCTION)
     for name in INSTRUCTION.names:
-        found[name] = code[name][order]
-    return found, code["line"][order].copy()
+        found[name] = code[name]
+    return found, code["line"].copy()
+
+
+# NumPy copies arrays of structured dtypes field by field, and compares the fields first: a copy of short
+# ones, and of long ones, takes twenty to sixty times as long as that of the same bytes. So these functions
+# handle instructions, values and storages as bytes.
+
+
+@cache
+def _as_bytes(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"V{dtype.itemsize}")
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return arrays of one structured dtype as one array.
-
-    They are joined as bytes, because NumPy compares structured dtypes field by field for each array, which
-    takes ten times as long as joining short arrays.
-    """
+    """Return arrays of one structured dtype as one array."""
     dtype = parts[0].dtype
-    return np.concatenate([part.view(f"V{dtype.itemsize}") for part in parts]).view(dtype)
+    return np.concatenate([part.view(_as_bytes(dtype)) for part in parts]).view(dtype)
+
+
+def chosen(rows: np.ndarray, which) -> np.ndarray:
+    """Return some items of an array of a structured dtype: by their numbers, a flag for each, or a slice."""
+    dtype = rows.dtype
+    return np.ascontiguousarray(rows.view(_as_bytes(dtype))[which]).view(dtype)
+
+
+def copied(rows: np.ndarray) -> np.ndarray:
+    """Return a copy of an array of a structured dtype."""
+    dtype = rows.dtype
+    return rows.view(_as_bytes(dtype)).copy().view(dtype)
+
+
+def without(rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return an array of a structured dtype without the items of some numbers."""
+    kept = np.ones(len(rows), bool)
+    kept[numbers] = False
+    return chosen(rows, kept)
 
 
 def rewritten(code: np.ndarray, changes: Mapping[int, Sequence[tuple]]) -> np.ndarray:
@@ -197,8 +223,9 @@ def rewritten(code: np.ndarray, changes: Mapping[int, Sequence[tuple]]) -> np.nd
     lengths = np.array([len(part) for part in parts])
     times = np.ones(len(code), int)
     times[numbers] = lengths
-    found = np.repeat(code, times)
+    found = chosen(code, np.repeat(np.arange(len(code)), times))
     # The first place of each change, and then those behind it.
     places = np.repeat((np.cumsum(times) - times)[numbers] - (np.cumsum(lengths) - lengths), lengths)
-    found[places + np.arange(len(places))] = columns(list(chain.from_iterable(parts)))
+    new, items = columns(list(chain.from_iterable(parts))), _as_bytes(code.dtype)
+    found.view(items)[places + np.arange(len(places))] = new.view(items)
     return found

@@ -6,7 +6,7 @@ import numpy as np
 
 from .column_scans import SHORT, live
 from .draft import Draft
-from .instruction import GUARD
+from .instruction import GUARD, chosen, copied
 
 
 def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
@@ -28,10 +28,10 @@ def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
     unread = dead & fails
     if unread.any():
         unread, dead = dead, _dead(draft, code, guards | fails)
-    kept = code[~dead] if dead.any() else code
+    kept = chosen(code, ~dead) if dead.any() else code
     passive = unread[~dead] & (kept["active"] != 0)
     if passive.any():
-        kept = kept.copy() if kept is code else kept
+        kept = copied(kept) if kept is code else kept
         kept["active"][passive] = 0
     return kept
 

@@ -11,7 +11,7 @@ from .builder import TapeBuilder
 from .cell_literals import Literals
 from .code import Code
 from .draft import SCALAR_LAYOUT
-from .instruction import GUARD
+from .instruction import GUARD, chosen
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
@@ -52,7 +52,7 @@ def without_guards(tape: Tape) -> Tape:
         return tape
     kept = tape.code["op"] != GUARD
     early = int(np.count_nonzero(kept[: tape.prologue]))
-    return replace(tape, code=tape.code[kept], positions=tape.positions[kept], prologue=early, guards=())
+    return replace(tape, code=chosen(tape.code, kept), positions=tape.positions[kept], prologue=early, guards=())
 
 
 def _index(builder: TapeBuilder) -> None:

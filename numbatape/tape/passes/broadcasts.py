@@ -13,7 +13,7 @@ import numpy as np
 
 from ..combinations import by_combination
 from ..draft import Draft
-from ..instruction import NONE, Instruction, rewritten
+from ..instruction import NONE, Instruction, chosen, rewritten
 from ..tape import Layout
 from ..views import axes_of, steady_along
 
@@ -21,7 +21,7 @@ from ..views import axes_of, steady_along
 def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Compute what does not change along an axis without that axis."""
     rows = draft.array_rows(code, draft.ops.with_trait("narrows"))
-    first = rows[_have_steady_axes(draft, code[rows])]
+    first = rows[_have_steady_axes(draft, chosen(code, rows))]
     if not len(first):
         return code
     fit = _candidates(draft, code, rows)

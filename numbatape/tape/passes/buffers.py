@@ -10,7 +10,7 @@ import numpy as np
 
 from ..draft import Draft
 from ..families import POOLS
-from ..instruction import NONE, opcode
+from ..instruction import NONE, chosen, copied, opcode, without
 
 # The signs of an op that adds to a buffer, and of one that subtracts from it; the op that replaces such a row
 # if it is the first one.
@@ -37,13 +37,13 @@ def start_buffers(draft: Draft, code: np.ndarray) -> np.ndarray:
     both = following >= 0
     both &= _same_address(draft, code["out"][first], code["out"][following])
     both &= uses.settled(draft.group[code["b"][first]], first)
-    code, ops = code.copy(), draft.ops
-    rows = code[first]
+    code, ops = copied(code), draft.ops
+    rows = chosen(code, first)
     taken = np.zeros(len(fills), bool)
     for signs, name, swapped in BOTH:
         pairs = np.flatnonzero(both & (kind == signs[0]) & (kinds[following] == signs[1]))
         taken[pairs] = True
-        operands = [(row["b"], row["active"] >> 1 & 1) for row in (rows[pairs], code[following[pairs]])]
+        operands = [(row["b"], row["active"] >> 1 & 1) for row in (chosen(rows, pairs), chosen(code, following[pairs]))]
         (x, takes_x), (y, takes_y) = reversed(operands) if swapped else operands
         at = following[pairs]
         code["op"][at] = opcode(ops.number[name], code["op"][at] & 1)
@@ -53,7 +53,7 @@ def start_buffers(draft: Draft, code: np.ndarray) -> np.ndarray:
         at = first[(kind == which) & ~taken]
         code["op"][at] = opcode(ops.number[name], code["op"][at] & 1)
         code["a"][at], code["b"][at], code["active"][at] = code["b"][at], NONE, code["active"][at] >> 1 & 1
-    return np.delete(code, np.concatenate([fills, first[taken]]))
+    return without(code, np.concatenate([fills, first[taken]]))
 
 
 def _kinds(draft: Draft, code: np.ndarray) -> np.ndarray:
@@ -104,7 +104,7 @@ def _next_rows(uses, fills: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _adding(draft: Draft, code, kinds, fills, rows) -> np.ndarray:
     """Return the kinds of rows that add to all of the buffer beside them and do no more; OTHER for others."""
-    fill, row, storage = code[fills], code[rows], draft.storage
+    fill, row, storage = chosen(code, fills), chosen(code, rows), draft.storage
     mine = (rows >= 0) & ((row["op"] ^ fill["op"]) & 1 == 0) & (row["stage"] == fill["stage"])
     mine &= row["out"] == row["a"]
     mine &= storage[row["out"]] == storage[fill["out"]]

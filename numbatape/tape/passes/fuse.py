@@ -14,7 +14,7 @@ import numpy as np
 from ...late import imported
 from ..combinations import by_combination
 from ..draft import Draft
-from ..instruction import NONE, opcode
+from ..instruction import NONE, chosen, copied, opcode, without
 from ..tape import Layout
 
 # The signs of an op, what it becomes where an operand is a negation, and which operand that may be, in the
@@ -31,7 +31,7 @@ class _Fusion:
     """Fuses instructions; ``code`` is then what is left of them."""
 
     def __init__(self, draft: Draft, code: np.ndarray):
-        self.draft, self.ops, self.code = draft, draft.ops, code.copy()
+        self.draft, self.ops, self.code = draft, draft.ops, copied(code)
         self.group, self.layouts = draft.group, draft.layout
         uses = draft.uses(code)
         # Groups that are written once, read once, and neither input nor output.
@@ -43,7 +43,7 @@ class _Fusion:
         self._negations()
         self._sums()
         self._additions()
-        return np.delete(self.code, np.concatenate(self.gone)) if self.gone else self.code
+        return without(self.code, np.concatenate(self.gone)) if self.gone else self.code
 
     def _of(self, ops) -> np.ndarray:
         """Return the numbers of the instructions of some ops."""
@@ -60,7 +60,7 @@ class _Fusion:
         at[~self.ops.is_any(ops, code["op"][at])] = -1
         found = np.flatnonzero(at >= 0)
         if len(found):
-            makers, readers = code[at[found]], code[rows[found]]
+            makers, readers = chosen(code, at[found]), chosen(code, rows[found])
             wanted = makers["stage"] == readers["stage"]
             wanted &= (makers["op"] ^ readers["op"]) & 1 == 0
             if not seen_flat:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..draft import Draft
-from ..instruction import NONE, Instruction, instructions, rewritten
+from ..instruction import NONE, Instruction, chosen, copied, instructions, rewritten
 from .coefficients import PLAIN, ZERO_COEFFICIENT, ZERO_VALUE, Coefficients, Factors
 from .linear_rows import LinearRows, linear_rows
 
@@ -56,7 +56,7 @@ def contract(draft: Draft, code: np.ndarray) -> np.ndarray:
     rows = linear_rows(draft, code)
     if not len(rows.numbers):
         return code
-    code = code.copy()
+    code = copied(code)
     # Tapes with directions are only swept forward, so that no operand takes an adjoint.
     code["active"][rows.numbers] = 0
     return rewritten(code, _Contraction(draft, code, rows).changes())
@@ -74,7 +74,7 @@ class _Contraction(Coefficients):
     def __init__(self, draft: Draft, code: np.ndarray, rows: LinearRows):
         super().__init__(draft)
         self.rows = rows
-        self.code = instructions(code[rows.numbers].tolist())
+        self.code = instructions(chosen(code, rows.numbers).tolist())
         self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by group
 
     def changes(self) -> dict[int, list[Instruction]]:

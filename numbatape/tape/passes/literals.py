@@ -15,7 +15,7 @@ import numpy as np
 from ..combinations import by_combination
 from ..draft import SCALAR_LAYOUT, Draft
 from ..families import F64
-from ..instruction import NONE, opcode
+from ..instruction import NONE, copied, opcode
 from ..liveness import steady
 
 
@@ -108,7 +108,7 @@ class _Products:
 
     def _write(self, rows: np.ndarray) -> None:
         """Let instructions be what is known of them."""
-        code, number = self.code.copy(), self.draft.ops.number
+        code, number = copied(self.code), self.draft.ops.number
         factor, other, active = self.number[rows], self.other[rows], self.active[rows]
         alone = np.abs(factor) == 1.0
         names = np.where(alone, np.where(factor > 0.0, number["copy"], number["neg"]), number["mul"])

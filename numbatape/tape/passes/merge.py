@@ -12,6 +12,7 @@ import numpy as np
 from ..column_scans import repeated
 from ..draft import Draft
 from ..families import POOLS
+from ..instruction import chosen, copied
 
 
 def merge_common(draft: Draft, code: np.ndarray) -> np.ndarray:
@@ -59,7 +60,7 @@ def _repeated(draft: Draft, code: np.ndarray, chosen: np.ndarray, start: int = 0
 
 def _dropped(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndarray) -> np.ndarray:
     draft.redirect(alias)
-    return code[~repeats]
+    return chosen(code, ~repeats)
 
 
 def _passed_over(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndarray) -> np.ndarray:
@@ -70,6 +71,6 @@ def _passed_over(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.
         again.append(draft.view(out, draft.address(out)[1], its.dims, its.strides))
     draft.redirect(alias, again)
     draft.builder.spare.update(again)  # where they fail, the first ones have failed before
-    code = code.copy()
+    code = copied(code)
     code["out"][repeats] = again
     return code

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..column_scans import reach
 from ..draft import Draft
-from ..instruction import MAIN, Instruction, instructions
+from ..instruction import MAIN, Instruction, chosen, instructions
 from ..tape import F64, Layout
 from ..views import axes_of
 from .linear_rows import laned_groups, linear_numbers, reversed_edges
@@ -65,7 +65,7 @@ def narrow_rows(draft: Draft, code: np.ndarray) -> NarrowRows | None:
 
 
 def _numbered(code: np.ndarray, rows: np.ndarray) -> Iterable[tuple[int, Instruction]]:
-    return zip(rows.tolist(), instructions(code[rows].tolist()), strict=True)
+    return zip(rows.tolist(), instructions(chosen(code, rows).tolist()), strict=True)
 
 
 def _choices(draft: Draft, code: np.ndarray, laned: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..draft import SCALAR_LAYOUT, Draft
 from ..families import CONSTANT, F64
-from ..instruction import MAIN, NONE, Instruction, columns, opcode
+from ..instruction import MAIN, NONE, Instruction, chosen, columns, copied, opcode
 from ..liveness import steady
 
 FEWEST = 2  # divisions by one number
@@ -46,7 +46,7 @@ def multiply_by_reciprocals(draft: Draft, code: np.ndarray) -> np.ndarray:
     alias = np.arange(draft.count, dtype=np.int32)
     alias[draft.group[code["out"][rows[inverse]]]] = draft.group[reciprocals[inverse]]
     draft.redirect(alias)
-    code, ops = code.copy(), draft.ops
+    code, ops = copied(code), draft.ops
     assert (code["aux"][rows] == NONE).all()
     for op in set((code["op"][rows] >> 1).tolist()):
         its = rows[code["op"][rows] >> 1 == op]
@@ -78,7 +78,7 @@ def _without_zeros(draft: Draft, code: np.ndarray, number_of: np.ndarray, values
     """
     uses, found = draft.uses(code), values.copy()
     makers = uses.last_write[draft.group[values]]
-    made = code[makers]
+    made = chosen(code, makers)
     fit = (makers >= 0) & draft.ops.is_any(draft.ops.with_signs((1, 1)), made["op"])
     fit &= (made["out"] == values) & (number_of[made["b"]] == 0.0)
     fit &= (draft.layout[made["a"]] == SCALAR_LAYOUT) & (uses.writes[draft.group[made["a"]]] <= 1)

@@ -19,7 +19,7 @@ import numpy as np
 from ..combinations import SPARSE, numbered
 from ..draft import Draft
 from ..families import F64, POOLS
-from ..instruction import GUARD, NONE
+from ..instruction import GUARD, NONE, chosen, copied, joined
 from ..liveness import steady
 from ..rerolling.cycles import NOT_LINEAR, forms_of
 from ..rerolling.distribution import Distribution, Slots
@@ -63,7 +63,7 @@ def reroll(draft: Draft, code: np.ndarray, start: int = 0, read_later: bool = Fa
     if not parts:
         return code
     search.cells.settle()
-    return np.concatenate([*parts, search.code[last:]])
+    return joined([*parts, search.code[last:]])
 
 
 class _Search:
@@ -94,7 +94,7 @@ class _Search:
 
         None is worth it, either, where all instructions on single cells take little of the tape's time.
         """
-        code = self.code[self.single]
+        code = chosen(self.code, self.single)
         if len(code) * (SCALAR - CELL) <= SHARE * OTHER_SLOT * (len(self.code) - len(code)):
             return False
         number, _ = numbered(code["op"].astype(np.int64) << 32 | code["line"])
@@ -125,7 +125,7 @@ class _Search:
         swapped = np.flatnonzero((self.addition > 0) & (b > a))
         if not len(swapped):
             return code
-        code, rows = code.copy(), code[swapped]
+        code, rows = copied(code), chosen(code, swapped)
         code["a"][swapped], code["b"][swapped] = rows["b"], rows["a"]
         code["active"][swapped] = (rows["active"] & 1) << 1 | rows["active"] >> 1 & 1
         return code
@@ -173,8 +173,8 @@ class _Search:
 
     def _disturbed(self, rows: slice, stretch: Stretch) -> np.ndarray:
         """Return the slots that touch cells of which it is not known which instruction writes which one."""
-        draft, cells, code = self.draft, self.cells, self.code[rows]
-        others = code[~self.single[rows]]
+        draft, cells, code = self.draft, self.cells, chosen(self.code, rows)
+        others = chosen(code, ~self.single[rows])
         uses = draft.uses(cells.recorded)
         written = uses.flags(uses.out[rows])
         written |= uses.flags(uses.operands[rows, 3])

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..draft import Draft
 from ..families import F64, POOLS
-from ..instruction import GUARD, MAIN, NONE, Instruction, columns
+from ..instruction import GUARD, MAIN, NONE, Instruction, chosen, columns, joined
 from ..liveness import steady
 
 LEAST = 24  # instructions that are alike
@@ -80,7 +80,7 @@ def stack(draft: Draft, code: np.ndarray) -> np.ndarray:
             draft.join(draft.group[code["out"][family.rows]], family.whole, family.size)
     kept = np.flatnonzero(~gone)
     places = np.append(kept, [place for place, _ in made])
-    rows = np.concatenate([code[kept], columns([row for _, row in made])])
+    rows = joined([chosen(code, kept), columns([row for _, row in made])])
     return rows[np.argsort(places, kind="stable")]
 
 
@@ -124,7 +124,7 @@ class _Search:
 
     def families(self, rows: np.ndarray) -> list[Family]:
         """Return the families, each behind those that its operands are from."""
-        code, known = self.code[rows], dict[tuple, Family]()
+        code, known = chosen(self.code, rows), dict[tuple, Family]()
         members: dict[int, tuple[Family, int, int]] = {}  # by group: family, place in it, depth
         deep: set[int] = set()
         levels = self.draft.storage_columns()[2].tolist()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..draft import Draft
-from ..instruction import NONE, Instruction, rewritten
+from ..instruction import NONE, Instruction, chosen, rewritten
 from ..liveness import without_dead
 from ..tape import Layout
 from ..views import axes_of, steady_along
@@ -48,7 +48,7 @@ def _candidates(draft: Draft, code: np.ndarray) -> list[tuple[int, int]]:
     at = uses.last_write[uses.operands[rows, 0]]
     fit = (at >= 0) & (uses.writes[uses.operands[rows, 0]] == 1)
     rows, at = rows[fit], at[fit]
-    totals, makers = code[rows], code[at]
+    totals, makers = chosen(code, rows), chosen(code, at)
     fit = ops.is_any(inner, makers["op"]) & (makers["stage"] == totals["stage"])
     fit &= (makers["op"] ^ totals["op"]) & 1 == 0
     rows, at = rows[fit], at[fit]

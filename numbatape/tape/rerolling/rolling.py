@@ -8,7 +8,7 @@ import numpy as np
 
 from ..draft import Draft
 from ..families import ACTIVE, CONSTANT, POOLS
-from ..instruction import MAIN, NONE, PROLOGUE, Instruction, columns, opcode
+from ..instruction import MAIN, NONE, PROLOGUE, Instruction, chosen, columns, opcode
 from .cycles import RecurrenceRows
 from .distribution import ONCE, RECURRENCE, REST, SUM, Component, Distribution
 from .single_cells import Cells
@@ -75,7 +75,7 @@ class Rolling:
         """Keep the instructions of some slots, in the order of the loop."""
         self._flush()
         self._kept.update(slots)
-        self._rows.append(self.cells.code[self._places(slots)])
+        self._rows.append(chosen(self.cells.code, self._places(slots)))
 
     def _places(self, slots: list[int]) -> np.ndarray:
         """Return the instructions of some slots, in the order of the loop."""
@@ -261,7 +261,7 @@ class Rolling:
         plan = self.plan
         if self.read_later:
             self._flush()
-            rows = self.cells.code[self._places(part.slots)]
+            rows = chosen(self.cells.code, self._places(part.slots))
             self._rows.append(rows[rows["out"] != self._values["out"][-1, plan.tail(part.slots)]])
         slot, k = plan.carried(part.slots)
         first, last = self.first_row(slot), self.first_row(plan.tail(part.slots))
