@@ -15,10 +15,16 @@ if hasattr(os, "register_at_fork"):  # not on Windows; numbatape.threads is not 
     os.register_at_fork(before=LOCK.acquire, after_in_parent=_release, after_in_child=_release)
 
 
+_complete: dict[tuple[str, str | None], ModuleType] = {}  # whose import is over
+
+
 def imported(name: str, package: str | None = None) -> ModuleType:
     """Return a module by name; import it if necessary.
 
     If another thread is importing it, this waits until the import is complete.
     """
-    with LOCK:
-        return import_module(name, package)
+    found = _complete.get((name, package))
+    if found is None:
+        with LOCK:
+            found = _complete[name, package] = import_module(name, package)
+    return found

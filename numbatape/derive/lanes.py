@@ -262,6 +262,8 @@ class _Widened:
 
     def _apart(self, at: np.ndarray) -> list[Rows]:
         """Return fused products and sums as two instructions each, whose vectors have reverse arms."""
+        if not len(at):
+            return []
         values, code, line = self.values, chosen(self.old.code, at), self.old.positions[at]
         family = code["op"] & 1
         cells = values.new_storages(values.lanes, family, ACTIVE)

@@ -101,9 +101,20 @@ class Kinds:
 
     def of_addresses(self, first: int, addresses: np.ndarray) -> list[int]:
         """Return the kinds of values that follow one another, given as rows of storage, offset and layout."""
-        numbers, what = self._numbers, self._what
-        rows = enumerate(addresses.tolist(), first)
-        return [numbers.setdefault(what(value, *row), len(numbers)) for value, row in rows]
+        numbers, what, storages = self._numbers, self._what, self._tape.storages
+        found, of_views = [], {}
+        for value, row in enumerate(addresses.tolist(), first):
+            storage, offset, layout = row
+            if storage < POOL_COUNT:
+                found.append(numbers.setdefault(what(value, *row), len(numbers)))
+                continue
+            # Of an array many cells and parts may be added up at once, and these are of few kinds.
+            key = *storages[storage], layout, offset if layout else None
+            kind = of_views.get(key)
+            if kind is None:
+                kind = of_views[key] = numbers.setdefault(key, len(numbers))
+            found.append(kind)
+        return found
 
     def _what(self, value: int, storage: int, offset: int, layout: int) -> tuple:
         if storage < POOL_COUNT:

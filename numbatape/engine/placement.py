@@ -30,7 +30,10 @@ def evaluated(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return the values of size codes."""
     if not len(sizes):
         return codes.astype(np.int64)
-    return np.where(codes < 0, sizes[np.where(codes < 0, -codes - 1, 0)], codes)
+    found = codes.astype(np.int64)
+    expressions = np.flatnonzero(codes < 0)
+    found[expressions] = sizes[::-1][codes[expressions]]  # code -1 is the first size, -2 the second one
+    return found
 
 
 def storage_sizes(tape: Tape, sizes: np.ndarray) -> np.ndarray:

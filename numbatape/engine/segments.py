@@ -89,7 +89,7 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     row = np.where(guards, 0, code["op"] >> 1)
     weight, power, counts = weights()
     work = weight[row] * np.where(counts[:, row], cells, 0.0).max(axis=0) ** power[row]
-    product = np.isin(row, list(ROWS.with_trait("product")))
+    product = ROWS.is_any(ROWS.with_trait("product"), code["op"])
     work[product] = np.sqrt(cells[0] * cells[1] * cells[2])[product]
     return INSTRUCTION + np.where(guards, 0.0, work)
 

@@ -167,7 +167,7 @@ def _check_instructions(tape: Tape) -> None:
 
     def fail(bad, reason):
         """Raise for the first bad instruction; ``bad`` may have a bit for each operand, to be named, too."""
-        if bad.any():
+        if np.count_nonzero(bad):
             which, k = min((j, int(k)) for k in np.flatnonzero(bad) for j in range(4) if bad[k] >> j & 1)
             raise VerificationError(f"instruction {k}: {reason.format(OPERANDS[which])}")
 

@@ -17,7 +17,7 @@ def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
     """
     guards = code["op"] == GUARD
     dead = _dead(draft, code, guards)
-    if not dead.any():
+    if not np.count_nonzero(dead):
         return code
     fails = draft.ops.is_any(draft.ops.fallible, code["op"])
     spare = draft.builder.spare
@@ -26,11 +26,11 @@ def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
         may_go[list(spare)] = True
         fails &= ~may_go[code["out"]]
     unread = dead & fails
-    if unread.any():
+    if np.count_nonzero(unread):
         unread, dead = dead, _dead(draft, code, guards | fails)
-    kept = chosen(code, ~dead) if dead.any() else code
+    kept = chosen(code, ~dead) if np.count_nonzero(dead) else code
     passive = unread[~dead] & (kept["active"] != 0)
-    if passive.any():
+    if np.count_nonzero(passive):
         kept = copied(kept) if kept is code else kept
         kept["active"][passive] = 0
     return kept
@@ -45,7 +45,7 @@ def _dead(draft: Draft, code: np.ndarray, needed: np.ndarray) -> np.ndarray:
     stays = needed | ends[uses.out]
     if len(code) <= SHORT:
         dead = ~stays & (uses.last_read[uses.out] <= np.arange(len(code)))
-        if not dead.any():
+        if not np.count_nonzero(dead):
             return dead
     # What only dead instructions read is dead too.
     return ~live(uses.out, uses.operands, ends, stays)

@@ -81,16 +81,18 @@ class Values(dict):
 
     def extend(self, addresses: np.ndarray) -> None:
         """Append addresses, given as rows of storage, offset and layout."""
-        storage, offset, layout = addresses.astype(np.int64).T
+        addresses = np.ascontiguousarray(addresses, np.int64)
+        storage, offset, layout = addresses.T
         others = (layout != 0) | (offset < 0) | (storage > STORAGE)
-        if others.all():
-            words = len(self._places) + 3 * np.arange(len(addresses))
+        count = np.count_nonzero(others)
+        if count == len(others):
+            words = len(self._places) + 3 * np.arange(count)
         else:
             words = ~(offset << SHIFT | storage)
-            words[others] = len(self._places) + 3 * np.arange(np.count_nonzero(others))
+            words[others] = len(self._places) + 3 * np.arange(count)
             addresses = addresses[others]
-        self._places.frombytes(addresses.astype(np.int64).tobytes())
-        self.words.frombytes(words.tobytes())
+        self._places.frombytes(addresses.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        self.words.frombytes(words.view(np.uint8))  # type: ignore[arg-type]
 
     def _word(self, address: tuple[int, int, int]) -> int:
         storage, offset, layout = address

@@ -52,7 +52,9 @@ def without_guards(tape: Tape) -> Tape:
         return tape
     kept = tape.code["op"] != GUARD
     early = int(np.count_nonzero(kept[: tape.prologue]))
-    return replace(tape, code=chosen(tape.code, kept), positions=tape.positions[kept], prologue=early, guards=())
+    return replace(
+        tape, code=chosen(tape.code, kept), positions=tape.positions[kept], prologue=early, guards=()
+    )
 
 
 def _index(builder: TapeBuilder) -> None:

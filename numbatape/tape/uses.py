@@ -110,7 +110,7 @@ class Uses:
         if len(self.out) > SHORT:
             return column_scans.read(self.operands, self.count)
         groups = self.operands.reshape(-1)
-        return self._times(groups), self._last(groups, np.repeat(np.arange(len(self.out)), 4))
+        return self._times(groups), self._last(groups, np.arange(len(groups)) // 4)
 
     @property
     def writes(self) -> np.ndarray:

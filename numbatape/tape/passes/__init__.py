@@ -80,7 +80,7 @@ PASSES = {
     "broadcasts": Pass(
         _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True
     ),
-    "sums": Pass(_later("sums", "sum_first"), "narrows", derivatives=True, leaves_dead=True),
+    "sums": Pass(_later("sums", "sum_first"), "narrows", derivatives=True),
     "distribute": Pass(_later("distribute", "distribute"), "totals", derivatives=True, leaves_dead=True),
     "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),

@@ -43,7 +43,10 @@ def start_buffers(draft: Draft, code: np.ndarray) -> np.ndarray:
     for signs, name, swapped in BOTH:
         pairs = np.flatnonzero(both & (kind == signs[0]) & (kinds[following] == signs[1]))
         taken[pairs] = True
-        operands = [(row["b"], row["active"] >> 1 & 1) for row in (chosen(rows, pairs), chosen(code, following[pairs]))]
+        operands = [
+            (row["b"], row["active"] >> 1 & 1)
+            for row in (chosen(rows, pairs), chosen(code, following[pairs]))
+        ]
         (x, takes_x), (y, takes_y) = reversed(operands) if swapped else operands
         at = following[pairs]
         code["op"][at] = opcode(ops.number[name], code["op"][at] & 1)

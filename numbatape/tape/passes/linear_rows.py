@@ -8,7 +8,7 @@ import numpy as np
 
 from ..column_scans import reach
 from ..draft import Draft
-from ..instruction import MAIN
+from ..instruction import MAIN, value_numbers
 from ..tape import F64
 from ..uses import NO_GROUP, Uses
 
@@ -110,16 +110,14 @@ def _readers(draft: Draft, code: np.ndarray, uses: Uses, rows: np.ndarray) -> np
     shape, place = _layout_numbers(draft)
     layout, offset = draft.layout, draft.offset
     barred = draft.fixed(uses)
-    for k, name in enumerate(("a", "b", "c", "aux")):
-        group = uses.operands[:, k]
-        at = np.flatnonzero(results[group])
-        group = group[at]
-        made, read, result = code["out"][uses.last_write[group]], code[name][at], code["out"][at]
-        alike = linear[at] & (offset[read] == offset[made])
-        alike &= place[layout[read]] == place[layout[made]]
-        # A guard has no result; it is not linear, so that what is compared for it does not matter.
-        alike &= shape[layout[result]] == shape[layout[made]]
-        barred[group[~alike]] = True
+    at, k = results[uses.operands].nonzero()
+    group = uses.operands[at, k]
+    made, read, result = code["out"][uses.last_write[group]], value_numbers(code)[at, 1 + k], code["out"][at]
+    alike = linear[at] & (offset[read] == offset[made])
+    alike &= place[layout[read]] == place[layout[made]]
+    # A guard has no result; it is not linear, so that what is compared for it does not matter.
+    alike &= shape[layout[result]] == shape[layout[made]]
+    barred[group[~alike]] = True
     return np.where(barred[groups], 0, uses.reads[groups])
 
 

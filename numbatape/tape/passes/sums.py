@@ -61,7 +61,7 @@ def _candidates(draft: Draft, code: np.ndarray) -> list[tuple[int, int]]:
     return [
         (k, maker)
         for k, maker in zip(rows, at, strict=True)
-        if (op[uses.readers(uses.out[maker])] == op[k]).all()
+        if uses.reads[uses.out[maker]] == 1 or (op[uses.readers(uses.out[maker])] == op[k]).all()
     ]
 
 
