@@ -36,7 +36,7 @@ from ..late import imported
 from ..ops import OPS, ROWS, ArrayOp
 from ..tape import Tape
 from ..tape.loop import Loop
-from ..tape.tape import ACTIVE, CONSTANT
+from ..tape.tape import ACTIVE, CONSTANT, POOLS
 from ..threads import survives_fork
 from .variant import LONG, VariantWorkspace
 
@@ -226,10 +226,18 @@ def _may_fail(tape: Tape) -> bool:
 
 def _are_own(tape: Tape) -> bool:
     """Whether each gradient has cells of its own: callers add to them, and keep them."""
-    storage = tape.values["storage"]
-    taken = [int(storage[slot.value]) for slot in tape.inputs] + [item.storage for item in tape.literals]
-    gradients = [int(storage[value]) for value in tape.outputs[1:]]
-    return len({*gradients}) == len(gradients) and not {*gradients} & {*taken}
+    storages, offsets = (tape.values[name].tolist() for name in ("storage", "offset"))
+
+    def place(value: int):
+        """Return what no other gradient may share: the storage, or one cell of a pool (a number's gradient)."""
+        return (storages[value], offsets[value]) if storages[value] < len(POOLS) else storages[value]
+
+    taken = {place(slot.value) for slot in tape.inputs}
+    for item in tape.literals:
+        cells = range(item.offset, item.offset + item.data.size)
+        taken |= {(item.storage, cell) for cell in cells} if item.storage < len(POOLS) else {item.storage}
+    gradients = [place(value) for value in tape.outputs[1:]]
+    return len({*gradients}) == len(gradients) and not taken.intersection(gradients)
 
 
 def _pays(in_strips: float, work: float, function_work: float) -> bool:
