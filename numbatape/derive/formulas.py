@@ -98,6 +98,8 @@ SPECIAL = {
     "logistic": by_row("expit"),
     "sinc": by_row("sinc"),
     "gap": by_row("gap"),
+    "upper_share": by_row("upper_share"),
+    "lower_share": by_row("lower_share"),
     "strong_mul": by_row("strong_mul"),
     "zeta": by_row("hurwitz"),
     "erfc_ratio": by_row("erfc_ratio"),

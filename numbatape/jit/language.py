@@ -62,6 +62,12 @@ def lane_dot(av, a, bv, b, n):
     return total
 
 
+def lane_dots(cv, c, sc0, av, a, sa0, bv, b, n, scale):
+    """Add to four cells of c the products of four rows with b, each as `lane_dot` adds it up, times scale."""
+    for r in range(4):
+        cv[c + r * sc0] += scale * lane_dot(av, a + r * sa0, bv, b, n)
+
+
 def _strip_names(pattern, v, o, operands, i):
     """Return the operands of a strip at its cell i: an operand "v" is a vector, "s" is one cell."""
     names = {"z": v[o + i]} if o is not None else {}

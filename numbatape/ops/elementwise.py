@@ -46,6 +46,16 @@ def quotient(x, y, w):
     return np.where((w + 4.0 * y) * 0.0 != 0.0, np.divide(x, y), np.multiply(x, w))[()]
 
 
+def upper_share(x, y):
+    """The share of x in the adjoint of ``np.maximum(x, y)``."""
+    return np.where(np.isnan(x), 1.0, np.where(np.equal(x, y), 0.5, np.where(np.greater(x, y), 1.0, 0.0)))[()]
+
+
+def lower_share(x, y):
+    """The share of x in the adjoint of ``np.minimum(x, y)``."""
+    return upper_share(np.negative(x), np.negative(y))
+
+
 QUOTIENTS = ((1e-310, 5e-324, np.inf), (3.0, 1.7e308, 0.5e-308), (0.0, 0.0, np.inf), (1.0, -0.0, -np.inf), (np.inf, np.inf, 0.0), (2.0, np.nan, np.nan))
 TIES = ((1.0, 1.0), (0.0, -0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.inf, np.inf), (-np.inf, 2.0))
 
@@ -60,7 +70,7 @@ binary("strong_mul",   "strong_mul(x, y)", strong_mul,                       dx=
 binary("gap",          "gap(x, y)", gap,                                     dx="1.0", dy="-1.0", edges=((np.inf, np.inf), (-np.inf, -np.inf), (-np.inf, 1.0)))
 ternary("addmul",      "x + y*w", addmul, (REAL, REAL, REAL),                dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True, in_register=True, vector_arm=8)
 ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, REAL), dx="1.0", dy="w", dw="y if y != 0.0 else 0.0", second={"yw": "1.0"}, hot=True, edges=((1.0, 0.0, np.inf), (1.0, -0.0, np.nan)), in_register=True, vector_arm=9)
-binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", quotient=True, by_reciprocal="quotient", hot=True, exact=True, narrows=True, in_register=True, vector_arm=4)
+binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-(1.0/y)*z", dxy="-dx*dx", dyy="-2.0*dy/y", quotient=True, by_reciprocal="quotient", hot=True, exact=True, narrows=True, in_register=True, vector_arm=4)
 ternary("quotient",    "x/y if (w + 4.0*y)*0.0 != 0.0 else x*w", quotient, (REAL, POSITIVE, POSITIVE), dx="w", dw="x", second={"xw": "1.0"}, edges=QUOTIENTS, vector_arm=10)
 unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True, exact=True)
 unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", summed="dot", vector_arm=7)
@@ -81,10 +91,14 @@ unary ("rint",         "rint(x)",               (np.rint, "sc.round"), edges=((0
 unary ("trunc",        "math.copysign(floor(math.fabs(x)), x)", (np.trunc, np.fix))
 binary("heaviside",    "0.0 if x < 0.0 else 1.0 if x > 0.0 else y if x == 0.0 else x", np.heaviside, dy="1.0 if x == 0.0 else 0.0")
 
+# What maxima and minima give to x of their adjoint.
+binary("upper_share",  "upper_share(x, y)",     upper_share, edges=TIES)
+binary("lower_share",  "lower_share(x, y)",     lower_share, edges=TIES)
+
 # Choices: the chosen operand gets the adjoint, and equal operands share it. Where one operand is NaN, max and
 # min choose it, and fmax and fmin choose the other one.
-binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="share(x, y) if x == x else 1.0", dy="share(y, x) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
-binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="share(y, x) if x == x else 1.0", dy="share(x, y) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
+binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="upper_share(x, y)", dy="upper_share(y, x)", hot=True, edges=TIES)
+binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="lower_share(x, y)", dy="lower_share(y, x)", hot=True, edges=TIES)
 binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy")
 binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy")
 ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True, chooses=True)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import lane_dot
+from ..jit.language import lane_dot, serial
 from .dependencies import dense, everything, pairs
 from .reduce import BLOCK, LENGTHS, compensated, rounding_error, sum_cells
 from .status import DONE
@@ -54,7 +54,13 @@ class Dot:
         return [] if x is None or y is None else [pairs(x, y)]
 
     def forward(v, o, a, b, n, sa0, sb0):
-        v[o] = dot_cells(v, a, b, n, sa0, sb0)
+        if n < 4:  # points in the plane or in space: choosing among ways to add would take longer
+            total = 0.0
+            for i in serial(n):
+                total += v[a + i * sa0] * v[b + i * sb0]
+            v[o] = total
+        else:
+            v[o] = dot_cells(v, a, b, n, sa0, sb0)
         return DONE
 
     def reverse(v, g, o, a, b, n, sa0, sb0, need_a, need_b):

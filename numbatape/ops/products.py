@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, lane_dot, serial
+from ..jit.language import gemm, lane_dot, lane_dots, serial
 from .dependencies import pairs
 from .status import DONE
 from .table import array_op
@@ -61,8 +61,13 @@ def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
 
 
 def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
-    """``C += alpha*A@B`` entry by entry."""
-    for i in range(m):
+    """``C += alpha*A@B`` entry by entry, for a single column B by four rows at a time."""
+    begin = 0
+    if n == 1 and sa1 == 1 and sb0 == 1:
+        begin = m - m % 4
+        for i in range(0, begin, 4):
+            lane_dots(cv, c + i * sc0, sc0, av, a + i * sa0, sa0, bv, b, k, alpha)
+    for i in range(begin, m):
         row = a + i * sa0
         for j in range(n):
             column = b + j * sb1

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import lane_sum
+from ..jit.language import lane_sum, serial
 from .dependencies import dense, everything, nothing, running_totals
 from .status import DONE
 from .table import array_op
@@ -39,6 +39,11 @@ def compensated(total, lost):
 
 def sum_cells(v, a, n, sa0):
     """Sum blocks, and their totals with compensation."""
+    if n < 4:  # choosing among ways to add would take longer
+        total = 0.0
+        for i in serial(n):
+            total += v[a + i * sa0]
+        return total
     total = block_sum(v, a, min(n, BLOCK), sa0)
     lost = 0.0
     first = BLOCK
@@ -310,7 +315,7 @@ class Logsumexp:
             ties += 1.0 if e == 1.0 else 0.0
             rest += 0.0 if e == 1.0 else e
         if ties > 0.0:
-            v[o] = math.log1p(rest / ties) + math.log(ties) + largest
+            v[o] = math.log1p(rest / ties) + (math.log(ties) if ties > 1.0 else 0.0) + largest
             v[s + n] = ties + rest
         else:
             v[o] = largest

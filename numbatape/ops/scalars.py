@@ -16,6 +16,16 @@ def share(x, y):
     return 1.0 if x > y else 0.5 if x == y else 0.0
 
 
+def upper_share(x, y):
+    """The share of x in the adjoint of the larger of two operands, which is NaN where one of them is."""
+    return share(x, y) if x == x else 1.0
+
+
+def lower_share(x, y):
+    """The share of x in the adjoint of the smaller of two operands, which is NaN where one of them is."""
+    return share(y, x) if x == x else 1.0
+
+
 def gap(x, y):
     """x - y, and zero between equal infinities."""
     return x - y if x != y else 0.0

@@ -139,6 +139,24 @@ def test_long_elementwise_functions_take_one_sweep(name):
     assert not is_one_way(two)
 
 
+def test_gradients_of_several_numbers_take_one_sweep():
+    """Each number's gradient is a cell of its own, although all of these cells are of one pool."""
+
+    def f(mean, log_scale, y):
+        return -0.5 * np.sum(((y - mean) / np.exp(log_scale)) ** 2) - y.size * log_scale
+
+    data = nt.Constant(X)
+    cache = nt.prepare_gradient_cache(f, 0.3, 0.2, data)
+    _, grads = nt.value_and_gradient(cache, 0.3, 0.2, X)
+    assert is_one_way(cache)
+    assert len(str(cache.tape).split("div ")) == 2  # the derivatives multiply by the scale's reciprocal
+    z = (X - 0.3) / np.exp(0.2)
+    np.testing.assert_allclose(grads[:2], [np.sum(z) / np.exp(0.2), np.sum(z * z) - X.size], rtol=1e-12)
+    # Both gradients are the same number, which is on the tape once: two sweeps keep them apart.
+    same = nt.prepare_gradient_cache(lambda a, b, y: np.sum(np.sin(y) * y) + a + b, 1.0, 2.0, data)
+    assert nt.value_and_gradient(same, 1.0, 2.0, X)[1][:2] == (1.0, 1.0)
+
+
 @pytest.mark.parametrize(
     "f",
     [

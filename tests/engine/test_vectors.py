@@ -344,3 +344,32 @@ def test_float32_rounds_after_the_product():
     f = lambda x, y, z: (x * y + z)[0]  # noqa: E731
     assert nt.value_and_grad(f)(x, y, z)[0] == f(x, y, z) == 0.0
     assert nt.value_and_grad(f)(*(v.astype(float) for v in (x, y, z)))[0] == 2.0**-24
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_of_a_matrix_are_multiplied_alike_however_many_there_are(dtype):
+    """Four rows at a time, and those that are left, add up their products in one order."""
+    rng = np.random.default_rng(5)
+    for columns in (3, 4, 5, 7, 8, 11, 16, 19, 38):
+        matrix, x = rng.normal(size=(9, columns)).astype(dtype), rng.normal(size=columns).astype(dtype)
+        cache = nt.prepare_pullback_cache(lambda a, x: a @ x, matrix, x)
+        products = [
+            nt.value_and_pullback(cache, np.ones(rows, dtype), matrix[:rows], x)[0] for rows in (9, 8, 7)
+        ]
+        for fewer in products[1:]:
+            np.testing.assert_array_equal(products[0][: len(fewer)], fewer)
+        np.testing.assert_allclose(products[0], matrix @ x, rtol=100 * np.finfo(dtype).eps, atol=1e-6)
+
+
+def test_extrema_give_their_adjoint_by_one_instruction_for_each_operand():
+    gradient = nt.grad(lambda x, y: np.sum(np.maximum(x, y) * np.minimum(x, 0.5)), argnums=(0, 1))
+    x, y = np.array([0.1, 0.7, 0.5, 0.5, np.nan]), np.array([0.2, 0.3, 0.4, 0.5, 0.0])
+    by_x, by_y = gradient(x, y)
+    np.testing.assert_allclose(by_x[:4], [0.2, 0.5, 0.5 + 0.25, 0.25 + 0.25])
+    np.testing.assert_allclose(by_y[:4], [0.1, 0.0, 0.0, 0.25])
+    traced = nt.prepare_gradient_cache(
+        lambda x, y: np.sum(nt.grad(lambda x: np.sum(np.maximum(x, y)))(x) * y), x, nt.Constant(y)
+    )
+    listing = traced.tape.listing()
+    assert "upper_share" in listing
+    assert not any(name in listing for name in ("greater", "equal", "where"))
