@@ -229,7 +229,7 @@ def _are_own(tape: Tape) -> bool:
     storages, offsets = (tape.values[name].tolist() for name in ("storage", "offset"))
 
     def place(value: int):
-        """Return what no other gradient may share: the storage, or one cell of a pool (a number's gradient)."""
+        """Return what no other gradient may share: the storage, or one cell of a pool (that of a number)."""
         return (storages[value], offsets[value]) if storages[value] < len(POOLS) else storages[value]
 
     taken = {place(slot.value) for slot in tape.inputs}

@@ -1,4 +1,4 @@
-"""Writes formulas over contiguous cells as SIMD code: `strip`, `strip_adjoint`, `lane_sum`, `lane_dot`, `lane_dots`.
+"""Writes formulas, sums and products of contiguous cells as SIMD code (`COUNTS` has the names).
 
 LLVM would turn a loop over cells into SIMD code too. But its code begins with tests (whether operands
 overlap, whether there are enough iterations) that take longer than eight multiplications, and its number of
