@@ -51,7 +51,7 @@ def test_a_divisor_is_inverted_once():
     x = np.array([1.0, 0.3, 0.1, 0.5])
     before, after = (ops_of(volatility, x, passes) for passes in (("merge",), ("merge", "reciprocals")))
     steps = len(Y)
-    # One of three divisions is by the square root plus zero, whose sign it has to lose, and one is 1/s itself.
+    # One of three divisions is by the square root plus zero, whose sign it has to lose; one is 1/s itself.
     assert before.count("div") == 3 * steps and before.count("quotient") == 0
     assert after.count("div") == steps and after.count("quotient") == 2 * steps
 
