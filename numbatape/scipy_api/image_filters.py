@@ -7,6 +7,7 @@ import numpy as np
 from ..numpy_api.registration import unsupported_argument
 from ..trace.axes import axes_of, one_axis, pinned
 from ..trace.operands import find_trace, lift_all, lift_first, values_of
+from ..trace.primitives import stop_gradient
 from .borders import padded
 from .image_outputs import filters
 from .signal import flipped, slide, windows
@@ -14,7 +15,7 @@ from .signal import flipped, slide, windows
 
 def one_each(value, count: int) -> list:
     """Return a list of one value an axis, as SciPy does for scalars and texts."""
-    return [value] * count if np.ndim(value) == 0 else list(value)
+    return [value] * count if np.ndim(values_of(value)) == 0 else list(value)
 
 
 # ---- weights along one axis
@@ -71,12 +72,17 @@ def uniform_filter(input, size=3, output=None, mode="reflect", cval=0.0, origin=
 # ---- Gaussians
 
 
-def _gaussian(name: str, sigma, order: int, truncate: float, radius):
-    """Return SciPy's weights: what the filter makes of one entry of 1, from its far end."""
+def _gaussian(sigma, order: int, truncate: float, radius):
+    """Return SciPy's weights: what the filter makes of one entry of 1, from its far end.
+
+    Of a traced width, they are computed by SciPy's formula; how many there are is a guard.
+    """
     import scipy.ndimage
 
     if find_trace(sigma) is not None:
-        raise unsupported_argument(f"scipy.ndimage.{name}", "sigma", "it decides the number of weights")
+        if radius is None:
+            radius = int(np.floor(truncate * stop_gradient(sigma) + 0.5))
+        return _gaussian_of_traced(sigma, order, radius)
     radius = int(truncate * float(sigma) + 0.5) if radius is None else radius
     pulse = np.zeros(2 * radius + 1)
     pulse[radius] = 1.0
@@ -84,11 +90,25 @@ def _gaussian(name: str, sigma, order: int, truncate: float, radius):
     return answer[::-1].copy()
 
 
+def _gaussian_of_traced(sigma, order: int, radius: int):
+    places = np.arange(-radius, radius + 1.0)
+    inverse = 1.0 / np.square(sigma)
+    bell = np.exp(-0.5 * inverse * np.square(places))
+    bell = bell / np.sum(bell)
+    factors = [1.0]  # the coefficients of a polynomial; each derivative of the bell adds a power
+    for _ in range(order):
+        slopes = [k * factor for k, factor in enumerate(factors)][1:]
+        falls = [0.0, *(-inverse * factor for factor in factors)]
+        factors = [fall + (slopes[k] if k < len(slopes) else 0.0) for k, fall in enumerate(falls)]
+    polynomial = sum(factor * places**k for k, factor in enumerate(factors))
+    return (polynomial * bell)[::-1]
+
+
 @filters("gaussian_filter1d")
 def gaussian_filter1d(
     input, sigma, axis=-1, order=0, output=None, mode="reflect", cval=0.0, truncate=4.0, *, radius=None
 ):
-    weights = _gaussian("gaussian_filter1d", sigma, order, truncate, radius)
+    weights = _gaussian(sigma, order, truncate, radius)
     return correlated(lift_first(input), weights, axis, mode, cval)
 
 
@@ -104,16 +124,13 @@ def gaussian_filter(
     *,
     radius=None,
     axes=None,
-    name="gaussian_filter",
 ):
-    if find_trace(sigma) is not None:
-        raise unsupported_argument(f"scipy.ndimage.{name}", "sigma", "it decides the number of weights")
     x = lift_first(input)
     axes = axes_of(x, axes)
     each = (one_each(option, len(axes)) for option in (sigma, order, mode, radius))
     for axis, width, degree, border, reach in zip(axes, *each, strict=True):
         if width > 1e-15:
-            x = correlated(x, _gaussian(name, width, degree, truncate, reach), axis, border, cval)
+            x = correlated(x, _gaussian(width, degree, truncate, reach), axis, border, cval)
     return x
 
 
@@ -157,12 +174,12 @@ def laplace(input, output=None, mode="reflect", cval=0.0, *, axes=None):
     return _added(x, terms)
 
 
-def _gaussian_derivatives(name, x, sigma, degree, mode, cval, axes, options):
+def _gaussian_derivatives(x, sigma, degree, mode, cval, axes, options):
     """Return the derivatives, along some axes, of an image that is smoothed along all axes."""
     orders = degree * np.eye(x.ndim, dtype=int)
     modes = one_each(mode, len(axes))
     return [
-        gaussian_filter(x, sigma, list(orders[axis]), None, border, cval, name=name, **options)
+        gaussian_filter(x, sigma, list(orders[axis]), None, border, cval, **options)
         for axis, border in zip(axes, modes, strict=True)
     ]
 
@@ -177,7 +194,7 @@ def gaussian_laplace(input, sigma, output=None, mode="reflect", cval=0.0, *, axe
     ):  # the other axes are not smoothed; with all axes given, SciPy takes widths in their order
         among = dict(zip(axes, widths, strict=True))
         widths = [among.get(axis, 0.0) for axis in range(x.ndim)]
-    return _added(x, _gaussian_derivatives("gaussian_laplace", x, widths, 2, mode, cval, axes, options))
+    return _added(x, _gaussian_derivatives(x, widths, 2, mode, cval, axes, options))
 
 
 @filters("gaussian_gradient_magnitude")
@@ -186,7 +203,7 @@ def gaussian_gradient_magnitude(input, sigma, output=None, mode="reflect", cval=
     axes = axes_of(x, axes)
     if not axes:
         return x * 1.0
-    slopes = _gaussian_derivatives("gaussian_gradient_magnitude", x, sigma, 1, mode, cval, axes, options)
+    slopes = _gaussian_derivatives(x, sigma, 1, mode, cval, axes, options)
     return np.linalg.norm(
         np.stack(list(slopes)), axis=0
     )  # whose slope at zero, as in mirrored corners, is zero

@@ -289,13 +289,16 @@ def _maker_of(original):
     def call(*args, **kwargs):
         options = signature.bind(*args, **kwargs).arguments
         given = options.pop(next(iter(options)))  # knots, or a spline
-        if find_trace(given) is None:
+        knots = given if isinstance(given, Piecewise) else getattr(given, "t", given)
+        if find_trace(knots) is None:
             plain = given._original if isinstance(given, Piecewise) else given
             if plain is not None:
                 return stand_in_of(original(plain, **options))
         if original.__name__ != "from_spline":
             raise refuse(f"{original.__name__} of traced values", "BSpline(t, c, k) is")
-        made = given if isinstance(given, Piecewise) else bspline(*given)
+        made = bspline(*given) if isinstance(given, (list, tuple)) else given
+        if not isinstance(made, Piecewise):
+            raise refuse("PPoly.from_spline of traced knots", "BSpline(t, c, k) is")
         extrapolate = options.get("extrapolate")
         return Piecewise(
             None, made.c, made.x, made.extrapolate if extrapolate is None else extrapolate, made.axis
@@ -384,10 +387,10 @@ def _ppoly(c, x, extrapolate=None, axis=0):
     return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)
 
 
-def bspline(t, c, k, extrapolate=True, axis=0) -> Piecewise:
-    """Return a spline of plain knots and traced or plain coefficients, at traced points."""
+def bspline(t, c, k, extrapolate=True, axis=0):
+    """Return a spline of traced or plain knots and coefficients, at traced points."""
     if find_trace(t) is not None:
-        raise refuse("BSpline of traced knots", "knots are data: nt.stop_gradient(t)")
+        return imported(".free_knots", __package__).of_traced_knots(t, c, k, extrapolate, axis)
     t = np.asarray(t, float)
     return _in_basis(t, np.moveaxis(c, axis, 0)[: len(t) - k - 1], k, extrapolate, axis)
 

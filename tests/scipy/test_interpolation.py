@@ -338,6 +338,41 @@ def test_further_interpolators(name):
     agrees(f, x, order=2 if name in CURVED else 1, value_rtol=1e-9, rtol=1e-6)
 
 
+KNOTS_OF = {  # of knots and weights in one vector
+    "knots": lambda p: BSpline(p[:7], p[7:], 2)(np.array([[0.65, 0.7], [1.9, 0.6]])),
+    "outside, slopes": lambda p: BSpline(p[:7], p[7:], 2)(np.array([0.1, 0.9, 2.9]), nu=1),
+    "periodic": lambda p: BSpline(p[:7], np.stack([p[7:], p[7:] ** 2]), 2, "periodic", 1)(2.9 + p[:1]),
+    "repeated": lambda p: BSpline(np.concatenate([p[:3] * 0.0, p[3:4], p[:3] * 0.0 + 2.0]), p[7:], 2)(X[:3]),
+    "integrals": lambda p: np.stack(
+        [
+            BSpline(p[:7], p[7:], 2, extrapolate=False).integrate(0.0, 1.0),
+            BSpline(p[:7], p[7:], 2).antiderivative()(0.9) * BSpline(p[:7], p[7:], 2).derivative()(0.9),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KNOTS_OF)
+def test_knots_that_move(name):
+    places = np.array([0.0, 0.3, 0.55, 0.8, 1.3, 2.1, 2.2])
+    agrees(KNOTS_OF[name], np.concatenate([places, [0.4, -1.0, 0.7, 0.2]]))
+
+
+def test_knots_that_make_no_spline():
+    def at(t):
+        return BSpline(t, np.ones(4), 2)(0.5)
+
+    for knots, message in (
+        (np.linspace(1.0, 0.0, 7), "non-decreasing"),
+        (np.zeros(7), "repeated"),
+        (np.linspace(0.0, 1.0, 8), "make no spline of degree 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nt.grad(at)(knots)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"BSpline\.roots of traced knots"):
+        nt.grad(lambda t: BSpline(t, np.ones(4), 2).roots())(np.linspace(0.0, 1.0, 7))
+
+
 def test_splines_on_grids_of_values():
     """SciPy finds their coefficients by iteration; its value is kept, and derivatives are the exact map's."""
     f = lambda g: RegularGridInterpolator((X, X), g, method="cubic")(PLACES)  # noqa: E731
