@@ -2,7 +2,7 @@
 
 The mesh is data. On it, the values and the unknown parameters solve SciPy's own equations: a cubic spline
 satisfies the differential equation at both ends and in the middle of each interval. Their derivatives follow
-by the implicit function theorem, from a dense Jacobian: with a thousand unknowns it takes a second.
+by the implicit function theorem. The Jacobian is sparse: an interval's equations depend on its two nodes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.stand_ins import made
 from ..rules.searches import Search
+from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
 from ..usercode.users_line import UsersLine
+from ..verbs.directions import jvp
 from .implicit import Solution
 from .ode import guarded, refuse
 from .optimisers import as_array
+from .sparse_solve import System
 
 NAME = "scipy.integrate.solve_bvp"
 
@@ -37,6 +40,59 @@ def _collocation(fun, mesh, y) -> tuple:
 
 def _rows(value):
     return np.stack(value) if isinstance(value, (list, tuple)) else value
+
+
+class _Collocated(Solution):
+    """The values at the nodes, as a rule; systems with their Jacobian are solved by its sparse factors.
+
+    Parameters
+    ----------
+    residual, solve
+        As of any `Solution`.
+    size, nodes, unknown : int
+        How many functions, nodes and unknown parameters there are.
+    """
+
+    def __init__(self, residual, solve, size: int, nodes: int, unknown: int):
+        super().__init__(NAME, residual, solve)
+        every, total = np.arange(size), size * nodes + unknown
+        # Nodes of one group are moved together. No equation depends on two of them: neighbours differ, and
+        # so do the first and the last node, between which there are the boundary conditions.
+        group = np.arange(nodes) % 2
+        group[-1] = 2
+        self._directions = np.zeros((3 * size + unknown, total))
+        for node, its in enumerate(group):
+            self._directions[its * size + every, every * nodes + node] = 1.0
+        self._directions[3 * size + np.arange(unknown), size * nodes + np.arange(unknown)] = 1.0
+        intervals, equation, other = np.indices((nodes - 1, size, size)).reshape(3, -1)
+        parts = [
+            (equation * (nodes - 1) + intervals, other * nodes + node, group[node] * size + other)
+            for node in (intervals, intervals + 1)
+        ]
+        first = size * (nodes - 1)
+        condition, other = np.indices((size + unknown, size)).reshape(2, -1)
+        parts += [(first + condition, other * nodes + k, group[k] * size + other) for k in (0, nodes - 1)]
+        row, which = np.indices((total, unknown)).reshape(2, -1)
+        parts.append((row, size * nodes + which, 3 * size + which))
+        rows, cols, lanes = (np.concatenate(column) for column in zip(*parts, strict=True))
+        self._place = lanes, rows
+        self._system = System(rows, cols, (total, total), "COLAMD")
+
+    def _entries(self, y, p):
+        """Return the entries of the Jacobian, by derivatives along few directions."""
+        if find_trace((y, *p)) is None:
+            moved = self.kept.push((y, *p), (self._directions, *(None for _ in p)), len(self._directions))[1]
+        else:
+            moved = np.stack(
+                [jvp(lambda y: self._residual(y, *p), (y,), (way,))[1] for way in self._directions]
+            )
+        return moved[self._place]
+
+    def _solved(self, rate, y, p):
+        return self._system.solve(self._entries(y, p), rate)
+
+    def _solved_transposed(self, ybar, y, p):
+        return self._system.transposed.solve(self._entries(y, p), ybar)
 
 
 def _spline(mesh, y, slopes):
@@ -66,7 +122,7 @@ def solve_bvp(original, *args, **kwargs):
     if traced["S"] is not None or np.iscomplexobj(sample_of(as_array(traced["y"]))):
         raise refuse(f"{NAME} with a singular term (S=) or complex values", "write real equations without it")
     size = int(np.shape(sample_of(as_array(traced["y"])))[0])
-    unknown = traced["p"] is not None
+    unknown = 0 if traced["p"] is None else int(np.size(sample_of(as_array(traced["p"]))))
 
     def run(*p):
         found = line.call(original, **call_of(p))
@@ -81,7 +137,7 @@ def solve_bvp(original, *args, **kwargs):
     def taken_apart(z, p):
         """Return the values at the nodes, the unknown parameters, and the functions of the call."""
         y, parameters, call = np.reshape(z[: size * nodes], (size, nodes)), z[size * nodes :], call_of(p)
-        more = (parameters,) if unknown else ()
+        more = () if call["p"] is None else (parameters,)
         return y, parameters, (lambda x, y: call["fun"](x, y, *more)), (lambda a, b: call["bc"](a, b, *more))
 
     def residual(z, mesh, *p):
@@ -91,14 +147,14 @@ def solve_bvp(original, *args, **kwargs):
 
     def solve(mesh, *p):
         found = search.found(*p)
-        return np.concatenate([np.ravel(found.y), found.p if unknown else np.zeros(0)])
+        return np.concatenate([np.ravel(found.y), np.zeros(0) if found.p is None else found.p])
 
-    z = Solution(NAME, residual, solve).of(mesh, *opened.found)
+    z = _Collocated(residual, solve, size, nodes, unknown).of(mesh, *opened.found)
     y, parameters, fun, _ = taken_apart(z, opened.found)
     slopes = _rows(fun(mesh, y))
     return sys.modules["scipy.optimize"].OptimizeResult(
         sol=_spline(mesh, y, slopes),
-        p=parameters if unknown else None,
+        p=None if traced["p"] is None else parameters,
         x=mesh,
         y=y,
         yp=slopes,

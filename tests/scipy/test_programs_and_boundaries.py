@@ -104,3 +104,32 @@ def test_unknown_parameters():
     value, gradient = nt.value_and_grad(frequency)(np.array([0.0, 0.7]))
     np.testing.assert_allclose(value, np.pi, rtol=1e-6)
     np.testing.assert_allclose(gradient, [-np.pi / 4.0, 0.0], rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [2, 3, 2001])
+def test_sparse_systems_of_nodes(count):
+    """Conditions that join both ends, on few nodes and on so many that a dense Jacobian would take minutes."""
+    nodes = np.linspace(0.0, 1.0, count)
+
+    def at_the_end(x):
+        found = solve_bvp(
+            lambda t, y: np.stack([y[1], x[0] ** 2 * y[0]]),
+            lambda a, b: np.array([a[0] - x[1] * b[0], a[0] + a[1] - 1.0]),
+            *(nodes, np.zeros((2, count))),
+            tol=1e-10,
+            max_nodes=5000,
+        )
+        return found.y[0, -1]
+
+    def known(x):
+        k, ratio = x  # A cosh(k t) + B sinh(k t)
+        one = ratio * np.sinh(k) / (1.0 - ratio * np.cosh(k))  # A over B
+        return (one * np.cosh(k) + np.sinh(k)) / (one + k)
+
+    x = np.array([1.3, 0.4])
+    value, slopes = nt.value_and_grad(at_the_end)(x)
+    exact, exact_slopes = nt.value_and_grad(known)(x)
+    np.testing.assert_allclose(value, exact, rtol=1e-8)
+    np.testing.assert_allclose(slopes, exact_slopes, rtol=1e-7)
+    if count == 2:
+        np.testing.assert_allclose(nt.hessian(at_the_end)(x), nt.hessian(known)(x), rtol=1e-6)
