@@ -108,7 +108,7 @@ def test_unknown_parameters():
 
 @pytest.mark.parametrize("count", [2, 3, 2001])
 def test_sparse_systems_of_nodes(count):
-    """Conditions that join both ends, on few nodes and on so many that a dense Jacobian would take minutes."""
+    """Conditions that join both ends, on few nodes and on very many."""
     nodes = np.linspace(0.0, 1.0, count)
 
     def at_the_end(x):
