@@ -336,6 +336,7 @@ def test_bind_and_guard_switches():
     np.testing.assert_allclose(own.out[0], y, rtol=1e-14)
     for args, out, message in (
         ((np.ones(4)[::2],), None, "bind needs C-contiguous"),
+        ((np.ones(2, ">f8"),), None, "native byte order"),
         ((x,), (np.empty((2, 2))[:, 0], None), "bind needs a C-contiguous"),
         ((x,), (np.empty(3), None), "shape"),
     ):

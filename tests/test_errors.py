@@ -596,3 +596,11 @@ def test_containers_that_contain_themselves():
 def test_arrays_of_objects_with_traced_entries():
     with pytest.raises(nt.UnsupportedOperationError, match=r"np.array\(..., dtype=object\)"):
         nt.grad(lambda x: np.array([x[:1], x], dtype=object)[0][0])(np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.ma.masked_where(x < 0, x).sum(), lambda x: np.ma.array(x, mask=[0, 1]).mean()]
+)
+def test_masked_arrays_of_traced_values(f):
+    with pytest.raises(nt.NumbatapeError, match="keep data and mask apart"):
+        nt.grad(f)(np.ones(2))

@@ -12,6 +12,7 @@ from ..engine.frame import WORD
 from ..errors import DtypeError, SpecError
 from ..recording.record import Output
 from ..tape.tape import ACTIVE
+from ..trace import pytrees
 from .arguments import Flattened
 from .compressed import places, views_of
 from .derived import Derived
@@ -42,6 +43,7 @@ def bind(cache, args, out) -> Bound:
     """Return the bound callable of a gradient cache; see `GradientCache.bind`."""
     cache = cache.clone()  # so that other calls of the cache do not write to these cells
     flat = cache._flatten(args)
+    _require_own_memory(args)
     space = cache._sweep(flat)
     if flat.is_complex or any(spec.dtype == np.float16 for spec in flat.active):
         return _bind_parts(cache, flat, space, out)
@@ -76,6 +78,13 @@ def bind(cache, args, out) -> Bound:
     )
     bound._alive = words, value, space, tables, elsewhere
     return bound
+
+
+def _require_own_memory(args) -> None:
+    """Raise for arrays of the other byte order, of which the kernels would read a copy that never changes."""
+    for leaf in pytrees.flatten(args)[0]:
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fc" and not leaf.dtype.isnative:
+            raise SpecError(f"bind needs arrays in native byte order, got {leaf.dtype}")
 
 
 def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
@@ -153,6 +162,7 @@ def _buffers(x, out) -> tuple:
     """Return (gradient, Hessian) to write to, checked."""
     if x.dtype == np.float16:
         raise DtypeError("bind: derivatives of float16 arrays have no bound form; bind float32 ones")
+    _require_own_memory((x,))
     if out is None:
         out = np.empty(x.shape, x.dtype), np.empty(x.shape + x.shape, x.dtype)
     gradient, hessian = out

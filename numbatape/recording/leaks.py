@@ -22,6 +22,7 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..numpy_api.function_tables import REAL
 from ..numpy_api.stand_ins import STAND_INS
 from ..tape.tape import ACTIVE
+from ..trace.methods import MASKED
 from ..trace.pytrees import LABELLED
 from ..usercode.frames import user_frame, where_in_user_code
 from ..usercode.ownership import PACKAGE, is_core_file, is_users_file
@@ -208,6 +209,8 @@ def _close_to(name: str) -> str:
     """Return what is supported and does the like: functions with names like another one's."""
     if name.startswith("scipy.interpolate."):  # a name says little about what an interpolator can do
         return "; supported and close, for traced points and traced values: " + ", ".join(INTERPOLATORS)
+    if name.startswith("numpy.ma."):
+        return f"; {MASKED}"
     known = {f"{module}.{each}" for module, names in STAND_INS.items() for each in names}
     known |= {f"numpy.{each}" for each in REAL.files}
     near = [each for each in difflib.get_close_matches(name, sorted(known), 3, 0.75) if each != name]

@@ -20,6 +20,7 @@ FUNCTIONS = (
     *("diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round"),
     *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 )
+MASKED = "keep data and mask apart: np.where(mask, 0.0, x), np.sum(x, where=~mask)"
 UNSUPPORTED = ("resize", "setfield", "byteswap")
 
 
@@ -211,9 +212,13 @@ class Methods(Kinds):
 
     def view(self, dtype=None, type=None):
         check_attribute(self, "view")
+        if type is None and np.ndarray in getattr(dtype, "__mro__", ()):
+            dtype, type = None, dtype
         if type not in (None, np.ndarray):
+            hint = f"; {MASKED}" if type.__name__ == "MaskedArray" else ""
             raise UnsupportedOperationError(
                 f"ndarray.view({type.__name__}) of a traced array at {where_in_user_code()} is not supported"
+                + hint
             )
         if dtype in (None, np.ndarray) or np.dtype(dtype) == self._value.dtype:
             return self[...]

@@ -171,6 +171,8 @@ def test_bind():
         assert run() == value
         np.testing.assert_array_equal(g, gradient)
         np.testing.assert_allclose(h, hessian, rtol=1e-14, atol=1e-16)
+    with pytest.raises(nt.SpecError, match="native byte order"):
+        cache.bind(X.astype(">f8"))
     branch = nt.prepare_hessian_cache(lambda x: x[0] ** 3 if x[0] > 1 else x[0] ** 2, np.ones(1))
     x = np.array([0.5])
     run = branch.bind(x)
