@@ -65,20 +65,31 @@ def elementwise_of_level(
 ) -> tuple[int, int]:
     """Do the same, and return the result's level, too."""
     code = 2 * OPCODE[op.name] + family
-    values, storages, parts = tape.values, tape.storages, [code]
-    for number in numbers:
-        storage, _, layout = values[number]
-        parts += (layout, storages[storage][2])
+    values, storages = tape.values, tape.storages
     # What the result is like, and which guards it needs, follows from the operands' layouts and levels.
-    key = tuple(parts)
+    if len(numbers) == 2:
+        a, b = numbers
+        storage, _, layout = values[a]
+        other, _, its_layout = values[b]
+        key: tuple = code, layout, storages[storage][2], its_layout, storages[other][2]
+        operands = a, b, NONE, NONE
+    elif len(numbers) == 1:
+        (a,) = numbers
+        storage, _, layout = values[a]
+        key = code, layout, storages[storage][2]
+        operands = a, NONE, NONE, NONE
+    else:
+        a, b, c = numbers
+        pairs = [(layout, storages[storage][2]) for storage, _, layout in (values[a], values[b], values[c])]
+        key = code, *pairs
+        operands = a, b, c, NONE
     found = tape.results.get(key)
     if found is None:
-        found = tape.results[key] = _result(tape, op, numbers, line)
-    dims, level, active = found
-    out = tape.array(dims, family, level)
-    stage = PROLOGUE if level == CONSTANT else MAIN
-    unused = UNUSED[4 - len(numbers)]
-    tape.code.recent += (code, active, stage, out, *numbers, *unused, line)
+        dims, level, active = _result(tape, op, numbers, line)
+        found = tape.results[key] = *tape.dense(dims), level, active, MAIN if level else PROLOGUE
+    layout, cells, level, active, stage = found
+    out = tape.new_array(layout, cells, family, level) if layout else tape.scalar(family, level)
+    tape.code.recent += (code, active, stage, out, *operands, line)
     return out, level
 
 
@@ -142,20 +153,22 @@ def array_op_of_level(
 ) -> tuple[int, int]:
     """Do the same, and return the result's level, too."""
     code = 2 * OPCODE[op.name] + family
-    values, storages, parts = tape.values, tape.storages, [code, differentiable, *dims.items()]
+    values, storages, parts = tape.values, tape.storages, [code, differentiable]
+    if dims:
+        parts += dims.items()
     for number in numbers:
         storage, _, layout = values[number]
         parts += (layout, storages[storage][2])
     key = tuple(parts)
     found = tape.results.get(key)
     if found is None:
-        found = tape.results[key] = _array_result(tape, op, numbers, dims, differentiable)
-    shape, scratch, level, active = found
-    out = tape.array(shape, family, level)
+        shape, scratch, level, active = _array_result(tape, op, numbers, dims, differentiable)
+        found = *tape.dense(shape), scratch, level, active, MAIN if level else PROLOGUE
+        tape.results[key] = found
+    layout, cells, scratch, level, active, stage = found
+    out = tape.new_array(layout, cells, family, level) if layout else tape.scalar(family, level)
     aux = NONE if scratch is None else tape.array(scratch, family, VARYING if level else CONSTANT)
-    stage = PROLOGUE if level == CONSTANT else MAIN
-    unused = UNUSED[3 - len(numbers)]
-    tape.code.recent += (code, active, stage, out, *numbers, *unused, aux, line)
+    tape.code.recent += (code, active, stage, out, *numbers, *UNUSED[3 - len(numbers)], aux, line)
     return out, level
 
 

@@ -94,7 +94,7 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
 
     def call(*args, **kwargs):
         if for_lists and args and type(args[0]) is TracedArray and USUAL.issuperset(map(type, args)):
-            return original(*args, **kwargs)
+            return args[0].__array_function__(original, (), args, kwargs)  # as NumPy would do, 1 µs later
         if of_numbers:
             if original.__name__ != "prod" and meets(args):
                 raise TypeError("must be real number, not complex")

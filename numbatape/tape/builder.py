@@ -101,16 +101,24 @@ class TapeBuilder:
         """Return a new contiguous value with a storage of its own."""
         if not dims:
             return self.scalar(family, level)
+        return self.new_array(*self.dense(dims), family, level)
+
+    def dense(self, dims: tuple[int, ...]) -> tuple[int, int]:
+        """Return the layout and the number of cells of new arrays with the given dimensions."""
         found = self._dense.get(dims)
         if found is None:
             strides, size = self.contiguous_strides(dims)
             found = self._dense[dims] = self.layout_number(dims, strides), size
-        layout, size = found
-        storage = len(self.storages)
-        self.storages.append((size, family, level))
+        return found
+
+    def new_array(self, layout: int, cells: int, family: int, level: int) -> int:
+        """Return a new value with a storage of its own, given what `dense` returns."""
+        storages = self.storages
+        storage = len(storages)
+        storages.append((cells, family, level))
         if not storage & ARRAY_LOOKS:
             self.look()
-        return self.values.append((storage, 0, layout))
+        return self.values.append_array((storage, 0, layout))
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""

@@ -19,6 +19,8 @@ SHIFT = 24
 STORAGE = (1 << SHIFT) - 1  # the bits of a packed address in which the storage is; the offset is above them
 FARTHEST = 1 << 38
 
+_set = dict.__setitem__
+
 
 class Values(dict):
     """Addresses (storage, offset, layout) by the number of the value; a sequence of tuples.
@@ -67,16 +69,25 @@ class Values(dict):
 
     def append(self, address: tuple[int, int, int]) -> int:
         """Append the address of the next value; return its number."""
+        storage, offset, layout = address
+        if layout:
+            return self.append_array(address)
         words = self.words
         number = len(words)
-        storage, offset, layout = address
-        if layout:  # instructions on arrays look at their operands more than once
-            super().__setitem__(number, address)
-        elif 0 <= offset < FARTHEST and storage <= STORAGE:  # as in `_word`, which takes longer
+        if 0 <= offset < FARTHEST and storage <= STORAGE:  # as in `_word`, which takes longer
             words.append(~(offset << SHIFT | storage))
             return number
         words.append(len(self._places))
         self._places.extend(address)
+        return number
+
+    def append_array(self, address: tuple[int, int, int]) -> int:
+        """Do the same for a value that is no single cell."""
+        words, places = self.words, self._places
+        number = len(words)
+        _set(self, number, address)  # instructions on arrays look at their operands more than once
+        words.append(len(places))
+        places.extend(address)
         return number
 
     def extend(self, addresses: np.ndarray) -> None:

@@ -19,6 +19,7 @@ from .array import TracedArray, new_traced
 from .trace import Trace
 
 BOOL = np.dtype(np.bool_)
+NO_DIMS: dict[str, int] = {}
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
 
 
@@ -80,11 +81,6 @@ def operand(trace: Trace, arg, family: int) -> int:
     return trace.literal(arg, family)
 
 
-def _wide_operand(trace: Trace, arg) -> int:
-    """Return the value number of an argument in float64 cells."""
-    return arg._id if type(arg) is TracedArray and arg._family == F64 else operand(trace, arg, F64)
-
-
 def by_row(name: str):
     """Return a row of the op table as a function of arrays, traced or not."""
 
@@ -114,7 +110,10 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     if value is None:
         value = resolve(op.numpy[0])(*map(value_of, args))
     if value.dtype is FLOAT64 or (value.dtype is BOOL and any(map(_is_wide, args))):
-        numbers = [_wide_operand(trace, arg) for arg in args]
+        numbers = [
+            arg._id if type(arg) is TracedArray and arg._family == F64 else operand(trace, arg, F64)
+            for arg in args
+        ]
         out, level = instructions.elementwise_of_level(trace.tape, op, F64, numbers, trace.line())
         return new_traced(trace, value, out, level, F64)
     return _elementwise_of_dtype(trace, op, args, value)
@@ -160,9 +159,12 @@ def array_instruction(
     trace = trace_of(args)
     value = np.asarray(value) if not hasattr(value, "dtype") else value
     if value.dtype is FLOAT64 and not dims and not op.index and not instructions.FREE[op.name]:
-        numbers = [_wide_operand(trace, arg) for arg in args]
+        numbers = [
+            arg._id if type(arg) is TracedArray and arg._family == F64 else operand(trace, arg, F64)
+            for arg in args
+        ]
         out, level = instructions.array_op_of_level(
-            trace.tape, op, F64, numbers, trace.line(), {}, differentiable
+            trace.tape, op, F64, numbers, trace.line(), NO_DIMS, differentiable
         )
         return new_traced(trace, value if value.ndim else value[()], out, level, F64)
     family = F64
