@@ -169,9 +169,9 @@ def stacking_lists(function):
     dispatches = hasattr(function, "_implementation")
 
     def call(*args, **kwargs):
-        if dispatches and args and type(args[0]) is TracedArray and USUAL.issuperset(map(type, args)):
-            if not any([type(x) is tuple and find_trace(x) is not None for x in args]):
-                return args[0].__array_function__(function, (), args, kwargs)
+        usual = dispatches and args and type(args[0]) is TracedArray and USUAL.issuperset(map(type, args))
+        if usual and not any([type(x) is tuple and find_trace(x) is not None for x in args]):
+            return args[0].__array_function__(function, (), args, kwargs)
         trace = find_trace([x for x in (*args, *kwargs.values()) if type(x) in SEQUENCES])
         if trace is not None:
             args = tuple([_stacked(trace, x) for x in args])
@@ -219,7 +219,7 @@ class UfuncOfLists:
             elif kind not in PLAIN:
                 usual = False
         if usual and traced is not None and not kwargs and len(args) == self._arity:
-            return traced.__array_ufunc__(self.__wrapped__, "__call__", *args)  # as NumPy would do, 1 µs later
+            return traced.__array_ufunc__(self.__wrapped__, "__call__", *args)  # as NumPy would, 1 µs later
         return self.__wrapped__(*args, **kwargs)
 
     @property

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
+from ..emitter.instructions import row
+from ..tape.tape import F64
 from ..trace.array import TracedArray
-from ..trace.axes import along_axis, axes_of, count_of, one_axis, over_axes
+from ..trace.axes import along_axis, axes_of, count_of, one_axis, over_axes, reduced
 from ..trace.operands import adopt, lift_first
-from ..trace.primitives import FLOAT64
+from ..trace.primitives import BOOL, FLOAT64, array_instruction, expand
 from .function_tables import HOLDS
-from .registration import composes, records, run_composition
+from .registration import composes
 
 NO = np._NoValue
 LOWEST, HIGHEST = -np.inf, np.inf
@@ -31,20 +34,48 @@ def flag(keepdims) -> bool:
     return keepdims is not NO and bool(keepdims)
 
 
-@records(np.sum, complex="by_parts")
-def sum_(value, a, axis=None, *options, **named):
-    if not options and not named and type(a) is TracedArray and a.dtype is FLOAT64:
-        return over_axes("sum", a, axes_of(a, axis), None, value=value)  # most calls: NumPy is called once
-    return run_composition(_sum, value, (a, axis, *options), named)
+def usual_axes(axis, ndim: int) -> tuple[int, ...]:
+    """Return an axis that NumPy has accepted, or several, as a tuple of numbers that are not negative."""
+    if axis is None:
+        return tuple(range(ndim))
+    return (axis % ndim,) if type(axis) is int else normalize_axis_tuple(axis, ndim)
 
 
-def _sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
+ARITHMETIC = (np.add.reduce, np.multiply.reduce, np.maximum.reduce, np.minimum.reduce)
+
+
+def reduction(op: str, function):
+    """Return what serves reductions without options, of arrays of float64, by one call of NumPy's.
+
+    Parameters
+    ----------
+    function
+        The method of a ufunc that NumPy's own function calls.
+    """
+    its_row, kinds = row(op), (FLOAT64,) if function in ARITHMETIC else (FLOAT64, BOOL)
+
+    def reduce(a, axis=None, *options, keepdims=False, **named):
+        if options or named or type(a) is not TracedArray or a._family != F64:
+            return None
+        own = a._value
+        if own.__class__ is not np.ndarray or own.dtype not in kinds or not own.size:
+            return None
+        value = function(own, axis)
+        axes = usual_axes(axis, own.ndim)
+        result = reduced(its_row, a, axes, value)
+        return expand(result, axes) if keepdims is True and axes else result
+
+    return reduce
+
+
+@composes(np.sum, complex="by_parts", usual=reduction("sum", np.add.reduce))
+def sum_(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 0)
     result = over_axes("sum", x, axes_of(x, axis), np.add.reduce, flag(keepdims))
     return result + initial if is_given(initial) else result
 
 
-@composes(np.prod, complex="complex_reductions.prod")
+@composes(np.prod, complex="complex_reductions.prod", usual=reduction("prod", np.multiply.reduce))
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 1)
     result = over_axes("prod", x, axes_of(x, axis), np.multiply.reduce, flag(keepdims))
@@ -65,8 +96,12 @@ def _extremum(op: str, function, pairwise, worst):
     return reduce
 
 
-composes(np.max, np.amax)(_extremum("max", np.maximum.reduce, np.maximum, LOWEST))
-composes(np.min, np.amin)(_extremum("min", np.minimum.reduce, np.minimum, HIGHEST))
+composes(np.max, np.amax, usual=reduction("max", np.maximum.reduce))(
+    _extremum("max", np.maximum.reduce, np.maximum, LOWEST)
+)
+composes(np.min, np.amin, usual=reduction("min", np.minimum.reduce))(
+    _extremum("min", np.minimum.reduce, np.minimum, HIGHEST)
+)
 
 
 @composes(np.ptp)
@@ -95,8 +130,12 @@ def _test(op: str, function, neutral):
     return reduce
 
 
-composes(np.any, complex="of_truth")(_test("any_nonzero", np.any, False))
-composes(np.all, complex="of_truth")(_test("all_nonzero", np.all, True))
+composes(np.any, complex="of_truth", usual=reduction("any_nonzero", np.logical_or.reduce))(
+    _test("any_nonzero", np.any, False)
+)
+composes(np.all, complex="of_truth", usual=reduction("all_nonzero", np.logical_and.reduce))(
+    _test("all_nonzero", np.all, True)
+)
 
 
 @composes(np.count_nonzero, complex="of_truth")
@@ -115,10 +154,31 @@ def _cumulative(op: str, function):
     return accumulate
 
 
-cumsum = _cumulative("cumsum", np.cumsum)
-cumprod = _cumulative("cumprod", np.cumprod)
-composes(np.cumsum, complex="by_parts")(cumsum)
-composes(np.cumprod, complex="complex_reductions.cumprod")(cumprod)
+def _along_last(op: str, function):
+    """Return what serves cumulative sums and products along the last axis by one call of NumPy's."""
+
+    def accumulate(a, axis=None, *options, **named):
+        if options or named or type(a) is not TracedArray or not (axis is None or type(axis) is int):
+            return None
+        own = a._value
+        if own.__class__ is not np.ndarray or own.dtype is not FLOAT64 or not own.size:
+            return None
+        last = own.ndim - 1
+        if axis not in ((-1, 0, None) if last == 0 else (-1, last)):
+            return None
+        return array_instruction(op, (a,), function(own, last))
+
+    return accumulate
+
+
+composes(np.cumsum, complex="by_parts", usual=_along_last("cumsum", np.add.accumulate))(
+    _cumulative("cumsum", np.cumsum)
+)
+composes(
+    np.cumprod,
+    complex="complex_reductions.cumprod",
+    usual=_along_last("cumprod", np.multiply.accumulate),
+)(_cumulative("cumprod", np.cumprod))
 
 
 def _cumulative_with_initial(function, start):

@@ -75,7 +75,7 @@ def run_composition(implementation, value, args, kwargs):
 
 
 def _reads_float32(args) -> bool:
-    """Whether one of some arguments, or of their parts, is traced with cells of float32, as float16 is, too."""
+    """Whether some argument, or a part of one, is traced with cells of float32, which float16 has, too."""
     for x in args:
         kind = type(x)
         if kind is TracedArray:

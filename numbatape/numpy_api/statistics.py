@@ -12,7 +12,7 @@ from ..trace.indexing import take_rows
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import expand, layout_of
 from .function_tables import HOLDS
-from .reductions import NO, flag, is_given
+from .reductions import NO, flag, is_given, reduction, usual_axes
 from .registration import composes, unsupported_argument
 
 
@@ -45,13 +45,47 @@ def _mean(x, axes, keepdims, where, dtype=None):
     return total / count
 
 
-@composes(np.mean, complex="by_parts")
+TOTAL = reduction("sum", np.add.reduce)
+
+
+def _usual_mean(a, axis=None, *options, keepdims=False, **named):
+    """Serve means without options, by the operations that NumPy's consist of; see `composes`."""
+    if options or named or type(a) is not TracedArray:
+        return None
+    total = TOTAL(a, axis, keepdims=keepdims)
+    return None if total is None else total / entries(a, usual_axes(axis, a._value.ndim))
+
+
+def _usual_variance(a, axis=None, *options, ddof=0, keepdims=False, **named):
+    """Do the same for variances."""
+    if options or named or type(ddof) is not int or type(a) is not TracedArray:
+        return None
+    center = _usual_mean(a, axis, keepdims=True)
+    if center is None:
+        return None
+    own = a._value
+    axes = usual_axes(axis, own.ndim)
+    count = 1
+    for k in axes:
+        count *= own.shape[k]
+    if count <= ddof:
+        return None  # NumPy warns
+    return TOTAL(np.square(a - center), axis, keepdims=keepdims) / _freedom(a, axes, ddof)
+
+
+def _usual_deviation(a, axis=None, *options, ddof=0, keepdims=False, **named):
+    """Do the same for standard deviations."""
+    variance = _usual_variance(a, axis, *options, ddof=ddof, keepdims=keepdims, **named)
+    return None if variance is None else np.sqrt(variance)
+
+
+@composes(np.mean, complex="by_parts", usual=_usual_mean)
 def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
     x = lift_first(a, where)
     return _mean(x, axes_of(x, axis), flag(keepdims), where, dtype)
 
 
-@composes(np.var, complex="complex_reductions.var")
+@composes(np.var, complex="complex_reductions.var", usual=_usual_variance)
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     x = lift_first(a, where, mean)
     axes = axes_of(x, axis)
@@ -78,7 +112,7 @@ def _freedom(x, axes, ddof):
     return entries(x, axes, ddof)
 
 
-@composes(np.std, complex="complex_reductions.std")
+@composes(np.std, complex="complex_reductions.std", usual=_usual_deviation)
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     ddof = correction if correction is not NO else ddof
     return np.sqrt(np.var(a, axis, dtype, ddof=ddof, keepdims=flag(keepdims), where=where, mean=mean))

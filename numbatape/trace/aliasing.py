@@ -37,7 +37,9 @@ def immutable(array: np.ndarray) -> bool:
 
 def has_bits(data: np.ndarray, contents: np.ndarray) -> bool:
     """Whether an array, in the dtype of some contiguous contents, has the same bits."""
-    if data.dtype == contents.dtype and data.nbytes <= FEW_BYTES:
+    if data.nbytes <= FEW_BYTES:
+        if data.dtype != contents.dtype:
+            data = data.astype(contents.dtype)
         return data.tobytes() == contents.tobytes()
     bits = f"u{contents.dtype.itemsize}"
     return np.array_equal(np.ravel(data).astype(contents.dtype, copy=False).view(bits), contents.view(bits))

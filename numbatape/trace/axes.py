@@ -8,10 +8,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..emitter import addresses
-from ..emitter.instructions import row
+from ..emitter.instructions import array_op_of_level, row
+from ..tape.tape import F64
 from . import symbolic_sizes as sizes
-from .array import TracedArray
-from .primitives import array_instruction, contiguous, expand, layout_of, seen, transpose
+from .array import TracedArray, new_traced
+from .primitives import NO_DIMS, array_instruction, contiguous, expand, layout_of, seen, transpose
 
 
 def axes_of(x, axis) -> tuple[int, ...]:
@@ -135,19 +136,52 @@ def over_axes(
     value
         The value, if NumPy's function has been called already.
     """
-    kept = [k for k in range(x.ndim) if k not in axes]
+    merged = _axes_last(x, axes, row(op).nonempty, ordered)
+    result = array_instruction(op, (merged,), function(merged._value, axis=-1) if value is None else value)
+    return expand(result, tuple(axes)) if keepdims and axes else result
+
+
+def _axes_last(x: TracedArray, axes, nonempty: bool, ordered: bool) -> TracedArray:
+    """Return ``x`` with some of its axes merged into one, the last."""
+    ndim = x.ndim
+    kept = [k for k in range(ndim) if k not in axes]
     layout, table = layout_of(x), x._trace.tape.sizes
-    if row(op).nonempty:  # NumPy raises if there are no entries
+    if nonempty:  # NumPy raises if there are no entries
         for k in axes:
             table.guard(layout.dims[k], ">=", 1)
     if ordered or len(axes) == 1:
         order = sorted(axes)
     else:
         order = sorted(axes, key=lambda k: -abs(table.value(layout.strides[k])))
-    moved = x if [*kept, *order] == list(range(x.ndim)) else transpose(x, [*kept, *order])
-    merged = moved if len(order) == 1 else merge(moved, [1] * len(kept) + [len(order)])
-    result = array_instruction(op, (merged,), function(merged._value, axis=-1) if value is None else value)
-    return expand(result, tuple(axes)) if keepdims and axes else result
+    moved = x if [*kept, *order] == list(range(ndim)) else transpose(x, [*kept, *order])
+    return moved if len(order) == 1 else merge(moved, [1] * len(kept) + [len(order)])
+
+
+def reduced(op, x: TracedArray, axes: tuple[int, ...], value) -> TracedArray:
+    """Record a reduction of cells of float64 over several axes, whose value NumPy's function has returned.
+
+    Parameters
+    ----------
+    op
+        The row of the op table.
+    """
+    trace = x._trace
+    tape = trace.tape
+    number = x._id
+    storage, offset, layout = tape.values[number]
+    place = reduced, layout, (axes, op.nonempty)
+    seen_as = tape.rearranged.get(place)
+    if seen_as is None:
+        merged = tape.values[_axes_last(x, axes, op.nonempty, False)._id]
+        # -1 where the axes can only be merged in a copy.
+        seen_as = merged[2] if merged[:2] == (storage, offset) else -1
+        tape.rearranged[place] = seen_as
+    if seen_as < 0:
+        number = _axes_last(x, axes, op.nonempty, False)._id
+    elif seen_as != layout:
+        number = tape.seen_as(storage, offset, seen_as)
+    out, level = array_op_of_level(tape, op, F64, (number,), trace.line(), NO_DIMS, True)
+    return new_traced(trace, value, out, level, F64)
 
 
 def along_axis(op: str, x: TracedArray, axis, function) -> TracedArray:

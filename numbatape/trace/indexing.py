@@ -17,9 +17,9 @@ from .primitives import (
     elementwise,
     layout_of,
     reshape,
+    seen,
     transpose,
     value_of,
-    view,
 )
 
 MOST_ENTRIES = 1_000
@@ -63,7 +63,16 @@ def item(x: TracedArray, k: int) -> TracedArray:
 
 def getitem(x: TracedArray, key) -> TracedArray:
     """Return ``x[key]`` with NumPy's meaning."""
-    x._trace.check_open()
+    trace = x._trace
+    if trace.closed:
+        trace.check_open()
+    kind = type(key)
+    if kind is tuple or kind is slice or kind is int:
+        found = _known_view(trace, x, key)
+        if found is not None:
+            return found
+    elif kind is np.ndarray and key.ndim == 1 and key.dtype.kind in "iu" and x._value.__class__ is np.ndarray:
+        return take_rows(x, key)
     given = key if isinstance(key, tuple) else (key,)
     key = tuple(key_part(k) for k in given)
     if all(is_basic(k) for k in key):
@@ -74,6 +83,42 @@ def getitem(x: TracedArray, key) -> TracedArray:
     if any(map(_is_flag, key)):
         return _flagged(x, key)
     return advanced(x, key)
+
+
+def _known_view(trace, x: TracedArray, key) -> TracedArray | None:
+    """Return the view that an index of plain ints, slices, None and Ellipsis makes, or None for any other.
+
+    Which entries it consists of, and the guards that this needs, follow from the layout of the array and the
+    index alone: they are worked out once for both.
+    """
+    marks = []  # the index, in a form that can be a key of a dictionary
+    for k in key if type(key) is tuple else (key,):
+        kind = type(k)
+        if kind is slice:
+            ends = k.start, k.stop, k.step
+            for end in ends:
+                if end is not None and type(end) is not int:
+                    return None
+            marks.append(ends)
+        elif kind is int or k is None or k is Ellipsis:
+            marks.append(k)
+        else:
+            return None
+    if trace.boxes and boxes.box_of(x) is not None:
+        return None
+    value = x._value[key]
+    tape = trace.tape
+    storage, start, layout = tape.values[x._id]
+    place = basic, layout, tuple(marks)
+    found = tape.rearranged.get(place)
+    if found is None:
+        found = tape.rearranged[place] = _selection(x, key if type(key) is tuple else (key,))
+    shift, layout, spans = found
+    offset = start + shift if start >= 0 and shift >= 0 else tape.sizes.add(start, shift)
+    result = new_traced(trace, value, tape.seen_as(storage, offset, layout), x._level, x._family)
+    if trace.writes and spans is not None and value.__class__ is np.ndarray:
+        regions.note(x, value, spans)
+    return result
 
 
 def _is_array(k) -> bool:
@@ -103,10 +148,25 @@ def basic(x: TracedArray, key) -> TracedArray:
     if box is not None:
         return boxes.entry(box, x, integers.settled(key))
     value = x._value[sizes.valued(key)]
+    shift, layout, spans = _selection(x, key)
+    tape = x._trace.tape
+    storage, start, _ = tape.values[x._id]
+    result = seen(x, value, tape.seen_as(storage, tape.sizes.add(start, shift), layout))
+    if x._trace.writes and spans is not None and value.__class__ is np.ndarray:
+        regions.note(x, value, spans)
+    return result
+
+
+def _selection(x: TracedArray, key: tuple) -> tuple[int, int, list | None]:
+    """Return what a basic index selects of an array.
+
+    That is how far its first cell is from the array's, the layout, and for each axis of the array the first
+    entry, the number of entries and the step, as size codes; these are None where the index makes new axes.
+    """
     layout = layout_of(x)
-    builder = x._trace.tape
-    table = builder.sizes
-    offset = builder.values[x._id][1]
+    tape = x._trace.tape
+    table = tape.sizes
+    shift = 0
     dims, strides, spans = [], [], []
     for k in full_key(x, key):
         if k is None:
@@ -116,14 +176,12 @@ def basic(x: TracedArray, key) -> TracedArray:
         dim, stride = layout.dims[len(spans)], layout.strides[len(spans)]
         first, size, step = span = span_of(x._trace, k, dim)
         spans.append(span)
-        offset = table.add(offset, table.mul(first, stride))
+        shift = table.add(shift, table.mul(first, stride))
         if step is not None:
             dims.append(size)
             strides.append(stride if step == 1 else table.mul(table.negative(step), stride))
-    result = view(x, value, dims, strides, offset)
-    if x._trace.writes and value.__class__ is np.ndarray and None not in key:
-        regions.note(x, value, spans)
-    return result
+    number = tape.layout_number(tuple(dims), tuple(strides))
+    return shift, number, None if None in key else spans
 
 
 # ---- index arrays
@@ -134,11 +192,16 @@ def advanced(x: TracedArray, key) -> TracedArray:
     whole = x
     value = x._value[tuple(map(value_of, key))]
     parts: list = []
+    table, dims = x._trace.tape.sizes, iter(dims_of(x))
     for k in full_key(x, key):
         if getattr(value_of(k), "dtype", None) == np.bool_ or isinstance(value_of(k), bool):
+            for own, dim in zip(_dims(k), dims, strict=False):
+                table.same(own, dim)  # NumPy raises if a mask is longer or shorter
             parts.extend(mask_positions(k))
         else:
             parts.append(k)
+            if k is not None:
+                next(dims)
     if any(k is None for k in parts):
         kept = tuple(k for k in parts if k is not None)
         return reshape(advanced(x, kept), value.shape)
