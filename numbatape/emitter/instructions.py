@@ -273,6 +273,53 @@ def pieces(tape: TapeBuilder, dims, family: int, parts, line: int) -> int:
     return whole
 
 
+def joined(tape: TapeBuilder, numbers, axis: int, family: int, line: int) -> tuple[int, int]:
+    """Return a new array of arrays of a family one after another along an axis, and its level.
+
+    Which sizes it has, the guards that they need, and where each array goes follows from the layouts.
+    """
+    values, storages = tape.values, tape.storages
+    addresses_of = [values[number] for number in numbers]
+    place = joined, axis, *[layout for _, _, layout in addresses_of]
+    found = tape.rearranged.get(place)
+    if found is None:
+        found = tape.rearranged[place] = _places(tape, numbers, axis)
+    layout, cells, places = found
+    levels = [storages[storage][2] for storage, _, _ in addresses_of]
+    level = max(levels)
+    whole = tape.new_array(layout, cells, family, level)
+    storage, code = values[whole][0], opcode(COPY, family)
+    for number, its_level, (offset, part) in zip(numbers, levels, places, strict=True):
+        out = values.append_array((storage, offset, part))
+        stage = PROLOGUE if its_level == CONSTANT else MAIN
+        active = 1 if its_level == ACTIVE else 0
+        tape.code.recent += (code, active, stage, out, number, NONE, NONE, NONE, line)
+    return whole, level
+
+
+def _places(tape: TapeBuilder, numbers, axis: int) -> tuple[int, int, list[tuple[int, int]]]:
+    """Return layout and cells of arrays one after another, and offset and layout of each one in the whole."""
+    sizes = tape.sizes
+    shapes = [addresses.layout_of(tape, number).dims for number in numbers]
+    dims = list(shapes[0])
+    for other in shapes[1:]:
+        for k, dim in enumerate(other):
+            if k != axis:
+                dims[k] = sizes.same(dims[k], dim)
+    firsts, end = [], 0
+    for shape in shapes:
+        firsts.append(end)
+        end = sizes.add(end, shape[axis])
+    dims[axis] = end
+    layout, cells = tape.dense(tuple(dims))
+    strides = tape.layouts[layout].strides
+    places = []
+    for shape, first in zip(shapes, firsts, strict=True):
+        dims[axis] = shape[axis]
+        places.append((sizes.mul(first, strides[axis]), tape.layout_number(tuple(dims), strides)))
+    return layout, cells, places
+
+
 def in_family(tape: TapeBuilder, number: int, family: int, line: int) -> int:
     """Return a value as it is, or cast, in a family's cells."""
     return number if tape.family_of(number) == family else cast(tape, number, family, line)

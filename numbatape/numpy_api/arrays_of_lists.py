@@ -12,7 +12,7 @@ from ..trace.array import TracedArray
 from ..trace.operands import find_trace, lift, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
 from .registration import unsupported_argument
-from .stand_ins import USUAL, stands_for
+from .stand_ins import stands_for, without_protocol
 
 SEQUENCES = (list, tuple)
 PLAIN = frozenset((np.ndarray, np.float64, float, int, bool))
@@ -166,12 +166,12 @@ def stacking(module: str) -> dict[str, tuple]:
 
 def stacking_lists(function):
     """Return a function that stacks lists with traced entries, and calls NumPy's."""
-    dispatches = hasattr(function, "_implementation")
+    short_way = without_protocol(function)
 
     def call(*args, **kwargs):
-        usual = dispatches and args and type(args[0]) is TracedArray and USUAL.issuperset(map(type, args))
-        if usual and not any([type(x) is tuple and find_trace(x) is not None for x in args]):
-            return args[0].__array_function__(function, (), args, kwargs)
+        found = short_way(args, kwargs)
+        if found is not NotImplemented:
+            return found
         trace = find_trace([x for x in (*args, *kwargs.values()) if type(x) in SEQUENCES])
         if trace is not None:
             args = tuple([_stacked(trace, x) for x in args])

@@ -4,81 +4,114 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..emitter import addresses, instructions
+from ..tape.tape import family_of_dtype
 from ..trace import operations
-from ..trace.array import TracedArray
+from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, merge, one_axis, pinned, unmerge
 from ..trace.integers import settled
 from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.plain_arrays import fixed
-from ..trace.primitives import assemble, broadcast_to, expand, layout_of
+from ..trace.primitives import FLOAT64, broadcast_to, expand, layout_of, operand
 from ..trace.symbolic_sizes import code_of, has_size, is_size
-from .function_tables import implements
+from ..trace.trace import failing
 from .registration import composes, records
 
+SEQUENCES = frozenset((list, tuple))
+# Classes of operands of the instructions that join arrays; others become traced arrays first.
+OPERANDS = (TracedArray, np.ndarray, np.float64, float, int)
 
-def join(arrays, axis: int, value) -> TracedArray:
-    """Return traced arrays one after another along an axis, as the new array ``value``."""
-    trace = find_trace(arrays)
-    sizes = trace.tape.sizes
-    layouts = [layout_of(x).dims for x in arrays]
-    dims = list(layouts[0])
-    for other in layouts[1:]:
-        for k, dim in enumerate(other):
-            if k != axis:
-                dims[k] = sizes.same(dims[k], dim)
-    pieces, place = [], 0
-    for x, own in zip(arrays, layouts, strict=True):
-        key = [slice(None)] * len(own)
-        key[axis] = (place, own[axis])
-        pieces.append((key, x))
-        place = sizes.add(place, own[axis])
-    dims[axis] = place
-    return assemble(trace, value.shape, value.dtype, pieces, dims, value)
+
+def _numbers(trace, parts, family: int) -> list[int]:
+    """Return the value numbers of parts, which may be plain, in a family's cells."""
+    return [operand(trace, x if type(x) in OPERANDS else lift(trace, x), family) for x in parts]
+
+
+def join(trace, arrays, axis: int, value) -> TracedArray:
+    """Return arrays one after another along an axis, as the new array ``value``."""
+    family = family_of_dtype(value.dtype)
+    numbers = _numbers(trace, arrays, family)
+    out, level = instructions.joined(trace.tape, numbers, axis, family, trace.line())
+    return new_traced(trace, value, out, level, family)
+
+
+def join_stacked(trace, arrays, axis: int, value) -> TracedArray:
+    """Return arrays one after another along a new axis, as the new array ``value``."""
+    family, tape = family_of_dtype(value.dtype), trace.tape
+    numbers = [addresses.expanded(tape, number, (axis,)) for number in _numbers(trace, arrays, family)]
+    out, level = instructions.joined(tape, numbers, axis, family, trace.line())
+    return new_traced(trace, value, out, level, family)
 
 
 @records(np.concatenate, *([np.concat] if hasattr(np, "concat") else []), complex="by_parts")
 def concatenate(value, arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind"):
     trace = find_trace(arrays)
-    arrays = [lift(trace, x) for x in arrays]
     if axis is None:
-        arrays, axis = [merge(x, [x.ndim]) for x in arrays], 0
-    return join(arrays, one_axis(arrays[0], axis), value)
+        arrays = [lift(trace, x) for x in arrays]
+        return join(trace, [merge(x, [x.ndim]) for x in arrays], 0, value)
+    return join(trace, arrays, axis % value.ndim, value)
 
 
 @records(np.stack, complex="by_parts")
 def stack(value, arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
-    trace = find_trace(*arrays)
-    axis = axis + value.ndim if axis < 0 else axis
-    return join([expand(lift(trace, x), (axis,)) for x in arrays], axis, value)
+    return join_stacked(find_trace(*arrays), arrays, axis % value.ndim, value)
 
 
-def _stacker(function, shaped, axis_of):
+# Which axes NumPy's functions give arrays of fewer dimensions, by their number.
+ROWS, VECTORS, LAYERS = {0: (0, 1), 1: (0,)}, {0: (0,)}, {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
+COLUMNS = {0: (0, 1), 1: (1,)}
+
+
+def _stacker(function, axes, axis_of):
     def stack(value, tup, *, dtype=None, casting="same_kind"):
         trace = find_trace(*tup)
-        arrays = [shaped(lift(trace, x)) for x in tup]
-        return join(arrays, axis_of(arrays), value)
+        arrays = [lift(trace, x) for x in tup]
+        arrays = [expand(x, axes[x.ndim]) if x.ndim in axes else x for x in arrays]
+        return join(trace, arrays, axis_of(arrays), value)
 
     records(function, complex="by_parts")(stack)
 
 
-def _column(x):
-    return x if x.ndim > 1 else expand(np.atleast_1d(x), (1,))
+_stacker(np.vstack, ROWS, lambda arrays: 0)
+_stacker(np.hstack, VECTORS, lambda arrays: 0 if arrays[0].ndim == 1 else 1)
+_stacker(np.dstack, LAYERS, lambda arrays: 2)
+_stacker(np.column_stack, COLUMNS, lambda arrays: 1)
 
 
-_stacker(np.vstack, np.atleast_2d, lambda arrays: 0)
-_stacker(np.hstack, np.atleast_1d, lambda arrays: 0 if arrays[0].ndim == 1 else 1)
-_stacker(np.dstack, np.atleast_3d, lambda arrays: 2)
+NUMBERS = frozenset((TracedArray, np.float64, float, int))
 
 
-@implements(np.column_stack, complex="by_parts")
-def column_stack(tup):
-    return np.concatenate([_column(lift_first(x, *tup)) for x in tup], 1)
+def array_of_numbers(args: tuple):
+    """Return ``np.array(args[0])`` of a list of numbers, or of such lists, some of them traced.
+
+    The general way, which other arguments take (NotImplemented), looks at each entry a dozen times.
+    """
+    if len(args) != 1 or type(args[0]) not in SEQUENCES:
+        return NotImplemented
+    rows = args[0]
+    nested = bool(rows) and type(rows[0]) in SEQUENCES
+    if nested and not (SEQUENCES.issuperset(map(type, rows)) and len(set(map(len, rows))) == 1):
+        return NotImplemented
+    parts = [x for row in rows for x in row] if nested else rows
+    kinds = set(map(type, parts))
+    if TracedArray not in kinds or not NUMBERS.issuperset(kinds):
+        return NotImplemented
+    trace = next(x for x in parts if type(x) is TracedArray)._trace
+    value = np.array(values_of(rows))
+    if value.dtype is not FLOAT64 or value.ndim != 1 + nested or trace.closed:
+        return NotImplemented
+    with failing(trace):
+        made = join_stacked(trace, parts, 0, value.reshape(-1))
+    if not nested:
+        return made
+    return new_traced(
+        trace, value, addresses.reshaped(trace.tape, made._id, value.shape), made._level, made._family
+    )
 
 
-@composes(np.append, complex="by_parts_of_two")
-def append(arr, values, axis=None):
-    arr, values = lift_first(arr, values), lift_first(values, arr)
-    return np.concatenate([arr, values], axis)
+@records(np.append, complex="by_parts_of_two")
+def append(value, arr, values, axis=None):
+    return concatenate(value, [arr, values], axis)
 
 
 @composes(np.block, complex="by_parts")

@@ -25,6 +25,7 @@ OPERATIONS = {
     "trace.flat": "Flat",
     "numpy_api.dispatch": "call_function",
     "numpy_api.exact_math": "power_of_scalars",
+    "numpy_api.join": "array_of_numbers",
     "numpy_api.reductions": "logsumexp",
     "scipy_api.special": "composed_special",
     "trace.data_frames": "arrays_of",
