@@ -50,7 +50,7 @@ def _rearranged(tape: TapeBuilder, number: int, axes_of, argument: tuple[int, ..
         pairs = [(1, 0) if k is None else (of.dims[k], of.strides[k]) for k in axes_of(tape, of, argument)]
         found = tape.layout_number(tuple(d for d, _ in pairs), tuple(s for _, s in pairs))
         tape.rearranged[key] = found
-    return tape.seen_as(storage, offset, found)
+    return number if found == layout else tape.seen_as(storage, offset, found)
 
 
 def _transposed(tape: TapeBuilder, layout: Layout, order):
@@ -106,7 +106,20 @@ def merged(tape: TapeBuilder, number: int, counts) -> int | None:
 
     A count of zero makes an axis of size one. None if the strides do not allow it.
     """
-    sizes, layout = tape.sizes, layout_of(tape, number)
+    storage, offset, layout = tape.values[number]
+    key = merged, layout, tuple(counts)
+    if key in tape.rearranged:
+        found = tape.rearranged[key]
+    else:
+        found = tape.rearranged[key] = _merged(tape, tape.layouts[layout], counts)
+    if found is None:
+        return None
+    return number if found == layout else tape.seen_as(storage, offset, found)
+
+
+def _merged(tape: TapeBuilder, layout: Layout, counts) -> int | None:
+    """Return the layout with neighbouring axes merged, or None."""
+    sizes = tape.sizes
     dims, strides, first = [], [], 0
     for count in counts:
         group = range(first, first + count)
@@ -117,7 +130,7 @@ def merged(tape: TapeBuilder, number: int, counts) -> int | None:
             if layout.strides[outer] != sizes.mul(layout.strides[inner], layout.dims[inner]):
                 return None
         strides.append(layout.strides[wide[-1]] if wide else 0)
-    return view(tape, number, dims, strides)
+    return tape.layout_number(tuple(dims), tuple(strides))
 
 
 def cut(tape: TapeBuilder, number: int, axis: int, first: int, size: int) -> int:

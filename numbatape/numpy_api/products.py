@@ -15,7 +15,7 @@ from ..trace.primitives import FLOAT64, array_instruction, elementwise, expand, 
 from .function_tables import implements
 from .registration import composes, records
 
-DOT, MATMUL = instructions.row("dot"), instructions.row("matmul")
+DOT, MATMUL, MUL = map(instructions.row, ("dot", "matmul", "mul"))
 FLAT = ((1, 1), (1, 2), (2, 1), (2, 2))
 
 
@@ -112,7 +112,29 @@ def contract(a, b, axes_a, axes_b):
     return unmerge(multiply_matrices(left, right), dims)
 
 
-@composes(np.dot, complex="bilinear")
+def _usual_product(function):
+    """Return what serves products of vectors and matrices of float64 in one instruction; see `composes`."""
+
+    def product(a, b, /, *options, **named):
+        if options or named:
+            return None
+        values = []
+        for x in (a, b):
+            kind = type(x)
+            x = x._value if kind is TracedArray else x if kind is np.ndarray else None
+            if x.__class__ is not np.ndarray or x.dtype is not FLOAT64 or not x.size:
+                return None
+            values.append(x)
+        left, right = values
+        if not (left.ndim == right.ndim == 1 or (function is np.dot and left.ndim <= 2 and right.ndim <= 2)):
+            return None
+        a, b = (a, b) if type(a) is type(b) else lift_all(a, b)
+        return multiply_matrices(a, b, function(left, right))
+
+    return product
+
+
+@composes(np.dot, complex="bilinear", usual=_usual_product(np.dot))
 def dot(a, b, out=None):
     a, b = lift_all(a, b)
     if a.ndim == 0 or b.ndim == 0:
@@ -122,7 +144,7 @@ def dot(a, b, out=None):
     return contract(a, b, [a.ndim - 1], [b.ndim - 2])
 
 
-@composes(np.inner, complex="bilinear")
+@composes(np.inner, complex="bilinear", usual=_usual_product(np.inner))
 def inner(a, b, /):
     a, b = lift_all(a, b)
     if a.ndim == 0 or b.ndim == 0:
@@ -130,7 +152,7 @@ def inner(a, b, /):
     return contract(a, b, [a.ndim - 1], [b.ndim - 1])
 
 
-@composes(np.vdot, complex="conjugating_first")
+@composes(np.vdot, complex="conjugating_first", usual=_usual_product(np.vdot))
 def vdot(a, b, /):
     a, b = (merge(x, [x.ndim]) for x in lift_all(a, b))
     return multiply_matrices(a, b)
@@ -148,7 +170,24 @@ def linalg_vecdot(x1, x2, /, *, axis=-1):
     return np.vecdot(*moved)
 
 
-@composes(np.outer, complex="bilinear")
+def _usual_outer(a, b, *options, **named):
+    """Serve outer products of traced vectors; see `composes`."""
+    if options or named or type(a) is not TracedArray or type(b) is not TracedArray:
+        return None
+    left, right = a._value, b._value
+    if not (left.__class__ is right.__class__ is np.ndarray and left.ndim == right.ndim == 1):
+        return None
+    trace = trace_of((a, b))
+    value = np.multiply.outer(left, right)
+    if value.dtype is not FLOAT64 or not value.size or not a._family == b._family == F64:
+        return None
+    tape = trace.tape
+    numbers = addresses.expanded(tape, a._id, (1,)), addresses.expanded(tape, b._id, (0,))
+    out, level = instructions.elementwise_of_level(tape, MUL, F64, numbers, trace.line())
+    return new_traced(trace, value, out, level, F64)
+
+
+@composes(np.outer, complex="bilinear", usual=_usual_outer)
 def outer(a, b, out=None):
     a, b = (merge(x, [x.ndim]) for x in lift_all(a, b))
     return elementwise("mul", expand(a, (1,)), expand(b, (0,)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..tape.tape import F32
-from ..trace.array import TracedArray
+from ..trace.array import TracedArray, new_traced
 from ..trace.axes import count_of
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, values_of
@@ -144,6 +144,56 @@ def converted(tree, old, new):
 
 def run_record(implementation, value, args, kwargs):
     return implementation(value, *args, **kwargs)
+
+
+def sees(*functions: Callable, complex: str | None = None):
+    """Register a composition whose result is a view, of which the layout follows from that of the argument.
+
+    The layout is worked out once for all arrays that have one layout. Where NumPy makes a copy, the
+    composition may do so, too.
+    """
+
+    def decorate(implementation):
+        for function in functions:
+            usual = _by_layout(function, implementation)
+            _registrar((function,), run_composition, complex, usual)(implementation)
+        return implementation
+
+    return decorate
+
+
+def _by_layout(function, implementation):
+    """Return what serves arrays and options that consist of ints, None and "C"; see `composes` and `sees`."""
+
+    def view(a, *options, **named):
+        if named or type(a) is not TracedArray or a._value.__class__ is not np.ndarray or not a._value.size:
+            return None
+        for option in options:
+            kind = type(option)
+            if kind is tuple:
+                if not INTS.issuperset(map(type, option)):
+                    return None
+            elif kind is not int and option is not None and not (kind is str and option == "C"):
+                return None
+        value = function(a._value, *options)
+        trace, number = a._trace, a._id
+        storage, offset, layout = trace.tape.values[number]
+        place = function, layout, options
+        seen_as = trace.tape.rearranged.get(place)
+        if seen_as is None or seen_as < 0:
+            made = adopt(implementation(a, *options), value)
+            if seen_as is None:
+                *same, found = trace.tape.values[made._id]
+                trace.tape.rearranged[place] = found if same == [storage, offset] else -1
+            return made
+        if seen_as != layout:
+            number = trace.tape.seen_as(storage, offset, seen_as)
+        return new_traced(trace, value, number, a._level, a._family)
+
+    return view
+
+
+INTS = frozenset((int,))
 
 
 def _registrar(functions, run, complex, usual):

@@ -76,7 +76,7 @@ class TapeBuilder:
         self._layout_index: dict[tuple, int] = {((), ()): SCALAR_LAYOUT}  # by dimensions and strides
         self._dense: dict[tuple, tuple[int, int]] = {}  # layout and cells of new arrays by their dimensions
         self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
-        self.rearranged: dict[tuple, int] = {}  # cache of `numbatape.emitter.addresses`
+        self.rearranged: dict[tuple, Any] = {}  # cache of `numbatape.emitter.addresses`
         self.results: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.instructions`
         self.cell_literals = CellLiterals()
         self.numbers = Numbers()

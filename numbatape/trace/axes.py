@@ -82,6 +82,8 @@ def merge(x: TracedArray, counts: Sequence[int]) -> TracedArray:
     """
     tape = x._trace.tape
     number = addresses.merged(tape, x._id, counts)
+    if number == x._id:
+        return x
     if number is None:
         x = contiguous(x)
         number = addresses.merged(tape, x._id, counts)

@@ -71,8 +71,13 @@ def getitem(x: TracedArray, key) -> TracedArray:
         found = _known_view(trace, x, key)
         if found is not None:
             return found
-    elif kind is np.ndarray and key.ndim == 1 and key.dtype.kind in "iu" and x._value.__class__ is np.ndarray:
-        return take_rows(x, key)
+    elif kind is np.ndarray and key.ndim == 1 and x._value.__class__ is np.ndarray:
+        if key.dtype.kind == "b":
+            x._value[key]  # NumPy's error for a mask that is too long or too short
+            trace.tape.sizes.same(len(key), dims_of(x)[0])
+            key = np.flatnonzero(key)
+        if key.dtype.kind in "iu":
+            return take_rows(x, key)
     given = key if isinstance(key, tuple) else (key,)
     key = tuple(key_part(k) for k in given)
     if all(is_basic(k) for k in key):
