@@ -92,3 +92,14 @@ def test_verbs_follow_the_sizes(name):
         again = nt.grad(copy_of(f), argnums=(0, 1))(x, y)
         for ours, others in zip(gradients, again, strict=True):
             np.testing.assert_allclose(ours, others, rtol=1e-9, atol=1e-10, err_msg=str((m, k)))
+
+
+MASK = np.array([True, False, True, False])
+
+
+def test_a_mask_of_another_length():
+    """NumPy's error for a mask that is shorter than its axis, also where the trace was of an axis that fits."""
+    gradient = nt.grad(lambda x: np.sum(x[MASK] ** 2))
+    np.testing.assert_array_equal(gradient(np.ones(4)), [2.0, 0.0, 2.0, 0.0])
+    with pytest.raises(IndexError, match="did not match"):
+        gradient(np.ones(5))

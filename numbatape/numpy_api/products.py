@@ -126,7 +126,8 @@ def _usual_product(function):
                 return None
             values.append(x)
         left, right = values
-        if not (left.ndim == right.ndim == 1 or (function is np.dot and left.ndim <= 2 and right.ndim <= 2)):
+        rank = left.ndim, right.ndim
+        if rank not in FLAT or (rank != (1, 1) and function is not np.dot):
             return None
         a, b = (a, b) if type(a) is type(b) else lift_all(a, b)
         return multiply_matrices(a, b, function(left, right))

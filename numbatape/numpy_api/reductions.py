@@ -58,7 +58,7 @@ def reduction(op: str, function):
         if options or named or type(a) is not TracedArray or a._family != F64:
             return None
         own = a._value
-        if own.__class__ is not np.ndarray or own.dtype not in kinds or not own.size:
+        if own.__class__ is not np.ndarray or own.dtype not in kinds or not (own.size and own.ndim):
             return None
         value = function(own, axis)
         axes = usual_axes(axis, own.ndim)
@@ -161,7 +161,7 @@ def _along_last(op: str, function):
         if options or named or type(a) is not TracedArray or not (axis is None or type(axis) is int):
             return None
         own = a._value
-        if own.__class__ is not np.ndarray or own.dtype is not FLOAT64 or not own.size:
+        if own.__class__ is not np.ndarray or own.dtype is not FLOAT64 or not (own.size and own.ndim):
             return None
         last = own.ndim - 1
         if axis not in ((-1, 0, None) if last == 0 else (-1, last)):
