@@ -98,7 +98,7 @@ MASK = np.array([True, False, True, False])
 
 
 def test_a_mask_of_another_length():
-    """NumPy's error for a mask that is shorter than its axis, also where the trace was of an axis that fits."""
+    """NumPy's error for a mask that is shorter than its axis, also where the trace was of one that fits."""
     gradient = nt.grad(lambda x: np.sum(x[MASK] ** 2))
     np.testing.assert_array_equal(gradient(np.ones(4)), [2.0, 0.0, 2.0, 0.0])
     with pytest.raises(IndexError, match="did not match"):
