@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from ..jit.language import lane_sum, serial
+from ..jit.language import lane_sum, serial, simd
 from .dependencies import dense, everything, nothing, running_totals
+from .elementary import fast_exp, fast_log1p
 from .status import DONE
 from .table import array_op
 
@@ -274,12 +275,57 @@ class Cumprod:
         return (e.sum(products * e.expand(ct, (-2,))),)
 
 
-@array_op("logsumexp", "(n)->()", scratch="n+1", cases=LENGTHS)
+def largest_of(v, a, n, sa0):
+    largest = -math.inf
+    for i in range(n):
+        x = v[a + i * sa0]
+        if x > largest or x != x:
+            largest = x
+    return largest
+
+
+def add_exponentials(v, s, n):
+    """Keep the sum of exponentials behind them, then how many are one, and the sum of the others by that.
+
+    The largest ones are counted, not summed, so that log1p keeps the digits of a small rest.
+    """
+    ties = 0.0
+    rest = 0.0
+    for i in range(n):
+        e = v[s + i]
+        ties += 1.0 if e == 1.0 else 0.0
+        rest += 0.0 if e == 1.0 else e
+    v[s + n] = ties + rest if ties > 0.0 else 1.0
+    v[s + n + 1] = ties
+    v[s + n + 2] = rest / ties if ties > 0.0 else 0.0
+
+
+def count_infinite(v, a, n, sa0, s, largest):
+    """Write what infinite entries count instead of exponentials: those that are largest share the adjoint."""
+    for i in range(n):
+        e = 0.0
+        if largest != largest:
+            e = largest
+        elif v[a + i * sa0] == math.inf:
+            e = 1.0
+        v[s + i] = e
+
+
+def total_of(v, s, n, largest):
+    """Return the logarithm of the sum of exponentials; the last word that is kept has become its log1p."""
+    ties = v[s + n + 1]
+    if ties > 0.0:
+        return v[s + n + 2] + (math.log(ties) if ties > 1.0 else 0.0) + largest
+    return largest
+
+
+@array_op("logsumexp", "(n)->()", scratch="n+3", beside="turns >= 4 and n < 8", cases=LENGTHS)
 class Logsumexp:
     """``log(sum(exp(x)))``; ``dx = exp(x)/sum(exp(x))``.
 
     The shifted exponentials and their sum are kept: ``exp(x - z)`` would cost the reverse sweep
     another exp, and lose digits where |z| is large. Infinite maxima share the adjoint like ties.
+    SIMD lanes are entries, or rows if these are short.
     """
 
     depends, interacts = dense, everything
@@ -290,37 +336,42 @@ class Logsumexp:
         return scipy.special.logsumexp(x) if x.size else -np.inf
 
     def forward(v, o, a, n, sa0, s):
-        largest = -math.inf
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x > largest or x != x:
-                largest = x
-        if largest - largest == 0.0:
-            for i in range(n):
-                v[s + i] = math.exp(v[a + i * sa0] - largest)
-        else:
-            for i in range(n):
-                x = v[a + i * sa0]
-                e = 0.0
-                if largest != largest:
-                    e = largest
-                elif x == math.inf:
-                    e = 1.0
-                v[s + i] = e
-        # The largest entries are counted, not summed, so that log1p keeps the digits of a small rest.
-        ties = 0.0
-        rest = 0.0
-        for i in range(n):
-            e = v[s + i]
-            ties += 1.0 if e == 1.0 else 0.0
-            rest += 0.0 if e == 1.0 else e
-        if ties > 0.0:
-            v[o] = math.log1p(rest / ties) + (math.log(ties) if ties > 1.0 else 0.0) + largest
-            v[s + n] = ties + rest
-        else:
-            v[o] = largest
-            v[s + n] = 1.0
+        largest = largest_of(v, a, n, sa0)
+        for i in simd(n):
+            v[s + i] = fast_exp(v[a + i * sa0] - largest)
+        if largest - largest != 0.0:
+            count_infinite(v, a, n, sa0, s, largest)
+        add_exponentials(v, s, n)
+        v[s + n + 2] = fast_log1p(v[s + n + 2])
+        v[o] = total_of(v, s, n, largest)
         return DONE
+
+    def forward_across(v, o, a, n, sa0, s, cells, turns, step_o, step_a):
+        for turn in range(turns):
+            v[o + turn * step_o] = largest_of(v, a + turn * step_a, n, sa0)
+        for i in range(n):
+            for turn in simd(turns):
+                shifted = v[a + i * sa0 + turn * step_a] - v[o + turn * step_o]
+                v[s + i + turn * cells] = fast_exp(shifted)
+        for turn in range(turns):
+            kept = s + turn * cells
+            largest = v[o + turn * step_o]
+            if largest - largest != 0.0:
+                count_infinite(v, a + turn * step_a, n, sa0, kept, largest)
+            add_exponentials(v, kept, n)
+        for turn in simd(turns):
+            v[s + n + 2 + turn * cells] = fast_log1p(v[s + n + 2 + turn * cells])
+        for turn in range(turns):
+            v[o + turn * step_o] = total_of(v, s + turn * cells, n, v[o + turn * step_o])
+        return DONE
+
+    def reverse_across(v, g, o, a, n, sa0, s, cells, turns, step_o, step_a):
+        for turn in range(turns):
+            kept = s + turn * cells
+            row = a + turn * step_a
+            scale = g[o + turn * step_o] / v[kept + n]
+            for i in serial(n):
+                g[row + i * sa0] += scale * v[kept + i]
 
     def reverse(v, g, o, a, n, sa0, s):
         scale = g[o] / v[s + n]

@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.special
 
 import numbatape as nt
 from numbatape.engine import Workspace, make_plan, verify
@@ -373,3 +374,25 @@ def test_extrema_give_their_adjoint_by_one_instruction_for_each_operand():
     listing = traced.tape.listing()
     assert "upper_share" in listing
     assert not any(name in listing for name in ("greater", "equal", "where"))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_short_rows_have_the_logsumexp_that_each_has_alone(dtype):
+    """Rows in lanes, and a row whose entries are in lanes: one value, also where entries are infinite."""
+    rng = np.random.default_rng(3)
+    for columns in (1, 2, 4, 7, 8, 12):
+        rows = (rng.normal(size=(11, columns)) * rng.choice([1e-3, 1.0, 40.0], size=(11, 1))).astype(dtype)
+        rows[1] = rows[1, 0]
+        rows[2, 0], rows[3], rows[4, -1] = np.inf, -np.inf, np.nan
+        cache = nt.prepare_pullback_cache(lambda x: scipy.special.logsumexp(x, axis=1), rows)
+        total, (slopes,) = nt.value_and_pullback(cache, np.ones(11, dtype), rows)
+        exact = scipy.special.logsumexp(rows.astype(float), axis=1)
+        np.testing.assert_allclose(total, exact, rtol=4 * np.finfo(dtype).eps)
+        for row, its, slope in zip(rows, total, slopes, strict=True):
+            alone, (its_slope,) = nt.value_and_pullback(cache, np.ones(1, dtype), row[None])
+            np.testing.assert_array_equal(alone, its)
+            np.testing.assert_array_equal(its_slope[0], slope)
+        far = np.isfinite(exact)
+        expected = np.exp(rows[far].astype(float) - exact[far][:, None])
+        np.testing.assert_allclose(slopes[far], expected, rtol=40 * 100 * np.finfo(dtype).eps, atol=1e-12)
+        np.testing.assert_array_equal(slopes[3], np.zeros(columns))
