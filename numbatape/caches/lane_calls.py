@@ -14,33 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.steady import CALLED, TUPLE
-from ..late import imported
 from ..threads import Turn
 from .arguments import Flattened
 from .batch import Sweep
+from .block_work import Block, BlockWork
 from .front import Front
+from .leaf_rows import LaneRow
 from .outs import Out, in_form
 from .program import Evaluator
 from .steady import REFUSED, Entry, Served, SteadyCalls, entry_for
 from .variant import VariantWorkspace
-
-
-class Block(NamedTuple):
-    """Points that are swept at once.
-
-    Attributes
-    ----------
-    entry
-        Writes the points into lanes and sweeps.
-    chosen
-        Which points these are.
-    sources
-        By result: returns what the sweep has left, of so many points.
-    """
-
-    entry: Entry
-    chosen: slice
-    sources: Sequence[Callable[[int], np.ndarray]]
 
 
 class Leaf(NamedTuple):
@@ -50,10 +33,10 @@ class Leaf(NamedTuple):
     axis: int | None
 
     def points_first(self, leaf):
-        return np.moveaxis(leaf, self.axis, 0) if self.axis else leaf
-
-    def part(self, leaf, chosen: slice):
-        return leaf if self.axis is None else leaf[chosen]
+        if self.axis is None:
+            return leaf
+        leaf = np.moveaxis(leaf, self.axis, 0) if self.axis else leaf
+        return leaf if leaf.flags.aligned else leaf.copy()
 
 
 class LaneEntry(Served):
@@ -61,8 +44,8 @@ class LaneEntry(Served):
 
     Parameters
     ----------
-    shares
-        The blocks of each thread.
+    lists
+        The blocks, as each worker sweeps them.
     rows
         What the leaves of the arguments are like.
     results
@@ -77,11 +60,12 @@ class LaneEntry(Served):
 
     builtin = None
 
-    def __init__(self, shares: list[list[Block]], rows: list[Leaf], results, finished, form: int, turn: Turn):
-        self.shares, self.rows, self.turn = shares, rows, turn
+    def __init__(self, lists: list[list[Block]], rows: list[Leaf], results, finished, form: int, turn: Turn):
+        self.rows, self.turn = rows, turn
         self._results, self._finished, self._form = results, finished, form
-        self._entries = list(dict.fromkeys(block.entry for share in shares for block in share))
+        self._entries = list(dict.fromkeys(block.entry for blocks in lists for block in blocks))
         self._captured = list({entry.captured for entry in self._entries if entry.captured is not None})
+        self._work = BlockWork(lists)
         self.has_room = self._entries[0].has_room
         self.owner: SteadyCalls | None = None
         self.first: Callable | None = None
@@ -94,26 +78,15 @@ class LaneEntry(Served):
         # Once for all blocks: it takes 5 µs, and a block of garch11 takes 120.
         if any(captured.rebound() for captured in self._captured):
             return REFUSED
-        rows = self.rows
-        given = [row.points_first(leaf) for row, leaf in zip(rows, leaves, strict=True)]
+        given = [row.points_first(leaf) for row, leaf in zip(self.rows, leaves, strict=True)]
+        for entry in self._entries:
+            if not entry.accepts(given):
+                return REFUSED
+            for row, leaf in zip(entry.rows, given, strict=True):
+                if row.__class__ is not LaneRow:
+                    row.write(leaf)
         arrays = [np.empty(shape, dtype) for shape, dtype in self._results]
-
-        def run(share: list[Block]) -> bool:
-            for entry, chosen, sources in share:
-                parts = [row.part(leaf, chosen) for row, leaf in zip(rows, given, strict=True)]
-                if entry.serve_as_bound(parts) is REFUSED:
-                    return False
-                count = chosen.stop - chosen.start
-                for array, source in zip(arrays, sources, strict=True):
-                    array[chosen] = source(count)
-            return True
-
-        if len(self.shares) == 1:
-            served = run(self.shares[0])
-        else:
-            crew = imported("numbatape.crew").CREW
-            served = all(crew.together([functools.partial(run, share) for share in self.shares]))
-        if not served:
+        if not self._work.done(given, arrays):
             return REFUSED
         return in_form(self._form, self._finished(arrays))
 
@@ -222,24 +195,26 @@ def _entry_of_blocks(lesson: Lesson, entry: Callable, form: int, turn: Turn) -> 
         for leaf, axis in zip(lesson.leaves, lesson.axes, strict=True)
     ):
         return None  # entries are found by the sizes of arrays, and only arrays can be cut into blocks
-    known: dict[tuple[int, int], tuple] = {}
-    threads = min(lesson.threads, len(lesson.sweeps))
-    shares: list[list[Block]] = [[] for _ in range(threads)]
-    for k, sweep in enumerate(lesson.sweeps):
-        space, chosen, thread = sweep.space, sweep.chosen, k % threads
-        if (id(space), thread) not in known:
-            own = space if thread == 0 else _another(space)
-            known[id(space), thread] = entry(own, [], TUPLE, turn), lesson.sources(own)
-        its, sources = known[id(space), thread]
-        if its is None or chosen.__class__ is not slice:  # other points may part in another way
-            return None
-        shares[thread].append(Block(its, chosen, sources))
+    if any(sweep.chosen.__class__ is not slice for sweep in lesson.sweeps):
+        return None  # other points may part in another way
+    lists: list[list[Block]] = []
+    for worker in range(min(lesson.threads, len(lesson.sweeps))):
+        known: dict[int, tuple] = {}
+        lists.append([])
+        for sweep in lesson.sweeps:
+            if id(sweep.space) not in known:
+                own = _another(sweep.space) if worker else sweep.space
+                known[id(sweep.space)] = entry(own, [], TUPLE, turn), lesson.sources(own)
+            its, sources = known[id(sweep.space)]
+            if its is None:
+                return None
+            lists[-1].append(Block(its, sweep.chosen, sources))
     rows = [
         Leaf(leaf.shape if leaf.__class__ is np.ndarray else None, axis)
         for leaf, axis in zip(lesson.leaves, lesson.axes, strict=True)
     ]
     results = [(array.shape, array.dtype) for array in lesson.arrays]
-    return LaneEntry(shares, rows, results, lesson.finished, form, turn)
+    return LaneEntry(lists, rows, results, lesson.finished, form, turn)
 
 
 def _another(space: VariantWorkspace) -> VariantWorkspace:

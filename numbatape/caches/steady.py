@@ -154,18 +154,26 @@ class Entry(Served):
 
     def serve_as_bound(self, leaves: Sequence):
         """Do what `serve_in_turn` does, where names are known to be bound to what they were bound to."""
-        if not all(row.fits(leaf) for row, leaf in zip(self.rows, leaves, strict=True)):
-            return REFUSED
-        changed = [(row, leaves[k]) for k, row in self._data if self._stale or row.changed(leaves[k])]
-        if changed and not self._reload(changed):
+        if not self.accepts(leaves):
             return REFUSED
         for row, leaf in zip(self.rows, leaves, strict=True):
             row.write(leaf)
-        if self._run() is None:
+        if not self.swept():
             return REFUSED
         if self.space.variant.effects is not None:
             self.space.variant.effects.replay(self.space.outputs)
         return in_form(self.form, [out.make() for out in self.outs])
+
+    def accepts(self, leaves: Sequence) -> bool:
+        """Whether this entry is for such leaves, whose constants it computes with from now on."""
+        if not all(row.fits(leaf) for row, leaf in zip(self.rows, leaves, strict=True)):
+            return False
+        changed = [(row, leaves[k]) for k, row in self._data if self._stale or row.changed(leaves[k])]
+        return not changed or self._reload(changed)
+
+    def swept(self) -> bool:
+        """Sweep; return whether the sweep has come to its end."""
+        return self._run() is not None
 
     def _reload(self, changed) -> bool:
         """Compute with other constants from now on; return False if the tape holds for no others."""

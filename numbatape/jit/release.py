@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from . import audit, builtin, c_function, compiler, linalg, machine, shipped, steady, store
+from . import audit, builtin, c_function, compiler, crew, linalg, machine, shipped, steady, store
 from .levels import Level
 
 
@@ -27,7 +27,7 @@ def compiled(level: Level, source: str) -> tuple[str, bytes]:
 
 def builtins(level: Level) -> Iterator[tuple[str, str, bytes]]:
     """Yield (name, key, packed object file) of each function that Python calls, for a level of processors."""
-    for function in (builtin.BUILTIN, steady.STEADY, audit.AUDIT, *c_function.C_FUNCTIONS):
+    for function in (builtin.BUILTIN, steady.STEADY, audit.AUDIT, crew.CREW_FUNCTION, *c_function.C_FUNCTIONS):
         key = store.key_of(function.source, level)
         found, _ = function.compiled(key, machine.emitter(level))
         yield function.name, key, zlib.compress(store.packed(key, found), 9)

@@ -1,0 +1,203 @@
+"""Blocks of points as a job for several threads.
+
+Most blocks need no Python: numbers are copied from the arguments into the lanes of a workspace, swept, and copied
+from there into the results. Where numbers change their kind on the way, or a sweep is cut into
+segments, Python does the block, in whichever thread has taken it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine import crew, kernels, segments
+from ..engine.interrupts import work_of_plan
+from ..engine.strided_copies import copies
+from ..jit import CannotEmit
+from .leaf_rows import LaneRow
+from .steady import Entry
+
+MOST_JOBS = 4  # for arguments of other strides
+
+
+class Block(NamedTuple):
+    """Points that are swept at once.
+
+    Attributes
+    ----------
+    entry
+        Of the workspace that sweeps them.
+    chosen
+        Which points these are.
+    sources
+        By result: returns what the sweep has left, of so many points.
+    """
+
+    entry: Entry
+    chosen: slice
+    sources: Sequence[Callable[[int], np.ndarray]]
+
+    @property
+    def count(self) -> int:
+        return self.chosen.stop - self.chosen.start
+
+    def done(self, given: Sequence, arrays: Sequence[np.ndarray]) -> bool:
+        """Do the block in Python; return whether its sweep has come to its end."""
+        for row, leaf in zip(self.entry.rows, given, strict=True):
+            if row.__class__ is LaneRow:
+                row.write(leaf[self.chosen])
+        if not self.entry.swept():
+            return False
+        for array, source in zip(arrays, self.sources, strict=True):
+            array[self.chosen] = source(self.count)
+        return True
+
+    def before(self, given: Sequence) -> list[list[int]] | None:
+        """Return the copies into lanes; None where numbers change their kind.
+
+        The arguments have base addresses in their order, from 1 on.
+        """
+        records: list[list[int]] = []
+        for base, (row, leaf) in enumerate(zip(self.entry.rows, given, strict=True), 1):
+            if row.__class__ is not LaneRow:
+                continue
+            parts = [(row.cells, 0)]
+            if row.imag is not None:
+                parts.append((row.imag, row.cells.itemsize))
+            if not _is_copied(row.cells) or row.dtype.kind not in "fc":
+                return None
+            if row.dtype.itemsize != len(parts) * row.cells.itemsize or not row.dtype.isnative:
+                return None
+            first, *rest = leaf.strides
+            for cells, offset in parts:
+                start, place = self.chosen.start * first + offset, cells.ctypes.data
+                ways = [
+                    (self.count, first, place),
+                    (len(cells) - self.count, 0, place + self.count * cells.strides[0]),  # as `LaneRow` fills them
+                ]
+                for count, stride, to in ways:
+                    source, target = (base, start, (stride, *rest)), (0, to, cells.strides)
+                    found = copies((count, *leaf.shape[1:]), cells.itemsize, source, target)
+                    if found is None:
+                        return None
+                    records += found
+        return records
+
+    def behind(self, arrays: Sequence[np.ndarray], base: int) -> list[list[int]] | None:
+        """Return the copies into results, whose base addresses begin with a number; None if there are none."""
+        space, records = self.entry.space, []
+        for number, (array, source) in enumerate(zip(arrays, self.sources, strict=True), base):
+            view = source(self.count)
+            own = isinstance(view, np.ndarray) and any(
+                np.may_share_memory(view, cells) for cells in (*space.v, *space.g)
+            )
+            if not own or view.dtype != array.dtype or not _is_copied(view):
+                return None
+            view = np.broadcast_to(view, array[self.chosen].shape)
+            start = self.chosen.start * array.strides[0]
+            ends = (0, view.ctypes.data, view.strides), (number, start, array.strides)
+            found = copies(view.shape, view.itemsize, *ends)
+            if found is None:
+                return None
+            records += found
+        return records
+
+
+def _is_copied(array: np.ndarray) -> bool:
+    """Whether records of copies are for numbers of this kind."""
+    return array.dtype in (np.float64, np.float32)
+
+
+class BlockWork:
+    """All blocks of a call.
+
+    Parameters
+    ----------
+    lists
+        The blocks, as each worker does them.
+    """
+
+    def __init__(self, lists: list[list[Block]]):
+        self._lists = lists
+        self._jobs: dict[tuple, tuple[crew.Job | None, list]] = {}
+        self._now: tuple[Sequence, Sequence[np.ndarray]] = (), ()  # the arguments and results of this call
+        self._error: BaseException | None = None
+
+    def done(self, given: Sequence, arrays: Sequence[np.ndarray]) -> bool:
+        """Do the blocks; return whether all sweeps have come to their ends.
+
+        Parameters
+        ----------
+        given
+            The leaves of the arguments, with points as the first axis of each that has points.
+        arrays
+            The results.
+        """
+        strides = tuple([leaf.strides if leaf.__class__ is np.ndarray else None for leaf in given])
+        if strides not in self._jobs:
+            if len(self._jobs) >= MOST_JOBS:
+                self._jobs.clear()
+            self._jobs[strides] = self._job(given, arrays)
+        job, hits = self._jobs[strides]
+        if job is None:
+            return all(block.done(given, arrays) for block in self._lists[0])
+        self._now, self._error = (given, arrays), None
+        try:
+            if not job.serve([_address(array) for array in (*given, *arrays)]):
+                if self._error is not None:
+                    raise self._error
+                return False
+        finally:
+            self._now, self._error = ((), ()), None
+        for counter, count in hits:
+            counter[0] += count
+        return True
+
+    def _job(self, given, arrays) -> tuple[crew.Job | None, list]:
+        """Return the job, and how many blocks of each counter are done without Python; None for a loop."""
+        count, lists, hits, alive = len(self._lists[0]), [], [], []
+        for worker, blocks in enumerate(self._lists):
+            lists.append([])
+            for k, block in enumerate(blocks):
+                entry = block.entry
+                before = None if entry.space.segments is not None else block.before(given)
+                behind = None if before is None else block.behind(arrays, 1 + len(given))
+                if behind is None:
+                    alive = alive or [crew.PYTHON(self._in_python)]
+                    address = ctypes.cast(alive[0], ctypes.c_void_p).value
+                    lists[-1].append(crew.Block(worker * count + k, address, crew.DONE))
+                    continue
+                sweep = kernels.sweep_address(entry.sweep)
+                lists[-1].append(crew.Block(entry.space.address, sweep, 0, before, behind))
+                if worker == 0:
+                    hits.append((entry.space.variant.counter, 1))
+        if len(lists) == 1 and not hits:
+            return None, []
+        try:
+            return crew.Job(lists, len(given) + len(arrays), self._step(), alive), hits
+        except CannotEmit:
+            return None, []
+
+    def _step(self) -> int:
+        """Return after how many blocks Python looks for signals."""
+        spaces = {id(block.entry.space): block.entry.space for block in self._lists[0]}.values()
+        work = max(
+            work_of_plan(space.plan) + (0.0 if space.calls is None else space.calls.work) for space in spaces
+        )
+        return len(self._lists) * max(1, int(segments.MOST / max(work, 1.0)))
+
+    def _in_python(self, number: int, _) -> int:
+        """Do a block of some worker."""
+        try:
+            worker, k = divmod(number, len(self._lists[0]))
+            return crew.DONE if self._lists[worker][k].done(*self._now) else 0
+        except BaseException as error:  # it cannot pass through the crew's function; the caller raises it
+            self._error = error
+            return 0
+
+
+def _address(leaf) -> int:
+    return leaf.__array_interface__["data"][0] if leaf.__class__ is np.ndarray else 0
