@@ -34,9 +34,9 @@ NARROWEST, WIDEST = 8, 1024
 CELLS = 1 << 17
 
 
-# Cells of a block of points that are worth a thread: they take some 40 µs. With half as many, 1 024 draws of
-# the eight schools took 133 to 156 µs on two threads, where one takes 92.
-CELLS_A_THREAD = 1 << 15
+# Cells of a block of points that are worth a thread: they take some 10 µs, and to give a helper a block takes
+# one, as long as it has not fallen asleep.
+CELLS_A_THREAD = 1 << 13
 
 
 def over_points(config: Config) -> Config:

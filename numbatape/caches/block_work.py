@@ -1,7 +1,7 @@
 """Blocks of points as a job for several threads.
 
-Most blocks need no Python: numbers are copied from the arguments into the lanes of a workspace, swept, and copied
-from there into the results. Where numbers change their kind on the way, or a sweep is cut into
+Most blocks need no Python: numbers are copied from the arguments into the lanes of a workspace, swept, and
+copied from there into the results. Where numbers change their kind on the way, or a sweep is cut into
 segments, Python does the block, in whichever thread has taken it.
 """
 
@@ -41,7 +41,7 @@ class Block(NamedTuple):
     sources: Sequence[Callable[[int], np.ndarray]]
 
     @property
-    def count(self) -> int:
+    def _count(self) -> int:
         return self.chosen.stop - self.chosen.start
 
     def done(self, given: Sequence, arrays: Sequence[np.ndarray]) -> bool:
@@ -52,7 +52,7 @@ class Block(NamedTuple):
         if not self.entry.swept():
             return False
         for array, source in zip(arrays, self.sources, strict=True):
-            array[self.chosen] = source(self.count)
+            array[self.chosen] = source(self._count)
         return True
 
     def before(self, given: Sequence) -> list[list[int]] | None:
@@ -74,10 +74,9 @@ class Block(NamedTuple):
             first, *rest = leaf.strides
             for cells, offset in parts:
                 start, place = self.chosen.start * first + offset, cells.ctypes.data
-                ways = [
-                    (self.count, first, place),
-                    (len(cells) - self.count, 0, place + self.count * cells.strides[0]),  # as `LaneRow` fills them
-                ]
+                # Lanes that are left over repeat the first point, as `LaneRow` writes them.
+                left = len(cells) - self._count, 0, place + self._count * cells.strides[0]
+                ways = [(self._count, first, place), left]
                 for count, stride, to in ways:
                     source, target = (base, start, (stride, *rest)), (0, to, cells.strides)
                     found = copies((count, *leaf.shape[1:]), cells.itemsize, source, target)
@@ -87,10 +86,10 @@ class Block(NamedTuple):
         return records
 
     def behind(self, arrays: Sequence[np.ndarray], base: int) -> list[list[int]] | None:
-        """Return the copies into results, whose base addresses begin with a number; None if there are none."""
+        """Return the copies into results, whose base addresses begin with a number; None if none do that."""
         space, records = self.entry.space, []
         for number, (array, source) in enumerate(zip(arrays, self.sources, strict=True), base):
-            view = source(self.count)
+            view = source(self._count)
             own = isinstance(view, np.ndarray) and any(
                 np.may_share_memory(view, cells) for cells in (*space.v, *space.g)
             )
@@ -111,6 +110,29 @@ def _is_copied(array: np.ndarray) -> bool:
     return array.dtype in (np.float64, np.float32)
 
 
+def address_of(leaf) -> int:
+    """Return where the first entry of an array is; 0 for anything else."""
+    return leaf.__array_interface__["data"][0] if leaf.__class__ is np.ndarray else 0
+
+
+class _Made(NamedTuple):
+    """A job for arguments of some strides.
+
+    Attributes
+    ----------
+    job
+        None where a loop in Python does the blocks.
+    counters
+        Of the variants whose sweeps no entry counts.
+    native
+        Whether no block needs Python.
+    """
+
+    job: crew.Job | None = None
+    counters: Sequence[np.ndarray] = ()
+    native: bool = False
+
+
 class BlockWork:
     """All blocks of a call.
 
@@ -122,7 +144,7 @@ class BlockWork:
 
     def __init__(self, lists: list[list[Block]]):
         self._lists = lists
-        self._jobs: dict[tuple, tuple[crew.Job | None, list]] = {}
+        self._made: dict[tuple, _Made] = {}
         self._now: tuple[Sequence, Sequence[np.ndarray]] = (), ()  # the arguments and results of this call
         self._error: BaseException | None = None
 
@@ -136,50 +158,66 @@ class BlockWork:
         arrays
             The results.
         """
-        strides = tuple([leaf.strides if leaf.__class__ is np.ndarray else None for leaf in given])
-        if strides not in self._jobs:
-            if len(self._jobs) >= MOST_JOBS:
-                self._jobs.clear()
-            self._jobs[strides] = self._job(given, arrays)
-        job, hits = self._jobs[strides]
+        job, counters, _ = self._job_for(given, arrays)
         if job is None:
             return all(block.done(given, arrays) for block in self._lists[0])
         self._now, self._error = (given, arrays), None
         try:
-            if not job.serve([_address(array) for array in (*given, *arrays)]):
+            if not job.serve([address_of(leaf) for leaf in (*given, *arrays)]):
                 if self._error is not None:
                     raise self._error
                 return False
         finally:
             self._now, self._error = ((), ()), None
-        for counter, count in hits:
-            counter[0] += count
+        for counter in counters:
+            counter[0] += 1
         return True
 
-    def _job(self, given, arrays) -> tuple[crew.Job | None, list]:
-        """Return the job, and how many blocks of each counter are done without Python; None for a loop."""
-        count, lists, hits, alive = len(self._lists[0]), [], [], []
-        for worker, blocks in enumerate(self._lists):
+    def called(self, given: Sequence, arrays: Sequence[np.ndarray]):
+        """Return what `Job.called` does for such arguments and results; None if Python has to take part."""
+        job, _, native = self._job_for(given, arrays)
+        if job is None or not native:
+            return None
+        blocks = self._lists[0]
+        return job.called(len(self._lists) == len(blocks) == 1 and blocks[0].entry.space.plan.is_brief)
+
+    def _job_for(self, given, arrays) -> _Made:
+        strides = tuple([leaf.strides if leaf.__class__ is np.ndarray else None for leaf in given])
+        made = self._made.get(strides)
+        if made is None:
+            if len(self._made) >= MOST_JOBS:
+                self._made.clear()
+            made = self._made[strides] = self._job(given, arrays)
+        return made
+
+    def _job(self, given, arrays) -> _Made:
+        count = len(self._lists[0])
+        alive: list = []
+        lists: list[list[crew.Block]] = []
+        counters: dict[int, np.ndarray] = {}
+        for blocks in self._lists:
             lists.append([])
-            for k, block in enumerate(blocks):
-                entry = block.entry
-                before = None if entry.space.segments is not None else block.before(given)
+            for block in blocks:
+                space = block.entry.space
+                before = None if space.segments is not None else block.before(given)
                 behind = None if before is None else block.behind(arrays, 1 + len(given))
-                if behind is None:
-                    alive = alive or [crew.PYTHON(self._in_python)]
-                    address = ctypes.cast(alive[0], ctypes.c_void_p).value
-                    lists[-1].append(crew.Block(worker * count + k, address, crew.DONE))
-                    continue
-                sweep = kernels.sweep_address(entry.sweep)
-                lists[-1].append(crew.Block(entry.space.address, sweep, 0, before, behind))
-                if worker == 0:
-                    hits.append((entry.space.variant.counter, 1))
-        if len(lists) == 1 and not hits:
-            return None, []
+                if before is None or behind is None:
+                    if not alive:
+                        alive.append(crew.PYTHON(self._in_python))
+                    number = (len(lists) - 1) * count + len(lists[-1])
+                    function = ctypes.cast(alive[0], ctypes.c_void_p).value
+                    lists[-1].append(crew.Block(number, function or 0, crew.DONE))
+                else:
+                    sweep = kernels.sweep_address(block.entry.sweep)
+                    lists[-1].append(crew.Block(space.address, sweep, 0, before, behind))
+                    counters[id(space.variant)] = space.variant.counter
+        if len(lists) == 1 and not counters:
+            return _Made()
         try:
-            return crew.Job(lists, len(given) + len(arrays), self._step(), alive), hits
+            job = crew.Job(lists, len(given) + len(arrays), self._step(), alive)
         except CannotEmit:
-            return None, []
+            return _Made()
+        return _Made(job, list(counters.values()), not alive)
 
     def _step(self) -> int:
         """Return after how many blocks Python looks for signals."""
@@ -197,7 +235,3 @@ class BlockWork:
         except BaseException as error:  # it cannot pass through the crew's function; the caller raises it
             self._error = error
             return 0
-
-
-def _address(leaf) -> int:
-    return leaf.__array_interface__["data"][0] if leaf.__class__ is np.ndarray else 0

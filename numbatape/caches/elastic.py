@@ -105,7 +105,7 @@ class ElasticEntry:
             return False
         outs = [{"kind": out.kind, "object": id(out.source)} for out in entry.outs]
         made = kernels.steady_call(
-            *(entry.space, entry.sweep, refuse, rows, outs, entry.form),
+            *(kernels.entry_words(entry.space, entry.sweep), refuse, rows, outs, entry.form),
             *(entry.rebound, entry.watch_rows(alive), entry.turn, self.variant.counter, alive),
         )
         if made is None:

@@ -13,16 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.steady import CALLED, TUPLE
+from ..engine import kernels
+from ..jit.steady import CALLED, PLACED, TUPLE
 from ..threads import Turn
 from .arguments import Flattened
 from .batch import Sweep
-from .block_work import Block, BlockWork
+from .block_work import Block, BlockWork, address_of
 from .front import Front
-from .leaf_rows import LaneRow
+from .leaf_rows import DataRow, LaneRow, SameRow
 from .outs import Out, in_form
 from .program import Evaluator
-from .steady import REFUSED, Entry, Served, SteadyCalls, entry_for
+from .steady import REFUSED, ROW_COUNT, Entry, Served, SteadyCalls, entry_for, refuse
 from .variant import VariantWorkspace
 
 
@@ -37,6 +38,72 @@ class Leaf(NamedTuple):
             return leaf
         leaf = np.moveaxis(leaf, self.axis, 0) if self.axis else leaf
         return leaf if leaf.flags.aligned else leaf.copy()
+
+    def like(self, row):
+        """Return an array like those that calls bring, points first; None for a leaf without points."""
+        if self.axis is None:
+            return None
+        assert self.size is not None
+        return self.points_first(np.empty(self.size, row.dtype))
+
+    def placed(self, dtype: np.dtype, word: np.ndarray, alive: list) -> dict:
+        """Return the words of a row that writes an array's address to a word."""
+        assert self.size is not None
+        shape = np.array([*self.size, 0], np.int64)
+        alive += [shape, dtype]
+        return {
+            "kind": PLACED,
+            "object": id(dtype),
+            "ndim": len(self.size),
+            "shape": shape.ctypes.data,
+            "cells": word.ctypes.data,
+        }
+
+
+class _Result:
+    """An array that sweeps of a builtin fill. A call hands it out and makes the next one.
+
+    Parameters
+    ----------
+    array
+        The first one.
+    word
+        Where the address of the array is that the next call fills.
+    """
+
+    def __init__(self, array: np.ndarray, word: np.ndarray):
+        self._array, self._word = array, word
+        word[0] = address_of(array)
+
+    def __call__(self) -> np.ndarray:
+        array = self._array
+        following = np.empty(array.shape, array.dtype)
+        place = address_of(following)
+        # Without a call in between: an interrupt cannot come before both are done, see `Turn`.
+        self._word[0] = place
+        self._array = following
+        return array
+
+
+class _Called(NamedTuple):
+    """What a builtin calls instead of a sweep.
+
+    Attributes
+    ----------
+    entered
+        The words about that, as `kernels.entry_words` returns them.
+    bases
+        The addresses of arguments and results.
+    results
+        What makes the results.
+    alive
+        What is kept alive.
+    """
+
+    entered: dict[str, int]
+    bases: np.ndarray
+    results: list[_Result]
+    alive: object
 
 
 class LaneEntry(Served):
@@ -58,8 +125,6 @@ class LaneEntry(Served):
         Of the caller whose workspaces these are.
     """
 
-    builtin = None
-
     def __init__(self, lists: list[list[Block]], rows: list[Leaf], results, finished, form: int, turn: Turn):
         self.rows, self.turn = rows, turn
         self._results, self._finished, self._form = results, finished, form
@@ -70,9 +135,59 @@ class LaneEntry(Served):
         self.owner: SteadyCalls | None = None
         self.first: Callable | None = None
         self._retired = False
+        self._words: list[np.ndarray] = []  # of the builtins there are
 
-    def native(self, fallback: Callable) -> None:
-        """There is no builtin that sweeps several times."""
+    @functools.cached_property
+    def builtin(self):
+        """The builtin that returns `REFUSED` for what it cannot serve, None if there is none."""
+        return self.native(refuse)
+
+    def native(self, fallback: Callable):
+        """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none.
+
+        It does the blocks as its sweep. They read arguments where they are, and write to results that are
+        there already: those of the next call are made when a call's results are handed out.
+        """
+        first, called = self._entries[0], self._called
+        if called is None:
+            return None
+        alive: list = [self, called]
+        rows: list[dict] = []
+        for k, (row, leaf) in enumerate(zip(first.rows, self.rows, strict=True), 1):
+            if isinstance(row, LaneRow):
+                rows.append(leaf.placed(row.dtype, called.bases[k:], alive))
+            elif len(self._entries) > 1 and not isinstance(row, (SameRow, DataRow)):
+                return None  # there is a cell in each workspace that it is copied to
+            elif (words := row.native(alive)) is None:
+                return None
+            else:
+                rows.append(words)
+        outs = [{"kind": CALLED, "object": id(result)} for result in called.results]
+        made = kernels.steady_call(
+            *(called.entered, fallback, rows, outs, self._form),
+            *(first.rebound, first.watch_rows(alive), self.turn, first.space.variant.counter, alive),
+        )
+        if made is None:
+            return None
+        builtin, its, table, _ = made
+        self._words.append(its)
+        for entry in self._entries:
+            entry.attend(its, table)
+        return builtin
+
+    @functools.cached_property
+    def _called(self) -> _Called | None:
+        """What builtins call; None if Python has to take part in a call."""
+        if self._finished is not list or len(self._captured) > 1:
+            return None
+        given = [leaf.like(row) for row, leaf in zip(self._entries[0].rows, self.rows, strict=True)]
+        arrays = [np.empty(shape, dtype) for shape, dtype in self._results]
+        found = self._work.called(given, arrays)
+        if found is None:
+            return None
+        entered, bases, alive = found
+        first = len(bases) - len(arrays)
+        return _Called(entered, bases, [_Result(x, bases[first + k :]) for k, x in enumerate(arrays)], alive)
 
     def serve_in_turn(self, leaves: Sequence):
         # Once for all blocks: it takes 5 µs, and a block of garch11 takes 120.
@@ -111,6 +226,8 @@ class LaneEntry(Served):
     def retire(self) -> None:
         """Refuse all calls from now on."""
         self._retired = True
+        for words in self._words:
+            words[ROW_COUNT] = -1
         if self.owner is not None:
             self.owner.drop(self)
 
@@ -177,14 +294,18 @@ def teach(front: Front, lesson: Lesson, result, directions: int | None = None) -
         return entry_for(lesson.evaluator, *how, turn=turn)
 
     def made(form: int, turn: Turn) -> Entry | LaneEntry | None:
-        if not _is_one_block(lesson):
-            return _entry_of_blocks(lesson, entry, form, turn)
-        space = lesson.sweeps[0].space
-        outs = [
-            Out(CALLED, functools.partial(_filled, array.shape, array.dtype, source))
-            for array, source in zip(lesson.arrays, lesson.sources(space), strict=True)
-        ]
-        return entry(space, outs, form, turn)
+        alone = None
+        if _is_one_block(lesson):
+            space = lesson.sweeps[0].space
+            outs = [
+                Out(CALLED, functools.partial(_filled, array.shape, array.dtype, source))
+                for array, source in zip(lesson.arrays, lesson.sources(space), strict=True)
+            ]
+            alone = entry(space, outs, form, turn)
+            if alone is not None and alone.builtin is not None:
+                return alone
+        blocks = _entry_of_blocks(lesson, entry, form, turn)
+        return alone if alone is not None and (blocks is None or blocks.builtin is None) else blocks
 
     front.keep(lesson.flat, result, made, omitted)
 
@@ -195,20 +316,21 @@ def _entry_of_blocks(lesson: Lesson, entry: Callable, form: int, turn: Turn) -> 
         for leaf, axis in zip(lesson.leaves, lesson.axes, strict=True)
     ):
         return None  # entries are found by the sizes of arrays, and only arrays can be cut into blocks
-    if any(sweep.chosen.__class__ is not slice for sweep in lesson.sweeps):
+    slices = [sweep.chosen for sweep in lesson.sweeps if isinstance(sweep.chosen, slice)]
+    if len(slices) < len(lesson.sweeps):
         return None  # other points may part in another way
     lists: list[list[Block]] = []
     for worker in range(min(lesson.threads, len(lesson.sweeps))):
         known: dict[int, tuple] = {}
         lists.append([])
-        for sweep in lesson.sweeps:
+        for sweep, chosen in zip(lesson.sweeps, slices, strict=True):
             if id(sweep.space) not in known:
                 own = _another(sweep.space) if worker else sweep.space
                 known[id(sweep.space)] = entry(own, [], TUPLE, turn), lesson.sources(own)
             its, sources = known[id(sweep.space)]
             if its is None:
                 return None
-            lists[-1].append(Block(its, sweep.chosen, sources))
+            lists[-1].append(Block(its, chosen, sources))
     rows = [
         Leaf(leaf.shape if leaf.__class__ is np.ndarray else None, axis)
         for leaf, axis in zip(lesson.leaves, lesson.axes, strict=True)

@@ -132,15 +132,20 @@ class Entry(Served):
         alive += [self, self.rows, self.outs, [out.source for out in self.outs]]
         hits = self.space.variant.counter
         made = kernels.steady_call(
-            *(self.space, self.sweep, fallback, rows, outs, self.form),
+            *(kernels.entry_words(self.space, self.sweep), fallback, rows, outs, self.form),
             *(self.rebound, self.watch_rows(alive), self.turn, hits, alive),
         )
         if made is None:
             return None
         builtin, words, table, _ = made
-        self._natives.append((words, table))
-        self._set_stale(self._stale)
+        self.attend(words, table)
         return builtin
+
+    def attend(self, words: np.ndarray, rows: np.ndarray) -> None:
+        """Keep the tables of a builtin that computes with this entry's constants as they have to be."""
+        self._natives.append((words, rows))
+        if self._stale:
+            self._set_stale(True)
 
     def watch_rows(self, alive: list) -> list[dict] | None:
         """Return the rows by which a builtin checks what is captured; add to ``alive`` what they refer to."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..jit import crew as layout
 from ..jit.crew import CREW_FUNCTION, HELP, HELPER, JOB, LOOK, SERVE
 from ..threads import survives_fork
 
@@ -23,10 +24,9 @@ MOST = 256  # helpers of a process
 # How long a thread that waits looks for a change before it sleeps. It has to be longer than what Python
 # does between two calls.
 PATIENCE = 5e-5  # seconds
-DONE = 1  # what a block in Python returns: ctypes returns 0 for a function that was interrupted before it began
-_NEXT, _FAILED, _STOP, _CREW, _COUNT = (
-    JOB.index(name) for name in ("next", "failed", "stop", "crew", "count")
-)
+DONE = 1  # what a block in Python returns; ctypes returns 0 where it is interrupted before it has begun
+_NEXT, _FAILED, _STOP = (JOB.index(name) for name in ("next", "failed", "stop"))
+_COUNT, _MOST = (layout.CREW.index(name) for name in ("count", "most"))
 PYTHON = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -61,19 +61,32 @@ def processors() -> int:
 
 
 class Crew:
-    """The helpers of this process."""
+    """The helpers of this process.
+
+    Attributes
+    ----------
+    address
+        Of what jobs know of them.
+    """
 
     def __init__(self):
         self._lock = survives_fork(threading.Lock())
+        self._words = np.zeros(len(layout.CREW), np.int64)
+        self.address = self._words.ctypes.data
         self.forget()
 
     def forget(self) -> None:
         """Start anew: a child process has none of the threads."""
-        self.count = 0
         self._table = np.zeros((MOST, len(HELPER)), np.int64)
         # A helper that sleeps when the process ends is never told to go, so nothing that it reads is freed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._table))
-        self.address = self._table.ctypes.data
+        words = {"helpers": self._table.ctypes.data, "count": 0, "most": min(processors() - 1, MOST)}
+        self._words[:] = [words[name] for name in layout.CREW]
+
+    @property
+    def count(self) -> int:
+        """How many helpers there are."""
+        return int(self._words[_COUNT])
 
     def grow(self, missing: int, wanted: int) -> None:
         """Start helpers for a job that has found too few of those that it wanted.
@@ -81,7 +94,7 @@ class Crew:
         There are not more than one job wants, unless there are processors for those of several jobs.
         """
         with self._lock:
-            most = min(self.count + missing, max(wanted, processors() - 1), MOST)
+            most = min(self.count + missing, max(wanted, int(self._words[_MOST])))
             while self.count < most:
                 row = self._table[self.count]
                 row[HELPER.index("looks")] = _looks()
@@ -91,11 +104,11 @@ class Crew:
                 helper = threading.Thread(
                     target=_function(), args=(row.ctypes.data, HELP), name="numbatape", daemon=True
                 )
-                self.count += 1  # before it starts: an interrupt may come once it runs
+                self._words[_COUNT] += 1  # before it starts: an interrupt may come once it runs
                 try:
                     helper.start()
                 except RuntimeError:  # no more threads, or the process is ending
-                    self.count -= 1
+                    self._words[_COUNT] -= 1
                     return
 
 
@@ -168,17 +181,34 @@ class Job:
     def __init__(self, lists: Sequence[Sequence[Block]], bases: int, step: int, alive=()):
         self._count, self._step, self._alive = len(lists[0]), step, [alive]
         self.workers = len(lists)
-        self._wanted = self.workers - 1  # helpers
-        self._bases = np.zeros(1 + bases, np.int64)  # the first one is 0, for memory itself
+        self._wanted = min(self.workers - 1, MOST)  # helpers
         its_lists = self._kept([self._list_of(blocks) for blocks in lists])
-        words = dict.fromkeys(JOB, 0) | {
+        self._record = dict.fromkeys(JOB, 0) | {
             "lists": its_lists,
-            "bases": self._bases.ctypes.data,
+            "blocks": self._count,
+            "crew": CREW.address,
             "wanted": self._wanted,
+            "came": self._wanted,
             "looks": _looks() if self._wanted else 0,
         }
-        self._words = np.array([words[name] for name in JOB], np.int64)
-        self._function, self._address = _function(), self._words.ctypes.data
+        self._function = _function()
+        self._words, self._bases = self._words_and_bases(bases)
+
+    def _words_and_bases(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        bases = np.zeros(1 + count, np.int64)  # the first one is 0, for memory itself
+        record = self._record | {"bases": bases.ctypes.data}
+        return np.array([record[name] for name in JOB], np.int64), bases
+
+    def called(self, locked: bool = False) -> tuple[dict[str, int], np.ndarray, object] | None:
+        """Return what a builtin calls with which frame; the base addresses, to be written; and what to keep.
+
+        None for a job that Python has to do in parts. ``locked``: whether it keeps the interpreter's lock.
+        """
+        if self._count > self._step:
+            return None
+        words, bases = self._words_and_bases(len(self._bases) - 1)
+        entered = {"frame": words.ctypes.data, "sweep": CREW_FUNCTION.address(), "locked": int(locked)}
+        return entered, bases, (self, words)
 
     def _kept(self, words) -> int:
         """Return the address of words that live as long as the job."""
@@ -203,11 +233,10 @@ class Job:
         """
         words = self._words
         self._bases[1:] = bases
-        words[_FAILED], words[_CREW] = 0, CREW.address
+        words[_FAILED] = 0
         for first in range(0, self._count, self._step):
             words[_NEXT], words[_STOP] = first, min(first + self._step, self._count)
-            words[_COUNT] = CREW.count
-            came = self._function(self._address, SERVE)
+            came = self._function(words.ctypes.data, SERVE)
             if words[_FAILED]:
                 return False
             if came < self._wanted:

@@ -104,13 +104,11 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
     if space.segments is not None:
         return _in_python(name, space, value, fallback, hits, turn), ()
     numbers = {
-        "frame": space.address,
-        "sweep": sweep_address(name),
+        **entry_words(space, name),
         "value": value.ctypes.data,
         "single": int(value.dtype == np.float32),
         "fallback": id(fallback),
         "hits": hits.ctypes.data,
-        "locked": int(space.plan.is_brief),
         **jit.turn_words(turn),
     }
     words = np.array([numbers[name] for name in jit.BUILTIN_WORDS], np.int64)
@@ -146,9 +144,17 @@ def _in_python(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, 
     return call_in_turn
 
 
+def entry_words(space, sweep: str) -> dict[str, int]:
+    """Return the words about the entry point of a workspace's sweeps."""
+    return {
+        "frame": space.address,
+        "sweep": sweep_address(sweep),
+        "locked": int(space.plan.is_brief),
+    }
+
+
 def steady_call(
-    space,
-    sweep: str,
+    entered: dict[str, int],
     fallback: Callable,
     rows: Sequence[dict],
     outs: Sequence[dict],
@@ -159,14 +165,14 @@ def steady_call(
     hits: np.ndarray,
     alive: list,
 ):
-    """Return the builtin of a workspace's steady calls, which hands all other calls to ``fallback``.
+    """Return the builtin of steady calls, which hands all other calls to ``fallback``.
 
     `numbatape.jit.steady` says what it does.
 
     Parameters
     ----------
-    sweep
-        Name of the sweeps' entry point.
+    entered
+        What is called with which frame, see `entry_words`.
     rows, outs
         One dictionary of words per row and per out; a word that is missing is 0.
     rebound
@@ -195,9 +201,7 @@ def steady_call(
         )
     ]
     numbers = {
-        "frame": space.address,
-        "sweep": sweep_address(sweep),
-        "locked": int(space.plan.is_brief),
+        **entered,
         "fallback": id(fallback),
         "array_type": id(np.ndarray),
         "rebound": 0 if rebound is None else id(rebound),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..jit.crew import AXES
 
-TILE = 8  # points that are copied together: those of a cell are a cache line
+TILE = 64  # points that are copied together
 Axis = tuple[int, int, int]  # the number of entries, and the strides of the source and of the target in bytes
 
 
@@ -29,26 +29,25 @@ def copies(
     """
     if 0 in shape:
         return []
-    points, *others = zip(shape, source[2], target[2], strict=True)
-    pieces: list[tuple[int, int, list[Axis]]] = [(0, 0, [points, *others])]
-    if others:
-        # Points in tiles, in each of which the cache lines of both arrays are read and written once.
-        count, here, there = points
-        whole, rest = divmod(count, TILE)
-        pieces = [
-            (0, 0, [(whole, TILE * here, TILE * there), (TILE, here, there), *others]),
-            (whole * TILE * here, whole * TILE * there, [(rest, here, there), *others]),
-        ][whole == 0 : 1 + (rest > 0)]
+    first, *others = zip(shape, source[2], target[2], strict=True)
+    others = _joined(sorted(others, key=lambda axis: -abs(axis[2])))
+    if len(others) > AXES - 2:
+        return None
     records = []
-    for here, there, (first, *inner) in pieces:
-        # Behind the tiles, entries are in the order in which they follow one another in the target.
-        inner.sort(key=lambda axis: -abs(axis[2]))
-        axes = _joined([first, *inner])
-        if len(axes) > AXES:
-            return None
-        axes = [(1, 0, 0)] * (AXES - len(axes)) + axes
-        ends = (source[0], source[1] + here, target[0], target[1] + there)
-        records.append([*ends, width, *(word for column in zip(*axes, strict=True) for word in column)])
+    together = _joined([first, *others])
+    if len(together) == 1:  # such as memory without gaps on both sides
+        first, others = together[0], []
+    count, here, there = first
+    # Points in tiles: within one, the cache lines of both arrays stay in the fastest cache, even where the
+    # cells of the next entry of a point are a power of two away.
+    whole, rest = divmod(count, TILE)
+    pieces = ((0, whole, TILE), (whole * TILE, 1, rest)) if others else ((0, 1, count),)
+    for place, tiles, points in pieces:
+        if tiles and points:
+            axes = [(tiles, TILE * here, TILE * there), *others, (points, here, there)]
+            axes[1:1] = [(1, 0, 0)] * (AXES - len(axes))
+            ends = (source[0], source[1] + place * here, target[0], target[1] + place * there)
+            records.append([*ends, width, *(word for column in zip(*axes, strict=True) for word in column)])
     return records
 
 

@@ -5,8 +5,8 @@ address of some words (`WORDS`) as a Python int. The function takes its turn, re
 enters the sweep, and returns the value as a float. If the sweep stops early, or if another call is under way,
 it calls the fallback instead. It uses Python's documented C API, and reads and writes the flag of a `Turn`.
 
-The functions of `numbatape.jit.steady`, `numbatape.jit.audit`, `numbatape.jit.crew` and `numbatape.jit.c_function` are built in the
-same way (`Builtin`).
+The functions of `numbatape.jit.steady`, `numbatape.jit.audit`, `numbatape.jit.crew` and
+`numbatape.jit.c_function` are built in the same way (`Builtin`).
 """
 
 from __future__ import annotations

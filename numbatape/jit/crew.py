@@ -1,14 +1,14 @@
 """Blocks of work that several threads take in turn, without Python and its lock, as a function in LLVM IR.
 
 A job (`JOB`) is a list of blocks. Whoever works on it takes the next block that nobody has taken, copies
-numbers into a workspace, sweeps, and copies numbers out; each worker has records of all blocks, with a workspace
-of its own. The caller of a job gives it to the helpers that are free, works on it itself, and takes it back
-from those that have not begun when no block is left. So it waits only for blocks that are being computed,
-and whether a helper comes in time decides about nothing but time.
+numbers into a workspace, sweeps, and copies numbers out; each worker has records of all blocks, with a
+workspace of its own. The caller of a job gives it to the helpers that are free, works on it itself, and takes
+it back from those that have not begun when no block is left. So it waits only for blocks that are being
+computed, and whether a helper comes in time decides about nothing but time.
 
 A helper is a thread of Python's that has called this function and never returns. Before it sleeps, it looks
-for its next job for some 50 µs: a thread that sleeps begins 20 to 50 µs after it has been woken, and to wake it
-takes the caller 5 to 20. Threads sleep at locks of CPython's (``PyThread_acquire_lock``), which need no
+for its next job for some 50 µs: a thread that sleeps begins 20 to 50 µs after it has been woken, and to wake
+it takes the caller 5 to 20. Threads sleep at locks of CPython's (``PyThread_acquire_lock``), which need no
 interpreter and exist on all systems.
 """
 
@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from .builtin import Builtin
 
-# What the function does: help for ever, serve a job, look at the first of two words as often as the second says.
-HELP, SERVE, LOOK = range(3)
+# What the function does: serve a job as the sweep of a steady call, serve a part of a job, help for ever,
+# look at the first of two words as often as the second says.
+CALL, SERVE, HELP, LOOK = range(4)
 LINE = 8  # words of a cache line
 JOB = (
     "next",  # the block that is taken next
@@ -27,11 +28,16 @@ JOB = (
     "stop",  # the block that is not taken any more
     "lists",  # address of the addresses of the workers' records of blocks
     "bases",  # address of the addresses that copies begin at
-    "crew",  # address of the helpers' records
-    "count",  # how many helpers there are
+    "blocks",  # how many blocks there are
+    "crew",  # address of what is known of the helpers
     "wanted",  # how many of them may help
     "came",  # how many of them were free
     "looks",  # how often who waits looks before it sleeps
+)
+CREW = (
+    "helpers",  # address of their records
+    "count",  # how many there are
+    "most",  # how many there may be if several jobs want some at once
 )
 BLOCK = (
     "frame",  # the sweep's first argument
@@ -72,12 +78,13 @@ class _Text:
 
         self.ir = ir
         self.module = ir.Module()
-        self.i32, self.i64 = ir.IntType(32), ir.IntType(64)
+        self.i1, self.i32, self.i64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
         self.words, self.byte = self.i64.as_pointer(), ir.IntType(8).as_pointer()
         kinds = {
             "PyThread_acquire_lock": ir.FunctionType(self.i32, [self.byte, self.i32]),
             "PyThread_release_lock": ir.FunctionType(ir.VoidType(), [self.byte]),
         }
+        self.memcpy = self.module.declare_intrinsic("llvm.memcpy", [self.byte, self.byte, self.i64])
         self.acquire, self.release = (
             ir.Function(self.module, kinds[name], f"nt_python_{name}") for name in API
         )
@@ -85,6 +92,7 @@ class _Text:
         self.work = self._function("work", (self.words, self.i64), self._work)
         self.help = self._function("help", (self.words,), self._help)
         self.serve = self._function("serve", (self.words,), self._serve)
+        self.call = self._function("call", (self.words,), self._call)
         self._function(symbol, (self.words, self.i64), self._entry, "external")
 
     def _function(self, name: str, arguments, write, linkage: str = "internal"):
@@ -172,16 +180,17 @@ class _Text:
         self.builder.call(self.release, [self.lock(record, name)])
 
     def watch(self, place, state: int, looks, changed):
-        """Look at a word so many times; ``changed`` is (block to go to, whether the word has to be a state or not)."""
+        """Look at a word so many times; ``changed`` says where to go if it is, or is not, a state."""
         number, end = self.each(looks)
         seen = self.equal(self.look(place), state)
         block, wanted = changed
         self.go_if(seen if wanted else self.builder.not_(seen), block)
         # Divisions, each of which waits for the one before, leave the core to others for a while. The
-        # instructions that are made for this differ between processors, and some virtual machines stop at them.
+        # instructions that are made for this differ between processors, and stop some virtual machines.
         rest = self.builder.or_(number, self.i64(1 << 62))
         for _ in range(4):
-            rest = self.builder.udiv(rest, self.builder.or_(self.builder.and_(rest, self.i64(2)), self.i64(1)))
+            divisor = self.builder.or_(self.builder.and_(rest, self.i64(2)), self.i64(1))
+            rest = self.builder.udiv(rest, divisor)
         self.builder.store(rest, self.rest)
         end()
 
@@ -200,7 +209,7 @@ class _Text:
         sizes, sources, targets = (
             [self.field(record, COPY, f"{name}_{k}") for k in range(AXES)] for name in ("size", "from", "to")
         )
-        is_double = self.equal(self.field(record, COPY, "bytes"), WORD)
+        width = self.field(record, COPY, "bytes")
         source, target = first("from"), first("to")
         ends = []
         for k in range(AXES - 1):
@@ -208,15 +217,20 @@ class _Text:
             source = builder.add(source, builder.mul(place, sources[k]))
             target = builder.add(target, builder.mul(place, targets[k]))
             ends.append(end_of_axis)
-        with builder.if_else(is_double) as (double, single):
-            for arm, kind in ((double, i64), (single, self.i32)):
-                with arm:
-                    place, end_of_axis = self.each(sizes[-1])
-                    here = builder.add(source, builder.mul(place, sources[-1]))
-                    there = builder.add(target, builder.mul(place, targets[-1]))
-                    entry = builder.load(builder.inttoptr(here, kind.as_pointer()))
-                    builder.store(entry, builder.inttoptr(there, kind.as_pointer()))
-                    end_of_axis()
+        dense = [builder.icmp_signed("==", stride[-1], width) for stride in (sources, targets)]
+        with builder.if_else(builder.and_(*dense)) as (together, apart):
+            with together:
+                ends_of_memory = (builder.inttoptr(place, self.byte) for place in (target, source))
+                builder.call(self.memcpy, [*ends_of_memory, builder.mul(sizes[-1], width), self.i1(0)])
+            with apart, builder.if_else(self.equal(width, WORD)) as (double, single):
+                for arm, kind in ((double, i64), (single, self.i32)):
+                    with arm:
+                        place, end_of_axis = self.each(sizes[-1])
+                        here = builder.add(source, builder.mul(place, sources[-1]))
+                        there = builder.add(target, builder.mul(place, targets[-1]))
+                        entry = builder.load(builder.inttoptr(here, kind.as_pointer()))
+                        builder.store(entry, builder.inttoptr(there, kind.as_pointer()))
+                        end_of_axis()
         for end_of_axis in reversed(ends):
             end_of_axis()
         end()
@@ -266,7 +280,7 @@ class _Text:
         self.at(wait)
         self.watch(state, GIVEN, looks, (given, True))
         self.put(asleep, 1)
-        # Who gives a job looks whether the helper sleeps, after the job is there; so one of both sees the other.
+        # Who gives a job looks then whether the helper sleeps; so one of both sees the other.
         self.go_if(self.equal(self.look(state), IDLE), doze)
         self.go_if(self.taken(asleep), given)
         self.go(doze)
@@ -289,15 +303,17 @@ class _Text:
         """Work on a job, with those helpers that are free; return how many these were."""
         builder, i64 = self.builder, self.i64
         self.rest = builder.alloca(i64)
-        crew, count = self.address(job, JOB, "crew"), self.field(job, JOB, "count")
+        crew = self.address(job, JOB, "crew")
+        helpers, count = self.address(crew, CREW, "helpers"), self.field(crew, CREW, "count")
         came, wanted = self.place(job, JOB, "came"), self.field(job, JOB, "wanted")
         builder.store(i64(0), came)
         own = builder.ptrtoint(job, i64)
 
         number, end = self.each(count)
-        helper = self.record(crew, number, HELPER)
+        helper = self.record(helpers, number, HELPER)
         more = builder.icmp_signed("<", builder.load(came), wanted)
-        with builder.if_then(more), builder.if_then(self.exchanged(self.place(helper, HELPER, "job"), 0, own)):
+        job_of_helper = self.place(helper, HELPER, "job")
+        with builder.if_then(more), builder.if_then(self.exchanged(job_of_helper, 0, own)):
             found = builder.add(builder.load(came), i64(1))
             builder.store(found, came)
             builder.store(found, self.place(helper, HELPER, "share"))
@@ -309,7 +325,7 @@ class _Text:
         builder.call(self.work, [job, i64(0)])
 
         number, end = self.each(count)
-        helper = self.record(crew, number, HELPER)
+        helper = self.record(helpers, number, HELPER)
         its = self.place(helper, HELPER, "job")
         with builder.if_then(builder.icmp_signed("==", self.look(its), own)):
             self._take_back(helper, self.field(job, JOB, "looks"))
@@ -319,7 +335,6 @@ class _Text:
 
     def _take_back(self, helper, looks) -> None:
         """Take a job back from a helper that has not begun; wait for one that has."""
-        builder = self.builder
         state, awaited = (self.place(helper, HELPER, name) for name in ("state", "awaited"))
         free, doze = self.block(), self.block()
         self.go_if(self.exchanged(state, GIVEN, self.i64(IDLE)), free)
@@ -333,12 +348,30 @@ class _Text:
         self.go(free)
         self.at(free)
 
+    def _call(self, job) -> None:
+        """Do all blocks of a job; return 0 unless one has failed, or Python should start helpers first."""
+        builder, i64 = self.builder, self.i64
+        crew = self.address(job, JOB, "crew")
+        count, most = (self.field(crew, CREW, name) for name in ("count", "most"))
+        came, wanted = (self.field(job, JOB, name) for name in ("came", "wanted"))
+        few = builder.icmp_signed("<", count, wanted)
+        missed = builder.icmp_signed("<", came, wanted)  # in the last call, because others had the helpers
+        possible = builder.icmp_signed("<", count, most)
+        with builder.if_then(builder.or_(few, builder.and_(missed, possible))):
+            builder.store(wanted, self.place(job, JOB, "came"))
+            builder.ret(i64(1))
+        for name in ("next", "failed"):
+            builder.store(i64(0), self.place(job, JOB, name))
+        builder.store(self.field(job, JOB, "blocks"), self.place(job, JOB, "stop"))
+        builder.call(self.serve, [job])
+        builder.ret(self.field(job, JOB, "failed"))
+
     # ---- the function
 
     def _entry(self, record, what) -> None:
         builder = self.builder
         self.rest = builder.alloca(self.i64)
-        for number, function in ((HELP, self.help), (SERVE, self.serve)):
+        for number, function in ((CALL, self.call), (SERVE, self.serve), (HELP, self.help)):
             with builder.if_then(self.equal(what, number)):
                 builder.ret(builder.call(function, [record]))
         behind = self.block()
@@ -352,4 +385,4 @@ def _module_text(symbol: str) -> str:
     return str(_Text(symbol).module)
 
 
-CREW_FUNCTION = Builtin("crew", _module_text, tuple(f"nt_python_{name}" for name in API))
+CREW_FUNCTION = Builtin("crew", _module_text, (*(f"nt_python_{name}" for name in API), "memcpy"))

@@ -27,7 +27,8 @@ def compiled(level: Level, source: str) -> tuple[str, bytes]:
 
 def builtins(level: Level) -> Iterator[tuple[str, str, bytes]]:
     """Yield (name, key, packed object file) of each function that Python calls, for a level of processors."""
-    for function in (builtin.BUILTIN, steady.STEADY, audit.AUDIT, crew.CREW_FUNCTION, *c_function.C_FUNCTIONS):
+    single = builtin.BUILTIN, steady.STEADY, audit.AUDIT, crew.CREW_FUNCTION
+    for function in (*single, *c_function.C_FUNCTIONS):
         key = store.key_of(function.source, level)
         found, _ = function.compiled(key, machine.emitter(level))
         yield function.name, key, zlib.compress(store.packed(key, found), 9)

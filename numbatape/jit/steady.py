@@ -60,15 +60,15 @@ WORDS = (
 )
 # The row of a leaf. Which fields it uses depends on its kind.
 ROW = (
-    "kind",  # ARRAY, NUMBER, SAME or DATA_ARRAY
+    "kind",  # ARRAY, NUMBER, SAME, DATA_ARRAY or PLACED
     "object",  # an array's dtype, a number's type, or the very object that the leaf must be
     "ndim",
     "shape",  # address of the sizes
-    "cells",  # address that the leaf is copied to
+    "cells",  # address that the leaf is copied to; of a placed array, that its address is written to
     "bytes",  # number of bytes that are copied or compared
     "contents",  # address of what a data array must contain
 )
-ARRAY, NUMBER, SAME, DATA_ARRAY = range(4)
+ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED = range(5)
 OUT = ("kind", "object")
 # The row of something captured: the kind says what there is at the address ``place``.
 WATCH = (
@@ -252,7 +252,9 @@ class _Text:
     def check(self, leaf, row, w) -> None:
         """Go on if a leaf is what its row says."""
         builder, i64 = self.builder, self.i64
-        is_array = builder.or_(self.equal(row["kind"], i64(ARRAY)), self.equal(row["kind"], i64(DATA_ARRAY)))
+        is_array = functools.reduce(
+            builder.or_, [self.equal(row["kind"], i64(kind)) for kind in (ARRAY, DATA_ARRAY, PLACED)]
+        )
         with builder.if_else(is_array) as (array, otherwise):
             with array:
                 self.go_on_if(self.equal(self.load(leaf, i64, TYPE), w["array_type"]))
@@ -341,6 +343,8 @@ class _Text:
         with builder.if_then(self.equal(row["kind"], i64(ARRAY))):
             source = self.load(leaf, self.pointer, DATA)
             builder.call(self.memcpy, [self.address(row["cells"]), source, row["bytes"], self.i1(0)])
+        with builder.if_then(self.equal(row["kind"], i64(PLACED))):
+            builder.store(self.load(leaf, i64, DATA), builder.inttoptr(row["cells"], i64.as_pointer()))
         with builder.if_then(self.equal(row["kind"], i64(NUMBER))):
             cell = builder.inttoptr(row["cells"], self.ir.DoubleType().as_pointer())
             builder.store(self.call("PyFloat_AsDouble", leaf), cell)

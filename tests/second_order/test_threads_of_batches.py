@@ -12,8 +12,8 @@ import pytest
 
 import numbatape as nt
 from numbatape.caches import batch
-from numbatape.caches.block_work import Block
-from numbatape.engine import crew, segments
+from numbatape.caches.block_work import Block, BlockWork
+from numbatape.engine import crew
 from numbatape.engine.strided_copies import copies
 from numbatape.trace import pytrees
 
@@ -36,26 +36,47 @@ VERBS = {
 
 
 @pytest.fixture
-def served(monkeypatch):
-    """The jobs that were served, in order."""
+def jobs(monkeypatch):
+    """The jobs that were made, in order."""
     found = []
-    serve = crew.Job.serve
-    monkeypatch.setattr(crew.Job, "serve", lambda job, bases: found.append(job) or serve(job, bases))
+    made = crew.Job.__init__
+
+    def init(job, *args):
+        made(job, *args)
+        found.append(job)
+
+    monkeypatch.setattr(crew.Job, "__init__", init)
+    monkeypatch.setattr(batch, "CELLS_A_THREAD", 64)
+    return found
+
+
+@pytest.fixture
+def general(monkeypatch):
+    """The numbers of points of the calls that were not steady."""
+    found = []
+    run = batch.Batch.run
+
+    def noted(self, flat_at, points, *args, **more):
+        found.append(len(points[0]))
+        return run(self, flat_at, points, *args, **more)
+
+    monkeypatch.setattr(batch.Batch, "run", noted)
     return found
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_bits_do_not_depend_on_the_number_of_threads(verb, monkeypatch, served):
+def test_bits_do_not_depend_on_the_number_of_threads(verb, monkeypatch, jobs, general):
     points = [np.random.default_rng(k).normal(size=(700, 12)) for k in range(2)]
     expected = [VERBS[verb](None)(x) for x in points]
-    monkeypatch.setattr(batch, "CELLS_A_THREAD", 64)
-    monkeypatch.setattr(segments, "MOST", 1 << 19)  # several times in a call, Python looks for signals
     for threads in (2, 3):
         mapped = VERBS[verb](nt.Config(threads=threads))
+        general.clear()
+        if threads == 3:  # several times in a call, Python looks for signals
+            monkeypatch.setattr(BlockWork, "_step", lambda work: 2)
         for x, result in [(points[0], expected[0]), (points[1], expected[1]), (points[0], expected[0])]:
             pairs = zip(pytrees.leaves(mapped(x)), pytrees.leaves(result), strict=True)
             assert all(np.array_equal(a, b) for a, b in pairs)
-        assert [job.workers for job in served[-2:]] == [threads, threads]  # the last two calls are steady
+        assert general == [700] and jobs[-1].workers == threads
 
 
 def strided(x):
@@ -70,9 +91,8 @@ def misaligned(x):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int64])
-def test_arguments_of_all_kinds(dtype, monkeypatch, served):
+def test_arguments_of_all_kinds(dtype, jobs, general):
     """Numbers that change their kind on the way are copied by Python, and the others without it."""
-    monkeypatch.setattr(batch, "CELLS_A_THREAD", 64)
     x = (4 * np.random.default_rng(0).normal(size=(333, 4))).astype(dtype)
     scale = np.float64(1.5)
     mapped = nt.vmap(lambda x, a: (x * x * a, np.sum(x)), in_axes=(0, None), config=nt.Config(threads=2))
@@ -82,7 +102,7 @@ def test_arguments_of_all_kinds(dtype, monkeypatch, served):
         assert squares.dtype == one[0].dtype and np.array_equal(squares, one[0])
         assert np.array_equal(sums, one[1])
         np.testing.assert_allclose(squares, x * x * scale * k, rtol=1e-6)
-    assert [job.workers for job in served].count(2) == 4
+    assert general == [333] * 6 and 2 in [job.workers for job in jobs]  # one of them is of `mapped`
 
 
 def test_an_error_in_another_thread():
@@ -137,9 +157,8 @@ def test_a_copy_of_any_strides():
     assert copies((3, 0), 8, (0, 0, (0, 8)), (0, 0, (0, 8))) == []
 
 
-def test_a_block_that_raises(monkeypatch):
+def test_a_block_that_raises(monkeypatch, jobs):
     mapped = nt.vmap(lambda x: x * x, config=nt.Config(threads=2))
-    monkeypatch.setattr(batch, "CELLS_A_THREAD", 64)
     x = np.arange(4000).reshape(1000, 4)
     for _ in range(2):
         assert np.array_equal(mapped(x), x * x)
@@ -215,5 +234,7 @@ for _ in range(4):
 assert "numbatape" in [thread.name for thread in threading.enumerate()]
 print("ended")
 """
-    ended = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "ended\n", "")
