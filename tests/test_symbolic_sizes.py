@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import fft, integrate, linalg, signal, stats
+from scipy.spatial import distance
 
 import numbatape as nt
 
@@ -198,6 +199,19 @@ ONE_TAPE = {
     "blocks on a diagonal": lambda x: np.sum(linalg.block_diag(np.outer(x, x), x) ** 2),
     "cosine transform": lambda x: np.sum(fft.idct(fft.dct(x) ** 2, norm="ortho") ** 3),
     "sine transform": lambda x: np.sum(fft.idst(fft.dst(x, norm="forward") ** 2) ** 3),
+    "degrees of freedom": lambda x: np.sum(stats.t.logpdf(x, len(x) - 1)) + stats.t.ppf(0.3, len(x)) * x[0],
+    "tails": lambda x: (
+        stats.chi2.sf(np.sum(x**2), len(x) - 1) + stats.f(len(x), 3).cdf(x[0] ** 2) * np.sum(x)
+    ),
+    "numbers of trials": lambda x: stats.binom.logpmf(np.arange(len(x)), len(x), np.exp(-(x[0] ** 2))) @ x,
+    "counts": lambda x: (
+        stats.poisson.logpmf(len(x), x[0] ** 2) + stats.nbinom.logpmf(2, len(x), np.exp(-(x[1] ** 2)))
+    ),
+    "a sequence with itself": lambda x: (
+        np.sum(np.convolve(x, x) ** 2) + np.sum(np.correlate(x, np.sin(x), "full") ** 3)
+    ),
+    "distances of all pairs": lambda x: np.sum(np.sqrt(distance.pdist(np.outer(x, [0.2, 0.5])))) + np.sum(x),
+    "is it iterable": lambda x: np.sum(x**2) * np.iterable(x),
 }
 
 # One tape for two matrices that are taller than wide, another one for those that are not.
@@ -527,6 +541,7 @@ WINDOWS = {
     "exponential": lambda n: signal.windows.exponential(n, tau=2.0),
     "kaiser": lambda n: signal.windows.kaiser(n, 3.5),
     "tukey": lambda n: signal.windows.tukey(n, 0.3),
+    "boxcar": lambda n: signal.windows.boxcar(n) * signal.get_window(("tukey", 0.5), n),
     "by name": lambda n: signal.get_window(("kaiser", 4.0), n) * signal.get_window("nuttall", n),
 }
 

@@ -9,6 +9,7 @@ from ..trace.array import TracedArray
 from ..trace.axes import entries, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import broadcast_to, layout_of, view
+from ..trace.symbolic_sizes import code_of
 from .registration import composes
 
 NO = np._NoValue
@@ -105,21 +106,22 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 # ---- convolution
 
 
-def windows(x: TracedArray, width: int) -> TracedArray:
-    """Return all windows of a vector as rows of a view whose rows overlap."""
+def windows(x: TracedArray, width) -> TracedArray:
+    """Return all windows of a vector, of so many entries, as rows of a view whose rows overlap."""
     layout, sizes = layout_of(x), x._trace.tape.sizes
     (dim,), (stride,) = layout.dims, layout.strides
-    sizes.guard(dim, ">=", width)
-    value = np.lib.stride_tricks.sliding_window_view(x._value, width)
-    return view(x, value, (sizes.sub(dim, width - 1), width), (stride, stride))
+    code, less = (code_of(x._trace, n) for n in (width, width - 1))
+    sizes.guard(dim, ">=", code)
+    value = np.lib.stride_tricks.sliding_window_view(x._value, sizes.value(code))
+    return view(x, value, (sizes.sub(dim, less), code), (stride, stride))
 
 
 def _correlated(long, short, mode: str):
-    """Slide ``short`` (a plain size) along ``long``."""
-    width = pinned(short, 0)
+    """Slide ``short`` along ``long``."""
+    width = length(short, 0)
     before = {"full": width - 1, "same": width // 2, "valid": 0}[mode]
     behind = {"full": width - 1, "same": width - 1 - width // 2, "valid": 0}[mode]
-    padded = np.pad(long, (before, behind)) if before or behind else long
+    padded = long if mode == "valid" or width == 1 else np.pad(long, (before, behind))
     return windows(padded, width) @ short
 
 

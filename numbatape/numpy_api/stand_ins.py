@@ -13,11 +13,12 @@ import numpy as np
 
 from ..late import imported
 from ..trace import integers, operations
+from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray
 from ..trace.complex_array import meets
 from ..trace.operands import find_trace
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap
-from ..trace.trace import failing
+from ..trace.trace import current, failing
 from ..usercode.ownership import module_of
 from .function_tables import MAKERS, OBJECTS, STAND_INS
 from .registration import as_users_call, evaluated, run_composition
@@ -114,10 +115,13 @@ def stand_in_of_object(value):
     return imported(files[0]).stand_in_of(value) if files else None
 
 
-def stand_in(original, implementation, run=run_composition, for_lists: bool = False):
+def stand_in(
+    original, implementation, run=run_composition, for_lists: bool = False, knows_sizes: bool = False
+):
     """Return a function that calls the implementation for traced arguments, else the original.
 
-    NumPy's own functions get plain arrays as ndarrays, so that results share memory where NumPy's do.
+    NumPy's own functions get plain arrays as ndarrays, so that results share memory where NumPy's do. Sizes
+    are traced arguments for an implementation that knows them; others get ints, which the tape relies on.
     """
     traced = implementation if run is None else evaluated(original, implementation, run)
     of_numbers = original.__module__ == "math"
@@ -145,6 +149,8 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
                 return original(*args, **kwargs)  # by NumPy's protocol
             args, kwargs = operations.arrays_of(args), operations.arrays_of(kwargs)
         trace = find_trace(args, tuple(kwargs.values()))
+        if trace is None and knows_sizes and sizes.has_size((*args, *kwargs.values())):
+            trace = current()
         if trace is None:
             inner = trace_of_plain(args, kwargs) if numpys else None
             if inner is None:
@@ -152,7 +158,7 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
             return wrap(inner, original(*as_ndarrays(args), **as_ndarrays(kwargs)))
         # Functions that only read a plain array get the ndarray.
         if trace.integers:
-            args, kwargs = integers.arguments(original, args, kwargs)
+            args, kwargs = integers.arguments(original, args, kwargs, knows_sizes)
         args, kwargs = as_ndarrays(args), {k: v if k == "out" else as_ndarrays(v) for k, v in kwargs.items()}
         with failing(trace):
             return traced(*args, **kwargs)

@@ -208,8 +208,8 @@ STAND_INS = {
     },
     "scipy.signal.windows": {
         "scipy_api.signal_windows": """
-            bartlett blackman blackmanharris cosine exponential flattop gaussian general_gaussian hamming
-            hann kaiser nuttall tukey
+            bartlett blackman blackmanharris boxcar cosine exponential flattop gaussian general_gaussian
+            hamming hann kaiser nuttall tukey
         """,
     },
     "scipy.signal._spline_filters": {"scipy_api.signal": "_quadratic"},

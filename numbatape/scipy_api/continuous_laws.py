@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from .distributions import register
-from .laws import INF, Law, pick, sc
+from .laws import INF, Law, is_infinity, pick, sc
 
 LOG2, LOGPI = 0.6931471805599453, 1.1447298858494002
 LOG_ROOT_2PI = 0.9189385332046727  # log(sqrt(2 pi))
@@ -56,7 +56,7 @@ def student(x, df):
         scale = np.log(sc.poch(0.5 * df, 0.5)) - 0.5 * (np.log(df) + LOGPI)
         return scale - (df + 1.0) / 2.0 * np.log1p(x * x / df)
 
-    return pick(np.equal(df, INF), lambda: normal(x), bell)
+    return pick(is_infinity(df), lambda: normal(x), bell)
 
 
 def skew_cauchy(x, a):

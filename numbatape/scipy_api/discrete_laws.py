@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.integers import TracedInteger
 from .distributions import register
 from .laws import INF, Law, sc
 
 
 def is_whole(x):
-    return np.equal(np.floor(x), x)
+    return type(x) is TracedInteger or np.equal(np.floor(x), x)
 
 
 def count(n):

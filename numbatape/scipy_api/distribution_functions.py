@@ -14,7 +14,7 @@ import numpy as np
 from . import discrete_laws  # noqa: F401  (this file extends some of its laws)
 from .continuous_laws import LOG2, PI, log_normal_mass
 from .distributions import extend
-from .laws import INF, pick, sc
+from .laws import is_infinity, pick, sc
 
 EULER = 0.5772156649015329
 
@@ -93,7 +93,7 @@ symmetric("cauchy",    cauchy)
 symmetric("laplace",   two_sided(lambda p: -np.log(p)))
 symmetric("logistic",  lambda q: sc.logit(q))
 symmetric("hypsecant", lambda q: np.log(np.tan(0.5 * PI * q)))
-symmetric("t",         lambda q, df: pick(np.equal(df, INF), lambda: sc.ndtri(q), lambda: sc.stdtrit(df, q)))
+symmetric("t",         lambda q, df: pick(is_infinity(df), lambda: sc.ndtri(q), lambda: sc.stdtrit(df, q)))
 symmetric("gennorm",   two_sided(generalised_normal))
 symmetric("dgamma",    two_sided(lambda p, a: sc.gammainccinv(a, p)))
 symmetric("dweibull",  two_sided(lambda p, c: (-np.log(p)) ** (1.0 / c)))

@@ -61,7 +61,7 @@ def _method(distribution, name: str, law: Law, evaluate):
         def implementation(x, *args, **kwargs):
             return run(x, args=args, kwargs=kwargs)
 
-    return stand_in(getattr(distribution, name), implementation, _run_broadcast)
+    return stand_in(getattr(distribution, name), implementation, _run_broadcast, knows_sizes=True)
 
 
 def _run_broadcast(implementation, value, args, kwargs):

@@ -11,13 +11,17 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..trace.array import TracedArray
+from ..trace.integers import TracedInteger
 from ..trace.operands import find_trace, lift
+from ..trace.symbolic_sizes import is_size
 from .law_moments import standard_moment
 from .laws import INF, Law, any_of
 
 
 def _operand(trace, x):
     """Return an argument as float64, in which SciPy always computes densities."""
+    if type(x) is TracedInteger:
+        x = x.as_float()
     if type(x) is not TracedArray and find_trace(x) is not None:
         x = lift(trace, x)
     if type(x) is TracedArray:
@@ -30,8 +34,10 @@ def _parameters(distribution, law: Law, x, args, kwargs):
     shapes, loc, scale = distribution._parse_args(*args, **kwargs)
     trace = find_trace(x, shapes, loc, scale)
     x, loc, scale = (_operand(trace, part) for part in (x, loc, scale))
-    shapes = tuple(_operand(trace, shape) for shape in shapes)
-    broken = any_of([np.logical_not(condition) for condition in law.valid(*shapes)])
+    given, shapes = shapes, tuple(_operand(trace, shape) for shape in shapes)
+    # Whether a size is valid is a guard on sizes, where it would cost instructions for a number.
+    compared = [size if is_size(size) else shape for size, shape in zip(given, shapes, strict=True)]
+    broken = any_of([np.logical_not(condition) for condition in law.valid(*compared)])
     return x, shapes, loc, scale, broken
 
 

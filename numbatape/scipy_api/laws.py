@@ -45,6 +45,12 @@ def pick(condition, yes: Callable, no: Callable):
     return np.where(condition, yes(), no())
 
 
+def is_infinity(shape):
+    """Return where a parameter is infinite, which a size is not."""
+    of_size = type(shape) is TracedArray and shape._id in shape._trace.fractions
+    return False if of_size else np.equal(shape, INF)
+
+
 def positive(*shapes):
     return [shape > 0 for shape in shapes]
 

@@ -54,6 +54,11 @@ def _cosines(weights):
 
 
 @_of_points
+def boxcar(places, last):
+    return 0.0 * places + 1.0
+
+
+@_of_points
 def cosine(places, last):
     return np.sin((np.pi / (last + 1)) * (places + 0.5))
 
@@ -96,7 +101,13 @@ def tukey(places, last, alpha=0.5):
 
 WINDOWS = {
     **{name: _cosines(weights) for name, weights in COSINES.items()},
-    **{"bartlett": bartlett, "cosine": cosine, "exponential": exponential, "gaussian": gaussian},
+    **{
+        "bartlett": bartlett,
+        "boxcar": boxcar,
+        "cosine": cosine,
+        "exponential": exponential,
+        "gaussian": gaussian,
+    },
     **{"general_gaussian": general_gaussian, "kaiser": kaiser, "tukey": tukey},
 }
 
@@ -107,7 +118,8 @@ def get_window(trace, window, Nx, fftbins=True):
     if isinstance(name, float):
         name, options = "kaiser", [name]
     found = WINDOWS.get(name) if isinstance(name, str) else None
-    if found is None or bool(options) != (name in ("exponential", "gaussian", "general_gaussian", "kaiser")):
+    wanted = name in ("exponential", "gaussian", "general_gaussian", "kaiser")
+    if found is None or (bool(options) != wanted and name != "tukey"):
         return None
     return found(trace, Nx, *options, sym=not fftbins)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
-from ..numpy_api.sized import positions
+from ..numpy_api.sized import positions, triu_indices
 from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import length, pinned
 from ..trace.operands import lift_all, lift_first
@@ -97,12 +97,18 @@ def cdist(XA, XB, metric="euclidean", *, out=None, **options):
     return _distances(x[:, None, :], y[None, :, :], metric, options)
 
 
+def _pairs(x):
+    """Return the first and the second of all pairs of rows, for any number of rows."""
+    count = length(x, 0)
+    return triu_indices(x._trace, count, 1) if is_size(count) else np.triu_indices(count, 1)
+
+
 @stands_for("scipy.spatial.distance", "pdist")
 def pdist(X, metric="euclidean", *, out=None, **options):
     if out is not None:
         raise unsupported_argument("scipy.spatial.distance.pdist", "out", "take the result")
     x = lift_first(X)
-    rows, cols = np.triu_indices(pinned(x, 0), 1)
+    rows, cols = _pairs(x)
     return _distances(x[rows], x[cols], metric, options)
 
 
@@ -110,8 +116,7 @@ def pdist(X, metric="euclidean", *, out=None, **options):
 def squareform(X, force="no", checks=True):
     x = lift_first(X)
     if x.ndim == 2:
-        rows, cols = np.triu_indices(pinned(x, 0), 1)
-        return x[rows, cols]
+        return x[_pairs(x)]
     count = int(np.ceil(np.sqrt(pinned(x, 0) * 2)))
     place = np.zeros((count, count), int)
     rows, cols = np.triu_indices(count, 1)

@@ -223,9 +223,9 @@ def but_sizes(tree):
     return tree.settled() if type(tree) is TracedInteger and sizes.is_size(tree) else tree
 
 
-def arguments(function, args, kwargs) -> tuple[tuple, dict]:
+def arguments(function, args, kwargs, knows_sizes: bool = False) -> tuple[tuple, dict]:
     """Return the arguments of a call of a NumPy function; it gets sizes as they are if it knows them."""
-    keeps = function in sizes.KNOW_SIZES
+    keeps = knows_sizes or function in sizes.KNOW_SIZES
     return settled(args, keeps), settled(kwargs, keeps)
 
 

@@ -60,11 +60,17 @@ class Methods(Kinds):
     def __iter__(self):
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d array")
+        return self._entries()
+
+    def _entries(self):
+        """Yield the rows. The size is asked for with the first one: `np.iterable` wants none."""
         # A fixed number of rows whose length is a size, as in ``i, j = np.indices((n, n))``, needs no guard.
         read = self._trace.of_sizes is not None and (self.ndim == 1 or is_size(self._sizes()[0]))
         if read and rely_on(self._trace, (self,)):
-            return iter(self._value.copy())
-        return (self[k] for k in range(len(self)))
+            yield from self._value.copy()
+        else:
+            for k in range(len(self)):
+                yield self[k]
 
     def __contains__(self, item):
         return bool(np.any(self == item))
