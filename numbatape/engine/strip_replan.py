@@ -54,20 +54,17 @@ class StripReplanner:
         self.sizes = self._whole.sizes
         self.work = self.strip_work = 0
         self.is_long = False
-        self._whole.move(first.dimensions)
+        self._whole.measure(first.dimensions)
+        self.kernels = first.kernels
         self._fits = self._settle(first.dimensions)
 
     @property
     def proved(self) -> bool:
         return self._whole.proved
 
-    @property
-    def kernels(self) -> tuple[int, ...]:
-        return self._whole.kernels
-
     def move(self, dimensions) -> int:
         """Plan for other dimensions, in the tables of this object; return `OK` (0), or the reason why not."""
-        outcome = self._whole.move(dimensions)
+        outcome = self._whole.measure(dimensions)
         if outcome:
             return outcome
         fits, follow = strip_moves()
@@ -75,7 +72,8 @@ class StripReplanner:
             self._fits = self._settle(tuple(dimensions))
             if not self._fits or fits(self._address, 0):
                 return LOOK_CLOSER
-        if self._derive() or follow(self._address, 0):
+        # The proof is that of a plan without strips: a storage of one strip counts as if it had all cells.
+        if self._derive() or kernel("verify")(self._at_arguments, 0) or follow(self._address, 0):
             return LOOK_CLOSER
         self.work, self.strip_work = self._whole.work, self._moves[WORD["work"]]
         self.is_long = self._whole.is_long or bool(self._moves[WORD["in_parts"]])
@@ -98,6 +96,7 @@ class StripReplanner:
         assert strips is not None
         self._strips = strips  # kept alive, because the blocks refer to its tables by address
         self._blocks = blocks
+        self.kernels = tuple(sorted({*self.kernels, *plan.kernels}))
         self.code = plan.code.copy()
         self.blocks, self._memory = strips.words()
         (first, _), (first_single, _) = plan.active
