@@ -1,6 +1,7 @@
 """Arithmetic of captured objects of xarray with traced values gives what xarray gives."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import numbatape as nt
@@ -57,3 +58,29 @@ def test_arrays_of_xarray_are_watched():
     np.testing.assert_allclose([gradient[0], f(B)[1][0]], [DATA.sum(), data.sum()])
     found = nt.jvp(lambda b: data * b, (B,), (np.ones(3),))[1]
     np.testing.assert_allclose(found, data)  # results are arrays
+
+
+def test_names_and_attributes_are_watched():
+    """Of xarray and pandas alike: what a program notes beside the numbers, and reads in the next call."""
+    data = xr.DataArray([1.0, 2.0], {"t": [0.0, 1.0]}, "t", name="a")
+    both = xr.Dataset({"u": data})
+    frame = pd.DataFrame({"u": [1.0, 2.0]}, index=pd.Index([0, 1], name="a"))
+    columns = pd.MultiIndex.from_tuples([("a", 1)], names=["u", "v"])
+
+    def noted(b):
+        numbers = [owner.attrs.get("n", 1.0) for owner in (data, data.t, both, frame, frame.u)]
+        numbers += [data.encoding.get("n", 1.0), 1.0 * frame.flags.allows_duplicate_labels]
+        numbers += [float(len(name)) for name in (data.name, frame.index.name, columns.names[0])]
+        return np.sum(b * np.array(numbers))
+
+    changes = [lambda owner=owner: owner.attrs.update(n=3.0) for owner in (data, both, frame)]
+    changes += [lambda: data.coords["t"].attrs.update(n=4.0), lambda: data.encoding.update(n=5.0)]
+    changes += [lambda: setattr(frame.flags, "allows_duplicate_labels", False)]
+    changes += [lambda: setattr(data, "name", "other"), lambda: setattr(frame.index, "name", "rows")]
+    changes += [lambda: setattr(columns, "names", ["first", "v"])]
+    f, b = nt.value_and_grad(noted), np.arange(1.0, 11.0)
+    for change in changes:
+        before = noted(b)
+        assert f(b)[0] == before
+        change()
+        assert f(b)[0] == noted(b) != before

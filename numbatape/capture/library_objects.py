@@ -70,6 +70,9 @@ class LibraryObjects(Captured):
         """Note the numbers in an object of a known kind; return its parts, and whether that is all of it."""
         fixed = watching.fixed_parts_of(value)
         if fixed is not None:
+            names = watching.names_of(value)
+            if names is not None:
+                self._parts.append((names, names()))
             return [*map(Reference, fixed)], True
         memory, parts = watching.memory_of(value), watching.parts_of(value)
         if memory is not None:

@@ -98,16 +98,31 @@ def fixed_parts_of(value) -> tuple | None:
     return () if type(value).__module__.startswith("pandas.core.internals") else None
 
 
+def names_of(value) -> Callable[[], tuple] | None:
+    """Return a function that returns the names of an index, which keeps its labels for ever; else None."""
+    pd = sys.modules.get("pandas")
+    if pd is None or not isinstance(value, pd.Index):
+        return None
+    return lambda: (getattr(value, "_name", None), *(getattr(value, "_names", None) or ()))
+
+
 def _of_pandas(value, pd):
     if isinstance(value, pd.DataFrame):
 
         def parts():
             manager = value._mgr
-            return (manager, *manager.axes, *[block.values for block in manager.blocks])
+            blocks = [block.values for block in manager.blocks]
+            return (manager, *manager.axes, *blocks, *_notes_of_pandas(value))
 
         return parts
     if isinstance(value, pd.Series):
-        return lambda: (value._name, *value._mgr.axes, *[block.values for block in value._mgr.blocks])
+
+        def parts():
+            manager = value._mgr
+            blocks = [block.values for block in manager.blocks]
+            return (value._name, *manager.axes, *blocks, *_notes_of_pandas(value))
+
+        return parts
     if isinstance(value, pd.api.extensions.ExtensionArray):
         found = [name for name in _OF_ARRAYS if hasattr(value, name)]
         return (lambda: tuple([getattr(value, name) for name in found])) if found else None
@@ -115,6 +130,12 @@ def _of_pandas(value, pd):
         fields = vars(value) if hasattr(value, "__dict__") else {}
         return lambda: (value.obj, *(fields[k] for k in ("_grouper", "grouper") if k in fields))
     return None
+
+
+def _notes_of_pandas(value) -> tuple:
+    """Return what the user notes beside the numbers: attributes, and whether labels may come twice."""
+    flags = getattr(value, "_flags", None)
+    return getattr(value, "_attrs", None), getattr(flags, "_allows_duplicate_labels", None)
 
 
 def _of_arrow(value) -> tuple | None:
@@ -131,14 +152,19 @@ def _of_arrow(value) -> tuple | None:
 
 def _of_xarray(value):
     if hasattr(value, "_variables"):  # a Dataset
-        return lambda: tuple(value._variables.values())
+        return lambda: (*value._variables.values(), *_notes_of_xarray(value))
     if hasattr(value, "_variable"):  # a DataArray
-        return lambda: (value._variable, *value._coords.values())
+        return lambda: (value._variable, value._name, *value._coords.values())
     if hasattr(value, "_data"):  # a Variable
-        return lambda: (value._data,)
+        return lambda: (value._data, *_notes_of_xarray(value))
     if type(value).__name__.startswith("PandasIndexingAdapter"):
         return lambda: (value.array,)
     return None
+
+
+def _notes_of_xarray(value) -> tuple:
+    """Return the attributes that the user notes; those that nobody has asked for are None or empty."""
+    return getattr(value, "_attrs", None) or None, getattr(value, "_encoding", None) or None
 
 
 def memory_of(value) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import run_composition, unsupported_argument
 from ..numpy_api.stand_ins import stand_in
 from ..trace.array import TracedArray
-from ..trace.operands import find_trace, lift, lift_all, values_of
+from ..trace.operands import find_trace, lift, values_of
 from ..trace.primitives import array_instruction, stop_gradient
 from .covariances import as_matrix
 from .distributions import StandIn
@@ -121,7 +121,7 @@ def multivariate_normal(x, mean=None, cov=1, allow_singular=False):
 
 
 def multivariate_normal_entropy(mean=None, cov=1):
-    mean, cov = (None if mean is None else lift_all(mean, cov)[0]), lift_all(cov, mean)[0]
+    mean, cov = _lifted(mean, cov)
     dim = _dimension(cov, *([] if mean is None else [mean]))
     return 0.5 * (dim * (1.0 + LOG_2PI) + _log_det(_factor(_spread(cov, dim))))
 

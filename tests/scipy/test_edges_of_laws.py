@@ -22,6 +22,7 @@ def within(p):
         lambda p: st.multivariate_normal(np.zeros(3), SINGULAR, allow_singular=True).pdf(within(p)),
         lambda p: st.multivariate_t.logpdf(p[0] * np.arange(3.0) + p[1], np.zeros(3), SINGULAR, 3.5),
         lambda p: st.multivariate_t.pdf(within(p), np.zeros(3), SINGULAR, 3.5, allow_singular=True),
+        lambda p: st.multivariate_normal.entropy(None, np.diag(np.exp(p))),
         lambda p: st.multivariate_t.logpdf(p, np.zeros(2), np.eye(2) * (p[0] + 2.0), np.inf)[0],
     ],
 )
