@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from ..emitter.emitter import Emitter
+from ..emitter.instructions import row
 from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
 from ..ops import Elementwise
@@ -49,8 +50,10 @@ def way_of(partial: str, differentiable: str) -> int:
 
 
 @functools.cache
-def kind_of(name: str, operand: int, partial: str, differentiable: str) -> tuple:
+def kind_of(name: str, operand: int) -> tuple:
     """Return (the way in which a partial is recorded, what it reads of x, y, w, z, a function of these)."""
+    op = row(name)
+    partial, differentiable = op.partials[operand], op.differentiable_partial(operand)
     way = way_of(partial, differentiable)
     if way == CONDITION:
         condition = SIDE.fullmatch(partial)[2]  # type: ignore[index]
@@ -100,9 +103,7 @@ def product(
     either
         Whether a zero partial adds nothing either, whatever the cotangent is.
     """
-    partial, differentiable = op.partials[operand], op.differentiable_partial(operand)
-    assert partial is not None and differentiable is not None
-    kind, places, function = kind_of(op.name, operand, partial, differentiable)
+    kind, places, function = kind_of(op.name, operand)
     if kind == ONE:
         return ct
     if kind == MINUS_ONE:

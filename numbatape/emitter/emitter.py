@@ -12,7 +12,7 @@ from ..errors import UnsupportedOperationError
 from ..ops import OPS, ArrayOp, Elementwise, resolve
 from ..tape import TapeBuilder
 from ..tape.code import LAST_OUT
-from ..tape.instruction import MAIN, NONE, PROLOGUE, opcode
+from ..tape.instruction import MAIN, NONE, PROLOGUE
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE, VARYING
 from . import addresses, instructions
 from .symbol import Symbol
@@ -145,11 +145,15 @@ class Emitter:
             return resolve(op.numpy[0])(*args)
         if name == "where" and args[1].__class__ is not Symbol and args[2].__class__ is not Symbol:
             family = args[0].family
+        known_floats = tape.cell_literals.floats
         for k, arg in enumerate(args):
             if arg.__class__ is not Symbol:
-                data = np.asarray(arg)
-                cells = cells and not data.ndim
-                numbers[k] = tape.literal(data, family)
+                found = known_floats.get(arg) if arg.__class__ is float and family == F64 else None
+                if found is None:
+                    data = np.asarray(arg)
+                    cells = cells and not data.ndim
+                    found = tape.literal(data, family)
+                numbers[k] = found
             elif storages[values[arg.number][0]][1] != family:
                 numbers[k] = instructions.cast(tape, arg.number, family, self.line)
         if not cells or op.opaque:
@@ -167,7 +171,8 @@ class Emitter:
         out = len(values)
         values.append((pool, offset, 0))
         stage = MAIN if level else PROLOGUE
-        tape.emit(opcode(code, family), active, stage, out, *numbers, line=self.line)
+        unused = instructions.UNUSED[4 - len(numbers)]
+        recent += (2 * code + family, active, stage, out, *numbers, *unused, self.line)
         return Symbol(self, out)
 
     def where(self, condition, x, y) -> Symbol:

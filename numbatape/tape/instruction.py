@@ -83,7 +83,10 @@ class Instruction(NamedTuple):
     @property
     def operands(self) -> tuple[int, ...]:
         """The operands that there are."""
-        return tuple(value for value in (self.a, self.b, self.c) if value != NONE)
+        _, _, _, _, a, b, c, _, _ = self
+        if a != NONE and b != NONE:
+            return (a, b) if c == NONE else (a, b, c)
+        return tuple(value for value in (a, b, c) if value != NONE)
 
     @property
     def results(self) -> tuple[int, ...]:
