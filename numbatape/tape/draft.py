@@ -214,7 +214,10 @@ class Draft:
 
     def address(self, value: int) -> tuple[int, int, int]:
         """Return (storage, offset, layout) of a value."""
-        return self._row(value)[:3]
+        storage, offset, layout, _ = self._values
+        if value >= len(storage):
+            return self._new_values[value - len(storage)][:3]
+        return storage.item(value), offset.item(value), layout.item(value)
 
     def layout_of(self, value: int) -> Layout:
         """Return a value's layout."""

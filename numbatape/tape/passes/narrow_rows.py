@@ -141,12 +141,15 @@ class _Narrow:
 
     def _is_whole(self, value: int, made: int, result: Layout) -> bool:
         """Whether a value is all of an array, in the shape of a result."""
-        settled, (mine, its) = self.draft.sizes.settled, (self.draft.layout_of(x) for x in (value, made))
-        return (
-            self.draft.address(value)[1] == self.draft.address(made)[1]
-            and [*map(settled, mine.strides)] == [*map(settled, its.strides)]
-            and [*map(settled, mine.dims)] == [*map(settled, its.dims)] == [*map(settled, result.dims)]
-        )
+        mine, its = self.draft.layout_of(value), self.draft.layout_of(made)
+        if self.draft.address(value)[1] != self.draft.address(made)[1]:
+            return False
+        if mine == its and mine.dims == result.dims:
+            return True
+        settled = self.draft.sizes.settled
+        return [*map(settled, mine.strides)] == [*map(settled, its.strides)] and [
+            *map(settled, mine.dims)
+        ] == [*map(settled, its.dims)] == [*map(settled, result.dims)]
 
 
 def _rank(layout: Layout) -> int:
