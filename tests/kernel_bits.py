@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 
+from numbatape.engine.codegen import FIRST_KERNEL
 from numbatape.engine.frame import WORD, WORDS
-from numbatape.engine.kernels import POSITION, sweeps
+from numbatape.engine.kernels import ITERATIONS, sweeps
 
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, np.inf, -np.inf, np.nan, 1e308, 5e-324, 1e15, 710.0])
 STRIDES = [(1, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (2, 3, 1, 2)]
@@ -40,10 +41,12 @@ def swept(kernels, direction, seed, n, strides, outer, active):
         with np.errstate(over="ignore"):
             stacks[name] = cells.astype(dtype)
     record = np.array([len(outer), n, *strides, 300, *itertools.chain(*outer), 0], np.int32)
-    code = np.array([active << 16, 500, 100, 250, 0], np.int32)
+    code = np.array([active << 16 | FIRST_KERNEL, 500, 100, 250, 0], np.int32)
+    table = np.array([kernels.address[direction]])
     frame = np.zeros(len(WORDS), np.int64)
-    sweeps()  # fills the table that POSITION is
-    for name, array in {"CODE": code, "AUX": record, "POSITION": POSITION, **stacks}.items():
+    sweeps()  # fills the table that ITERATIONS is
+    words = {"CODE": code, "AUX": record, "ITERATIONS": ITERATIONS, direction.upper(): table, **stacks}
+    for name, array in words.items():
         frame[WORD[name]] = array.ctypes.data
     assert kernels.function(direction)(frame.ctypes.data, 0) == 0
     return list(stacks.values())

@@ -196,28 +196,42 @@ def reverse_range(frame_q, start, stop):
             invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
 
 
-def position(w, pc):
+def iterations(w, pc):
+    code = w[CODE]
     r = w[AUX]
-    rest = pc
-    outer = 1
-    moved_o = 0
-    moved_a = 0
-    moved_b = 0
-    moved_c = 0
-    for j in range(1, r[w[RECORD]]):
-        level = w[LEVELS] + {LEVEL} * j
-        digit = rest % r[level]
-        rest = rest // r[level]
-        outer *= r[level]
-        moved_o += digit * r[level + {LEVEL_O}]
-        moved_a += digit * r[level + {LEVEL_A}]
-        moved_b += digit * r[level + {LEVEL_B}]
-        moved_c += digit * r[level + {LEVEL_C}]
-    w[MOVED_O] = moved_o
-    w[MOVED_A] = moved_a
-    w[MOVED_B] = moved_b
-    w[MOVED_C] = moved_c
-    return outer
+    kernel = (code[{STRIDE} * pc] & 0xFFFF) - {FIRST_KERNEL}
+    levels = r[code[{STRIDE} * pc + {RECORD_WORD}]]
+    first = w[LEVELS]
+    count = 1
+    for j in serial(1, levels):
+        count *= r[first + {LEVEL} * j]
+    stopped = 0
+    q = 0
+    while q < count and stopped == 0:
+        rest = q
+        moved_o = 0
+        moved_a = 0
+        moved_b = 0
+        moved_c = 0
+        for j in serial(1, levels):
+            level = first + {LEVEL} * j
+            digit = rest
+            if j + 1 < levels:
+                digit = rest % r[level]
+                rest = rest // r[level]
+            moved_o += digit * r[level + {LEVEL_O}]
+            moved_a += digit * r[level + {LEVEL_A}]
+            moved_b += digit * r[level + {LEVEL_B}]
+            moved_c += digit * r[level + {LEVEL_C}]
+        w[ITERATION] = q
+        w[MOVED_O] = moved_o
+        w[MOVED_A] = moved_a
+        w[MOVED_B] = moved_b
+        w[MOVED_C] = moved_c
+        stopped = invoke(w[TABLE], kernel, w, pc)
+        q += 1
+    w[LEVELS] = 0
+    return stopped
 
 
 def prologue(w, pc):

@@ -114,7 +114,7 @@ class CheckedWorkspace:
             "G32": Cells(self.g[F32], plan.active[F32][0]),
             "FORWARD": lambda number: self._kernel(number, "forward"),
             "REVERSE": lambda number: self._kernel(number, "reverse"),
-            "POSITION": lambda number: self._sweeps["position"],
+            "ITERATIONS": lambda number: self._sweeps["iterations"],
             "SEEDS": Cells(self.seeds.reshape(-1)),
             "SEED_DATA": Cells(self.seed),
             **plan.counts(),

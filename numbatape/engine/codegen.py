@@ -33,45 +33,45 @@ DIRECTIONS = ("forward", "reverse")
 _LETTERS = "abc"
 
 
-def _outer_loop(operands: str, base: str, turning: str) -> str:
-    """Return the loops around a kernel's body; ``turning`` are the lines that do the turns of the innermost.
+def _levels(operands: str, base: str, direction: str, scratch: bool = False) -> str:
+    """Return the lines that read the levels of a record, the innermost of which the kernel's own loop turns.
 
-    The body is called at one place, so that it is compiled once: a second call for records without levels,
-    which are the usual ones, would double the time of compilation. Such records have one turn. The
-    innermost of the outer levels is a loop that steps its cells. ``q`` counts the iterations of the levels
-    around it. Where such an iteration begins is computed by `position`, a function of the sweeps: few records
-    have two levels, and to have LLVM compile the divisions in every kernel took 20 ms each.
+    Few records have more. For those the sweeps' function `iterations` calls the kernel again, once for each
+    iteration of the outer levels, and says in the frame where it begins: that takes no loop here, and a
+    loop takes LLVM a quarter of the time of a small kernel.
+
+    Parameters
+    ----------
+    base
+        Where in the records the levels begin.
+    scratch
+        Whether every turn has scratch cells of its own, from ``s0`` on.
     """
     names = "o" + operands
 
-    def lines(form: str, depth: int) -> str:
-        rows = (form.format(x=x, X=x.upper(), place=1 + "oabc".index(x)) for x in names)
-        return textwrap.indent("\n".join(rows), " " * depth)
+    def lines(form: str) -> str:
+        return "\n".join(form.format(x=x, X=x.upper(), place=1 + "oabc".index(x)) for x in names)
 
+    moved = "            s0 += w[ITERATION] * turns * cells\n" if scratch else ""
     return f"""
     levels = r[record]
     turns = 1
-{lines("step_{x} = 0", 4)}
+{lines("    step_{x} = 0")}
     if levels > 0:
         turns = r[{base}]
-{lines(f"step_{{x}} = r[{base} + {{place}}]", 8)}
-    outer = 1
-    if levels > 1:
-        w[RECORD] = record
-        w[LEVELS] = {base}
-        outer = invoke(w[POSITION], 0, w, 0)
-    for q in range(outer):
-{lines("{x}_q = {x}", 8)}
-        if q > 0:
-            invoke(w[POSITION], 0, w, q)
-{lines("{x}_q += w[MOVED_{X}]", 12)}
-{textwrap.indent(turning, " " * 8)}
-"""
+{lines(f"        step_{{x}} = r[{base} + {{place}}]")}
+        if levels > 1:
+            if w[LEVELS] == 0:
+                w[LEVELS] = {base}
+                w[TABLE] = w[{direction.upper()}]
+                return invoke(w[ITERATIONS], 0, w, pc)
+{lines("            {x} += w[MOVED_{X}]")}
+{moved}"""
 
 
 def _turns(letters: str, call: str) -> str:
     """Return the loop that calls a kernel's body once a turn."""
-    steps = "".join(f"    {x}_q += step_{x}\n" for x in letters)
+    steps = "".join(f"    {x} += step_{x}\n" for x in letters)
     return f"""for turn in range(turns):
 {textwrap.indent(call, " " * 4)}
     if levels == 0:
@@ -227,13 +227,12 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
     third = f"    c = r[record + {LOOP_HEAD - 1}]\n" if op.arity == 3 else ""
     names = "o" + letters
     passed = ", ".join(["v, g, n, turns", *(f"{x}, s{x}, step_{x}" for x in names)])
-    shifted = ", ".join(["v, g, n, turns", *(f"{x}_q, s{x}, step_{x}" for x in names)])
     source, adjoint, other = "v", "g", ""
     if op.casts:  # the operand's cells are of the other family
         source, adjoint = ("e", "eg") if cells == "f64" else ("d", "dg")
         v, g = ("V32", "G32") if cells == "f64" else ("V64", "G64")
         other = f"    {source} = w[{v}]\n    {adjoint} = w[{g}]\n"
-        passed, shifted = (f"{source}, {adjoint}, {names}" for names in (passed, shifted))
+        passed = f"{source}, {adjoint}, {passed}"
     head = _head(cells) + other + third + f"    n = r[record + 1]\n{strides}"
     base = f"(record + {LOOP_HEAD})"
     text = ""
@@ -244,8 +243,8 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
             loop = op.single_loop or (None if loop and loop.startswith("sc.") else loop)
         body = _forward_body(op, source, cells, simd, loop)
         text = f"def forward_inner({passed}):\n" + textwrap.indent(body, "    ")
-        text += f"\n\ndef forward(w, pc):\n{head}" + _outer_loop(letters, base, f"forward_inner({shifted})")
-        text += "    return 0\n"
+        text += f"\n\ndef forward(w, pc):\n{head}{_levels(letters, base, direction)}"
+        text += f"    forward_inner({passed})\n    return 0\n"
     elif op.differentiable:
         calls = ""
         for k, partial in enumerate(op.partials):
@@ -253,9 +252,8 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
                 continue
             body = textwrap.indent(_reverse_body(op, k, source, adjoint, cells, simd), "    ")
             text += f"\n\ndef reverse_{letters[k]}({passed}):\n{body}"
-            calls += f"if active & {1 << k}:\n    reverse_{letters[k]}({shifted})\n"
-        text += f"\n\ndef reverse(w, pc):\n{head}" + _outer_loop(letters, base, calls.rstrip())
-        text += "    return 0\n"
+            calls += f"    if active & {1 << k}:\n        reverse_{letters[k]}({passed})\n"
+        text += f"\n\ndef reverse(w, pc):\n{head}{_levels(letters, base, direction)}{calls}    return 0\n"
     body = helpers(text, scalars) + "\n\n" + text
     if simd:
         body = with_elementary(body, cells)
@@ -296,20 +294,19 @@ def _array_text(op: ArrayOp, cells: str, direction: str) -> str:
         body = f"{op.name}_{direction}"
         text += "\n\n" + _body_source(function, body)
         names = parameters(function)
-        shifted = {"o", *letters}
-        arguments = {"s": "s0 + (q * turns + turn) * cells"} | {p: f"{p}_q" for p in shifted}
+        arguments = {"s": "s0 + turn * cells"}
         call = f"{body}({', '.join(arguments.get(p, p) for p in names)})"
         checked = "stopped = {}\nif stopped != 0:\n    return stopped" if direction == "forward" else "{}"
         turning = _turns("o" + letters, checked.format(call))
         if op.across is not None:
             kernel = op.across[direction == "reverse"]
             text += "\n\n" + _body_source(kernel, f"{body}_across")
-            given = arguments | {"s": "s0 + q * turns * cells"}
+            given = {"s": "s0"}
             call = f"{body}_across({', '.join(given.get(p, p) for p in parameters(kernel))})"
             across = textwrap.indent(checked.format(call), "    ")
             turning = f"if {op.beside}:\n{across}\nelse:\n{textwrap.indent(turning, '    ')}"
-        text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, turning)
-        text += "    return 0\n"
+        text += f"\n\ndef {direction}(w, pc):\n{head}{_levels(letters, base, direction, 's' in names)}"
+        text += textwrap.indent(turning, "    ") + "    return 0\n"
     return text
 
 

@@ -33,10 +33,11 @@ WORDS = (
     "CALLS",  # address of the addresses of three functions that call rules, forward and back
     "CALL",  # address of what kernels tell them: first cell, size (and stride) of result and operands
     "RAISED",  # out: the status of a rule that raised in a sweep
-    "POSITION",  # address of the address of the sweeps' function `position`
-    "RECORD",  # what kernels tell it: a record, and where its levels begin
-    "LEVELS",
-    "MOVED_O",  # its answer: by how many cells an iteration of the outer levels moves result and operands
+    "ITERATIONS",  # address of the address of the sweeps' function `iterations`
+    "TABLE",  # what kernels tell it: the table they are in, and where a record's levels begin
+    "LEVELS",  # 0 except while it runs
+    "ITERATION",  # what it tells kernels: an iteration of the outer levels, and by how many cells this moves
+    "MOVED_O",  # result and operands
     "MOVED_A",
     "MOVED_B",
     "MOVED_C",

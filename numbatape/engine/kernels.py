@@ -18,8 +18,8 @@ from .vectors import STRIP_OPCODE, single_arms
 FORWARD = np.zeros(STRIP_OPCODE + 1 + len(single_arms()) - FIRST_KERNEL, np.int64)
 FORWARD_NUMPY = np.zeros_like(FORWARD)  # Config(values="numpy")
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
-# The sweeps' functions `position` and `strip_range`, which kernels call.
-POSITION, RANGE = np.zeros(1, np.int64), np.zeros(1, np.int64)
+# The sweeps' functions `iterations` and `strip_range`, which kernels call.
+ITERATIONS, RANGE = np.zeros(1, np.int64), np.zeros(1, np.int64)
 
 
 def forward_table(values: str) -> np.ndarray:
@@ -82,7 +82,7 @@ BACKWARD = ("pullback", "gradient", "bound")  # entry points that sweep back
 def sweeps() -> dict:
     """Return the sweeps' entry points as callables ``(frame address, 0) -> status``."""
     loaded = jit.load("sweeps", sweep_source())
-    POSITION[0], RANGE[0] = loaded.address["position"], loaded.address["strip_range"]
+    ITERATIONS[0], RANGE[0] = loaded.address["iterations"], loaded.address["strip_range"]
     names = ("prologue", "value", "lanes", "resume", "pullback", "watched", "gradient", "bound")
     return {name: loaded.function(name) for name in names}
 

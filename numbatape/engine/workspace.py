@@ -127,7 +127,7 @@ class Workspace:
             "G32": self.g[F32].ctypes.data - 4 * plan.active[F32][0],
             "FORWARD": kernels.forward_table(plan.values).ctypes.data,
             "REVERSE": kernels.REVERSE.ctypes.data,
-            "POSITION": kernels.POSITION.ctypes.data,
+            "ITERATIONS": kernels.ITERATIONS.ctypes.data,
             "RANGE": kernels.RANGE.ctypes.data,
             "SEEDS": self.seeds.ctypes.data,
             "SEED_COUNT": len(plan.tape.outputs),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import zlib
 
@@ -14,6 +15,7 @@ from numbatape.engine import kernels
 from numbatape.engine.codegen import kernel_source
 from numbatape.jit import compiler, linalg, loader
 from numbatape.jit.lowering import OutsideOfKernelLanguage, lower
+from numbatape.jit.lowering.names import assigned_once
 from numbatape.ops import OPCODE, OPS
 from tests.kernel_bits import EDGES, assert_same_bits, cases, swept
 from tests.numba_kernels import compiler as numba_compiler
@@ -370,3 +372,45 @@ def test_kernels_of_arrays(name):
         table[number] = own
     assert value == want[0]
     assert_same_bits([gradient], [want[1][0]])
+
+
+def test_a_variable_that_is_assigned_once_needs_no_memory():
+    text = """# cells: f64
+def forward(w, pc):
+    v = w[2]
+    n = w[3]
+    some = 1
+    if n > 4:
+        late = n + some
+        some = 2
+    held = w
+    total = 0.0
+    for i in range(n):
+        if i > 2:
+            v = w[4]
+        once = i * 2.0
+        total += once
+    v[0] = total + some
+    return late + n
+"""
+    (function,) = ast.parse(text).body
+    assert assigned_once(function) == {"w", "pc", "n", "held", "i", "once"}
+
+
+@pytest.mark.parametrize("address, value", [(0, 1.0), (1, 5.0)])
+def test_an_address_of_cells_that_gets_another_name_in_a_branch(address, value):
+    """The pointer that is made of it there does not serve the lines behind."""
+    text = """# cells: f64
+def forward(w, pc):
+    base = w[0]
+    if pc > 0:
+        xv = base
+        xv[0] = 5.0
+    yv = base
+    yv[1] = yv[0]
+    return 0
+"""
+    cells = np.array([1.0, 0.0])
+    frame = np.array([cells.ctypes.data])
+    assert linked(text, compiler.compile_source).function("forward")(frame.ctypes.data, address) == 0
+    assert cells[1] == value

@@ -18,9 +18,9 @@ class Expressions(Writer):
     module
         The `Module` that the function is part of.
     locals
-        Type of each variable; every one has a slot on the stack.
-    declared
-        Types of variables that hold one lane's numbers where lanes are computed one by one (`simd`).
+        Type of each variable that has a slot on the stack.
+    fixed
+        Value of each other variable.
     over_cells
         Whether what is being written is the body of a loop that LLVM may turn into SIMD code.
     """
@@ -31,7 +31,7 @@ class Expressions(Writer):
         super().__init__()
         self.module = module
         self.locals: dict[str, str] = {}
-        self.declared: dict[str, str] = {}
+        self.fixed: dict[str, Value] = {}
 
     def constant(self, value) -> Value:
         if isinstance(value, bool):
@@ -57,6 +57,8 @@ class Expressions(Writer):
         return self.constant(node.value)
 
     def _Name(self, node):
+        if node.id in self.fixed:
+            return self.fixed[node.id]
         if node.id in self.locals:
             kind = self.locals[node.id]
             return Value(self.new(f"load {LLVM[kind]}, ptr %{node.id}"), kind)

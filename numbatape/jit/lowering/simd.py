@@ -189,15 +189,14 @@ class SimdExpressions:
         bit = to.new(f"and i64 {to.new(f'lshr i64 {wide}, {k}')}, 1")
         to.branch(to.new(f"icmp ne i64 {bit}, 0"), one, onward)
         to.begin(one)
-        kept = dict(to.locals)
+        kept = to.fixed
+        to.fixed = dict(kept)
         for name, place in places.items():
             value = to.new(f"load double, ptr {to.new(f'getelementptr double, ptr {place}, i64 {k}')}")
-            to.locals[name] = "float"
-            to.line(f"store double {value}, ptr %{name}")
+            to.fixed[name] = Value(value, "float")
         value = to.cast(to.expression(rare), "float", rare)
         to.line(f"store double {value}, ptr {to.new(f'getelementptr double, ptr {results}, i64 {k}')}")
-        to.declared |= to.locals
-        to.locals = kept
+        to.fixed = kept
         to.begin(onward)
         to.line(f"{following} = add i64 {k}, 1")
         to.branch(to.new(f"icmp ult i64 {following}, {WIDTH}"), turn, done)

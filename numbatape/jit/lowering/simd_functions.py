@@ -7,7 +7,7 @@ import ast
 from .expressions import Expressions
 from .simd import VECTOR, SimdExpressions, block_calls_library
 from .subset import refused
-from .writer import LLVM, Value
+from .writer import Value
 
 LARGE = 60  # lines of a function that is called where it is used more than once, instead of copied there
 
@@ -38,8 +38,7 @@ class SimdFunction(Expressions):
         value = _returned(lanes, node.body, node)
         self.result = value.type
         self.end(f"ret {VECTOR[value.type]} {value.text}")
-        head = [f"  %{name} = alloca {LLVM[kind]}" for name, kind in self.declared.items()]
-        self.body = "\n".join(["start.0:", *head, *self.slots, *self.lines])
+        self.body = "\n".join(["start.0:", *self.slots, *self.lines])
 
     def definition(self, calls: int) -> str:
         """Return the text of the function, which is called at so many places of its module."""

@@ -26,11 +26,11 @@ class SimdLoop:
     def __init__(self, to, node: ast.For, count: str):
         self.to, self.name = to, node.target.id
         self.lanes = SimdExpressions(to, {}, self._load)
-        counter = to.slot("i64")
-        head, turn, behind = (to.label(hint) for hint in ("simd", "turn", "behind"))
-        to.line(f"store i64 0, ptr {counter}")
+        head, turn, onward, behind = (to.label(hint) for hint in ("simd", "turn", "next", "behind"))
+        before, following = to.block, f"%next.{head}"
         to.begin(head)
-        self.i = to.new(f"load i64, ptr {counter}")
+        self.i = f"%i.{head}"
+        to.line(f"{self.i} = phi i64 [ 0, %{before} ], [ {following}, %{onward} ]")
         to.branch(to.new(f"icmp slt i64 {self.i}, {count}"), turn, behind)
         to.begin(turn)
         left = to.new(f"sub i64 {count}, {self.i}")
@@ -38,7 +38,8 @@ class SimdLoop:
         self.some = to.new(f"icmp ult <{WIDTH} x i64> {IDS}, {spread(to, left, VECTOR['int'])}")
         for statement in node.body:
             self._statement(statement)
-        to.line(f"store i64 {to.new(f'add nsw i64 {self.i}, {WIDTH}')}, ptr {counter}")
+        to.begin(onward)
+        to.line(f"{following} = add nsw i64 {self.i}, {WIDTH}")
         to.jump(head, to.module.plain_loop())
         to.begin(behind)
 

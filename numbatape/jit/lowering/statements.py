@@ -7,6 +7,7 @@ import re
 
 from . import arithmetic, cells, simd_loops
 from .expressions import Expressions
+from .names import assigned_once
 from .subset import refused
 from .writer import LLVM, Value
 
@@ -26,7 +27,8 @@ class Function(Expressions):
 
     A variable has one type, which can hold all values that are assigned to it. Types become known while the
     lines are written. If the type of a variable turns out to be too narrow, the function is written once
-    more, with the wider type from the start.
+    more, with the wider type from the start. A variable that is assigned once (`assigned_once`) is the name
+    of its value; others have slots on the stack, which LLVM turns into registers.
 
     Attributes
     ----------
@@ -45,7 +47,7 @@ class Function(Expressions):
         if len(types) != len(self.parameters):
             raise refused(node, f"called with {len(types)} arguments")
         self.result = "int" if entry else None
-        self.types = types
+        self.types, self.single = types, assigned_once(node)
         self.loops: list[tuple[str, str]] = []
         known = dict(zip(self.parameters, types, strict=True))
         while True:
@@ -61,7 +63,12 @@ class Function(Expressions):
 
     def _written(self) -> str:
         for name, kind in zip(self.parameters, self.types, strict=True):
-            value = self.cast(Value(f"%{name}.given", kind), self.locals[name], self.node)
+            given = Value(f"%{name}.given", kind)
+            if name in self.single:
+                self.locals.pop(name, None)
+                self._fix(name, given, fresh=True)
+                continue
+            value = self.cast(given, self.locals[name], self.node)
             self.line(f"store {LLVM[self.locals[name]]} {value}, ptr %{name}")
         self._block(self.node.body)
         if not self.ended:
@@ -69,8 +76,7 @@ class Function(Expressions):
                 raise refused(self.node, "the end is reached without a result")
             self.result = "none"
             self.end("ret void")
-        variables = self.declared | self.locals
-        head = [f"  %{name} = alloca {LLVM[kind]}" for name, kind in variables.items()]
+        head = [f"  %{name} = alloca {LLVM[kind]}" for name, kind in self.locals.items()]
         return "\n".join(["start.0:", *head, *self.slots, *self.lines])
 
     def definition(self, calls: int) -> str:
@@ -95,9 +101,28 @@ class Function(Expressions):
             return " noinline"
         return " alwaysinline" if calls == 1 else ""
 
-    def _assign(self, name: str, value: Value, node: ast.AST) -> None:
+    def _fix(self, name: str, value: Value, fresh: bool) -> None:
+        """Let a name stand for a value.
+
+        Parameters
+        ----------
+        fresh
+            Whether the value has just been computed. If it is the address of cells, then a pointer that is
+            made here serves all uses of it; an older value may be used where this line is not reached.
+        """
+        self.fixed[name] = value
+        if fresh and value.type == "int" and cells.kind_of(name, self.module.cells) is not None:
+            self.pointers[value.text] = self.new(f"inttoptr i64 {value.text} to ptr")
+
+    def _assign(self, name: str, value: Value, node: ast.AST, older: int | None = None) -> None:
+        """Give a variable a value; ``older`` is how many names there were before it was computed."""
         if value.type == "none":
             raise refused(node, "a call without a result has no value")
+        if name in self.single:
+            self._fix(
+                name, value, older is not None and value.text == f"%t.{self.count}" and self.count > older
+            )
+            return
         kind = arithmetic.unified(self.locals.get(name), value.type)
         if self.locals.setdefault(name, kind) != kind:
             self.locals[name] = kind
@@ -118,7 +143,8 @@ class Function(Expressions):
             raise refused(node, "one target at a time")
         (target,) = node.targets
         if isinstance(target, ast.Name):
-            self._assign(target.id, self.expression(node.value), node)
+            older = self.count
+            self._assign(target.id, self.expression(node.value), node, older)
         elif isinstance(target, ast.Subscript):
             value = self.expression(node.value)
             kind, place = self.cell(target)
@@ -189,10 +215,9 @@ class Function(Expressions):
         if not step.lstrip("-").isdigit() or int(step) == 0:
             raise refused(call, "a step is a number, and not 0")
         head, turn, onward, behind = (self.label(hint) for hint in ("for", "turn", "next", "behind"))
-        counter = self.slot("i64")
-        self.line(f"store i64 {first}, ptr {counter}")
+        before, i, following = self.block, f"%i.{head}", f"%next.{head}"
         self.begin(head)
-        i = self.new(f"load i64, ptr {counter}")
+        self.line(f"{i} = phi i64 [ {first}, %{before} ], [ {following}, %{onward} ]")
         self.branch(self.new(f"icmp {'slt' if int(step) > 0 else 'sgt'} i64 {i}, {last}"), turn, behind)
         self.begin(turn)
         self._assign(node.target.id, Value(i, "int"), node)
@@ -203,8 +228,7 @@ class Function(Expressions):
         self.over_cells = outside
         note = self._parallel(first_line) if name == "parallel" else None
         self.begin(onward)
-        i = self.new(f"load i64, ptr {counter}")
-        self.line(f"store i64 {self.new(f'add nsw i64 {i}, {step}')}, ptr {counter}")
+        self.line(f"{following} = add nsw i64 {i}, {step}")
         if note is None:
             self._back(head, vectors)
         else:

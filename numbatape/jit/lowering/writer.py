@@ -40,6 +40,8 @@ class Writer:
         Whether the current block has its terminator, so that whatever follows cannot be reached.
     block
         The label of the current block.
+    pointers
+        Address → the pointer that was made of it where it was computed.
     """
 
     def __init__(self):
@@ -48,6 +50,7 @@ class Writer:
         self.count = 0
         self.ended = False
         self.block = "start.0"
+        self.pointers: dict[str, str] = {}
 
     def _fresh(self, hint: str) -> str:
         self.count += 1
@@ -99,7 +102,7 @@ class Writer:
             self.lines = kept
 
     def pointer(self, address: str) -> str:
-        return self.new(f"inttoptr i64 {address} to ptr")
+        return self.pointers.get(address) or self.new(f"inttoptr i64 {address} to ptr")
 
     def element(self, pointer: str, kind: str, index: str) -> str:
         """Return the pointer to an element of an array."""
