@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 
 import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.caches import program
 from numbatape.caches.trace_log import OFTEN
 
 
@@ -113,3 +116,51 @@ def test_paths_that_settle_do_not_warn():
     for x in points:
         nt.value_and_gradient(cache, x)
     assert cache.traces == traces
+
+
+# ---- functions that are made again in each turn of a loop
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """Return a list with the name of each function that is traced."""
+    found = []
+    record = program.record
+
+    def noted(function, *args):
+        found.append(function.__name__)
+        return record(function, *args)
+
+    monkeypatch.setattr(program, "record", noted)
+    return found
+
+
+def test_a_lambda_in_a_loop_is_traced_twice(traces):
+    x, weight = np.linspace(0.1, 1.0, 5), 2.0
+    for turn in range(6):
+        weight = 2.0 if turn < 4 else 3.0
+        gradient = nt.grad(lambda x: np.sum(x * x) * weight)(x)  # noqa: B023 (it is called in this turn)
+        np.testing.assert_array_equal(gradient, 2.0 * weight * x)
+    assert len(traces) == 2 + 1 + 1  # the first two functions, and two after the variable has changed
+
+
+def test_equal_code_with_other_variables_is_another_function(traces):
+    def made(weight):
+        return lambda x: np.sum(x * x) * weight
+
+    x = np.linspace(0.1, 1.0, 5)
+    for weight in (1.0, 2.0, 1.0, 2.0):
+        np.testing.assert_array_equal(nt.grad(made(weight))(x), 2.0 * weight * x)
+    by_default = [lambda x, weight=weight: np.sum(x) * weight for weight in (1.5, 2.5, 1.5)]
+    assert [nt.grad(f)(x)[0] for f in by_default] == [1.5, 2.5, 1.5]
+
+
+def test_a_function_that_is_made_once_is_freed():
+    def once():
+        f = lambda x: np.sum(x**3)  # noqa: E731
+        nt.grad(f)(np.ones(2))
+        return weakref.ref(f)
+
+    reference = once()
+    gc.collect()
+    assert reference() is None

@@ -20,6 +20,7 @@ import numpy as np
 from ..config import Config
 from ..late import imported
 from ..threads import Turn, survives_fork
+from ..trace.trace import current
 from .arguments import Flattened
 from .derived import Derived
 from .front import Front
@@ -30,6 +31,9 @@ _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
 
 _shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
 _immortal: dict[Callable, Shelf] = {}
+# Functions that were made again and again, such as a lambda in a loop, by what they consist of; see
+# `_shelf_of_equal`.
+_equals: OrderedDict[tuple, Any] = OrderedDict()
 RECENT = 32  # shelves of bound methods and callable objects that are kept, with the objects
 _recent: OrderedDict[tuple[int, int], tuple] = OrderedDict()
 _NOTHING: dict = {}
@@ -135,6 +139,12 @@ class Shelf:
         yield found
         idle.append(found)  # only if the call did not raise
 
+    def holds(self) -> bool:
+        """Whether everything that the function captures is as it was when it was traced."""
+        with self._lock:
+            programs = [*self._programs.values(), *(derived.program for derived in self._derived.values())]
+        return not any(p.environment.rebound() or p.environment.rewritten() for p in programs)
+
     def clear(self) -> None:
         with self._lock:
             self._programs.clear()
@@ -154,9 +164,77 @@ def shelf_of(function) -> Shelf:
         if not isinstance(function, (types.FunctionType, functools.partial)):
             return _recent_shelf(function)
         found = vars(function).get(ATTRIBUTE)
+        if found.__class__ is Shelf and _owns(found, function):
+            return found
+    equal = _shelf_of_equal(function)
+    if equal is not None:
+        return equal
+    with _lock:
+        found = vars(function).get(ATTRIBUTE)
         if found.__class__ is not Shelf or not _owns(found, function):
             found = vars(function)[ATTRIBUTE] = Shelf(function)
         return found
+
+
+def _shelf_of_equal(function) -> Shelf | None:
+    """Return the shelf of a function that does the same as a new one, or None.
+
+    ``nt.grad(lambda x: ...)`` in a loop gets a new function in each turn. It does what the one of the turn
+    before did if its code, its globals, the variables of its closure and its defaults are the same objects,
+    and nothing that the tape relies on has changed. The second function of a kind is kept for that, with its
+    shelf: one that is made once is freed as ever.
+    """
+    if type(function) is not types.FunctionType or current() is not None:
+        return None
+    parts = _parts(function)
+    if parts is None:
+        return None
+    key = tuple(map(id, parts))
+    with _lock:
+        known = _equals.get(key)
+        if known is None or known.__class__ is weakref.ref:
+            if known is None or known() is not function.__code__:
+                _equals[key] = weakref.ref(function.__code__)
+            else:
+                shelf = vars(function)[ATTRIBUTE] = Shelf(function)
+                _equals[key] = function, shelf  # alive, so that no other objects get the ids in the key
+            while len(_equals) > RECENT:
+                _equals.popitem(last=False)
+            return None
+        _equals.move_to_end(key)
+    if known[1].holds():
+        return known[1]
+    with _lock:
+        _equals.pop(key, None)
+    return None
+
+
+def _parts(function: types.FunctionType) -> list | None:
+    """Return the objects that decide what a function does; None if unknown, or if they take much memory."""
+    if function.__dict__ or function.__kwdefaults__:
+        return None
+    cells, defaults = function.__closure__ or (), function.__defaults__ or ()
+    try:
+        contents = [cell.cell_contents for cell in cells]
+    except ValueError:  # a variable without a value
+        return None
+    if not all(map(_is_small, (*contents, *defaults))):
+        return None
+    return [function.__code__, function.__globals__, *cells, *defaults]
+
+
+def _is_small(value) -> bool:
+    """Whether a value may be kept alive for a function that is made again and again."""
+    kind = type(value)
+    return (
+        kind in _SMALL
+        or (kind is np.ndarray and value.nbytes <= MOST_BYTES)
+        or (kind is types.FunctionType and not value.__closure__)
+    )
+
+
+_SMALL = (float, int, bool, str, np.float64, type(None), type, types.ModuleType)
+MOST_BYTES = 1 << 16
 
 
 def _recent_shelf(function) -> Shelf:
@@ -195,6 +273,7 @@ def clear_caches() -> None:
     """
     with _lock:
         _recent.clear()
+        _equals.clear()
     for shelf in list(_shelves):
         shelf.clear()
     imported("..subtapes.functions", __package__).clear()

@@ -9,13 +9,14 @@ from ..trace.axes import axis_to_end, length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, values_of
 from ..trace.plain_arrays import fixed
-from ..trace.primitives import elementwise, expand, value_of
+from ..trace.primitives import BOOL, FLOAT64, elementwise, expand, value_of
 from ..trace.symbolic_sizes import is_size
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
 # Instructions take operands of these classes as they are; lists have to become arrays first.
 ALREADY = (TracedArray, np.ndarray, float, int)
+USUAL = frozenset((*ALREADY, np.float64))
 
 
 def _is_number(operand) -> bool:
@@ -26,7 +27,12 @@ def _is_number(operand) -> bool:
 def where(condition, x=None, y=None, /):
     if x is None and y is None:
         return np.nonzero(condition)
-    value = np.where(*values_of((condition, x, y)))
+    value = np.where(
+        *[part._value if type(part) is TracedArray else values_of(part) for part in (condition, x, y)]
+    )
+    usual = USUAL.issuperset((type(condition), type(x), type(y)))
+    if usual and getattr(value_of(condition), "dtype", None) is BOOL:
+        return elementwise("where", condition, x, y, value=value)
     trace = find_trace(condition, x, y)
     parts = (condition, x, y)
     condition, x, y = (
@@ -124,7 +130,21 @@ def unravel_index(indices, shape, order="C"):
     return tuple(reversed(places) if order == "C" else places)
 
 
-@composes(np.take, complex="by_parts")
+def _usual_take(a, indices, axis=None, *options, **named):
+    """Serve entries of vectors, and rows, at plain positions; see `composes`."""
+    usual = not options and not named and type(a) is TracedArray and type(indices) is np.ndarray
+    if (
+        not usual
+        or indices.ndim != 1
+        or indices.dtype.kind not in "iu"
+        or a._value.__class__ is not np.ndarray
+    ):
+        return None
+    rows = (axis is None and a._value.ndim == 1) or (type(axis) is int and axis == 0)
+    return a[indices] if rows and a._value.dtype is FLOAT64 else None
+
+
+@composes(np.take, complex="by_parts", usual=_usual_take)
 def take(a, indices, axis=None, out=None, mode="raise"):
     x = lift_first(a, indices)
     if axis is None:

@@ -67,6 +67,8 @@ def getitem(x: TracedArray, key) -> TracedArray:
     if trace.closed:
         trace.check_open()
     kind = type(key)
+    if kind is list and key and {*map(type, key)} == {int}:
+        key, kind = np.array(key), np.ndarray
     if kind is tuple or kind is slice or kind is int:
         found = _known_view(trace, x, key)
         if found is not None:
