@@ -211,6 +211,7 @@ ONE_TAPE = {
         np.sum(np.convolve(x, x) ** 2) + np.sum(np.correlate(x, np.sin(x), "full") ** 3)
     ),
     "distances of all pairs": lambda x: np.sum(np.sqrt(distance.pdist(np.outer(x, [0.2, 0.5])))) + np.sum(x),
+    "interpolated at one place": lambda x: np.interp(0.3, np.linspace(0.0, 1.0, len(x)), x) ** 2 + x[0],
     "is it iterable": lambda x: np.sum(x**2) * np.iterable(x),
 }
 

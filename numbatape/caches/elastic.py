@@ -93,6 +93,8 @@ class ElasticEntry:
         self._prologue = kernels.sweeps()["prologue"] if tape.prologue else None
         self._is_short = len(tape) <= BRIEF_CODE and not tape.calls
         self._calls: Calls | None = None  # what the tape calls
+        # With strips, all cells stay where they are until a vector needs more room.
+        self._stays, self._placed = isinstance(planner, StripReplanner), False
         self._loaded: tuple = ()  # the kernels that are there
         self._cuts: Cuts | None = None  # where the sweeps are cut
 
@@ -182,9 +184,11 @@ class ElasticEntry:
         if self._loaded is not planner.kernels:
             kernels.ensure(planner.kernels, planner.values, reverse=not planner.tape.forward)
             self._loaded = planner.kernels
-        self._make_room()
         first, sizes = self._first, self._sizes
-        self._write_literals()
+        if not self._placed:
+            self._make_room()
+            self._write_literals()
+            self._placed = self._stays
         if planner.tape.calls:
             self._follow_calls(tuple(dimensions))
         for at in self._inputs:
@@ -233,7 +237,7 @@ class ElasticEntry:
 
     def _follow_tables(self) -> None:
         """Let the frame refer to the tables of the plan, which are new ones where strips got more room."""
-        planner = self._planner
+        planner, self._placed = self._planner, False
         self._generation = planner.code
         self._first, self._ends = memoryview(planner.storages.reshape(-1)), memoryview(planner.ends)
         tables = {"CODE": planner.code, "AUX": planner.aux}

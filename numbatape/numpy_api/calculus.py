@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..tape.tape import CONSTANT
 from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import broadcast_to, layout_of, view
-from ..trace.symbolic_sizes import code_of
+from ..trace.symbolic_sizes import code_of, is_size
 from .registration import composes
 
 NO = np._NoValue
@@ -151,6 +152,9 @@ def correlate(a, v, mode="valid"):
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Piecewise linear in x and fp; the knots are sorted, so that positions stay data."""
     x, xp, fp = lift_all(x, xp, fp)
+    if x.ndim == 0 and x._level == xp._level == CONSTANT and is_size(length(xp, 0)):
+        # A position that depends on sizes alone would be read as an int, on which the tape relies.
+        return interp(x[None], xp, fp, left, right, period)[0]
     if period is not None:
         period, left, right = abs(period), None, None
         x, xp = np.remainder(x, period), np.remainder(xp, period)
