@@ -275,13 +275,32 @@ class Cumprod:
         return (e.sum(products * e.expand(ct, (-2,))),)
 
 
+def larger(x, y):
+    """The larger of two numbers, and NaN if one is."""
+    return x if x > y or x != x else y
+
+
 def largest_of(v, a, n, sa0):
-    largest = -math.inf
-    for i in range(n):
-        x = v[a + i * sa0]
-        if x > largest or x != x:
-            largest = x
-    return largest
+    """The largest of n entries, NaN if one of them is; four at a time, since each comparison takes a while."""
+    p = -math.inf
+    q = -math.inf
+    r = -math.inf
+    t = -math.inf
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        first = a + i * sa0
+        p = larger(v[first], p)
+        q = larger(v[first + sa0], q)
+        r = larger(v[first + 2 * sa0], r)
+        t = larger(v[first + 3 * sa0], t)
+    for i in range(whole, n):
+        p = larger(v[a + i * sa0], p)
+    return larger(larger(t, r), larger(q, p))
+
+
+def one_if(e):
+    """One for one, zero for all else."""
+    return 1.0 if e == 1.0 else 0.0
 
 
 def add_exponentials(v, s, n):
@@ -291,10 +310,25 @@ def add_exponentials(v, s, n):
     """
     ties = 0.0
     rest = 0.0
-    for i in range(n):
-        e = v[s + i]
-        ties += 1.0 if e == 1.0 else 0.0
-        rest += 0.0 if e == 1.0 else e
+    rest_q = 0.0
+    rest_r = 0.0
+    rest_t = 0.0
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        p = v[s + i]
+        q = v[s + i + 1]
+        r = v[s + i + 2]
+        t = v[s + i + 3]
+        ties += one_if(p) + one_if(q) + (one_if(r) + one_if(t))
+        rest += p - one_if(p)
+        rest_q += q - one_if(q)
+        rest_r += r - one_if(r)
+        rest_t += t - one_if(t)
+    for i in range(whole, n):
+        p = v[s + i]
+        ties += one_if(p)
+        rest += p - one_if(p)
+    rest = (rest + rest_q) + (rest_r + rest_t)
     v[s + n] = ties + rest if ties > 0.0 else 1.0
     v[s + n + 1] = ties
     v[s + n + 2] = rest / ties if ties > 0.0 else 0.0
