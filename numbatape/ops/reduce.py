@@ -281,7 +281,7 @@ def larger(x, y):
 
 
 def largest_of(v, a, n, sa0):
-    """The largest of n entries, NaN if one of them is; four at a time, since each comparison takes a while."""
+    """The largest of n entries, NaN if one of them is; four at a time: comparisons wait for each other."""
     p = -math.inf
     q = -math.inf
     r = -math.inf
