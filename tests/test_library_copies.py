@@ -69,7 +69,7 @@ FUNCTIONS = {
     "lmoment": (lambda x: stats.lmoment(x), X),
     "chi2_contingency": (lambda x: stats.chi2_contingency(np.abs(x.reshape(2, 3)) + 1.0)[0], X),
     "ks_1samp": (lambda x: stats.ks_1samp(x, stats.norm.cdf).statistic, X),
-    "kstest": (lambda x: stats.kstest(x, "norm", (0.1, 2.0), alternative="less").statistic, X),
+    "kstest": (lambda x: stats.kstest(x, stats.norm(0.1, 2.0).cdf, alternative="less").statistic, X),
     "shapiro": (lambda x: np.stack([stats.shapiro(x)[0], *stats.shapiro(x[:3])]), X),
     "shapiro, rows": (lambda x: stats.shapiro(x.reshape(2, 3), axis=1, keepdims=True).statistic, X),
     "anderson": (lambda x: stats.anderson(x, method="interpolate").statistic, X),

@@ -99,7 +99,14 @@ class UsersModule(types.ModuleType):
 
 # ---- functions that return modules: while tracing, they return the stand-in for the module
 
-NAMESPACES = ("scipy._lib._array_api", "array_api_compat", "array_api_compat.common")
+NAMESPACES = (
+    "scipy._lib._array_api",
+    *(
+        package + name
+        for package in ("", "scipy._lib.", "scipy._external.")
+        for name in ("array_api_compat", "array_api_compat.common")
+    ),
+)
 
 
 def _importing(original):
@@ -120,8 +127,8 @@ def _choosing(original):
         found = original(*(x._value if is_traced(x) or is_plain(x) else x for x in xs), **options)
         if current() is None or found.__name__.rpartition(".")[2] != "numpy":
             return found
-        ours = standing(np)
-        return operations.module_in_traces(np) if ours is np else ours
+        # Code that asks for the module may write to what it makes by it, also where the user's does not.
+        return operations.module_in_traces(np)
 
     return array_namespace
 

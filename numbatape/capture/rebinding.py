@@ -52,7 +52,7 @@ TWINS = {
     "scipy.spatial.transform._rotation_cy": "scipy.spatial.transform._rotation_xp",
     "scipy.spatial.transform._rigid_transform_cy": "scipy.spatial.transform._rigid_transform_xp",
 }
-ARRAY_MODULES = ("scipy._lib.array_api_compat.numpy",)
+ARRAY_MODULES = ("scipy._lib.array_api_compat.numpy", "scipy._external.array_api_compat.numpy")
 OF_UFUNCS = ("numpy", "scipy.special")  # modules that have ufuncs
 
 

@@ -91,7 +91,11 @@ def _look_up(cls: type) -> None:
 
 @functools.cache
 def _version_offset() -> int | None:
-    """Return the offset of a class's version: the word that every change of a sample gives another value."""
+    """Return the offset of a class's version: a word that every change of a sample gives another value.
+
+    A change itself sets it to zero, and the next lookup gives the class another version. (Since Python 3.13
+    a second word differs after each change: how many versions the class has had.)
+    """
     base = type("base", (), {})
     sample = type("sample", (base,), {})
     seen = []
@@ -111,9 +115,14 @@ def _version_offset() -> int | None:
     note()
     sample.one = 2  # type: ignore[attr-defined]
     note()
+    sample.one = 3  # type: ignore[attr-defined]
+    changed = [*(ctypes.c_int64 * count).from_address(id(sample))]
     found = [
         k
         for k, (first, again, *others) in enumerate(zip(*seen, strict=True))
-        if first == again and 0 not in (first, *others) and len({first, *others}) == 1 + len(others)
+        if first == again
+        and 0 not in (first, *others)
+        and len({first, *others}) == 1 + len(others)
+        and changed[k] == 0
     ]
     return WORD * found[0] if len(found) == 1 else None

@@ -41,6 +41,7 @@ STAND_INS = {
         """,
     },
     "scipy._lib.array_api_extra": {"scipy_api.array_api": "at"},
+    "scipy._external.array_api_extra": {"scipy_api.array_api": "at"},
     "scipy.interpolate": {
         "scipy_api.barycentric": """
             BarycentricInterpolator.__init__ BarycentricInterpolator._evaluate barycentric_interpolate

@@ -45,14 +45,8 @@ class Port:
     # ---- of a port with numbers
 
     def view(self, flat: np.ndarray) -> np.ndarray:
-        """Return its cells in its shape."""
+        """Return its cells in its shape, never a copy: cells have one stride."""
         return flat[self.start : self.stop].reshape(self.shape)
-
-    def strided(self, flat: np.ndarray) -> np.ndarray:
-        """Return its cells in its shape, never a copy."""
-        part = flat[self.start : self.stop]
-        part.shape = self.shape
-        return part
 
     def reader(self, flat: np.ndarray) -> Callable[[], Any]:
         """Return a function that returns the array or number: without a copy where that is possible."""

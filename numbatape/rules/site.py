@@ -307,7 +307,7 @@ class Instance:
         self._shapes = [site.specs[k].shape for k in site.traced]
         if out_adjoint is not None and first_adjoint is not None:
             self._cotangents = [port.reader(out_adjoint) for port in site.results]
-            self._adjoints = [port.strided(first_adjoint) for port in site.first]
+            self._adjoints = [port.view(first_adjoint) for port in site.first]
 
     def _arguments(self) -> list:
         args = self._args

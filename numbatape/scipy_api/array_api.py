@@ -7,6 +7,8 @@ import operator
 import numpy as np
 
 from ..numpy_api.stand_ins import stands_for
+from ..trace.plain_arrays import wrap
+from ..trace.trace import current
 
 _WHOLE = object()
 
@@ -30,17 +32,20 @@ class At:
 
     def set(self, y, /, copy=None, xp=None):
         """Return the array with other entries at the index."""
-        return self._written(lambda _, new: new, y, copy)
-
-    def _written(self, combine, y, copy):
-        result = self._x if copy is False else np.copy(self._x)
-        result[self._index] = combine(result[self._index], y)
+        result = self._target(copy)
+        result[self._index] = y
         return result
+
+    def _target(self, copy):
+        # A stand-in gets plain arrays as ndarrays, to which a traced value could not be written.
+        return wrap(current(), self._x if copy is False else self._x.copy())
 
 
 def _combining(combine):
     def method(self, y, /, copy=None, xp=None):
-        return self._written(combine, y, copy)
+        result = self._target(copy)
+        result[self._index] = combine(result[self._index], y)
+        return result
 
     return method
 
@@ -51,4 +56,6 @@ for _name, _combine in {
 }.items():
     setattr(At, _name, _combining(_combine))
 
-stands_for("scipy._lib.array_api_extra", "at", run=None)(At)
+# SciPy 1.18 moved the package.
+for _package in ("scipy._lib", "scipy._external"):
+    stands_for(f"{_package}.array_api_extra", "at", run=None)(At)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
+from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import run_record
-from ..numpy_api.stand_ins import stands_for
+from ..numpy_api.stand_ins import stand_in
+from ..trace import operations
 from ..trace.axes import pinned
 from ..trace.operands import lift_first
 from .laws import sc
@@ -33,7 +37,6 @@ def _p_value(w, size: int):
     return sc.ndtr((mean - y) / np.exp(log_scale))
 
 
-@stands_for("scipy.stats", "shapiro", run=run_record)
 def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
     """The square of a linear combination of the sorted sample; SciPy knows the coefficients by its size."""
     from scipy.stats._ansari_swilk_statistics import swilk
@@ -53,3 +56,13 @@ def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
     gaps = y[::-1][:half] - y[:half]
     w = np.square(np.sum(weights * gaps)) / np.sum(np.square(y - np.mean(y)))
     return type(value)(w, _p_value(w, size))
+
+
+def _stand_in(original):
+    """Return a copy of SciPy's function where that is written in Python, which it is since SciPy 1.18."""
+    if hasattr(sys.modules["scipy.stats._morestats"], "_swilk"):
+        return operations.library_copy(original)
+    return stand_in(original, implementation=shapiro, run=run_record)
+
+
+MAKERS.setdefault("scipy.stats", {})["shapiro"] = _stand_in
