@@ -18,7 +18,7 @@ from . import operations, operators, pytrees
 from . import symbolic_sizes as sizes
 from .aliasing import root_of
 from .complex_array import meets
-from .kinds import check_attribute, check_subscriptable, missing
+from .kinds import check_attribute, check_subscriptable, like_arrays_in_patterns, missing
 from .methods import Methods
 from .reads import Reads
 from .trace import failing
@@ -91,6 +91,7 @@ def is_name(key) -> bool:
     return type(key) is str or (type(key) is list and bool(key) and type(key[0]) is str)
 
 
+@like_arrays_in_patterns
 class TracedArray(Methods, Reads):
     """An array or scalar of a traced function. Not made by users."""
 

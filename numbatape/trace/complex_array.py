@@ -18,7 +18,7 @@ from ..tape.tape import ACTIVE, CONSTANT
 from ..usercode.frames import is_stored, unreachable
 from ..usercode.ownership import is_core_file
 from . import operations
-from .kinds import check_attribute, missing
+from .kinds import check_attribute, like_arrays_in_patterns, missing
 from .library_kinds import is_sparse
 from .methods import Methods
 from .pytrees import register
@@ -58,6 +58,7 @@ def _acceptable(arg) -> bool:
     return not isinstance(arg, (str, bytes, dict, set)) and arg is not None
 
 
+@like_arrays_in_patterns
 class TracedComplex(Methods):
     """A complex array or scalar of a traced function. Not made by users.
 

@@ -8,8 +8,12 @@ value does not have.
 
 from __future__ import annotations
 
+import _abc
 import abc
+import dis
 import sys
+
+import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..usercode.bytecode import ATTRIBUTES
@@ -19,6 +23,8 @@ from ..usercode.ownership import is_core
 # Abstract classes ask on behalf of their callers: np.isscalar asks numbers.Number.
 ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
 PYTHON = frozenset((float, int, bool, complex))
+_SEQUENCE = 1 << 5  # Py_TPFLAGS_SEQUENCE: patterns of sequences take objects of the type
+_GET_LEN = dis.opmap["GET_LEN"]
 
 
 class Kinds:
@@ -34,6 +40,29 @@ class Kinds:
         if is_core[frame.f_code.co_filename]:
             return type(self)
         return type(self._value)
+
+
+def like_arrays_in_patterns(cls: type) -> type:
+    """Let ``match x: case [a, b]`` take a class's objects for sequences where it takes arrays (NumPy 2.5).
+
+    Python asks a flag of the type alone. Registering with ``collections.abc.Sequence`` would set it, but
+    arrays are no instances of that.
+    """
+    if np.ndarray.__flags__ & _SEQUENCE:
+        cls.__abc_tpflags__ = _SEQUENCE  # type: ignore[attr-defined]
+        _abc._abc_init(cls)  # what `abc.ABCMeta` calls; that metaclass would make each isinstance slower
+    return cls
+
+
+def length_of_scalar(value) -> int:
+    """Return what keeps a pattern of a sequence from matching a number; for other code, raise Python's error.
+
+    Numbers and arrays are traced as objects of one class, and Python asks arrays for their length next.
+    """
+    frame = sys._getframe(2)
+    if frame.f_code.co_code[frame.f_lasti] == _GET_LEN and not isinstance(value, np.ndarray):
+        return sys.maxsize
+    return len(value)
 
 
 def check_attribute(x, name: str) -> None:

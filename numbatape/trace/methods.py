@@ -11,7 +11,7 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_core_file
 from . import operations
-from .kinds import PYTHON, Kinds, check_attribute
+from .kinds import PYTHON, Kinds, check_attribute, length_of_scalar
 from .symbolic_sizes import is_size, rely_on
 from .trace import standing
 
@@ -54,7 +54,7 @@ class Methods(Kinds):
 
     def __len__(self):
         if self.ndim == 0:
-            raise TypeError("len() of unsized object")
+            return length_of_scalar(self._value)
         return self._sizes()[0].__index__()  # a guard on this size alone
 
     def __iter__(self):
