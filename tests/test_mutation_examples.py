@@ -246,7 +246,7 @@ OUTPUTS = {
     "divmod(9.7, x, out=(x, x))": out(np.divmod, lambda y: 9.7, same, slots=lambda y: (y, y)),
     "frexp": exponents,
     "frexp(x, out=(x, exponents))": mantissa_into_itself,
-    "cumsum(y, out=y)": written(column, lambda y, x: np.cumsum(y, out=y)),
+    "cumsum(y, out=y)": written(column, lambda y, x: np.cumsum(y, 0, out=y)),
     "cumprod(y, 0, out=y)": written(column, lambda y, x: np.cumprod(y, 0, out=y)),
     "add into a wider one": written(lambda x: np.zeros((2, 4)), lambda y, x: np.add(x, 1.0, out=y)),
     "add(where=mask)": written(plain, lambda y, x: np.add(x, 1.0, out=y, where=x > 1.0)),

@@ -9,6 +9,9 @@ import pytest
 import numbatape as nt
 from numbatape.config import PASSES
 
+# NumPy 2.5 warns of assigned shapes and dtypes, and programs have them all the same.
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
+
 W = np.cos(np.arange(1.0, 7.0))
 X = np.linspace(0.4, 1.7, 6)
 

@@ -6,6 +6,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import numbatape as nt
 
+# NumPy 2.5 warns of assigned shapes and dtypes, and programs have them all the same.
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
+
 X = np.linspace(0.3, 1.7, 6)
 W = np.cos(np.arange(1.0, 7))
 CASES = {}

@@ -15,6 +15,9 @@ import numbatape as nt
 from numbatape.capture.captured import Captured
 from numbatape.capture.environment import Environment
 
+# NumPy 2.5 warns of assigned shapes and dtypes, and programs have them all the same.
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
+
 X = np.array([1.0, 2.0, 3.0])
 number = 2.0
 
