@@ -55,6 +55,14 @@ class ModuleCopy(types.ModuleType):
         scope["__getattr__"] = missing
         scope["__dir__"] = functools.partial(dir, original)
         self.__numbatape_late__ = frozenset(late)
+        self.__numbatape_original__ = original
+
+    # SciPy compares the modules of its operands.
+    def __eq__(self, other):
+        return self.__numbatape_original__ is getattr(other, "__numbatape_original__", other)
+
+    def __hash__(self):
+        return hash(self.__numbatape_original__)
 
     @property
     def __dict__(self):

@@ -131,15 +131,19 @@ def eigsh(original, *args, **kwargs):
 
 def svds(original, *args, **kwargs):
     """Return the left vectors, the singular values and the right vectors that were asked for."""
-    call = inspect.signature(original).bind(*args, **kwargs).arguments
+    signature = inspect.signature(original)
+    call = signature.bind(*args, **kwargs).arguments
     A, wanted = call.pop("A"), call.pop("return_singular_vectors", True)
     name = f"{LINALG}.svds"
     data, rows, cols, shape = _parts(name, A)
     _plain_options(name, call)
     options = _started(call, shape[0] if call.get("solver") == "propack" else min(shape))
     m, n = shape
+    draws = "rng" if "rng" in signature.parameters else "random_state"  # SciPy 1.15 renamed it
 
     def find(both):
+        if call.get(draws) is None:
+            options[draws] = np.random.default_rng(0)  # PROPACK draws also when it is given where to start
         u, s, vt = original(_matrix(both[: len(rows)], rows, cols, shape), **options)
         return np.concatenate([s[:, None], u.T / np.sqrt(2.0), vt / np.sqrt(2.0)], 1)
 

@@ -371,6 +371,9 @@ class TracedSparse(Sparse):
         places = self.rows[here] + min(k, 0)
         return multiplied(self.data[here], places, np.zeros(len(here), int), size, ones)
 
+    def astype(self, dtype, casting="unsafe", copy=True):
+        return self.with_data(self.data.astype(dtype))
+
     def _deduped_data(self):
         """Return one entry for each position; ``scipy.sparse.linalg.norm`` asks for it."""
         return self._summed_up(self.format).data
