@@ -10,4 +10,4 @@ COMPILER = (
     "83005f6b46e66830"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
-BUILTINS = "bef15b98d0daa209"
+BUILTINS = "5754b30d7154684e"
