@@ -176,7 +176,7 @@ def _on_dask(work: Callable, pieces: Sequence, client, retries: int) -> Iterator
     # The function is the result of a task, which runs again if the worker that has it is lost.
     function = client.submit(_Pickled, raw, key=f"{name}-function")
     running: dict[Any, int] = {}
-    arriving = distributed.as_completed()
+    arriving = distributed.as_completed(loop=client.loop)  # otherwise it asks for a default client
     waiting = iter(range(len(pieces)))
 
     def send() -> bool:

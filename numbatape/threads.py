@@ -14,6 +14,12 @@ import weakref
 
 from .errors import BusyError
 
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError(
+        "numbatape does not support free-threaded Python, because a `Turn` relies on the interpreter's lock: "
+        "use the usual build of Python"
+    )
+
 HEAD = object.__basicsize__
 
 

@@ -239,3 +239,10 @@ sys.exit(os.waitpid(child, 0)[1] != 0)
 """
     program = program.replace("MODULE", repr(module)).replace("USE", use)
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
+def test_a_python_without_an_interpreter_lock_is_refused():
+    text = "import sys; sys._is_gil_enabled = lambda: False; import numbatape; numbatape.grad(abs)(1.0)"
+    refused = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert "ImportError: numbatape does not support free-threaded Python" in refused.stderr

@@ -197,6 +197,35 @@ def test_callers_in_several_threads_do_their_own_blocks():
     assert crew.CREW.count >= 2
 
 
+def test_callers_in_several_threads_share_a_batch(jobs):
+    """Sizes, branches and memory orders differ between the callers."""
+
+    def branching(x):
+        return np.sum(np.exp(-(x**2))) if x[0] > 0.5 else np.sum(np.tanh(x)) * x[0]
+
+    batched = nt.batch(branching, config=nt.Config(threads=3))
+    verb = nt.value_and_grad(branching)
+
+    def called(seed: int) -> bool:
+        rng = np.random.default_rng(seed)
+        for turn in range(12):
+            x = rng.normal(size=(int(rng.choice([7, 64, 100, 333])), int(rng.integers(1, 4))))
+            if turn % 3:
+                x[:, 0] = seed % 2  # all points take one path
+            values, gradients = batched(np.asfortranarray(x) if turn % 2 else x)
+            for k in rng.integers(len(x), size=3):
+                value, gradient = verb(x[k])
+                if not np.allclose(values[k], value, 1e-13, 1e-14):
+                    return False
+                if not np.allclose(gradients[k], gradient, 1e-13, 1e-14):
+                    return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(called, range(4)))
+    assert max(job.workers for job in jobs) == 3
+
+
 def test_blocks_that_have_blocks_of_their_own():
     inner, function = block(lambda *_: crew.DONE)
     job = crew.Job([[inner] * 3] * 2, 0, 3, function)

@@ -1,7 +1,11 @@
 """Blocks of draws on a cluster of Dask: the bits of one machine, also when workers are killed."""
 
+import contextlib
+import io
+import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -119,9 +123,44 @@ def commands(folder, address):
     assert (folder / "died").exists()
     (values, gradients), (found, slopes) = outputs
     assert np.array_equal(values, found) and np.array_equal(gradients, slopes)
+    kill_the_client(folder, address, values, gradients)
     cluster.WAIT = 0.5  # seconds
     arguments = ["logp", folder / "model.py", *arguments[:4], "--dask", "tcp://127.0.0.1:9"]
     assert main_of_cli(list(map(str, arguments))) == 2
+
+
+KILLED = """
+import os, signal, sys
+from numbatape.logdensity import parts
+from numbatape.logdensity.cli import main
+
+saved = []
+save = parts.Parts.save
+
+def save_and_die(self, *args):
+    save(self, *args)
+    saved.append(args)
+    if len(saved) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+parts.Parts.save = save_and_die
+main(sys.argv[1:])
+"""
+
+
+def kill_the_client(folder, address, values, gradients):
+    """The program that has asked the cluster is killed: what it has got stays, and the bytes are the same."""
+    out = folder / "killed.npz"
+    arguments = ["logp", folder / "model.py", "--draws", folder / "draws.npy", "--out", out, "--chunk", 50]
+    arguments = [*map(str, arguments), "--resume", "--dask", address]
+    ended = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, timeout=120)
+    assert ended.returncode == -signal.SIGKILL and not out.exists(), ended.stderr
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        assert main_of_cli([*arguments, "--json"]) == 0
+    assert json.loads(text.getvalue())["resumed"] >= 150
+    with np.load(out) as file:
+        assert np.array_equal(file["logp"], values) and np.array_equal(file["grad"], gradients)
 
 
 if __name__ == "__main__":  # Dask's workers import this file
