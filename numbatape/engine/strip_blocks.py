@@ -20,7 +20,7 @@ import numpy as np
 from ..ops import OPS, Elementwise
 from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
-from ..tape.instruction import GUARD, NONE
+from ..tape.instruction import GUARD, NONE, chosen
 from ..tape.tape import F32, F64, FAMILIES, POOLS
 from .codegen import FIRST_KERNEL
 from .frame import (
@@ -229,7 +229,7 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray) -> Tape:
                     heapq.heappush(ready.setdefault(kinds[later - first], []), later)
         del ready[kind]
     order = np.concatenate([np.arange(first), np.array(order, int)])
-    return dataclasses.replace(tape, code=tape.code[order], positions=tape.positions[order])
+    return dataclasses.replace(tape, code=chosen(tape.code, order), positions=tape.positions[order])
 
 
 class _Growing:

@@ -203,6 +203,12 @@ def copied(rows: np.ndarray) -> np.ndarray:
     return rows.view(_as_bytes(dtype)).copy().view(dtype)
 
 
+def replace_items(rows: np.ndarray, numbers: np.ndarray, new: np.ndarray) -> None:
+    """Let items of an array of a structured dtype be those of another one."""
+    items = _as_bytes(rows.dtype)
+    rows.view(items)[numbers] = new.view(items)
+
+
 def without(rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Return an array of a structured dtype without the items of some numbers."""
     kept = np.ones(len(rows), bool)
@@ -229,6 +235,5 @@ def rewritten(code: np.ndarray, changes: Mapping[int, Sequence[tuple]]) -> np.nd
     found = chosen(code, np.repeat(np.arange(len(code)), times))
     # The first place of each change, and then those behind it.
     places = np.repeat((np.cumsum(times) - times)[numbers] - (np.cumsum(lengths) - lengths), lengths)
-    new, items = columns(list(chain.from_iterable(parts))), _as_bytes(code.dtype)
-    found.view(items)[places + np.arange(len(places))] = new.view(items)
+    replace_items(found, places + np.arange(len(places)), columns(list(chain.from_iterable(parts))))
     return found

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .instruction import chosen, replace_items
 from .tape import VALUE
 
 SHIFT = 24
@@ -101,7 +102,7 @@ class Values(dict):
         else:
             words = ~(offset << SHIFT | storage)
             words[others] = len(self._places) + 3 * np.arange(count)
-            addresses = addresses[others]
+            addresses = addresses.take(np.flatnonzero(others), axis=0)
         self._places.frombytes(addresses.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         self.words.frombytes(words.view(np.uint8))  # type: ignore[arg-type]
 
@@ -122,7 +123,7 @@ class Values(dict):
         storage, offset = ~words & STORAGE, ~words >> SHIFT
         others = words >= 0
         if others.any():
-            rows = np.frombuffer(self._places, np.int64).reshape(-1, 3)[words[others] // 3]
+            rows = np.frombuffer(self._places, np.int64).reshape(-1, 3).take(words[others] // 3, axis=0)
             storage[others], offset[others] = rows[:, 0], rows[:, 1]
         return storage, offset
 
@@ -133,7 +134,8 @@ class Values(dict):
         others = words >= 0
         if others.any():
             # Not a view, which would keep the array from growing.
-            found[others] = np.frombuffer(self._places, np.int64).reshape(-1, 3)[words[others] // 3]
+            places = np.frombuffer(self._places, np.int64).reshape(-1, 3)
+            found[others] = places.take(words[others] // 3, axis=0)
         return found
 
     def columns(self, numbers: np.ndarray | None = None) -> np.ndarray:
@@ -144,12 +146,11 @@ class Values(dict):
             if numbers is None
             else np.frombuffer(self.words, np.int64)[numbers]
         )
-        found, single = np.empty(len(words), VALUE), words < 0
-        packed = ~words[single]
-        found["storage"][single] = packed & STORAGE
-        found["offset"][single] = packed >> SHIFT
-        found["layout"][single] = 0
-        if self._places:
+        found, packed = np.empty(len(words), VALUE), ~words
+        # What these are for addresses that are not packed is overwritten.
+        found["storage"], found["offset"], found["layout"] = packed & STORAGE, packed >> SHIFT, 0
+        others = np.flatnonzero(words >= 0)
+        if len(others):
             places = np.array(self._places, np.int64).astype(np.int32).view(VALUE)
-            found[~single] = places[words[~single] // 3]
+            replace_items(found, others, chosen(places, words[others] // 3))
         return found
