@@ -61,7 +61,7 @@ class Replanner:
         self.aux = np.zeros(int((24 + 5 * (ranks + 1)).sum()) + 64, np.int32)
         self.ends = np.zeros(OUTCOMES, np.int64)
         self._works = np.zeros(max(1, len(tape)), np.int64)
-        self._dimensions = np.zeros(max(1, sum(len(slot.dims) for slot in tape.inputs)), np.int64)
+        self._dimensions = np.zeros(max(1, len(first.dimensions)), np.int64)  # a body has its loop's
         bounded, positive = _bounded(tape)
         guards = [(g.left, g.relation == ">=", g.right) for g in tape.sizes.guards]
         kinds = 3 * tape.storages["family"].astype(np.int32) + tape.storages["level"]
