@@ -22,6 +22,7 @@ from numbatape.numpy_api.function_tables import MAKERS
 from numbatape.recording.contents import load_all
 from numbatape.scipy_api.distributions import LAWS
 from numbatape.scipy_api.values_only import NAMES as VALUES_ONLY
+from tests.every_case import every
 
 load_all()
 
@@ -150,7 +151,7 @@ FINER |= {"halfnorm", "recipinvgauss", "genpareto", "loglaplace", "betaprime", "
 
 
 @pytest.mark.filterwarnings("ignore:The shape parameter of the erlang")
-@pytest.mark.parametrize("method", ["logpdf", "pdf", "cdf", "sf", "logcdf", "logsf"])
+@every("method", ["logpdf", "pdf", "cdf", "sf", "logcdf", "logsf"])
 @pytest.mark.parametrize(("name", "shapes"), rows(CONTINUOUS))
 def test_continuous(name, shapes, method):
     law = getattr(stats, name)
@@ -196,7 +197,7 @@ COARSE |= {"kstwobign", "genexpon", "truncweibull_min", "kappa4"}
 
 
 @pytest.mark.filterwarnings("ignore:The shape parameter of the erlang")
-@pytest.mark.parametrize("method", ["ppf", "isf"])
+@every("method", ["ppf", "isf"])
 @pytest.mark.parametrize(
     ("name", "shapes"), [case for case in rows(CONTINUOUS) if LAWS[case.id].ppf or LAWS[case.id].isf]
 )
@@ -219,7 +220,7 @@ def test_quantiles(name, shapes, method):
         assert gradients[k] == pytest.approx(slope(f, args, k), rel=2e-8, abs=2e-8)
 
 
-@pytest.mark.parametrize("method", ["cdf", "sf", "logcdf", "logsf"])
+@every("method", ["cdf", "sf", "logcdf", "logsf"])
 @pytest.mark.parametrize(
     ("name", "shapes"), [case for case in rows(DISCRETE) if LAWS[case.id].cdf or LAWS[case.id].sf]
 )
@@ -302,7 +303,7 @@ def test_moments(name, shapes, method):
         *[("weibull_min", (1.8,)), ("gompertz", (0.9,)), ("foldcauchy", (4.7,)), ("exponpow", (2.7,))],
     ],
 )
-@pytest.mark.parametrize("method", ["cdf", "sf", "logcdf", "logsf"])
+@every("method", ["cdf", "sf", "logcdf", "logsf"])
 def test_far_tails(name, shapes, method):
     """Where one of cdf and sf is nearly one, the other is accurate, and their logarithms are."""
     law = getattr(stats, name)
@@ -346,7 +347,7 @@ def test_tails_by_scipy(name, logarithm):
 
 
 @pytest.mark.parametrize("df", [0.4, 2.5])
-@pytest.mark.parametrize("method", ["pdf", "cdf", "sf"])
+@every("method", ["pdf", "cdf", "sf"])
 def test_noncentral_t(method, df):
     """For one degree of freedom and for more there are two formulas; the degree itself is refused."""
     f = getattr(stats.nct, method)
@@ -373,7 +374,7 @@ def test_where_two_halves_of_a_law_meet(name, shapes):
         assert nt.grad(lambda q: law.isf(q, *shapes))(0.5) == pytest.approx(-1.0 / density, rel=1e-12)
 
 
-@pytest.mark.parametrize("method", ["logpdf", "pdf", "cdf", "sf", "ppf"])
+@every("method", ["logpdf", "pdf", "cdf", "sf", "ppf"])
 def test_a_pearson_law_without_skewness_is_normal(method):
     """SciPy takes skewnesses below 1.6e-5 for zero; the derivative there is the law's, not that of a step."""
     points, weights = np.array([0.2, 0.5, 0.9]), np.array([0.7, -0.4, 1.1])
@@ -402,7 +403,7 @@ def test_frozen_distributions_have_them_too():
     assert slopes(1.5) == pytest.approx(2.0 + slope(lambda a: stats.gamma.ppf(0.25, a), [1.5], 0), rel=1e-8)
 
 
-@pytest.mark.parametrize("method", ["logpmf", "pmf"])
+@every("method", ["logpmf", "pmf"])
 @pytest.mark.parametrize(("name", "shapes"), rows(DISCRETE))
 def test_discrete(name, shapes, method):
     law = getattr(stats, name)
@@ -755,7 +756,7 @@ def test_densities_that_vanish_at_an_end_have_slopes_in_both_modes(name, x, shap
     ("name", "x", "shapes"),
     [("truncpareto", 1.7, (-2.0, 5.0)), ("gengamma", 0.0, (4.4, -3.1)), ("powerlaw", 0.0, (0.6,))],
 )
-@pytest.mark.parametrize("method", ["pdf", "logpdf", "cdf", "sf"])
+@every("method", ["pdf", "logpdf", "cdf", "sf"])
 def test_values_are_scipys_for_all_shapes(name, x, shapes, method):
     f = lambda x: getattr(getattr(stats, name), method)(x, *shapes)  # noqa: E731
     for point in (x, x + 0.2):

@@ -18,6 +18,7 @@ import numbatape as nt
 from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.reference import Reference
 from numbatape.ops import OPS, ArrayOp, status
+from tests.every_case import every
 
 GOOD = np.array([2.0, 0.5, 1.0])
 BAD = {
@@ -242,7 +243,7 @@ def test_a_pullback_that_raises_is_not_lost():
         assert nt.value_and_gradient(cache, x)[0] == value
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if isinstance(op, ArrayOp)], ids=lambda op: op.name)
+@every("op", [op for op in OPS if isinstance(op, ArrayOp)])
 def test_ops_say_whether_they_may_fail(op):
     """A kernel that returns, or passes on, anything but DONE belongs to an op that is declared fallible."""
     module = inspect.getmodule(op.forward)

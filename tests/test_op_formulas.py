@@ -25,6 +25,7 @@ from numbatape.derive.partials import SIDE
 from numbatape.ops import BY_FUNCTION, OPS, Elementwise, find, resolve, scalars
 from numbatape.ops.libm import PREFIX
 from numbatape.ops.table import BOOLEAN, OPERANDS, UNKNOWN
+from tests.every_case import every
 from tests.formulas import LANGUAGE, evaluate
 
 ROWS = [
@@ -663,7 +664,7 @@ CONVENTIONS = [
 ]
 
 
-@pytest.mark.parametrize("name, point, want", CONVENTIONS, ids=str)
+@every("name, point, want", CONVENTIONS)
 def test_convention(name, point, want):
     first, _ = partials_at(BY_NAME[name], point)
     np.testing.assert_array_equal(list(first.values()), want)
@@ -691,7 +692,7 @@ def test_second_order_convention(name, point, want):
     np.testing.assert_allclose(list(second.values()), list(want.values()), rtol=2 * EPS)
 
 
-@by_name(ROWS)
+@every("op", ROWS)
 def test_formulas_keep_to_the_language(op):
     texts = (op.value, *filter(None, op.partials), *op.second.values(), *op.smooth.values())
     for text in texts:
@@ -727,7 +728,7 @@ def cases(tree, opaque=""):
     return found
 
 
-@by_name(ROWS)
+@every("op", ROWS)
 def test_cases_that_are_numbers_are_declared(op):
     """A number has no derivative: where a partial becomes one, the row says that this is meant."""
     for k, operand in enumerate(OPERANDS[: op.arity]):
@@ -739,7 +740,7 @@ def test_cases_that_are_numbers_are_declared(op):
         assert constant == (operand in op.steps), (op.name, operand, formula)
 
 
-@by_name(ROWS)
+@every("op", ROWS)
 def test_lookup_by_function(op):
     for function in op.numpy:
         assert BY_FUNCTION[function] is op

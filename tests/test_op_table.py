@@ -64,9 +64,8 @@ def missing(op) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-def test_nothing_is_missing(op):
-    assert missing(op) == []
+def test_nothing_is_missing():
+    assert {op.name: missing(op) for op in OPS if missing(op)} == {}
 
 
 def test_what_is_missing_is_named():
@@ -92,25 +91,21 @@ def of_one_operand(op):
 
 
 @pytest.mark.parametrize("op", [op for op in ARRAY_OPS if op.cases], ids=lambda op: op.name)
-def test_lanes_are_points_one_by_one(op):
-    """Values and gradients of two points at once."""
+def test_lanes_and_forward_mode_beside_constants(op):
+    """Values and gradients of two points at once are those of one by one.
+
+    The tangent of an operand that is constant is zero, also where a rule applies the op to tangents.
+    """
     for f, x in of_one_operand(op):
-        points = np.stack([x, 0.5 * x])
+        points, slopes = np.stack([x, 0.5 * x]), nt.value_and_grad(f)
         values, gradients = nt.batch(f)(points)
         for value, gradient, point in zip(values, gradients, points, strict=True):
-            one, its = nt.value_and_grad(f)(point)
+            one, its = slopes(point)
             np.testing.assert_allclose(value, one, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(gradient, its, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("op", [op for op in ARRAY_OPS if op.cases], ids=lambda op: op.name)
-def test_forward_agrees_with_reverse_beside_constants(op):
-    """The tangent of an operand that is constant is zero, also where a rule applies the op to tangents."""
-    for f, x in of_one_operand(op):
         direction = np.sin(1.0 + np.arange(x.size)).reshape(x.shape)
         _, slope = nt.jvp(f, (x,), (direction,))
-        expected = np.sum(nt.grad(f)(x) * direction)
-        np.testing.assert_allclose(slope, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(slope, np.sum(slopes(x)[1] * direction), rtol=1e-12, atol=1e-12)
 
 
 def test_a_new_op_is_one_file(tmp_path):

@@ -8,12 +8,11 @@ import dataclasses
 import inspect
 import re
 
-import pytest
-
 import numbatape as nt
 import numbatape.distributed
 import numbatape.integrations
 import numbatape.testing
+from tests.every_case import every
 
 SECTION = re.compile(r"^([A-Z][A-Za-z ]*)\n-{3,}$", re.M)
 
@@ -63,19 +62,19 @@ def parameters_of(function) -> set[str]:
     return set(inspect.signature(function).parameters) - {"self", "cls"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_each_begins_with_a_sentence(name):
     summary = sections_of(NAMES[name])[""]
     assert re.match(r"[A-Z`(].*[.:]$", summary.split("\n\n")[0], re.S), f"{name}: {summary!r}"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("name", FUNCTIONS)
 def test_functions_describe_each_parameter_with_its_type(name):
     section = sections_of(FUNCTIONS[name]).get("Parameters", "")
     assert described(section) == parameters_of(FUNCTIONS[name])
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("name", FUNCTIONS)
 def test_functions_say_what_they_return_and_raise(name):
     function, sections = FUNCTIONS[name], sections_of(FUNCTIONS[name])
     returns_nothing = inspect.signature(function).return_annotation in (None, "None")
@@ -83,20 +82,20 @@ def test_functions_say_what_they_return_and_raise(name):
     assert not parameters_of(function) or sections.get("Raises") or "raises nothing" in sections[""]
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *CLASSES])
+@every("name", [*FUNCTIONS, *CLASSES])
 def test_functions_and_classes_have_an_example_that_uses_them(name):
     example = sections_of(NAMES[name]).get("Examples", "")
     assert ">>> " in example
     assert re.search(rf"\b{name.split('.')[-1]}\b", example)
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@every("name", FIELDS)
 def test_dataclasses_describe_each_field_with_its_type(name):
     fields = {field.name for field in dataclasses.fields(FIELDS[name])}
     assert described(sections_of(FIELDS[name]).get("Parameters", "")) == fields
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@every("name", ERRORS)
 def test_errors_show_what_raises_them(name):
     example = sections_of(ERRORS[name]).get("Examples", "")
     assert "Traceback (most recent call last):" in example or "except" in example or "warn" in example

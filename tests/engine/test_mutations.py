@@ -27,6 +27,7 @@ from tests.engine.mutations import (
     tapes,
     traced,
 )
+from tests.every_case import every
 
 
 @functools.cache
@@ -232,8 +233,8 @@ def branching():
     return traced(lambda x: np.sum(x * np.arange(3.0)) if x[0] > 0 else x[1], np.ones(3))
 
 
-@pytest.mark.parametrize("number", BEYOND)
-@pytest.mark.parametrize("place", PLACES)
+@every("number", BEYOND)
+@every("place", PLACES)
 def test_numbers_beyond_the_words_of_tables(place, number):
     """They are the tape's fault, not an `OverflowError` of whoever makes an array of words of them."""
     with pytest.raises(VerificationError):

@@ -17,6 +17,7 @@ from numbatape.ops.table import BOOLEAN
 from numbatape.recording.record import InputLeaf, record
 from numbatape.tape.tape import ACTIVE, VARYING
 from numbatape.trace.primitives import elementwise
+from tests.every_case import every
 
 COMPOSED = {
     "sinc",
@@ -58,7 +59,7 @@ def same_bits(actual, expected):
     assert np.all(same | (np.isnan(actual) & np.isnan(expected)))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=["f64", "f32"])
+@every("dtype", DTYPES)
 @pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
 def test_bits(op, dtype):
     if op.name in ("addmul", "addweigh") and dtype == np.float32:

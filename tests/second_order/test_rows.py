@@ -15,6 +15,7 @@ from numbatape.ops.libm import PREFIX
 from numbatape.ops.oracles import needs_shape
 from numbatape.ops.table import BOOLEAN, OPERANDS
 from numbatape.trace.primitives import array_instruction, elementwise, value_of
+from tests.every_case import every
 from tests.formulas import evaluate
 
 # "cast" has other cells; the others' second derivatives would be third ones for parameters.
@@ -35,7 +36,7 @@ def differentiated(op):
     return [k for k, partial in enumerate(op.partials) if partial is not None]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@every("mode", MODES)
 @pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
 def test_second_partials(op, mode):
     active = differentiated(op)

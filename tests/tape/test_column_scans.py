@@ -11,6 +11,7 @@ from numbatape.tape.combinations import FEW, by_combination, combinations, numbe
 from numbatape.tape.families import POOLS
 from numbatape.tape.instruction import GUARD, NONE, columns
 from numbatape.tape.uses import NO_GROUP, dependents, groups_of
+from tests.every_case import every
 
 SEEDS = range(60)
 
@@ -44,7 +45,7 @@ def random_groups(rng, count):
     return found
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@every("seed", SEEDS)
 def test_what_is_needed_later_stays(seed):
     code, *_, group, home = program(seed)
     rng = np.random.default_rng(seed)
@@ -58,7 +59,7 @@ def test_what_is_needed_later_stays(seed):
     assert sorted(expected) == np.flatnonzero(scans.live(out, operands, needed, stays)).tolist()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@every("seed", SEEDS)
 def test_dependents_are_what_can_be_reached(seed):
     code, *_, group, home = program(seed)
     rng = np.random.default_rng(seed)
@@ -77,7 +78,7 @@ def test_dependents_are_what_can_be_reached(seed):
     assert dependents(code, names, chosen) == {100 - 7 * k for k in found & known}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@every("seed", SEEDS)
 def test_repetitions_are_those_of_value_numbering(seed):
     code, storage, offset, layout, group, home = program(seed)
     out, _ = groups_of(code, group)
@@ -105,7 +106,7 @@ def test_repetitions_are_those_of_value_numbering(seed):
     assert replaced.tolist() == [alias.get(k, k) for k in range(len(home))]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@every("seed", SEEDS)
 def test_cells_are_lent_when_they_were_read_for_the_last_time(seed):
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 40))

@@ -6,6 +6,7 @@ import pytest
 from numbatape.tape.packed_values import FARTHEST, SHIFT, STORAGE, Values
 from numbatape.tape.tape import VALUE
 from numbatape.tape.uses import keys_of
+from tests.every_case import every
 
 SINGLE = [(0, 0, 0), (5, 17, 0), (STORAGE, 3, 0), (9, 2**31 - 1, 0)]
 OTHERS = [(6, 0, 1), (7, -4, 0), (8, -1, 3), (2, 5, 2), (STORAGE + 1, 1, 0)]
@@ -33,8 +34,8 @@ def test_values_are_what_was_appended(addresses):
         values[len(values)]
 
 
-@pytest.mark.parametrize("old", SINGLE + OTHERS)
-@pytest.mark.parametrize("new", [*SINGLE, *OTHERS, (3, FARTHEST, 0)])
+@every("old", SINGLE + OTHERS)
+@every("new", [*SINGLE, *OTHERS, (3, FARTHEST, 0)])
 def test_a_value_can_get_another_address(old, new):
     values = Values()
     for address in (old, (1, 1, 1), old):
