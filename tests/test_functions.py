@@ -1014,7 +1014,7 @@ def test_python_floats(name):
     keepdims=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_reductions_over_any_axes(shape, name, keepdims, data):
     axes = data.draw(st.none() | st.lists(st.integers(-len(shape), len(shape) - 1), max_size=3).map(tuple))
     order = data.draw(st.permutations(range(len(shape))))
@@ -1036,7 +1036,7 @@ def test_reductions_over_any_axes(shape, name, keepdims, data):
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_einsum_of_any_labels(data):
     sizes = {"a": 2, "b": 3, "c": 1, "d": 4}
     terms = data.draw(st.lists(st.text("abcd", min_size=1, max_size=3), min_size=1, max_size=3))

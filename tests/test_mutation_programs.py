@@ -121,7 +121,7 @@ def valid(program, shape):
     return True
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=8), st.sampled_from(SHAPES), st.booleans())
 def test_random_programs(program, shape, made_inside):
     if not valid(program, shape):

@@ -550,7 +550,7 @@ OURS = [
 
 @by_name(OURS)
 def test_value_is_exact_within_ulps(op):
-    for point in itertools.chain(points_of(op, 200), hard_points(op)):
+    for point in itertools.chain(points_of(op, 100), hard_points(op)):
         want = exactly(op, point)
         error = relative_error(value_at(op, point), want, ADDING.get(op.name, 1e-300))
         assert error <= tolerance(op) * EPS, (point, error / EPS)
@@ -578,7 +578,7 @@ def check(op, point, orders, got, bound):
 
 @by_name(DIFFERENTIABLE)
 def test_partials_are_exact(op):
-    for point in itertools.chain(points_of(op, 4 if op.name in SLOW else 6), hard_points(op)):
+    for point in itertools.chain(points_of(op, 3 if op.name in SLOW else 4), hard_points(op)):
         first, _ = partials_at(op, point)
         for k, operand in enumerate(OPERANDS[: op.arity]):
             if op.partials[k] is not None and point[0] < 0.0 and op.name == "power" and k == 1:
@@ -595,7 +595,7 @@ def test_partials_are_exact(op):
 
 @by_name(DIFFERENTIABLE)
 def test_second_partials_are_exact(op):
-    for point in itertools.chain(points_of(op, 3 if op.name in SLOW else 4), hard_points(op)):
+    for point in itertools.chain(points_of(op, 2 if op.name in SLOW else 3), hard_points(op)):
         if op.name == "power" and point[0] < 0.0:
             continue
         _, second = partials_at(op, point)

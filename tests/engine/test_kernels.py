@@ -480,7 +480,7 @@ def made_of(function, x):
     assert abs(np.sum(swept.adjoints[0] * ones) - moved) <= 1e-8 * (1.0 + np.sum(np.abs(swept.adjoints[0])))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(axis, axis, axis, axis, st.permutations([0, 1, 2]))
 def test_views_of_any_kind(first, second, third, fourth, order):
     x = np.random.default_rng(2).normal(size=(3, 4, 5))
@@ -492,7 +492,7 @@ def test_views_of_any_kind(first, second, third, fourth, order):
     made_of(function, x)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(axis, axis, st.booleans(), st.booleans())
 def test_products_of_views(rows, columns, left, right):
     x = np.random.default_rng(4).normal(size=(9, 9))

@@ -27,7 +27,7 @@ def caches(function, *args, values="fast"):
 # ---- random programs
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(16))
 def test_a_random_loop_keeps_its_value_and_derivatives(seed):
     program = LoopProgram(seed)
     f, (x, y, index) = program.function(), program.arguments()
