@@ -53,7 +53,7 @@ def short_traceback(error: BaseException) -> str:
     """Return the user's own frames, innermost last, and the exception's text."""
     report = traceback.TracebackException.from_exception(error, compact=True)
     frames = [frame for frame in report.stack if not _is_machinery(frame.filename)]
-    if report.stack and frames[-1:] != report.stack[-1:] and not isinstance(error, NumbatapeError):
+    if report.stack and not frames and not isinstance(error, NumbatapeError):
         frames.append(report.stack[-1])  # no frame of the user's: name the innermost one
     if isinstance(error, SyntaxError):
         frames = []  # the text of a SyntaxError has the file and line already

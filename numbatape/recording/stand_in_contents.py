@@ -127,8 +127,8 @@ STAND_INS = {
     "scipy.spatial.transform._rotation_xp": {"scipy_api.rotations": "as_rotvec from_rotvec"},
     "scipy.spatial.distance": {
         "scipy_api.spatial": """
-            braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean minkowski pdist
-            sqeuclidean squareform
+            braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean jensenshannon minkowski
+            pdist sqeuclidean squareform
         """,
     },
     "scipy.special": {

@@ -87,6 +87,11 @@ def generalised_normal_cdf(x, b):
     return np.where(middle, line, np.where(x > 0, 1.0 - tail, tail))
 
 
+def centred(x):
+    """The distance from the centre, which has no slope there, whatever it is multiplied by."""
+    return np.where(np.equal(x, 0.0), 0.0, np.abs(x))
+
+
 def log_gamma_cdf(c, y):
     lower = sc.gammainc(c, y)
     return np.where(lower < 0.5, np.log(lower), np.log1p(-sc.gammaincc(c, y)))
@@ -142,8 +147,8 @@ real("powernorm", lambda x, c: np.log(c) + normal(x) + (c - 1.0) * sc.log_ndtr(-
 real("exponnorm", lambda x, K: (0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K) - np.log(K))
 real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x) ** b, cdf=generalised_normal_cdf, sf=lambda x, b: generalised_normal_cdf(-x, b))
 real("genlogistic", lambda x, c: np.log(c) - np.where(x < 0, c, 1.0) * np.abs(x) - (c + 1.0) * np.log1p(np.exp(-np.abs(x))), logcdf=lambda x, c: c * sc.log_expit(x))
-real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, np.abs(x)) - np.abs(x) - LOG2 - sc.gammaln(a))
-real("dweibull",  lambda x, c: np.log(c) - LOG2 + sc.xlogy(c - 1.0, np.abs(x)) - np.abs(x) ** c)
+real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, centred(x)) - centred(x) - LOG2 - sc.gammaln(a))
+real("dweibull",  lambda x, c: np.log(c) - LOG2 + sc.xlogy(c - 1.0, centred(x)) - centred(x) ** c)
 real("loggamma",  lambda x, c: c * x - np.exp(x) - sc.gammaln(c), cdf=log_gamma_law(np.exp, lambda c, y: sc.gammainc(c, y), 1.0), sf=log_gamma_law(lambda first: -np.expm1(first), lambda c, y: sc.gammaincc(c, y), 0.0),
      logcdf=log_gamma_law(lambda first: first, log_gamma_cdf, 0.0))
 real("johnsonsu", lambda x, a, b: np.log(b) - 0.5 * np.log1p(x * x) + normal(a + b * np.arcsinh(x)), valid=lambda a, b: [b > 0, *any_real(a)],

@@ -10,6 +10,7 @@ from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import length, pinned
 from ..trace.operands import lift_all, lift_first
 from ..trace.symbolic_sizes import is_size
+from .laws import sc
 
 # ---- distances: of all pairs of rows, x of shape (m, 1, k) and y of (1, n, k)
 
@@ -110,6 +111,16 @@ def pdist(X, metric="euclidean", *, out=None, **options):
     x = lift_first(X)
     rows, cols = _pairs(x)
     return _distances(x[rows], x[cols], metric, options)
+
+
+@stands_for("scipy.spatial.distance", "jensenshannon")
+def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
+    p, q = (x / np.sum(x, axis, keepdims=True) for x in lift_all(p, q))
+    middle = (p + q) / 2.0
+    total = np.sum(sc.rel_entr(p, middle), axis, keepdims=keepdims)
+    total = total + np.sum(sc.rel_entr(q, middle), axis, keepdims=keepdims)
+    # Of distributions that are equal but for rounding, the sum may be just below zero.
+    return _root(np.maximum(total, 0.0) / (2.0 if base is None else 2.0 * np.log(base)))
 
 
 @stands_for("scipy.spatial.distance", "squareform")

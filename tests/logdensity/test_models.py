@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from numbatape.logdensity.exits import InputError, ModelError
+import numbatape as nt
+from numbatape.logdensity.exits import InputError, ModelError, running_model
 from numbatape.logdensity.jsonfile import to_arrays
 from numbatape.logdensity.models import import_path, load_model
 
@@ -96,6 +97,16 @@ def test_traceback_is_short(tmp_path):
     assert len(lines) < 25
     assert lines[-1] == "ZeroDivisionError: division by zero"
     assert "outer frames" in str(error.value) and "logdensity" not in str(error.value)
+
+
+def test_traceback_of_text_among_the_data_ends_with_the_line_of_the_model(tmp_path):
+    lines = "def logp(theta, data):\n    y = np.asarray(data['y'])\n    return -np.sum((y - theta[0]) ** 2)\n"
+    file, data = write(tmp_path / "m.py", "import numpy as np\n" + lines), tmp_path / "data.json"
+    data.write_text('{"y": ["a", "b"]}')
+    model = load_model(file, str(data))
+    with pytest.raises(ModelError) as error, running_model("tracing"):
+        nt.grad(lambda theta: model.logp(theta, *model.arguments))(np.ones(1))
+    assert "in logp" in str(error.value) and "numpy_api" not in str(error.value)
 
 
 def test_another_function_and_missing_files(tmp_path):

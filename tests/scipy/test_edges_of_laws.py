@@ -3,7 +3,9 @@
 import mpmath
 import numpy as np
 import pytest
+import scipy.special as sc
 import scipy.stats as st
+from scipy.spatial import distance
 
 import numbatape as nt
 
@@ -84,3 +86,20 @@ def test_noncentral_density_at_infinity_is_that_of_scipy():
     value_and_slope = nt.value_and_grad(lambda x: st.nct.pdf(x, 3.0, 0.5))
     value_and_slope(0.5)
     assert np.isnan(value_and_slope(np.inf)[0]) and np.isnan(st.nct.pdf(np.inf, 3.0, 0.5))
+
+
+@pytest.mark.parametrize("name", ["dgamma", "dweibull"])
+def test_logarithm_of_a_density_that_is_infinite_at_its_centre(name):
+    value_and_slopes = nt.value_and_grad(lambda p: getattr(st, name).logpdf(p[0], p[1]))
+    value_and_slopes(np.array([0.3, 0.5]))
+    value, slopes = value_and_slopes(np.array([0.0, 0.5]))
+    assert value == np.inf and slopes.tolist() == [0.0, -np.inf]
+
+
+def test_distance_of_distributions_that_are_equal_but_for_rounding():
+    p = np.array([-0.8, -1.3, 2.5, 0.6, 0.3, -0.2])
+    shares = sc.softmax(p)
+    for other in (shares, np.nextafter(shares, 1.0), shares / 3.0 * 3.0):
+        value, slopes = nt.value_and_grad(lambda p, q=other: distance.jensenshannon(sc.softmax(p), q))(p)
+        assert value < 1e-7 and not np.isnan(slopes).any()
+    nt.check(lambda p: distance.jensenshannon(sc.softmax(p), np.ones(6), 2.0), p)
