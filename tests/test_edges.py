@@ -13,6 +13,7 @@ import scipy.special as sc
 import scipy.stats
 
 import numbatape as nt
+from tests.every_case import every
 
 REDUCTIONS = {
     f"{name}-{axis}": lambda x, g=name, a=axis: getattr(np, g)(x, axis=a) * 1.0
@@ -95,7 +96,7 @@ def outcome(function, *args):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("ndim", SHAPES)
+@every("ndim", SHAPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_size_is_numpys(name, ndim):
     """Fresh, on a tape traced at another size, and by a cache: NumPy's value, or NumPy's error."""

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import numbatape as nt
+from tests.every_case import every
 
 X = np.array([0.7173, 1.3291, 0.4117, 2.1309])
 M = np.array([[0.7, -1.3, 0.4], [2.1, 0.9, -0.6]])
@@ -346,7 +347,7 @@ def test_operators_with_plain_operands(kind, side):
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-@pytest.mark.parametrize("kind", ["float64", "float32", "int64", "float", "int", "bool"])
+@every("kind", ["float64", "float32", "int64", "float", "int", "bool"])
 def test_operators_of_scalars(op, kind):
     """One-cell values take another way through the tracer than arrays."""
     other = OPERANDS[kind]

@@ -5,6 +5,7 @@ import pytest
 
 import numbatape as nt
 from tests.complex import laws
+from tests.every_case import every
 
 RNG = np.random.default_rng(5)
 Z, W = laws.random(RNG, (3, 4)), laws.random(RNG, (3, 4))
@@ -95,9 +96,7 @@ NEAR_ONE = [
 ]
 
 
-@pytest.mark.parametrize(
-    "f, z", [*FAR, *CUTS, *SMALL, *NEAR_ONE], ids=lambda x: getattr(x, "__name__", str(x))
-)
+@every("f, z", [*FAR, *CUTS, *SMALL, *NEAR_ONE])
 def test_edges(f, z):
     z = np.complex128(z)
     value, pullback = nt.vjp(f, z)

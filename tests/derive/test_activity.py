@@ -1,7 +1,6 @@
 """The instructions that take part in a derivative are those that a plain statement in Python finds."""
 
 import numpy as np
-import pytest
 
 from numbatape.derive.activity import Places, useful_for, varied_in
 from numbatape.ops import OPS, ROWS
@@ -9,6 +8,7 @@ from numbatape.tape import TapeBuilder
 from numbatape.tape.families import POOLS
 from numbatape.tape.instruction import GUARD, NONE
 from numbatape.tape.uses import key_of
+from tests.every_case import every
 
 
 def random_tape(rng):
@@ -31,7 +31,7 @@ def random_tape(rng):
     return tape
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every("seed", range(40))
 def test_an_instruction_takes_part_if_a_source_reaches_it_and_it_reaches_a_result(seed):
     rng = np.random.default_rng(seed)
     tape = random_tape(rng)
