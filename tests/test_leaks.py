@@ -7,6 +7,8 @@ import logging
 import math
 import statistics
 import weakref
+from collections import OrderedDict
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -127,14 +129,20 @@ def test_logs_may_have_numbers(caplog):
     assert caplog.messages[0].startswith("0.50 and")
 
 
+class Ends(NamedTuple):
+    first: float
+    last: float
+
+
 def test_json_has_the_numbers_of_each_call():
     texts = []
 
     def f(x):
-        texts.append(json.dumps({"x": x.tolist(), "n": len(x), "first": x[0]}))
+        tree = OrderedDict(x=x.tolist(), n=len(x), ends=Ends(x[0], x[1]))
+        texts.append(json.dumps(tree))
         return np.sum(x**2)
 
     gradient = nt.grad(f)
     for x in (np.array([1.0, 2.0]), np.array([3.0, 4.0])):
         np.testing.assert_array_equal(gradient(x), 2.0 * x)
-        assert json.loads(texts[-1]) == {"x": x.tolist(), "n": 2, "first": x[0]}
+        assert json.loads(texts[-1]) == {"x": x.tolist(), "n": 2, "ends": x.tolist()}

@@ -266,15 +266,15 @@ def _of_text(original):
 
 
 def _numbers(tree):
-    kind = type(tree)
-    if kind is dict:
-        return {key: _numbers(part) for key, part in tree.items()}
-    if kind in (list, tuple):
-        return [_numbers(part) for part in tree]
+    """Return what `json` writes as it does a tree: numbers for traced ones, plain dicts and lists."""
     if is_traced(tree):
         repr(tree)  # which notes it
         return tree._value
-    return tree.settled() if kind is TracedInteger else as_ndarrays(tree)
+    if isinstance(tree, dict):
+        return {key: _numbers(part) for key, part in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [_numbers(part) for part in tree]
+    return tree.settled() if type(tree) is TracedInteger else as_ndarrays(tree)
 
 
 def _of_filters(name: str) -> Callable:
