@@ -20,6 +20,7 @@ import numpy as np
 from ..config import Config
 from ..late import imported
 from ..threads import Turn, survives_fork
+from ..trace.aliasing import root_of
 from ..trace.trace import current
 from .arguments import Flattened
 from .derived import Derived
@@ -228,7 +229,7 @@ def _is_small(value) -> bool:
     kind = type(value)
     return (
         kind in _SMALL
-        or (kind is np.ndarray and value.nbytes <= MOST_BYTES)
+        or (kind is np.ndarray and root_of(value).nbytes <= MOST_BYTES)  # a view keeps all of its memory
         or (kind is types.FunctionType and not value.__closure__)
     )
 
