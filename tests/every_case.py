@@ -13,7 +13,7 @@ def case(*names):
     """Name the case in the report of what fails in this block."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:  # pytest's own, such as that of `pytest.raises`, are no Exceptions
         error.add_note(f"The case: {', '.join(str(getattr(name, 'name', name)) for name in names)}")
         raise
 
@@ -30,7 +30,9 @@ def every(names: str, values: Iterable) -> Callable:
 
         @functools.wraps(test)
         def run(**fixtures):
-            for value in values:
+            cases = list(values)
+            assert cases, "no case"
+            for value in cases:
                 parts = (value,) if len(given) == 1 else value
                 with case(*parts):
                     test(**fixtures, **dict(zip(given, parts, strict=True)))
