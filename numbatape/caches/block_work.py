@@ -17,6 +17,7 @@ from ..engine import crew, kernels, segments
 from ..engine.interrupts import work_of_plan
 from ..engine.strided_copies import copies
 from ..jit import CannotEmit
+from .elastic_ends import address_of
 from .leaf_rows import LaneRow
 from .steady import Entry
 
@@ -110,9 +111,9 @@ def _is_copied(array: np.ndarray) -> bool:
     return array.dtype in (np.float64, np.float32)
 
 
-def address_of(leaf) -> int:
-    """Return where the first entry of an array is; 0 for anything else."""
-    return leaf.__array_interface__["data"][0] if leaf.__class__ is np.ndarray else 0
+def _base(leaf) -> int:
+    """Return the base address of copies from a leaf of the arguments; 0 for a number, which none reads."""
+    return address_of(leaf) if leaf.__class__ is np.ndarray else 0
 
 
 class _Made(NamedTuple):
@@ -163,7 +164,7 @@ class BlockWork:
             return all(block.done(given, arrays) for block in self._lists[0])
         self._now, self._error = (given, arrays), None
         try:
-            if not job.serve([address_of(leaf) for leaf in (*given, *arrays)]):
+            if not job.serve([*map(_base, given), *map(address_of, arrays)]):
                 if self._error is not None:
                     raise self._error
                 return False

@@ -61,7 +61,7 @@ def inputs_of(entry) -> list[Input] | None:
     return None if rows else found
 
 
-UNKNOWN = object()
+UNKNOWN = object()  # what `result_of` returns for what only the general call makes
 
 
 def result_of(space, out: Out) -> Any:
@@ -88,4 +88,5 @@ def result_of(space, out: Out) -> Any:
 
 
 def address_of(array: ndarray) -> int:
+    """Return where an array's first entry is."""
     return array.__array_interface__["data"][0]

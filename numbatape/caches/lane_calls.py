@@ -18,7 +18,8 @@ from ..jit.steady import CALLED, PLACED, TUPLE
 from ..threads import Turn
 from .arguments import Flattened
 from .batch import Sweep
-from .block_work import Block, BlockWork, address_of
+from .block_work import Block, BlockWork
+from .elastic_ends import address_of
 from .front import Front
 from .leaf_rows import DataRow, LaneRow, SameRow
 from .outs import Out, in_form

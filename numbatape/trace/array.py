@@ -80,12 +80,6 @@ def revalue(x, value) -> None:
         note(x._trace, x, value)
 
 
-def revalued(x, value):
-    """Return a traced array after `revalue`."""
-    revalue(x, value)
-    return x
-
-
 def is_name(key) -> bool:
     """Whether an index is a name, or a list of names: of rows of a Series that is an argument."""
     return type(key) is str or (type(key) is list and bool(key) and type(key[0]) is str)

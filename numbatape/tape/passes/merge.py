@@ -45,17 +45,17 @@ def merge_arrays(draft: Draft, code: np.ndarray, start: int = 0, read_later: boo
     return (_passed_over if read_later else _dropped)(draft, code, repeats, alias)
 
 
-def _repeated(draft: Draft, code: np.ndarray, chosen: np.ndarray, start: int = 0):
-    """Return which of the chosen instructions repeat an earlier one, and what replaces each group."""
+def _repeated(draft: Draft, code: np.ndarray, wanted: np.ndarray, start: int = 0):
+    """Return which of the wanted instructions repeat an earlier one, and what replaces each group."""
     several = draft.uses(code).writes > 1
     pooled = draft.storage < len(POOLS)
     offset = np.where(pooled, np.int32(0), draft.offset)  # the group of a value in a pool is its cell
     homes, storages = draft.groups()[0], draft.storage_columns().T.copy()
     found, alias = repeated(code[start:], draft.group, offset, draft.layout, several, homes, storages)
     repeats = np.append(np.zeros(start, bool), found)
-    kept = draft.group[code["out"][repeats & ~chosen]]
+    kept = draft.group[code["out"][repeats & ~wanted]]
     alias[kept] = kept
-    return repeats & chosen, alias
+    return repeats & wanted, alias
 
 
 def _dropped(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndarray) -> np.ndarray:
