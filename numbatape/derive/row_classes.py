@@ -12,8 +12,7 @@ import numpy as np
 
 from ..ops import OPS, Elementwise
 from ..tape.combinations import combinations
-from ..tape.draft import rows_as_columns
-from ..tape.instruction import NONE
+from ..tape.instruction import NONE, rows_as_columns
 from ..tape.tape import F64, FAMILIES
 from .accumulators import POOL_COUNT
 from .partials import reads_numbers

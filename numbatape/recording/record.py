@@ -23,11 +23,12 @@ from ..tape.instruction import NONE
 from ..tape.tape import F64
 from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred, new_traced
+from ..trace.evaluation import AssumptionError
 from ..trace.integers import TracedInteger, lifted, settled
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import dense_number, family_of, sample_of
 from ..trace.shared_inputs import note_inputs
-from ..trace.trace import CURRENT, AssumptionError, Outside, Trace
+from ..trace.trace import CURRENT, Outside, Trace
 from ..trace.unknown import refuse_unknown
 from . import contents  # noqa: F401  (it announces which file has what)
 

@@ -11,24 +11,18 @@ with all of its views. Group `NO_GROUP` stands for an operand that is not there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 
 import numpy as np
 
 from .combinations import by_combination
 from .families import CONSTANT, F64, POOLS
-from .instruction import NONE
+from .instruction import NONE, rows_as_columns
 from .tape import VALUE, Layout, Literal, Rewrite
 from .uses import NO_GROUP, Uses
 from .views import covers
 
 SCALAR_LAYOUT = 0  # the first layout of each builder
-
-
-def rows_as_columns(rows, width: int) -> np.ndarray:
-    """Return a sequence of tuples of integers as one array for each place in them."""
-    flat = np.fromiter(chain.from_iterable(rows), np.int32, width * len(rows))
-    return flat.reshape(-1, width).T.copy()
 
 
 class Draft:

@@ -126,9 +126,16 @@ def instructions(rows: Iterable[tuple]) -> list[Instruction]:
 
 def columns(rows: Sequence[tuple]) -> np.ndarray:
     """Return instructions as one array, whose fields are those of `Instruction`."""
-    width = len(Instruction._fields)
-    numbers = np.fromiter(chain.from_iterable(rows), np.int32, width * len(rows))
-    return numbers.view(COLUMNS)
+    return _flat(rows, len(Instruction._fields)).view(COLUMNS)
+
+
+def rows_as_columns(rows: Sequence[tuple], width: int) -> np.ndarray:
+    """Return tuples of integers as one array for each place in them."""
+    return _flat(rows, width).reshape(-1, width).T.copy()
+
+
+def _flat(rows: Sequence[tuple], width: int) -> np.ndarray:
+    return np.fromiter(chain.from_iterable(rows), np.int32, width * len(rows))
 
 
 def value_numbers(code: np.ndarray) -> np.ndarray:

@@ -17,6 +17,10 @@ from ..tape.tape import FAMILY_DTYPE, POOLS
 POOL_COUNT = len(POOLS)
 
 
+class AssumptionError(Exception):
+    """A trace needs a number of a derivative in which a rule has assumed what is not so."""
+
+
 class Evaluation:
     """The cells of a tape under construction, as far as they were needed.
 

@@ -11,9 +11,8 @@ from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..usercode.frames import where_in_user_code
 from .array import TracedArray
-from .library_kinds import COLUMN, LABELLED, is_column, is_frame, package_of
+from .library_kinds import COLUMN, LABELLED, is_column, is_frame, not_numpys, package_of
 from .polars_series import TracedSeries, ufunc_of_polars
-from .trace import not_numpys
 
 
 def ufunc_of_labelled(ufunc, inputs, kwargs):

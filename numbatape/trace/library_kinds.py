@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 import types
 
+from ..errors import UnsupportedOperationError
+from ..usercode.frames import where_in_user_code
+
 # Packages of arrays with labels.
 LABELLED = frozenset(("pandas", "polars", "xarray"))
 COLUMN = "_is_traced_column"  # an attribute of `numbatape.trace.traced_columns.TracedColumn`
@@ -15,6 +18,14 @@ class Sparse:
     """The base class of sparse matrices with traced entries (`numbatape.scipy_api.sparse_matrices`)."""
 
     __slots__ = ()
+
+
+def not_numpys(data) -> UnsupportedOperationError:
+    """Return the error for an operand whose own class defines what arithmetic with it means."""
+    return UnsupportedOperationError(
+        f"a {type(data).__module__}.{type(data).__qualname__} meets a traced value at "
+        f"{where_in_user_code()}: arithmetic with it is not NumPy's; use its array (`.to_numpy()`)"
+    )
 
 
 def is_sparse(x) -> bool:

@@ -25,7 +25,8 @@ from ..usercode.ownership import is_core, is_users_file
 from . import operations
 from . import symbolic_sizes as sizes
 from .aliasing import contents_to_compare, is_as_it_was, memory_of, root_of
-from .evaluation import Evaluation
+from .evaluation import AssumptionError, Evaluation
+from .library_kinds import not_numpys
 
 EXACT_INTEGER = 2**53
 BEYOND_INTEGERS = 2**64  # no integer of NumPy's is as large
@@ -73,18 +74,6 @@ class failing:
     def __exit__(self, kind, error, traceback) -> None:
         if kind is not None and issubclass(kind, Exception):
             self.trace.failed = True
-
-
-def not_numpys(data) -> UnsupportedOperationError:
-    """Return the error for an operand whose own class defines what arithmetic with it means."""
-    return UnsupportedOperationError(
-        f"a {type(data).__module__}.{type(data).__qualname__} meets a traced value at "
-        f"{where_in_user_code()}: arithmetic with it is not NumPy's; use its array (`.to_numpy()`)"
-    )
-
-
-class AssumptionError(Exception):
-    """A trace needs a number of a derivative in which a rule has assumed what is not so."""
 
 
 class Trace:
