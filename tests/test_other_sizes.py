@@ -103,3 +103,33 @@ def test_a_mask_of_another_length():
     np.testing.assert_array_equal(gradient(np.ones(4)), [2.0, 0.0, 2.0, 0.0])
     with pytest.raises(IndexError, match="did not match"):
         gradient(np.ones(5))
+
+
+def test_a_tangent_traced_without_entries():
+    """Where an axis has no entry its strides are 0, as a broadcast's are, but only at that size."""
+    rows, none, x = np.ones((8, 3)), np.ones((8, 0)), np.vander(np.linspace(0.1, 0.9, 8), 8)
+    cache = nt.prepare_derivative_cache(lambda x: np.sum(np.cosh(np.sum(x, axis=1))), rows)
+    assert nt.value_and_derivative(cache, (none, none)) == (8.0, 0.0)
+    total = x.sum(axis=1)
+    _, derivative = nt.value_and_derivative(cache, (x, x))
+    np.testing.assert_allclose(derivative, np.sum(np.sinh(total) * total), rtol=1e-12)
+
+
+def _divided(w, y):
+    return np.sum(y / np.exp(w))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(8, 6, 1), (8, 17, 8)])
+def test_an_axis_that_a_guard_keeps_at_one(m, n, k):
+    """Sums are taken before factors that broadcast along an axis of one entry."""
+    w, y = np.resize(POINTS, (m, 1, k)), np.linspace(-1.0, 2.0, n * k).reshape(n, k)
+    cache = nt.prepare_hvp_cache(_divided, w, y)
+    _, _, (product, other) = nt.value_and_hvp(cache, (w, y), w, y)
+    inverse = np.exp(-w)
+    by_row = np.sum(y / np.exp(w) * (w - 1.0), axis=1, keepdims=True)
+    np.testing.assert_allclose(product, by_row, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(other, -np.sum(inverse * w, axis=0) * np.ones_like(y), rtol=1e-11, atol=1e-12)
+    values, (ws, ys) = nt.batch(_divided, in_axes=(0, 0))(np.stack([w] * 3), np.stack([y] * 3))
+    np.testing.assert_allclose(values, _divided(w, y), rtol=1e-12)
+    np.testing.assert_allclose(ws[2], -np.sum(y / np.exp(w), axis=1, keepdims=True), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(ys[1], np.sum(inverse, axis=0) * np.ones_like(y), rtol=1e-11)

@@ -136,9 +136,10 @@ class Cells:
             return
         its, size = tape.layouts[layout], tape.sizes.value
         dims, strides = its.dims, its.strides
-        repeated = [
-            axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
-        ]  # in a broadcast view several entries are one cell
+        # In a broadcast view several entries are one cell. Strides of an array without entries may be 0, too,
+        # but the trace serves further sizes.
+        settled = tape.sizes.settled
+        repeated = [axis for axis, s in enumerate(strides) if settled(s) == 0 and size(dims[axis]) != 1]
         if repeated:  # a number for all entries counts once per repetition
             own = ct.dims[len(self.lead) :] if ct.__class__ is Symbol else ()
             wide = [1] * (len(dims) - len(own)) + list(own)

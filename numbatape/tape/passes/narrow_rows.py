@@ -160,12 +160,16 @@ def _rank(layout: Layout) -> int:
 def place_in(draft: Draft, value: int, whole: Layout) -> Place:
     """Return where a value is that broadcasts to an array: its strides along steady axes are 0."""
     storage, offset, _ = draft.address(value)
-    return storage, offset, strides_in(draft.layout_of(value), len(whole.dims))
+    return storage, offset, strides_in(draft, draft.layout_of(value), len(whole.dims))
 
 
-def strides_in(layout: Layout, rank: int) -> tuple[int, ...]:
-    """Return the strides of a layout along the last axes of an array, 0 where it does not change."""
-    its = tuple(0 if dim == 1 else stride for dim, stride in zip(layout.dims, layout.strides, strict=True))
+def strides_in(draft: Draft, layout: Layout, rank: int) -> tuple[int, ...]:
+    """Return the strides of a layout along the last axes of an array, 0 where it does not change.
+
+    A size of an argument that a guard says to be 1 broadcasts as 1 does.
+    """
+    pairs, settled = zip(layout.dims, layout.strides, strict=True), draft.sizes.settled
+    its = tuple(0 if settled(dim) == 1 else stride for dim, stride in pairs)
     return (0,) * (rank - len(its)) + its
 
 

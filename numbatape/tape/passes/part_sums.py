@@ -98,7 +98,7 @@ class PartSums:
     def _total(self, coefficient: int, kept: tuple[int, ...], summed: tuple[int, ...]) -> int:
         """Return a coefficient summed over some axes of the array, with the others in the given order."""
         rank, name = len(self.whole.dims), self.to.ops.names[self.row.row]
-        strides = strides_in(self.draft.layout_of(coefficient), rank)
+        strides = strides_in(self.draft, self.draft.layout_of(coefficient), rank)
         level = self.to.level(coefficient)
         left = list(summed)
         while left:
