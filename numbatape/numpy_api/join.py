@@ -158,7 +158,7 @@ def _repeat_blocks(x, reps, first: bool):
 @composes(np.repeat, complex="by_parts")
 def repeat(a, repeats, axis=None):
     x = lift_first(a, repeats)
-    if axis is None:
+    if axis is None or not x.ndim:
         x, axis = merge(x, [x.ndim]), 0
     axis = one_axis(x, axis)
     if is_size(repeats):

@@ -57,13 +57,15 @@ def reduction(op: str, function):
     def reduce(a, axis=None, *options, keepdims=False, **named):
         if options or named or type(a) is not TracedArray or a._family != F64:
             return None
+        if type(keepdims) is not bool:
+            return None  # NumPy takes any integer, too
         own = a._value
         if own.__class__ is not np.ndarray or own.dtype not in kinds or not (own.size and own.ndim):
             return None
         value = function(own, axis)
         axes = usual_axes(axis, own.ndim)
         result = reduced(its_row, a, axes, value)
-        return expand(result, axes) if keepdims is True and axes else result
+        return expand(result, axes) if keepdims and axes else result
 
     return reduce
 

@@ -152,6 +152,8 @@ def take(a, indices, axis=None, out=None, mode="raise"):
     axis = one_axis(x, axis)
     if not isinstance(indices, TracedArray):
         indices = np.asarray(indices)
+    if indices.dtype.kind not in "iu" and not is_size(indices):
+        indices = np.astype(indices, int)  # True is entry 1 here: no mask
     indices = wrapped(indices, pinned(x, axis), mode) if mode != "raise" else indices
     return x[(*(slice(None),) * axis, indices)]
 

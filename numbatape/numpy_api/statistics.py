@@ -58,7 +58,8 @@ def _usual_mean(a, axis=None, *options, keepdims=False, **named):
 
 def _usual_variance(a, axis=None, *options, ddof=0, keepdims=False, **named):
     """Do the same for variances."""
-    if options or named or type(ddof) is not int or type(a) is not TracedArray:
+    usual = type(a) is TracedArray and type(ddof) is int and type(keepdims) is bool
+    if options or named or not usual:
         return None
     center = _usual_mean(a, axis, keepdims=True)
     if center is None:
@@ -168,6 +169,8 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     n = length(ordered, ordered.ndim - 1)
     if n == 0:
         return _of_nothing(x, axis, flag(keepdims))
+    if ordered.dtype.kind != "f":
+        ordered = np.astype(ordered, float)  # True + True would be True
     middle = ordered[..., n // 2]
     if n % 2 == 0:
         middle = (ordered[..., n // 2 - 1] + middle) / 2

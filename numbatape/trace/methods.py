@@ -227,7 +227,7 @@ class Methods(Kinds):
                 + hint
             )
         if dtype in (None, np.ndarray) or np.dtype(dtype) == self._value.dtype:
-            return self[...]
+            return self[...] if isinstance(self._value, np.ndarray) else self[()]
         raise UnsupportedOperationError(
             f"ndarray.view to another dtype at {where_in_user_code()} has no derivative; use astype"
         )
