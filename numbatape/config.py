@@ -9,8 +9,8 @@ from .errors import ConfigError
 
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
 PASSES = (
-    *("reroll", "buffers", "stack", "broadcasts", "sums", "distribute", "linear"),
-    *("histories", "literals", "merge", "reciprocals", "places", "stencils", "fuse"),
+    *("reroll", "buffers", "stack", "gathers", "broadcasts", "sums", "distribute"),
+    *("linear", "histories", "literals", "merge", "reciprocals", "places", "stencils", "fuse"),
 )
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
 
@@ -55,6 +55,7 @@ class Config:
         The rewrites of what was recorded that are done: all, none, or those named, of "reroll" (the turns of
         loops in Python become vectors), "buffers" (buffers of cotangents start with the first one), "stack"
         (instructions on small arrays that the turns of loops repeat become one on all of them),
+        "gathers" (elementwise operations are done before ``x[positions]`` of captured positions that repeat),
         "broadcasts" (derivatives stay narrow), "sums" (sums are taken before factors),
         "distribute" (sums of what few numbers are broadcast over are sums of coefficients), "linear"
         (coefficients are multiplied first), "histories" (loops keep no carries that nobody reads), "literals"

@@ -13,6 +13,7 @@ from numbatape.tape import passes
 
 RNG = np.random.default_rng(5)
 DATA, ROWS, WEIGHTS = RNG.normal(size=60), RNG.normal(size=(20, 3)), RNG.uniform(0.5, 2.0, size=(20, 3))
+GROUP = np.arange(300) % 3
 X = np.array([0.4, -0.3, 0.7])
 
 
@@ -80,7 +81,14 @@ def rows_in_turn(x):
     return sum(np.sum(np.exp(x * row)) for row in np.concatenate([ROWS, WEIGHTS]))
 
 
-FUNCTIONS = [normal, columns, chained, transposed, masked, nested, looped, stepped, summed, rows_in_turn]
+def gathered(x):
+    """Operations on entries that captured positions repeat."""
+    return np.sum(np.sin(x[0] + x[1] * x[GROUP]) * DATA[GROUP])
+
+
+FUNCTIONS = [
+    *(normal, columns, chained, transposed, masked, nested, looped, stepped, summed, rows_in_turn, gathered),
+]
 
 
 def lanes_of(cache) -> tuple:

@@ -77,6 +77,7 @@ PASSES = {
     REROLL: Pass(_later("reroll", "reroll"), leaves_dead=True, shortest=24),
     "buffers": Pass(_later("buffers", "start_buffers"), "repeats"),
     "stack": Pass(_later("stack", "stack"), functions=True, leaves_dead=True, shortest=24),
+    "gathers": Pass(_later("gathers", "gather_last"), "index", functions=True),
     "broadcasts": Pass(
         _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True
     ),
