@@ -1,9 +1,11 @@
 """Every verb and prepared cache: what it returns, what it owns, what it leaves alone."""
 
+import contextlib
 import dataclasses
 import gc
 import pickle
 import threading
+import tracemalloc
 import typing
 import weakref
 
@@ -656,6 +658,24 @@ def test_debug_mode_finds_the_first_nan_and_its_line():
     cache = nt.prepare_gradient_cache(lambda x: np.sum(np.sqrt(x) * 0.0), X + 1, config=DEBUG)
     with pytest.raises(nt.DebugError, match="the first NaN"):
         nt.value_and_gradient(cache, np.array([1.0, np.inf, 1.0]))
+
+
+def test_traces_for_one_call_keep_no_memory():
+    def caught(x):
+        with contextlib.suppress(ValueError):  # no guard says for which arguments it is raised
+            np.reshape(x, (3, 3))
+        return np.sum(x * x)
+
+    x = np.ones(100_000)
+    cache = nt.prepare_gradient_cache(caught, x)
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            np.testing.assert_array_equal(nt.value_and_gradient(cache, x)[1][0], 2.0 * x)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert cache.traces == 21 and kept < 10 * x.nbytes
 
 
 def test_debug_mode_says_that_it_is_on():

@@ -243,6 +243,7 @@ class Evaluator:
         self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
         self._adjoints = Adjoints()
         self._bytes = 0  # the bytes of all workspaces
+        self._of_one_call: list[tuple] = []  # keys of workspaces whose variant serves one call only
         self._last: dict[tuple, Variant] = {}
 
     def workspace(self, variant: Variant, dimensions: tuple, widths: tuple = ()) -> VariantWorkspace:
@@ -263,6 +264,8 @@ class Evaluator:
                     found.one_way = functools.partial(variant.one_way, self.program.config)
                 self._workspaces[key] = found
             self._bytes += found.nbytes
+            if variant.single_use:
+                self._drop_earlier_calls(key)
             self._trim()
         else:
             self._workspaces.move_to_end(key)
@@ -291,10 +294,23 @@ class Evaluator:
         while len(self._workspaces) > 1 and (
             len(self._workspaces) > MOST_WORKSPACES or self._bytes > self._most_bytes
         ):
-            _, dropped = self._workspaces.popitem(last=False)
-            self._bytes -= dropped.nbytes
-            if dropped.entry is not None:
-                dropped.entry.retire()
+            self._drop(next(iter(self._workspaces)))
+
+    def _drop_earlier_calls(self, key: tuple) -> None:
+        """Drop what served one call each, when a further variant of that kind gets its first workspace."""
+        if self._of_one_call and self._of_one_call[0][0] != key[0]:
+            for each in self._of_one_call:
+                self._drop(each)
+            self._of_one_call.clear()
+        self._of_one_call.append(key)
+
+    def _drop(self, key: tuple) -> None:
+        dropped = self._workspaces.pop(key, None)
+        if dropped is None:
+            return
+        self._bytes -= dropped.nbytes
+        if dropped.entry is not None:
+            dropped.entry.retire()
 
     def forward(
         self, flat: Flattened, widths: tuple = (), fill=None, checks: bool = True
