@@ -1056,3 +1056,27 @@ def test_einsum_of_any_labels(data):
     directions = [rng.normal(size=x.shape) for x in args]
     along = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True))
     assert along == pytest.approx(slope(f, args, directions, [ybar]), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("unused", [1000.0, np.inf, np.nan])
+def test_logsumexp_leaves_out_what_has_no_weight(unused):
+    a, b = np.array([unused, 0.0, 1.0]), np.array([0.0, 1.0, 2.0])
+    value, (first, second) = nt.value_and_grad(lambda a, b: logsumexp(a, b=b), argnums=(0, 1))(a, b)
+    total = 1.0 + 2.0 * np.e
+    np.testing.assert_allclose(
+        [value, *first], [np.log(total), 0.0, 1.0 / total, 2.0 * np.e / total], rtol=1e-14
+    )
+    np.testing.assert_allclose(second[1:], [1.0 / total, np.e / total], rtol=1e-14)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_weighted_logsumexp_of_no_entries(keepdims):
+    none = np.zeros((2, 0))
+
+    def f(a, b):
+        value, sign = logsumexp(a, axis=1, b=b, keepdims=keepdims, return_sign=True)
+        return np.sum(np.exp(value) - sign)
+
+    value, gradient = nt.value_and_grad(f)(none, none)
+    assert value == f(none, none) == 2.0
+    assert gradient.shape == (2, 0)

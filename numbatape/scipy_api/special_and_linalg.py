@@ -28,8 +28,15 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
         return (result, np.sign(np.exp(result))) if return_sign else result
     x, b = np.broadcast_arrays(x, b)
     largest = np.max(np.where(np.equal(b, 0), -np.inf, x), axes, keepdims=True, initial=-np.inf)
+    if not isinstance(largest, TracedArray):  # there is no entry
+        nothing = largest if keepdims else np.squeeze(largest, axes)
+        return (nothing, np.sign(nothing)) if return_sign else nothing
     largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
-    total = np.sum(b * np.exp(x - largest), axes, keepdims=keepdims)
+    above = x - largest
+    # What has no weight adds nothing, be it infinite, NaN, or far above the others.
+    most = math.log(np.finfo(above.dtype).max)
+    above = np.where(np.equal(b, 0) & ~(above < most), 0.999 * most, above)
+    total = np.sum(b * np.exp(above), axes, keepdims=keepdims)
     largest = largest if keepdims else drop_axes(largest, axes)
     if return_sign:
         return np.log(np.abs(total)) + largest, np.sign(total)
