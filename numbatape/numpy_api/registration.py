@@ -49,9 +49,9 @@ def composes(*functions: Callable, complex: str | None = None, usual: Callable |
     return _registrar(functions, run_composition, complex, usual)
 
 
-def records(*functions: Callable, complex: str | None = None, usual: Callable | None = None):
+def records(*functions: Callable, complex: str | None = None):
     """Register an implementation whose first argument is NumPy's own result."""
-    return _registrar(functions, run_record, complex, usual)
+    return _registrar(functions, run_record, complex)
 
 
 CONTAINERS = (list, tuple, dict)
@@ -196,7 +196,7 @@ def _by_layout(function, implementation):
 INTS = frozenset((int,))
 
 
-def _registrar(functions, run, complex, usual):
+def _registrar(functions, run, complex, usual=None):
     def decorate(implementation):
         for function in functions:
             REAL.register((function,), evaluated(function, implementation, run, usual))
