@@ -33,11 +33,15 @@ REAL = {
         f(a, axis=axis, keepdims=np.int64(1))
         for f in (np.sum, np.prod, np.max, np.any, np.all, np.mean, np.var, np.std)
         for axis in (None, 0, (0, 1))]),
+    "products in complex numbers": (A, lambda a: [
+        f(a, 0, dtype) for f in (np.sum, np.prod, np.mean, np.cumsum, np.cumprod)
+        for dtype in (complex, np.complex128)]),
     "medians of truth values": (A, lambda a: [np.median(a > -0.3), np.median(a > 0.0, axis=1)]),
     "take of truth values": (X, lambda x: [
         x.take(True), np.take(x, [True, True, False, False, True]), np.take(x, x > 0.0),
         np.take([x, x], [False, True], axis=1)]),
-    "repeat of a number": (X, lambda x: [np.repeat(x[0], 2, axis=0), np.repeat(np.sum(x), [3], axis=-1)]),
+    "repeat of a number": (X, lambda x: [np.repeat(x[0], 2, axis=0), np.repeat(np.sum(x), [3], axis=-1),
+        np.take(x[0], [0, 0], 0)]),
     "view of a number": (X, lambda x: [
         np.sum(x).view(), x[0].view(), float(isinstance(np.sum(x).view(), np.float64))]),
     "unique": (X, lambda x: [

@@ -108,6 +108,7 @@ def _on_parts(function, count: int):
         value = function(*values_of(args), **values_of(kwargs))
         kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}
         data, args = args[:count], tuple(_order(option, args[0]) for option in args)
+        args = (*data, *(None if _is_dtype(option) else option for option in args[count:]))
 
         def part(half):
             options = {k: half(v) if k in DATA and is_given(v) else v for k, v in kwargs.items()}

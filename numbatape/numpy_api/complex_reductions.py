@@ -5,16 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace import complex_parts
+from ..trace.array import TracedArray
 from ..trace.operands import values_of
 from .dispatch import along
 from .function_tables import HOLDS, implements
 from .reductions import NO, flag, is_given
 
 
+def _as_complex(a):
+    """Return a traced array in complex numbers: of a real one, a complex dtype is asked for."""
+    return np.astype(a, complex) if type(a) is TracedArray else a
+
+
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     """Multiply the two halves of the entries, recursively, which needs neither logarithms nor long chains."""
     if where is not NO and where is not True:
         a = np.where(where, a, 1.0)
+    a = _as_complex(a)
     keepdims = flag(keepdims)
     if is_given(initial):
         return np.prod(a, axis, dtype, keepdims=keepdims) * initial
@@ -34,6 +41,7 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
 
 
 def cumprod(a, axis=None, dtype=None, out=None):
+    a = _as_complex(a)
     if axis is None:
         a, axis = np.ravel(a), 0
     parts = along(a, axis)

@@ -147,7 +147,7 @@ def _usual_take(a, indices, axis=None, *options, **named):
 @composes(np.take, complex="by_parts", usual=_usual_take)
 def take(a, indices, axis=None, out=None, mode="raise"):
     x = lift_first(a, indices)
-    if axis is None:
+    if axis is None or not x.ndim:
         x, axis = merge(x, [x.ndim]), 0
     axis = one_axis(x, axis)
     if not isinstance(indices, TracedArray):

@@ -313,7 +313,10 @@ def meets(args) -> bool:
         elif isinstance(arg, (np.ndarray, np.generic)):
             if arg.dtype.kind == "c":
                 return True
-        elif arg is complex or (isinstance(arg, np.dtype) and arg.kind == "c"):
+        elif kind is type:
+            if issubclass(arg, (complex, np.complexfloating)):
+                return True
+        elif isinstance(arg, np.dtype) and arg.kind == "c":
             return True
     return False
 
