@@ -24,6 +24,7 @@ COMPOSED = {
     "trigamma",
     "hurwitz",
     "erfc_ratio",
+    "sech2",
     "ldexp",
     "kolmogorov_slope",
     "cast",

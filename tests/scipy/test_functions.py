@@ -134,7 +134,6 @@ def test_distances_from_itself_have_no_slope():
     "f, hint",
     [
         (lambda x: np.sum(distance.cdist(P * x[0], P, "jaccard")), "euclidean"),
-        (lambda x: np.sum(I.gaussian_filter(M, x[0])), "number of weights"),
         (lambda x: romb(x, show=True), "show"),
     ],
 )
