@@ -41,7 +41,7 @@ REAL = {
         x.take(True), np.take(x, [True, True, False, False, True]), np.take(x, x > 0.0),
         np.take([x, x], [False, True], axis=1)]),
     "repeat of a number": (X, lambda x: [np.repeat(x[0], 2, axis=0), np.repeat(np.sum(x), [3], axis=-1),
-        np.take(x[0], [0, 0], 0)]),
+        np.take(x[0], [0, 0], 0), np.take(x[..., 0], np.array([0, 0]), 0)]),
     "view of a number": (X, lambda x: [
         np.sum(x).view(), x[0].view(), float(isinstance(np.sum(x).view(), np.float64))]),
     "unique": (X, lambda x: [

@@ -140,7 +140,7 @@ def _usual_take(a, indices, axis=None, *options, **named):
         or a._value.__class__ is not np.ndarray
     ):
         return None
-    rows = (axis is None and a._value.ndim == 1) or (type(axis) is int and axis == 0)
+    rows = (axis is None and a._value.ndim == 1) or (type(axis) is int and axis == 0 < a._value.ndim)
     return a[indices] if rows and a._value.dtype is FLOAT64 else None
 
 
