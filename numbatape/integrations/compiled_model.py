@@ -165,7 +165,11 @@ def compiled_model(
     names, sizes = list(shapes), [math.prod(shape) for shape in shapes.values()]
     stops = np.cumsum(sizes).tolist()
     slices = [slice(stop - count, stop) for stop, count in zip(stops, sizes, strict=True)]
-    return _model_class()(
+    model = _model_class()
+    newer = {"shared_var_keys": {}}  # of variables of PyMC; nutpie 0.16.9 and later ask for it
+    fields = {field.name for field in dataclasses.fields(model)}
+    return model(
+        **{name: value for name, value in newer.items() if name in fields},
         dims={path: tuple(axes) for path, axes in (dims or {}).items()},
         compiled_logp_func=None,
         compiled_expand_func=None,

@@ -276,7 +276,7 @@ class TracedArray(Methods, Reads):
 
     @imag.setter
     def imag(self, value):
-        raise TypeError("array does not have imaginary part to set")
+        self._value.imag = value  # raises NumPy's error
 
     def __getattr__(self, name):
         if name in ("_id", "_level"):

@@ -86,12 +86,14 @@ def radius(a):
 def test_real_and_complex_eigenvalues_are_two_variants():
     cache = nt.prepare_gradient_cache(radius, REAL)
     direction = np.cos(np.arange(9.0)).reshape(3, 3)
-    for a in (REAL, TURNING, REAL + 0.1, 2.0 * TURNING, REAL):
+    matrices = (REAL, TURNING, REAL + 0.1, 2.0 * TURNING, REAL)
+    for a in matrices:
         value, (gradient,) = nt.value_and_gradient(cache, a)
         assert value == pytest.approx(radius(a), rel=1e-14)
         slope = (radius(a + 1e-6 * direction) - radius(a - 1e-6 * direction)) / 2e-6
         assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-7)
-    assert cache.traces == 2
+    # Since NumPy 2.5 all eigenvalues are complex.
+    assert cache.traces == len({np.linalg.eigvals(a).dtype for a in matrices})
 
 
 def test_eigenvalues_of_constants():
