@@ -36,8 +36,52 @@ def flat(tree):
 
 
 @functools.cache
+def slopes(name, point, scale=1.0, shift=0.0):
+    """Return value and gradient without sub-tapes."""
+    return nt.value_and_grad(program(name, plain))(scale * POINTS[point] + shift)
+
+
+@functools.cache
+def hessian(name, point):
+    return nt.hessian(program(name, plain))(POINTS[point])
+
+
+def jacobian(name, point):
+    """Return that of ``[f(y), y[0] * f(2 * y)]``."""
+    value, gradient = slopes(name, point, 2.0)
+    return np.stack([slopes(name, point)[1], 2.0 * POINTS[point][0] * gradient + value * np.eye(3)[0]])
+
+
+def slope_of_a_map(name, point):
+    """Return that of ``f(y)**2 + f(1.1 * y)**2``."""
+    found = [(scale, *slopes(name, point, scale)) for scale in (1.0, 1.1)]
+    return sum(2.0 * scale * value * gradient for scale, value, gradient in found)
+
+
+def rows(name, point):
+    its = [slopes(name, point, *at) for at in ((1.0, 0.0), (1.1, 0.0), (1.0, 0.2))]
+    return tuple(np.array(parts) for parts in zip(*its, strict=True))
+
+
+# What each mode gives follows from gradients and a Hessian, so that few traces without sub-tapes serve all.
+EXPECTED = {
+    "value": lambda *at: slopes(*at)[0],
+    "gradient": slopes,
+    "forward": lambda *at: (slopes(*at)[0], slopes(*at)[1] @ V),
+    "hessian": hessian,
+    "product": lambda *at: hessian(*at) @ V,
+    "gradient of a gradient": lambda *at: hessian(*at) @ V,
+    "batch": rows,
+    "jacobian": jacobian,
+    "map": rows,
+    "gradient of a map": slope_of_a_map,
+    "sparse": hessian,
+}
+
+
+@functools.cache
 def expected(name, mode, point):
-    return flat(MODES[mode](program(name, plain), POINTS[point]))
+    return flat(EXPECTED[mode](name, point))
 
 
 def points_of(name, mode) -> int:
@@ -53,6 +97,7 @@ def test_a_sub_tape_is_what_its_function_is(name, mode):
     for point, x in enumerate(POINTS[: points_of(name, mode)]):
         wanted = expected(name, mode, point)
         found = flat(MODES[mode](program(name), x))
+        assert found.shape == wanted.shape
         scale = 1.0 + np.max(np.abs(wanted), initial=0.0)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * scale)
 
