@@ -179,7 +179,7 @@ OF_RULES = {
     "cosine": lambda x: linalg.cosm(0.02 * mixed(x)),
     "logarithm": lambda x: linalg.logm(mixed(x)),
     "square root": lambda x: linalg.sqrtm(mixed(x)),
-    "eigenvalues": lambda x: np.linalg.eigvals(mixed(x)),
+    "eigenvalues": lambda x: np.real(np.linalg.eigvals(mixed(x))),
     "eigenvectors": lambda x: np.abs(np.linalg.eig(mixed(x))[1]),
     "factors": lambda x: np.concatenate(linalg.lu(mixed(x)), 1),
     "packed factors": lambda x: linalg.lu_solve(linalg.lu_factor(mixed(x)), x),
