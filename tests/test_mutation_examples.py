@@ -339,6 +339,7 @@ LENT = (lent_to_sorted, lent_and_written_there, lent_and_given_back)
 EXAMPLES = {f.__name__: f for f in ROWS + LENT} | OUTPUTS | ORDER | PUT
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # since NumPy 2.5
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_against_numpy(name):
     check(EXAMPLES[name])
