@@ -140,10 +140,11 @@ def svds(original, *args, **kwargs):
     options = _started(call, shape[0] if call.get("solver") == "propack" else min(shape))
     m, n = shape
     draws = "rng" if "rng" in signature.parameters else "random_state"  # SciPy 1.15 renamed it
+    unseeded = call.get(draws) is None
 
     def find(both):
-        if call.get(draws) is None:
-            options[draws] = np.random.default_rng(0)  # PROPACK draws also when it is given where to start
+        if unseeded:  # PROPACK draws also when it is given where to start: the same numbers in each call
+            options[draws] = np.random.default_rng(0)
         u, s, vt = original(_matrix(both[: len(rows)], rows, cols, shape), **options)
         return np.concatenate([s[:, None], u.T / np.sqrt(2.0), vt / np.sqrt(2.0)], 1)
 
