@@ -11,8 +11,9 @@ ways to read it:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from heapq import heapify, heappop
 from itertools import chain
 from typing import NamedTuple
 
@@ -244,3 +245,17 @@ def rewritten(code: np.ndarray, changes: Mapping[int, Sequence[tuple]]) -> np.nd
     places = np.repeat((np.cumsum(times) - times)[numbers] - (np.cumsum(lengths) - lengths), lengths)
     replace_items(found, places + np.arange(len(places)), columns(list(chain.from_iterable(parts))))
     return found
+
+
+def first_to_last(queue: list[int]) -> Iterator[int]:
+    """Yield the numbers of instructions from the least on, each once.
+
+    ``queue`` becomes a heap, to which later ones may be pushed (`heapq.heappush`) meanwhile.
+    """
+    heapify(queue)
+    done = NONE
+    while queue:
+        k = heappop(queue)
+        if k != done:
+            done = k
+            yield k

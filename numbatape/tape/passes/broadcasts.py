@@ -7,13 +7,13 @@ instruction whose operands do not change along an axis is computed without that 
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappush
 
 import numpy as np
 
 from ..combinations import by_combination
 from ..draft import Draft
-from ..instruction import NONE, Instruction, chosen, rewritten
+from ..instruction import NONE, Instruction, chosen, first_to_last, rewritten
 from ..tape import Layout
 from ..views import axes_of, steady_along
 
@@ -30,13 +30,8 @@ def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
         return code
     # A result that is narrow may let those of its readers be narrow too.
     uses, changes = draft.uses(code), {}
-    heapify(queue)
-    done = NONE
-    while queue:
-        k = heappop(queue)
-        if k == done:
-            continue
-        done, row = k, changes.get(k) or Instruction._make(code[k].item())
+    for k in first_to_last(queue):
+        row = changes.get(k) or Instruction._make(code[k].item())
         steady = _steady_axes(draft.layout_of(row.out), [draft.layout_of(x) for x in row.operands])
         narrowed = _narrowed(draft, row, steady, uses.values(uses.out[k])) if steady else None
         if narrowed is not None:

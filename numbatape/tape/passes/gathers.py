@@ -10,7 +10,7 @@ because adjoints of one entry are added up before they are multiplied.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from ..combinations import numbered
 from ..draft import Draft
 from ..families import POOLS
-from ..instruction import MAIN, NONE, Instruction, rewritten
+from ..instruction import MAIN, NONE, Instruction, first_to_last, rewritten
 from ..tape import Layout
 from ..views import steady_along
 
@@ -85,13 +85,8 @@ class _Moves:
 
     def run(self) -> np.ndarray:
         queue = [k for group in self.gathers for k in self._reader(group)]
-        heapify(queue)
-        done = NONE
-        while queue:
-            k = heappop(queue)
-            if k == done:
-                continue
-            done, row = k, Instruction._make(self.code[k].item())
+        for k in first_to_last(queue):
+            row = Instruction._make(self.code[k].item())
             if self._move(k, row):
                 for reader in self._reader(self.draft.group.item(row.out)):
                     heappush(queue, reader)
