@@ -203,8 +203,22 @@ def primitive(
     for name, function in given.items():
         if not callable(function) and (function is not None or name == "pullback"):
             raise TypeError(f"nt.primitive: {name} must be callable, got {function!r}")
-    # The functions of a rule that is made while tracing may have sizes of this trace in their closures.
-    return Primitive(Rule(value, pullback, pushforward, workspace, any_size=current() is None))
+    if current() is None:
+        return Primitive(Rule(value, pullback, pushforward, workspace, any_size=True))
+    return MadeInTrace(Rule(value, pullback, pushforward, workspace))
+
+
+class MadeInTrace(Primitive):
+    """A rule that the user declares while a function is traced.
+
+    Its functions may have sizes of this trace in their closures, or variables that the next turn of a loop
+    changes. A sweep runs them later, so each call keeps what they refer to.
+    """
+
+    def __call__(self, *args, **kwargs):
+        rule = self._rule
+        value, pullback, pushforward = operations.as_now((rule.value, rule.pullback, rule.pushforward))
+        return Primitive(Rule(value, pullback, pushforward, rule.workspace))(*args, **kwargs)
 
 
 class ZeroDerivative:

@@ -148,6 +148,7 @@ class Trace:
             None  # `numbatape.capture.library_copies.LibraryCopies`, of functions that ran so far
         )
         self.copies = None  # `numbatape.capture.copies.Copies`, which makes stand-ins for the user's values
+        self.snapshots: dict[int, tuple] = {}  # by id: an array of the user's, and a copy for rules
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
         self.twins: dict[int, list] = {}  # arguments that are the same array; None if they only overlap
@@ -283,6 +284,7 @@ class Trace:
             self.sharing,
             self._arrays,
             self.boxes,
+            self.snapshots,
         ):
             held.clear()
 
