@@ -274,7 +274,7 @@ def _function(value, held, again, done):
 
 
 def as_now(functions: tuple) -> tuple:
-    """Return functions that a loop of the trace cannot change later by giving their variables new contents."""
+    """Return functions as they are: later turns of a loop cannot change what they refer to."""
     opened = Opened("a rule", functions)
     opened.keep_all()
     return opened.filled(opened.found)

@@ -1,3 +1,4 @@
+# ruff: noqa: B023 (that functions do not bind the variables of a loop is what these tests are about)
 """Functions that solvers and rules get inside of a loop: they see the variables of their own turn.
 
 A rule runs when the tape is swept, after the loop has ended.
