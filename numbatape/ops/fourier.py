@@ -5,7 +5,7 @@ transforms run side by side as lanes: the first stage then begins with as many n
 `numbatape.ops.fft.plan_of` makes the table of a length.
 """
 
-from ..jit.language import parallel, serial
+from ..jit.language import opaque, parallel, serial
 from .status import DONE, INDEX
 
 LANES = 8  # transforms of a batch that run side by side, in SIMD lanes
@@ -24,9 +24,9 @@ def stage2(v, x, y, gap, m, s, d, w, sw):
     for p in range(m):
         wr = d[w + 2 * p * sw]
         wi = d[w + (2 * p + 1) * sw]
-        a0 = x + s * p
-        a1 = a0 + s * m
-        o = y + 2 * s * p
+        a0 = opaque(x + s * p)
+        a1 = opaque(a0 + s * m)
+        o = opaque(y + 2 * s * p)
         for q in parallel(s):
             x0 = v[a0 + q]
             y0 = v[a0 + q + gap]
@@ -44,10 +44,10 @@ def stage3(v, x, y, gap, m, s, d, w, sw):
         w1i = d[t + sw]
         w2r = d[t + 2 * sw]
         w2i = d[t + 3 * sw]
-        a0 = x + s * p
-        a1 = a0 + s * m
-        a2 = a1 + s * m
-        o = y + 3 * s * p
+        a0 = opaque(x + s * p)
+        a1 = opaque(a0 + s * m)
+        a2 = opaque(a1 + s * m)
+        o = opaque(y + 3 * s * p)
         for q in parallel(s):
             x0 = v[a0 + q]
             y0 = v[a0 + q + gap]
@@ -91,8 +91,8 @@ def stage4(v, x, y, gap, m, s, d, w, sw):
         w2i = d[t + 3 * sw]
         w3r = d[t + 4 * sw]
         w3i = d[t + 5 * sw]
-        a0 = x + s * p
-        o = y + 4 * s * p
+        a0 = opaque(x + s * p)
+        o = opaque(y + 4 * s * p)
         if (
             s == 1
         ):  # the first stage of nearly all lengths, for which the loop would take longer than its body
@@ -105,12 +105,12 @@ def stage4(v, x, y, gap, m, s, d, w, sw):
 def stage5(v, x, y, gap, m, s, d, w, sw):
     for p in range(m):
         t = w + 8 * p * sw
-        a0 = x + s * p
-        a1 = a0 + s * m
-        a2 = a1 + s * m
-        a3 = a2 + s * m
-        a4 = a3 + s * m
-        o = y + 5 * s * p
+        a0 = opaque(x + s * p)
+        a1 = opaque(a0 + s * m)
+        a2 = opaque(a1 + s * m)
+        a3 = opaque(a2 + s * m)
+        a4 = opaque(a3 + s * m)
+        o = opaque(y + 5 * s * p)
         for q in parallel(s):
             x0 = v[a0 + q]
             y0 = v[a0 + q + gap]

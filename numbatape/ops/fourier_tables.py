@@ -3,12 +3,15 @@
 They have the form of `numbatape.ops.fft.plan_of`: the length of the stages, the number of factors, the
 factors, the roots of unity of each stage, and for Bluestein's algorithm the chirp and its transform. The
 stages read a table as float64 cells, and so these functions write it to such cells.
+
+The chirp is transformed once for a length, by one stage for all factors: LLVM takes a third of the time for it
+that it takes for the stages of `fourier`, which have a loop for each factor.
 """
 
 import math
 
-from ..jit.language import parallel
-from .fourier import stages
+from ..jit.language import parallel, serial
+from .fourier import put
 
 HALF_PI = 1.5707963267948966
 
@@ -83,6 +86,49 @@ def put_chirp(v, chirp, n, length, s):
             v[s + 2 * length - i] = im
 
 
+def stage(v, x, y, gap, radix, m, s, w, roots):
+    """Do what the stage of `fourier` for this factor does; ``roots`` are those of the factor."""
+    for p in range(m):
+        for k in range(radix):
+            o = y + s * (radix * p + k)
+            c = w + 2 * ((radix - 1) * p + k - 1)
+            for q in serial(s):
+                re = 0.0
+                im = 0.0
+                for j in serial(radix):
+                    a = x + s * (p + j * m) + q
+                    root = roots + 2 * ((j * k) % radix)
+                    re += v[a] * v[root] - v[a + gap] * v[root + 1]
+                    im += v[a] * v[root + 1] + v[a + gap] * v[root]
+                if k == 0:
+                    v[o + q] = re
+                    v[o + q + gap] = im
+                else:
+                    put(v, o + q, gap, re, im, v[c], v[c + 1])
+
+
+def transformed(v, o, n, x):
+    """Transform the n numbers at x by the table at o; return the buffer that the result is in."""
+    y = x + 2 * n
+    roots = y + 2 * n
+    count = int(v[o + 1])
+    w = o + 2 + count
+    m = n
+    s = 1
+    for k in range(count):
+        radix = int(v[o + 2 + k])
+        m = m // radix
+        for j in range(radix):
+            put_root(v, roots + 2 * j, j, radix)
+        stage(v, x, y, n, radix, m, s, w, roots)
+        w += 2 * m * (radix - 1)
+        s *= radix
+        held = x
+        x = y
+        y = held
+    return x
+
+
 def put_table(v, o, n, s):
     """Write the table for a length, for which `numbatape.ops.fft.ROOM` says that there are enough cells."""
     length = n
@@ -105,7 +151,7 @@ def put_table(v, o, n, s):
                 w += 2
     if length != n:
         put_chirp(v, w, n, length, s)
-        z = stages(v, s, s + 2 * length, length, 1, v, o, 1)
+        z = transformed(v, o, length, s)
         w += 2 * n
         for i in range(length):
             v[w + 2 * i] = v[z + i] / float(length)

@@ -38,6 +38,12 @@ def invoke(typingctx, table, opcode, w, pc):
     return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
 
 
+@numba.njit
+def opaque(i):
+    """Return an integer."""
+    return i
+
+
 @intrinsic
 def bits_of(typingctx, x):
     """Return the 64 bits of a float, as an integer."""
@@ -240,6 +246,7 @@ def namespace(kind: str, source: str) -> dict:
         "serial": range,
         "parallel": range,
         "simd": range,
+        "opaque": opaque,
         "bits_of": bits_of,
         "float_of": float_of,
         "invoke": invoke,

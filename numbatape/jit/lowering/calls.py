@@ -149,6 +149,12 @@ def _float_of(to, node, given) -> Value:
     return Value(to.new(f"bitcast i64 {to.cast(given[0], 'int', node)} to double"), "float")
 
 
+def _opaque(to, node, given) -> Value:
+    """Pass an integer through an assembly text of no instructions, behind which LLVM cannot look."""
+    (value,) = _integers(to, node, given)
+    return Value(to.new(f'call i64 asm "", "=r,0"(i64 {value})'), "int")
+
+
 def _invoke(to, node, given) -> Value:
     """Call the kernel at ``table[opcode]``."""
     table, opcode, w, pc = _integers(to, node, given)
@@ -204,6 +210,7 @@ _BUILTINS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "int": (1, 1, _int),
     "bits_of": (1, 1, _bits_of),
     "float_of": (1, 1, _float_of),
+    "opaque": (1, 1, _opaque),
     "invoke": (4, 4, _invoke),
     "clear": (4, 4, _clear),
     "copy_bytes": (3, 3, _copy_bytes),
