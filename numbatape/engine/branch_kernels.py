@@ -1,6 +1,6 @@
 """The kernels of bodies that run once: one by itself, or one of several branches.
 
-They are one module with those of loops (`numbatape.engine.loop_kernels`), whose functions they call.
+They call functions of `numbatape.engine.loop_kernels`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 from .. import jit
 from ..tape.loop import Branches, Loop
 from .branch_kernels import BRANCH_STATE, BRANCH_WORD, NO_BODY
-from .loop_kernels import loop_source
+from .loop_kernels import body_source
 from .loop_runs import LoopRun
 
 
@@ -19,7 +19,7 @@ class BranchRun:
     def __init__(self, branches: Branches, size, values, workspace, reverse: bool, again: bool):
         self._branches = branches
         runs = [LoopRun(loop, size, values, workspace, reverse, again) for loop in branches.loops]
-        kernels = jit.load("loops", loop_source()).address
+        kernels = jit.load("bodies", body_source()).address
         self.forward, self.back = kernels["branch"], kernels["branch_back"]
         self.state = np.zeros(len(BRANCH_STATE), np.int64)
         self._let_run(runs)

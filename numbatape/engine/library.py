@@ -13,7 +13,7 @@ from ..tape.column_scans import scan_source
 from .chain import sweep_source
 from .codegen import kernel_source
 from .kernels import kernel_name
-from .loop_kernels import loop_source
+from .loop_kernels import body_source, loop_source
 from .strip_kernels import single_source, strip_source
 from .strip_replan_kernels import moves_source
 from .vectors import SINGLE_OPCODES
@@ -47,6 +47,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "replan", plan_source("replan")
     yield "scans", scan_source()
     yield "loops", loop_source()
+    yield "bodies", body_source()
     yield "strips", strip_source()
     if "f32" in dtypes:
         yield from (single_source(opcode) for opcode in SINGLE_OPCODES.values())
@@ -96,7 +97,7 @@ def warmup(
     --------
     >>> import numbatape as nt
     >>> nt.warmup(dtypes=())
-    ['loops', 'moves', 'plan', 'replan', 'scans', 'strips', 'sweeps', 'walk']
+    ['bodies', 'loops', 'moves', 'plan', 'replan', 'scans', 'strips', 'sweeps', 'walk']
     """
     wanted = list(texts(dtypes, values))
     with COMPILING.piece("warmup", quiet=progress is not None):

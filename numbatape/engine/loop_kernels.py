@@ -13,8 +13,8 @@ from ..ops import status
 from .branch_kernels import BRANCH_TEXT, BRANCH_WORD, NO_BODY
 from .loop_words import FIELDS, LENGTHS, WORD
 
-_TEXT = """
-def copied(target, source, step, count):
+# What loops and bodies that run once have in common.
+_SHARED = """def copied(target, source, step, count):
     t_q = target
     s_q = source
     if step == 1 and count > FEW:
@@ -78,7 +78,74 @@ def given(w, s_q, table, rows, row):
         moved(target, 1, s_q[LANE_OUT], source, r_q[at + OUT_STEP], r_q[at + OUT_LANE], count, s_q[LANES])
 
 
-def carried(s_q, table, rows):
+def stopped_at(w, s_q, status):
+    # Tell `numbatape.engine.calls` that this call has failed.
+    s_q[STOPPED] = status
+    for k in serial(CALL_NUMBER + 1):
+        w[CALL_COPY + k] = w[k]
+    w[CALL_FAILED] = 1
+    t_q = w[CALL_RAISED]
+    t_q[0] = w[CALL_STATUS]
+    return w[CALL_STATUS]
+
+
+def save(s_q, step):
+    # Copy what the reverse sweep of a step reads to the stack.
+    place = s_q[STACK] + step * s_q[STACK_BYTES]
+    r_q = s_q[SAVED]
+    for k in range(s_q[SAVED_COUNT]):
+        at = MEMORY_WORDS * k
+        copied(place, r_q[at + MEMORY_ADDRESS], 1, r_q[at + MEMORY_BYTES] // 8)
+        place += r_q[at + MEMORY_BYTES]
+
+
+def restore(s_q, step):
+    # Copy it back.
+    place = s_q[STACK] + step * s_q[STACK_BYTES]
+    r_q = s_q[SAVED]
+    for k in range(s_q[SAVED_COUNT]):
+        at = MEMORY_WORDS * k
+        copied(r_q[at + MEMORY_ADDRESS], place, 1, r_q[at + MEMORY_BYTES] // 8)
+        place += r_q[at + MEMORY_BYTES]
+
+
+def zeroed(s_q):
+    # Clear the adjoints of a step.
+    r_q = s_q[CLEARED]
+    for k in range(s_q[CLEARED_COUNT]):
+        at = MEMORY_WORDS * k
+        if r_q[at + MEMORY_BYTES] == 8:
+            t_q = r_q[at + MEMORY_ADDRESS]
+            t_q[0] = 0
+        else:
+            clear(r_q[at + MEMORY_ADDRESS], 0, r_q[at + MEMORY_BYTES], 1)
+
+
+def seeded(w, s_q, row):
+    # Add the adjoints of a row of stacked outputs to those of the body's outputs.
+    r_q = s_q[SEED_ROWS]
+    for k in range(s_q[SEED_ROWS_COUNT]):
+        at = SEED_WORDS * k
+        count = r_q[at + SEED_CELLS]
+        source = s_q[G] + 8 * (w[CALL_OUT] + r_q[at + SEED_FIRST] + row * count)
+        added(r_q[at + SEED_ADDRESS], 1, source, count)
+
+
+def added_back(w, s_q, table, rows, row):
+    # Add the adjoints of inputs of the body to those of the first operand; no others take any.
+    r_q = table
+    for k in range(rows):
+        at = ADD_WORDS * k
+        count = r_q[at + ADD_CELLS]
+        first = r_q[at + ADD_FIRST] + row * count
+        if r_q[at + ADD_OPERAND] == 0:
+            target = s_q[G] + 8 * (w[CALL_A] + first * w[CALL_A_STEP])
+            added(target, w[CALL_A_STEP], r_q[at + ADD_ADDRESS], count)
+
+
+"""
+
+_LOOPS = """def carried(s_q, table, rows):
     # Copy cells of the body to other cells of it, or to those of the test.
     r_q = table
     for k in range(rows):
@@ -93,17 +160,6 @@ def carried(s_q, table, rows):
         source_step = r_q[at + MOVE_SOURCE_STEP]
         source_lane = r_q[at + MOVE_SOURCE_LANE]
         moved(target, step, lane, source, source_step, source_lane, r_q[at + MOVE_CELLS], lanes)
-
-
-def stopped_at(w, s_q, status):
-    # Tell `numbatape.engine.calls` that this call has failed.
-    s_q[STOPPED] = status
-    for k in serial(CALL_NUMBER + 1):
-        w[CALL_COPY + k] = w[k]
-    w[CALL_FAILED] = 1
-    t_q = w[CALL_RAISED]
-    t_q[0] = w[CALL_STATUS]
-    return w[CALL_STATUS]
 
 
 def length_of(w, s_q):
@@ -174,60 +230,6 @@ def steps(w, s_q):
         d[counted + 1] = float(more)
     given(w, s_q, s_q[LEAVE], s_q[LEAVE_COUNT], 0)
     return 0
-
-
-def save(s_q, step):
-    # Copy what the reverse sweep of a step reads to the stack.
-    place = s_q[STACK] + step * s_q[STACK_BYTES]
-    r_q = s_q[SAVED]
-    for k in range(s_q[SAVED_COUNT]):
-        at = MEMORY_WORDS * k
-        copied(place, r_q[at + MEMORY_ADDRESS], 1, r_q[at + MEMORY_BYTES] // 8)
-        place += r_q[at + MEMORY_BYTES]
-
-
-def restore(s_q, step):
-    # Copy it back.
-    place = s_q[STACK] + step * s_q[STACK_BYTES]
-    r_q = s_q[SAVED]
-    for k in range(s_q[SAVED_COUNT]):
-        at = MEMORY_WORDS * k
-        copied(r_q[at + MEMORY_ADDRESS], place, 1, r_q[at + MEMORY_BYTES] // 8)
-        place += r_q[at + MEMORY_BYTES]
-
-
-def zeroed(s_q):
-    # Clear the adjoints of a step.
-    r_q = s_q[CLEARED]
-    for k in range(s_q[CLEARED_COUNT]):
-        at = MEMORY_WORDS * k
-        if r_q[at + MEMORY_BYTES] == 8:
-            t_q = r_q[at + MEMORY_ADDRESS]
-            t_q[0] = 0
-        else:
-            clear(r_q[at + MEMORY_ADDRESS], 0, r_q[at + MEMORY_BYTES], 1)
-
-
-def seeded(w, s_q, row):
-    # Add the adjoints of a row of stacked outputs to those of the body's outputs.
-    r_q = s_q[SEED_ROWS]
-    for k in range(s_q[SEED_ROWS_COUNT]):
-        at = SEED_WORDS * k
-        count = r_q[at + SEED_CELLS]
-        source = s_q[G] + 8 * (w[CALL_OUT] + r_q[at + SEED_FIRST] + row * count)
-        added(r_q[at + SEED_ADDRESS], 1, source, count)
-
-
-def added_back(w, s_q, table, rows, row):
-    # Add the adjoints of inputs of the body to those of the first operand; no others take any.
-    r_q = table
-    for k in range(rows):
-        at = ADD_WORDS * k
-        count = r_q[at + ADD_CELLS]
-        first = r_q[at + ADD_FIRST] + row * count
-        if r_q[at + ADD_OPERAND] == 0:
-            target = s_q[G] + 8 * (w[CALL_A] + first * w[CALL_A_STEP])
-            added(target, w[CALL_A_STEP], r_q[at + ADD_ADDRESS], count)
 
 
 def stacked(s_q):
@@ -359,8 +361,6 @@ def back(w, s_q):
 
 def reverse(w, pc):
     return back(w, pc)
-
-
 """
 
 
@@ -369,11 +369,21 @@ TOO_MANY = 99  # no status of a sweep: there would be more steps than a loop may
 INTERRUPTED = 98  # nor is this: a signal's handler has raised an exception
 
 
-@functools.cache
-def loop_source() -> str:
-    """Return the module of the loops' kernels."""
+def _numbers() -> str:
     numbers = {name: k for name, k in vars(call_words).items() if name.startswith("CALL_")}
     numbers |= WORD | BRANCH_WORD | FIELDS | LENGTHS
     numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
     numbers["FEW"] = FEW
-    return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + BRANCH_TEXT
+    return "".join(f"{name} = {value}\n" for name, value in numbers.items())
+
+
+@functools.cache
+def loop_source() -> str:
+    """Return the module of the kernels of loops."""
+    return _numbers() + _SHARED + _LOOPS
+
+
+@functools.cache
+def body_source() -> str:
+    """Return the module of the kernels of bodies that run once; who calls these needs no loop."""
+    return _numbers() + _SHARED + BRANCH_TEXT

@@ -32,7 +32,7 @@ from .deferred_products import DeferredProduct, deferred_products
 from .failures import failure
 from .frame import WORD as FRAME_WORD
 from .interrupts import Lookout, steps_between_looks, work_of_plan
-from .loop_kernels import INTERRUPTED, TOO_MANY, loop_source
+from .loop_kernels import INTERRUPTED, TOO_MANY, body_source, loop_source
 from .loop_lanes import LoopLanes, laned_body
 from .loop_tables import LoopTables
 from .loop_words import WORD
@@ -140,9 +140,12 @@ class LoopRun:
         self.state = tables.words
         self._lookout: Lookout | None = None
         sweeps = jit.load("sweeps", sweep_source()).address
-        kernels = jit.load("loops", loop_source()).address
-        entries = ("once", "once_back") if loop.runs_once else ("forward", "reverse")
-        self.forward, self.back = (kernels[name] for name in entries)
+        if loop.runs_once:
+            kernels = jit.load("bodies", body_source()).address
+            self.forward, self.back = kernels["once"], kernels["once_back"]
+        else:
+            kernels = jit.load("loops", loop_source()).address
+            self.forward, self.back = kernels["forward"], kernels["reverse"]
         # What rules and inner loops keep is that of their last call, which another call of this body may
         # make.
         again = again or (loop.runs_once and (loop.recompute or bool(loop.body.calls)))

@@ -29,7 +29,7 @@ def has_nan(v, o, m, n, so0, so1):
     return False
 
 
-@array_op("strong_matmul", "(m,k),(k,n)->(m,n)", bilinear=True, cases=PRODUCTS, product=True)
+@array_op("strong_matmul", "(m,k),(k,n)->(m,n)", bilinear=True, cases=PRODUCTS, product=True, one_module=True)
 class StrongMatmul:
     """``Z = A B``, where a zero factor makes a product zero, even beside an infinite one.
 

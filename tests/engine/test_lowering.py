@@ -230,8 +230,9 @@ def run(w, pc):
     for i in parallel(n):
         v[2 * n + 2 * i] = v[2 * i + 1] - v[2 * i]
         rotated(v, 4 * n + 2 * i, v[2 * i], v[2 * i + 1], 0.6, 0.8)
-    for i in parallel(1, n):
-        v[2 * i] += 3.0 * v[2 * i + 1]
+    first = opaque(2)
+    for i in parallel(n - 1):
+        v[first + 2 * i] += 3.0 * v[first + 2 * i + 1]
     return pc
 """
 
