@@ -39,8 +39,8 @@ simd = range
 def opaque(i):
     """Return an integer, of which LLVM does not know where it comes from.
 
-    For the first cells of a loop that addresses many rows: where LLVM knows how they follow from one another, its
-    search for the cheapest addresses (loop strength reduction) takes a third of the time of compilation.
+    For the first cells of a loop that addresses many rows: where LLVM knows how they follow from one another,
+    its search for the cheapest addresses (loop strength reduction) takes a third of the time of compilation.
     """
     return i
 

@@ -4,8 +4,8 @@ They have the form of `numbatape.ops.fft.plan_of`: the length of the stages, the
 factors, the roots of unity of each stage, and for Bluestein's algorithm the chirp and its transform. The
 stages read a table as float64 cells, and so these functions write it to such cells.
 
-The chirp is transformed once for a length, by one stage for all factors: LLVM takes a third of the time for it
-that it takes for the stages of `fourier`, which have a loop for each factor.
+The chirp is transformed once for a length, by one stage for all factors: LLVM takes a third of the time for
+it that it takes for the stages of `fourier`, which have a loop for each factor.
 """
 
 import math
