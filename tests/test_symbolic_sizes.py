@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy import fft, integrate, linalg, signal, stats
+from scipy import fft, integrate, interpolate, linalg, signal, stats
 from scipy.spatial import distance
 
 import numbatape as nt
@@ -215,6 +215,50 @@ ONE_TAPE = {
     "is it iterable": lambda x: np.sum(x**2) * np.iterable(x),
 }
 
+
+def halved(x):
+    return x[: len(x) // 2], x[len(x) // 2 :]
+
+
+def marked(x):
+    """A mask of positions says where a number is written: no entries are chosen by it."""
+    weights = np.ones(len(x))
+    weights[np.arange(len(x)) > 2] = x[0]
+    return np.sum(weights * x**2)
+
+
+# SciPy's own Python code, which runs as a copy, follows sizes as the user's code does.
+STATISTICS = {
+    "linregress": lambda x: sum(stats.linregress(np.arange(len(x)) / len(x), x)[:3]),
+    "linregress of pairs": lambda x: stats.linregress(x[:-1], x[1:]).pvalue,
+    "pearsonr": lambda x: sum(stats.pearsonr(x[1:], x[:-1])),
+    "ttest_1samp": lambda x: sum(stats.ttest_1samp(x, 0.1)),
+    "ttest_ind": lambda x: sum(stats.ttest_ind(*halved(x))),
+    "Welch": lambda x: sum(stats.ttest_ind(*halved(x), equal_var=False)),
+    "ttest_rel": lambda x: sum(stats.ttest_rel(x, x**2)),
+    "f_oneway": lambda x: sum(stats.f_oneway(*halved(x), x**2)),
+    "tmean": lambda x: stats.tmean(x) + stats.tvar(x) * stats.tsem(x),
+    "tmean in limits": lambda x: stats.tmean(x, (-9.0, 9.0)),
+    "describe": lambda x: stats.describe(x).variance * stats.describe(x).skewness,
+    "jarque_bera": lambda x: stats.jarque_bera(x).statistic,
+    "normaltest": lambda x: stats.normaltest(x).statistic + stats.skewtest(x).pvalue,
+    "bartlett": lambda x: stats.bartlett(x, x**2 + x).statistic,
+    "alexandergovern": lambda x: stats.alexandergovern(x, x**2).statistic,
+    "circmean": lambda x: stats.circmean(x) * stats.circstd(x),
+    "kstat": lambda x: stats.kstat(x, 2) + stats.kstatvar(x, 1),
+    "pointbiserialr": lambda x: stats.pointbiserialr(np.arange(len(x)) % 2, x).statistic,
+    "trim_mean": lambda x: stats.trim_mean(x, 0.1),
+    "boxcox_llf": lambda x: stats.boxcox_llf(0.5, np.abs(x) + 0.1),
+    "gaussian_kde at points": lambda x: np.sum(stats.gaussian_kde(np.linspace(0, 1, 7))(x)),
+    "gaussian_kde of samples": lambda x: np.sum(stats.gaussian_kde(x).logpdf([0.2, 0.4])),
+    "histogram": lambda x: np.sum(np.histogram(x, bins=3)[0] * x[0]),
+    "lombscargle": lambda x: np.sum(signal.lombscargle(np.linspace(0, 9, len(x)), x, np.array([1.0, 2.0]))),
+    "interp1d": lambda x: np.sum(interpolate.interp1d(np.linspace(0, 1, len(x)), x)([0.1, 0.7]) ** 2),
+    "broadcast_shapes": lambda x: np.sum(np.broadcast_to(x, np.broadcast_shapes((3, 1), x.shape)) ** 2),
+    "an array of sizes": lambda x: np.sum(x**2) / np.prod(np.array([len(x), 3])),
+    "a mask of positions": marked,
+}
+
 # One tape for two matrices that are taller than wide, another one for those that are not.
 TALL = {"fit": fitted, "left and right vectors": of_singular_vectors}
 
@@ -314,6 +358,30 @@ def checked(f, arguments_of, lengths=LENGTHS):
 @pytest.mark.parametrize("name", ONE_TAPE)
 def test_one_tape_serves_every_length(name):
     assert checked(ONE_TAPE[name], lambda n: (vector(n),), (5, 2, 8)).traces == 1
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_one_tape_serves_samples_of_every_size(name):
+    assert checked(STATISTICS[name], lambda n: (vector(n),), (9, 30, 12)).traces == 1
+
+
+@pytest.mark.filterwarnings("ignore")  # SciPy's, of few observations
+@pytest.mark.parametrize("name", ["ttest_1samp", "ttest_ind", "f_oneway", "jarque_bera", "tmean"])
+def test_samples_of_few_entries(name):
+    """A statistic of none, one or two entries is SciPy's, also where a larger sample was traced."""
+    f = STATISTICS[name]
+    cache = nt.prepare_gradient_cache(f, vector(9))
+    for n in (2, 0, 1, 3, 9, 2):
+        np.testing.assert_allclose(
+            nt.value_and_gradient(cache, vector(n))[0], f(vector(n)), rtol=1e-11, err_msg=str(n)
+        )
+
+
+def test_statistics_of_so_few_entries_that_they_are_not_defined():
+    with pytest.warns(stats._axis_nan_policy.SmallSampleWarning):
+        assert np.isnan(nt.value_and_grad(lambda x: stats.shapiro(x).statistic)(vector(2))[0])
+    square = nt.value_and_grad(lambda x: np.sum(distance.squareform(distance.pdist(x[:, None])) ** 2))
+    assert square(vector(1))[0] == 0.0 == square(vector(0))[0]
 
 
 @pytest.mark.parametrize("name", TALL)

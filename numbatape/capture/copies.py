@@ -19,12 +19,12 @@ from ..late import imported
 from ..trace import operations
 from ..usercode.bytecode import assigns_attributes, globals_assigned, imports, names_of
 from ..usercode.classes import lent_classes, users_classes
-from ..usercode.ownership import is_users_function, is_users_module
+from ..usercode.ownership import MARK, is_users_function, is_users_module
 from .conversions import CALLS, TYPES, TYPES_NAME, calling_types
 from .copied_classes import CopiedClasses
 from .holders import holder_of
 from .module_copies import UsersModule
-from .reach import MARK, Reach, python_function, used_globals
+from .reach import Reach, python_function, used_globals
 from .references import atoms_only, is_atom
 
 

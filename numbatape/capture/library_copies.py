@@ -21,6 +21,7 @@ from ..numpy_api.registration import as_users_call
 from ..trace import operations
 from ..trace.library_kinds import Sparse
 from ..trace.operands import find_trace, values_of
+from ..trace.symbolic_sizes import has_size
 from ..trace.trace import current, failing
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_library_function, is_library_module, is_users_function
@@ -120,6 +121,8 @@ def library_copy(original):
         given = (*args, *kwargs.values())
         sparse = next((x for x in given if isinstance(x, Sparse)), None)
         trace = find_trace(given) if sparse is None else sparse.data._trace
+        if trace is None and has_size(given):
+            trace = current()
         if trace is None:
             return _to_compute_with(call_original(*args, **kwargs))
         if trace.library_copies is None:

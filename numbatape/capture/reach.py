@@ -7,12 +7,10 @@ import types
 import numpy as np
 
 from ..usercode.bytecode import DYNAMIC, globals_used, imports, names_of, passed_on
-from ..usercode.ownership import is_users_function, module_of
+from ..usercode.ownership import MARK, is_users_function, module_of
 from .conversions import CALLS, calling_types
 from .holders import parts_of
 from .references import GLOBAL, Reference, Walk, contents, of_function, of_module, references
-
-MARK = "__numbatape_scope__"  # this name in the globals of a function says that it is a copy
 
 
 def python_function(value) -> types.FunctionType | None:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ..trace import operations
-from ..trace.axes import along_axis, merge
+from ..trace.axes import along_axis, is_empty, merge
 from ..trace.operands import find_trace, lift_all, lift_first, values_of
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
@@ -103,7 +103,7 @@ def _edges(x, bins, range):
     """Return the edges of bins of equal widths, which move with the extreme entries if no range is given."""
     if isinstance(bins, str):
         raise unsupported_argument(np.histogram, f"bins={bins!r}", "pass their number, or edges")
-    if range is not None or find_trace(x) is None or not x.shape[0]:
+    if range is not None or find_trace(x) is None or is_empty(x):
         return np.histogram_bin_edges(values_of(x), bins, range)
     low, high = np.min(x), np.max(x)
     bool(np.isfinite(high - low))  # a guard: NumPy raises if it is not

@@ -52,9 +52,16 @@ def full(trace, shape, fill_value, dtype=None, order="C"):
     return np.copy(broadcast_to(x, [trace.tape.sizes.value(dim) for dim in dims], dims))
 
 
-def as_array(trace, object, dtype=None, **options):
-    """``np.array(len(x))``: an array of no dimensions; None for a list with sizes."""
-    if not sizes.is_size(object) or options:
+def as_array(trace, object, dtype=None, device=None, **options):
+    """``np.array(len(x))`` and ``np.array(x.shape)``: arrays of integers; None for other lists."""
+    if options:
+        return None
+    if type(object) in (list, tuple):
+        if not all(type(n) is int or sizes.is_size(n) for n in object):
+            return None
+        x = np.stack([as_array(trace, n) if sizes.is_size(n) else lift_first(np.int64(n)) for n in object])
+        return x if dtype is None else np.astype(x, np.dtype(dtype))
+    if not sizes.is_size(object):
         return None
     x = object.lifted()
     x = new_traced(trace, np.int64(x._value), x._id, x._level, x._family)
@@ -230,6 +237,23 @@ def prod(trace, a):
     return new_traced(trace, np.int64(x._value), x._id, x._level, x._family)
 
 
+def broadcast_shapes(trace, *shapes):
+    """``np.broadcast_shapes``: sizes that are equal are a guard, and so is one that is 1."""
+    shapes = [shape if isinstance(shape, (tuple, list)) else (shape,) for shape in shapes]
+    result = []
+    for axis in range(-max(map(len, shapes)), 0):
+        found = 1
+        for n in [shape[axis] for shape in shapes if len(shape) >= -axis]:
+            if type(n) is int and n == 1:
+                continue
+            if (type(found) is int and found == 1) or (n != found and found == 1):
+                found = n
+            elif not (n == found or n == 1):
+                return None  # NumPy's error
+        result.append(found)
+    return tuple(result)
+
+
 class SizedGrid:
     """``np.mgrid`` and ``np.ogrid``, which follow sizes in slices with steps of one."""
 
@@ -275,6 +299,7 @@ IMPLEMENTATIONS = {
     **{"zeros": zeros, "empty": zeros, "ones": ones, "full": full, "eye": eye, "identity": identity},
     "arange": arange,
     "prod": prod,
+    "broadcast_shapes": broadcast_shapes,
     **{"array": as_array, "asarray": as_array, "asanyarray": as_array},
     **{"indices": indices, "fromfunction": fromfunction},
     "tri": tri,

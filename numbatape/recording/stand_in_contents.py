@@ -40,6 +40,11 @@ STAND_INS = {
             sinh sqrt tan tanh
         """,
     },
+    "scipy._lib._array_api": {"scipy_api.array_api": "_length_nonmasked xp_promote"},
+    "scipy.stats._stats_py": {"scipy_api.array_api": "_put_val_to_limits"},
+    "scipy.stats._axis_nan_policy": {
+        "scipy_api.array_api": "_broadcast_shapes _broadcast_shapes_remove_axis",
+    },
     "scipy._lib.array_api_extra": {"scipy_api.array_api": "at"},
     "scipy._external.array_api_extra": {"scipy_api.array_api": "at"},
     "scipy.interpolate": {
@@ -67,9 +72,9 @@ STAND_INS = {
     "numpy": {
         "capture.type_tests": "isscalar",
         "numpy_api.sized": """
-            arange array asanyarray asarray bartlett blackman broadcast_to diag_indices empty eye
-            fromfunction full geomspace hamming hanning identity indices linspace logspace mgrid ogrid ones
-            prod repeat reshape tile tri tril_indices triu_indices zeros
+            arange array asanyarray asarray bartlett blackman broadcast_shapes broadcast_to diag_indices
+            empty eye fromfunction full geomspace hamming hanning identity indices linspace logspace mgrid
+            ogrid ones prod repeat reshape tile tri tril_indices triu_indices zeros
         """,
         "numpy_api.arrays_of_lists": """
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite

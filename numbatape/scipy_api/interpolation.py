@@ -16,6 +16,7 @@ from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.stand_ins import class_that_makes
+from ..trace.axes import entries
 from ..trace.operands import find_trace, lift_all
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
@@ -74,11 +75,11 @@ class Piecewise:
         if extrapolate == "periodic":
             x = first + np.remainder(x - first, last - first)
         if self.x[0] > self.x[-1]:  # breakpoints of a PPoly may descend
-            k = len(self.x) - 1 - np.searchsorted(places[::-1], x, "left")
+            k = entries(places, (0,), 1) - np.searchsorted(places[::-1], x, "left")
             first, last = last, first
         else:
             k = np.searchsorted(places, x, "right") - 1
-        k = np.clip(k, 0, len(self.x) - 2)
+        k = np.clip(k, 0, entries(places, (0,), 2))
         trailing = c.ndim - 2
         step = column(x - places[k], trailing)
         value = c[0][k] + 0.0 * step

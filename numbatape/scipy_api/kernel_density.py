@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..trace import operations
+from ..trace.axes import length, lengths
 from ..trace.operands import find_trace, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import failing
@@ -73,7 +74,7 @@ class Density:
         """Return the probability of an interval, of densities in one dimension."""
         if find_trace(low, high) is None and self._original is not None:
             return self._original.integrate_box_1d(low, high)
-        if np.shape(self.dataset)[0] != 1:
+        if len(self.dataset) != 1:
             raise ValueError("integrate_box_1d() only handles 1D pdfs")
         scale, samples = self._cholesky[0, 0], self.dataset[0]
         parts = sc.ndtr((high - samples) / scale) - sc.ndtr((low - samples) / scale)
@@ -83,9 +84,9 @@ class Density:
         """Return the exponents of the Gaussians, shape (n, m), and the factor before them."""
         points, dataset, cholesky = lift_all(as_ndarrays(points), self.dataset, self._cholesky)
         points = np.atleast_2d(points)
-        d = np.shape(self.dataset)[0]
-        if points.shape[0] != d:
-            if points.shape != (1, d):
+        d = len(self.dataset)
+        if length(points, 0) != d:
+            if lengths(points) != (1, d):
                 raise ValueError(f"points have dimension {points.shape[0]}, dataset has dimension {d}")
             points = np.reshape(points, (d, 1))
         inverse = np.linalg.inv(cholesky)
@@ -104,9 +105,10 @@ def stand_in_of(value) -> Density | None:
 def _of_traced(dataset, bw_method=None, weights=None) -> Density:
     """Return the density of traced samples, or with a traced bandwidth or traced weights."""
     dataset = np.atleast_2d(dataset)
-    d, n = np.shape(dataset)
-    weights = np.ones(n) if weights is None else weights
-    dataset, weights = lift_all(dataset, weights)
+    d = len(dataset)
+    dataset, weights = lift_all(
+        dataset, np.ones_like(dataset[0], dtype=float) if weights is None else weights
+    )
     weights = weights / np.sum(weights)
     effective = 1.0 / np.sum(weights**2)
     if bw_method is None or isinstance(bw_method, str):

@@ -50,6 +50,8 @@ def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
         return type(value)(*(np.expand_dims(part, axis) if keepdims else part for part in results))
     y = np.sort(np.ravel(x))
     size = pinned(y, 0)
+    if size < 3:  # SciPy has warned of it
+        return type(value)(np.sum(y) + np.nan, np.sum(y) + np.nan)
     weights = np.zeros(size // 2)
     swilk(np.arange(float(size)), weights, 0)  # fills the weights in
     half = len(weights)

@@ -9,8 +9,9 @@ import numpy as np
 from ..numpy_api.nan_statistics import without_nan
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
-from ..trace.axes import axes_of, entries
-from ..trace.operands import lift_all, lift_first
+from ..trace import size_fractions
+from ..trace.axes import axes_of, entries, length, lengths
+from ..trace.operands import find_trace, lift_all, lift_first
 from .laws import sc
 
 
@@ -157,11 +158,13 @@ def variation(a, axis=0, *, ddof=0, keepdims=False):
 @statistic("trim_mean")
 def trim_mean(a, proportiontocut, axis=0, *, keepdims=False):
     a = lift_first(a)
-    kept = tuple(1 if axis is None or k == axis % a.ndim else n for k, n in enumerate(a.shape))
+    kept = tuple(1 if axis is None or k == axis % a.ndim else n for k, n in enumerate(lengths(a)))
     if axis is None:
         a, axis = np.reshape(a, -1), 0
-    rows, n = np.moveaxis(np.sort(a, axis), axis, -1), a.shape[axis]
-    cut = int(proportiontocut * n)
+    rows, n = np.moveaxis(np.sort(a, axis), axis, -1), length(a, axis)
+    share = proportiontocut * n
+    size = None if find_trace(share) is None else size_fractions.rounded_to_size(share, size_fractions.DOWN)
+    cut = int(share) if size is None else size
     result = np.mean(rows[..., cut : n - cut], -1)
     return np.reshape(result, kept) if keepdims else result
 
@@ -206,7 +209,7 @@ def entropy(pk, qk=None, base=None, axis=0, *, keepdims=False):
 @statistic("boxcox_llf")
 def boxcox_llf(lmb, data, *, axis=0, keepdims=False):
     data = lift_first(data, lmb)
-    n = float(_count(data, axis))
+    n = _count(data, axis)
     logs = np.log(data)
     # The variance of the powers; it does not depend on their constant -1/lmb.
     variance = np.var(sc.boxcox(data, lmb), axis, keepdims=keepdims)

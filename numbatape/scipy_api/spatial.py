@@ -128,7 +128,7 @@ def squareform(X, force="no", checks=True):
     x = lift_first(X)
     if x.ndim == 2:
         return x[_pairs(x)]
-    count = int(np.ceil(np.sqrt(pinned(x, 0) * 2)))
+    count = max(1, int(np.ceil(np.sqrt(pinned(x, 0) * 2))))  # one point has no distances
     place = np.zeros((count, count), int)
     rows, cols = np.triu_indices(count, 1)
     place[rows, cols] = place[cols, rows] = 1 + np.arange(len(rows))

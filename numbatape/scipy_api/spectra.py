@@ -6,7 +6,7 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
-from ..trace.axes import one_axis, pinned
+from ..trace.axes import length, one_axis, pinned
 from ..trace.operands import find_trace, lift_first, values_of
 from .borders import continued
 from .signal import detrend as without_trend
@@ -321,7 +321,7 @@ def lombscargle(x, y, freqs, *, precenter=False, normalize=False, weights=None, 
     if normalize not in (False, True, "power", "normalize"):
         raise unsupported_argument("scipy.signal.lombscargle", f"normalize={normalize!r}")
     y = lift_first(y, x, freqs, weights)
-    weights = np.ones(pinned(y, 0)) if weights is None else weights
+    weights = np.ones_like(y, dtype=float) if weights is None else weights
     weights = weights / np.sum(weights)
     if precenter is True:
         y = y - np.mean(y)
@@ -352,4 +352,4 @@ def lombscargle(x, y, freqs, *, precenter=False, normalize=False, weights=None, 
     power = 2.0 * (np.square(yc) / np.maximum(cc, least) + np.square(ys) / np.maximum(ss, least))
     if normalize in (True, "normalize"):
         return power * (0.5 / moment(centred * centred))
-    return power * (y.shape[0] / 4.0)
+    return power * (length(y, 0) / 4.0)

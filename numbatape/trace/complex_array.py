@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
 from ..usercode.frames import is_stored, unreachable
-from ..usercode.ownership import is_core_file
+from ..usercode.ownership import sees_sizes
 from . import operations
 from .kinds import check_attribute, like_arrays_in_patterns, missing
 from .library_kinds import is_sparse
@@ -243,7 +243,7 @@ class TracedComplex(Methods):
     def shape(self) -> tuple[int, ...]:
         """Sizes: for the user's code traced ints, else plain ones, which the tape relies on (a guard)."""
         check_attribute(self, "shape")
-        if self._trace.symbolic and not is_core_file(sys._getframe(1).f_code.co_filename):
+        if self._trace.symbolic and sees_sizes(sys._getframe(1)):
             return self._sizes()
         for part in (self._re, self._im):
             if part is not None:

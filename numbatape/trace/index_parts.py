@@ -20,7 +20,7 @@ def key_part(k):
         k = k._value
     k = integers.as_index(k)
     if type(k) is TracedArray and k._trace.of_sizes is not None:
-        decides = k.ndim == 0 or k.dtype.kind == "b"
+        decides = (k.ndim == 0) != (k.dtype.kind == "b")
         if decides and sizes.rely_on(k._trace, (k,)):
             k = k._value
     if type(k) is TracedArray and k.ndim == 0 and k.dtype.kind == "b":

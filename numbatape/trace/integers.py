@@ -367,8 +367,9 @@ def operands(ufunc, inputs, method: str) -> tuple:
         return _with_array(NAMES[ufunc], *inputs)
     # NumPy computes in floats if an operand is one, or if the function only knows floats (``np.sqrt(n)``).
     kinds = [x.dtype for x in others if isinstance(x, _ARRAYS)] + [float for x in others if type(x) is float]
-    known = len(kinds) == len(others) and all(np.dtype(kind).kind in "fc" for kind in kinds)
-    if known and (others or _is_of_floats(ufunc)):
+    whole = sum(type(x) is int for x in others)
+    known = len(kinds) + whole == len(others) and all(np.dtype(kind).kind in "fc" for kind in kinds)
+    if known and (kinds or _is_of_floats(ufunc)):
         return tuple(map(lifted, inputs))
     return settled(inputs)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
-from ..usercode.ownership import is_core_file
+from ..usercode.ownership import sees_sizes
 from . import operations
 from .kinds import PYTHON, Kinds, check_attribute, length_of_scalar
 from .symbolic_sizes import is_size, rely_on
@@ -83,8 +83,7 @@ class Methods(Kinds):
     @property
     def size(self) -> int:
         check_attribute(self, "size")
-        users = not is_core_file(sys._getframe(1).f_code.co_filename)
-        return math.prod(self._sizes() if users else self.shape)
+        return math.prod(self._sizes() if sees_sizes(sys._getframe(1)) else self.shape)
 
     def _sizes(self) -> tuple:
         return self.shape

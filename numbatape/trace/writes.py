@@ -89,7 +89,8 @@ def setitem(x: TracedArray, key, item) -> None:
         raise ValueError("assignment destination is read-only")  # also where no entry is selected
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None:
-        key = keys = tuple(map(key_part, keys))
+        if not _is_mask_for_number(keys, item):
+            key = keys = tuple(map(key_part, keys))
         if find_trace(keys) is not None:
             operations.write_at(x, keys, item)
             return
@@ -116,6 +117,19 @@ def setitem(x: TracedArray, key, item) -> None:
     box.touch()
     if shared:
         mirror(trace, box, x._value, key)
+
+
+def _is_mask_for_number(keys: tuple, item) -> bool:
+    """Whether one number is written where a traced mask says: which entries there are decides no shape."""
+    mask = keys[0]
+    return (
+        len(keys) == 1
+        and type(mask) is TracedArray
+        and mask._value.__class__ is np.ndarray
+        and mask._value.ndim > 0
+        and mask._value.dtype.kind == "b"
+        and np.ndim(value_of(item)) == 0
+    )
 
 
 def _write_thrice(x: TracedArray, box, item, write) -> None:

@@ -18,6 +18,7 @@ import types
 from pathlib import Path
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
+MARK = "__numbatape_scope__"  # this name in the globals of a function says that it is a copy
 FOLDERS = frozenset(("site-packages", "dist-packages"))
 # Parts of SciPy with solvers that call the user's function: iterations, which are differentiated as a whole.
 SOLVERS = (
@@ -108,6 +109,11 @@ is_core = _Core()
 def is_core_file(file: str) -> bool:
     """Whether code of a file is numbatape's, NumPy's, SciPy's or Numba's."""
     return is_core[file]
+
+
+def sees_sizes(frame: types.FrameType) -> bool:
+    """Whether a frame's code reads sizes as traced ints: the user's, and copies of a library's functions."""
+    return not is_core[frame.f_code.co_filename] or MARK in frame.f_globals
 
 
 def is_users_function(function) -> bool:
