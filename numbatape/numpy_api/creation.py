@@ -58,10 +58,11 @@ def _plain_result(function, complex=None):
 
     def make(*args, **kwargs):
         trace = find_trace(args, tuple(kwargs.values()))
-        if function in FILLS and type(args[0]) is TracedArray and not kwargs and len(args) == 1:
-            like = args[0]
-            if like.dtype.kind == "f" or not trace.writes:
-                return filled(trace, layout_of(like).dims, FILLS[function], like.dtype)
+        alone = function in FILLS and len(args) == 1 and type(args[0]) is TracedArray
+        if alone and kwargs.keys() <= {"dtype"}:
+            dtype = np.dtype(args[0].dtype if kwargs.get("dtype") is None else kwargs["dtype"])
+            if dtype.kind == "f" or (dtype.kind in "biu" and not trace.writes):
+                return filled(trace, layout_of(args[0]).dims, FILLS[function], dtype)
         for arg in (*args, *kwargs.values()):
             if type(arg) is TracedArray:
                 arg.shape  # noqa: B018  (records a guard)
