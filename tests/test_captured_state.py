@@ -2,6 +2,7 @@
 
 import array
 import collections
+import contextlib
 import contextvars
 import ctypes
 import functools
@@ -389,10 +390,16 @@ def test_unchanged_state_is_traced_once():
 # ---- what cannot be watched
 
 
-def of_the_world(folder):
+@pytest.fixture
+def connection():
+    """A database; Python 3.13 warns of one that is not closed."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        yield database
+
+
+def of_the_world(folder, connection):
     file = folder / "number.txt"
     file.write_text("2")
-    connection = sqlite3.connect(":memory:")
     connection.execute("create table t (v real)")
     connection.execute("insert into t values (2)")
     text = io.StringIO("2")
@@ -439,9 +446,9 @@ WORLD = (
 
 
 @pytest.mark.parametrize("name", WORLD)
-def test_a_trace_serves_one_call_where_nobody_can_watch(name, tmp_path):
+def test_a_trace_serves_one_call_where_nobody_can_watch(name, tmp_path, connection):
     STATE["v"] = 2.0
-    f, change = next(rest for its, *rest in of_the_world(tmp_path) if its == name)
+    f, change = next(rest for its, *rest in of_the_world(tmp_path, connection) if its == name)
     with pytest.warns(nt.UnwatchedWarning, match=rf"{__file__}:\d+ .*nt\.Constant") as noted:
         cache = nt.prepare_gradient_cache(f, X)
     assert {one.filename for one in noted} == {__file__}

@@ -348,3 +348,40 @@ def test_python_ints_beyond_all_of_numpys_are_floats():
     f = lambda x: np.sum(x * 10**30) + x[0] * -(10**30) + np.sum(x < 10**30)  # noqa: E731
     value, slopes = nt.value_and_grad(f)(np.array([1.0, 2.0]))
     assert value == f(np.array([1.0, 2.0])) and slopes.tolist() == [0.0, 1e30]
+
+
+@pytest.mark.parametrize("condition", [None, "", "a", [None, 1], {}])
+def test_conditions_that_are_neither_numbers_nor_truth_values(condition):
+    x = np.array([1.5, 2.5])
+    for f in (lambda x: np.where(condition, x, 3.0 * x), lambda x: np.sum(x, where=condition)):
+        np.testing.assert_array_equal(nt.jvp(f, (x,), (x,))[0], f(x))
+
+
+@pytest.mark.parametrize("where", [2.5, 2, True])
+def test_masks_of_numbers_count_as_numpy_counts_them(where):
+    x = np.array([1.0, 2.5, -0.3])
+    for f in (lambda x: np.mean(x, where=where), lambda x: np.var(x, where=where)):
+        np.testing.assert_allclose(nt.value_and_grad(f)(x)[0], f(x), rtol=1e-14)
+
+
+def test_arrays_differ_from_none_and_text_entry_by_entry():
+    def f(x):
+        return np.sum(x[x != None]) + (x == "a").sum() + (2.0 if x[0] == None else x[0])  # noqa: E711
+
+    g = nt.value_and_grad(f)
+    for n in (2, 3):
+        value, slope = g(np.arange(float(n)))
+        assert value == f(np.arange(float(n)))
+        np.testing.assert_array_equal(slope, [2.0] + [1.0] * (n - 1))
+
+
+def test_a_mask_without_entries_fits_every_length():
+    def f(x):
+        rows = np.broadcast_to(x, (2, *x.shape))
+        return np.sum(rows[rows[0] > 0])
+
+    g = nt.grad(f)
+    for n in (0, 2, 0):
+        np.testing.assert_array_equal(g(np.ones(n)), 2.0 * np.ones(n))
+    with pytest.raises(IndexError, match="did not match"):
+        g(np.ones(3))

@@ -8,6 +8,7 @@ import scipy.special as sc
 from scipy import stats
 
 import numbatape as nt
+from tests.agreement import agrees
 
 X = np.array([0.15, 0.4, 0.7])
 
@@ -244,3 +245,31 @@ def test_large_shapes_of_gamma_functions(a):
 def test_slopes_for_a_degree_are_refused(f):
     with pytest.raises(nt.UnsupportedOperationError, match="a degree with a derivative"):
         nt.grad(f)(3.0)
+
+
+REFLECTS = not np.isnan(sc.spherical_jn(0, -1.0))
+
+
+@pytest.mark.skipif(not REFLECTS, reason="before SciPy 1.15 values to the left of 0 are NaN")
+@pytest.mark.parametrize("name", ["jn", "yn", "in", "kn"])
+@pytest.mark.parametrize("derivative", [False, True])
+def test_spherical_bessel_functions_of_negative_numbers(name, derivative):
+    function = getattr(sc, f"spherical_{name}")
+    orders = np.array([[0], [1], [2], [3]])
+    agrees(lambda x: function(orders, x, derivative), np.array([-2.3, -1.1, 0.8]), rtol=1e-6)
+    if name in ("jn", "in"):
+        zero = nt.jvp(lambda x: function(orders, x, derivative), (np.zeros(1),), (np.ones(1),))
+        np.testing.assert_allclose(zero[0], function(orders, np.zeros(1), derivative))
+        h = 1e-3
+        slope = (function(orders, h, derivative) - function(orders, -h, derivative)) / (2 * h)
+        np.testing.assert_allclose(zero[1], slope, atol=1e-6)
+
+
+def test_infinite_weights_of_logsumexp():
+    a = np.array([1.0, 2.0, np.inf])
+    for weights in ([np.inf, 1.0, 0.0], [1.0, 0.0, 2.0]):
+        value, slope = nt.value_and_grad(lambda a, b=weights: sc.logsumexp(a, b=b))(a)
+        assert value == np.inf
+        np.testing.assert_array_equal(
+            slope, [float(np.isinf(w * e)) if w else 0.0 for w, e in zip(weights, a, strict=True)]
+        )

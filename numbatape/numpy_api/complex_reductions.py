@@ -17,10 +17,16 @@ def _as_complex(a):
     return np.astype(a, complex) if type(a) is TracedArray else a
 
 
+def _asks_for_real(dtype) -> bool:
+    return dtype is not None and np.dtype(dtype).kind != "c"
+
+
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     """Multiply the two halves of the entries, recursively, which needs neither logarithms nor long chains."""
     if where is not NO and where is not True:
         a = np.where(where, a, 1.0)
+    if _asks_for_real(dtype):  # NumPy casts before it multiplies
+        return np.prod(np.astype(a, dtype), axis, keepdims=keepdims, initial=initial)
     a = _as_complex(a)
     keepdims = flag(keepdims)
     if is_given(initial):
@@ -41,6 +47,8 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
 
 
 def cumprod(a, axis=None, dtype=None, out=None):
+    if _asks_for_real(dtype):
+        return np.cumprod(np.astype(a, dtype), axis)
     a = _as_complex(a)
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -54,14 +62,23 @@ def cumprod(a, axis=None, dtype=None, out=None):
 
 
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
-    """Add the variances of both parts."""
+    """Add the variances of both parts.
+
+    With a dtype, NumPy takes the mean in it: a real one is not that of the entries, but of their real parts.
+    What it returns has this dtype.
+    """
     options = dict(axis=axis, ddof=ddof if correction is NO else correction, keepdims=keepdims, where=where)
-    means = (NO, NO) if mean is NO else (mean.real, mean.imag)
-    return np.var(a.real, **options, mean=means[0]) + np.var(a.imag, **options, mean=means[1])
+    if dtype is not None and not is_given(mean):
+        mean = np.mean(a, axis, dtype, keepdims=True, where=where)
+    means = (np.real(mean), np.imag(mean)) if is_given(mean) else (NO, NO)
+    result = np.var(a.real, **options, mean=means[0])
+    if np.iscomplexobj(values_of(a)):
+        result = result + np.var(a.imag, **options, mean=means[1])
+    return result if dtype is None else np.astype(result, dtype)
 
 
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, **options):
-    return np.sqrt(var(a, axis, ddof=ddof, keepdims=keepdims, **options))
+    return np.sqrt(var(a, axis, dtype, ddof=ddof, keepdims=keepdims, **options))
 
 
 # ---- polynomials, grids

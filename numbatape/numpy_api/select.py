@@ -34,6 +34,8 @@ def where(condition, x=None, y=None, /):
     if usual and getattr(value_of(condition), "dtype", None) is BOOL:
         return elementwise("where", condition, x, y, value=value)
     trace = find_trace(condition, x, y)
+    if find_trace(condition) is None and np.asarray(condition).dtype.kind not in "biufc":
+        condition = np.asarray(condition).astype(bool)  # None, text and objects have truth values, too
     parts = (condition, x, y)
     condition, x, y = (
         part if type(part) in ALREADY or _is_number(part) else lift(trace, part) for part in parts

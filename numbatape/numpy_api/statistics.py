@@ -24,8 +24,10 @@ def _count(x, axes, where):
     """Return the number of entries of a mean: a number, or an array if there is a mask."""
     if not _masked(where):
         return entries(x, axes)
-    where = np.broadcast_to(lift(x._trace, where), x._sizes())
-    return np.sum(where, axes, keepdims=True, dtype=float)
+    where = lift(x._trace, where)
+    if where.dtype.kind == "f":  # NumPy adds up the mask as whole numbers
+        where = np.astype(where, int)
+    return np.sum(np.broadcast_to(where, x._sizes()), axes, keepdims=True, dtype=float)
 
 
 def _dtype(x, dtype):

@@ -141,7 +141,8 @@ STAND_INS = {
             assoc_legendre_p assoc_legendre_p_all legendre_p legendre_p_all sph_harm_y sph_harm_y_all
             sph_legendre_p sph_legendre_p_all
         """,
-        "scipy_api.special": "diric lambertw spherical_in spherical_jn spherical_kn spherical_yn zeta",
+        "scipy_api.special": "diric lambertw zeta",
+        "scipy_api.spherical_bessel": "spherical_in spherical_jn spherical_kn spherical_yn",
         "scipy_api.special_and_linalg": """
             comb factorial h1vp h2vp ivp jvp kvp log_softmax logsumexp multigammaln perm polygamma softmax
             softplus yvp

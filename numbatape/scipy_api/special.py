@@ -344,25 +344,3 @@ def zeta(x, q=None, out=None):
 @ufunc("zetac")
 def zetac(x):
     return riemann(x, 2.0)
-
-
-# ---- spherical Bessel functions, derivatives of Hankel's
-
-
-def _spherical(name, sign):
-    def function(n, z, derivative=False):
-        n, value = np.asarray(n, float), by_row(name)
-        if not derivative:
-            return value(n, z)
-        return n / z * value(n, z) + sign * value(n + 1.0, z)  # 10.51.2, 10.51.5
-
-    stands_for("scipy.special", name)(function)
-
-
-for _name, _sign in (
-    ("spherical_jn", -1.0),
-    ("spherical_yn", -1.0),
-    ("spherical_in", 1.0),
-    ("spherical_kn", -1.0),
-):
-    _spherical(_name, _sign)

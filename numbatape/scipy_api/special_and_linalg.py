@@ -36,11 +36,15 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     # What has no weight adds nothing, be it infinite, NaN, or far above the others.
     most = math.log(np.finfo(above.dtype).max)
     above = np.where(np.equal(b, 0) & ~(above < most), 0.999 * most, above)
-    total = np.sum(b * np.exp(above), axes, keepdims=keepdims)
+    terms = b * np.exp(above)
+    total = np.sum(terms, axes, keepdims=keepdims)
     largest = largest if keepdims else drop_axes(largest, axes)
-    if return_sign:
-        return np.log(np.abs(total)) + largest, np.sign(total)
-    return np.log(total) + largest
+    result = np.log(np.abs(total) if return_sign else total) + largest
+    if bool(np.any(np.equal(total, np.inf))):  # what is infinite shares the slope, as without weights
+        infinite = np.where(np.equal(terms, np.inf), x + np.inf, -np.inf)
+        shared = over_axes("logsumexp", infinite, axes, np.logaddexp.reduce, keepdims)
+        result = np.where(np.equal(total, np.inf), shared, result)
+    return (result, np.sign(total)) if return_sign else result
 
 
 @stands_for("scipy.special", "log_softmax")
@@ -187,8 +191,13 @@ def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
 @stands_for("scipy.linalg", "cho_factor")
 def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
     factor = np.linalg.cholesky(a, upper=not lower)
-    # In the triangle that SciPy does not use, it leaves the entries of the matrix.
-    result = factor + (np.triu(a, 1) if lower else np.tril(a, -1))
+    # In the triangle that SciPy does not use, it leaves the entries of the matrix, or zeros since 1.18.1.
+    trial = np.asarray([[2.0, 1.0], [1.0, 2.0]], order="F" if np.asarray(values_of(a)).flags.fnc else "C")
+    trial = sys.modules["scipy.linalg"].cho_factor(trial, lower, overwrite_a)[0]
+    if trial[(0, 1) if lower else (1, 0)] == 0.0:
+        result = factor[...]
+    else:
+        result = factor + (np.triu(a, 1) if lower else np.tril(a, -1))
     if type(result) is TracedArray:
         result._trace.factors[result._id] = factor
     return result, lower

@@ -203,7 +203,11 @@ def advanced(x: TracedArray, key) -> TracedArray:
     for k in full_key(x, key):
         if getattr(value_of(k), "dtype", None) == np.bool_ or isinstance(value_of(k), bool):
             for own, dim in zip(_dims(k), dims, strict=False):
-                table.same(own, dim)  # NumPy raises if a mask is longer or shorter
+                if table.value(own) == table.value(dim):
+                    table.same(own, dim)  # NumPy raises if a mask is longer or shorter
+                else:  # unless the mask has no entry
+                    table.pin(own)
+                    table.pin(dim)
             parts.extend(mask_positions(k))
         else:
             parts.append(k)

@@ -184,6 +184,10 @@ def _arithmetic(name: str, ufunc, function):
     return forward, reflected
 
 
+# What a number and something else are, None or text.
+DIFFER = {np.equal: False, np.not_equal: True}
+
+
 def _comparison(name: str, ufunc, function):
     """Return the method of a comparison, whose result carries no derivative."""
     code = opcode(OPCODE[name], F64)
@@ -207,6 +211,8 @@ def _comparison(name: str, ufunc, function):
                 level = min(level, VARYING)
                 return record_number(trace, function(left, other), code, 0, level, self._id, number)
         if not _acceptable(other) or type(other) is operations.TracedInteger:
+            if its is ndarray and ufunc in DIFFER and (other is None or kind in (str, bytes, dict, set)):
+                return np.full_like(self, DIFFER[ufunc], dtype=bool)  # entry by entry
             return NotImplemented
         if _is_usual(self, other):
             with failing(self._trace):

@@ -224,3 +224,30 @@ MIXED = {
 @pytest.mark.parametrize("name", MIXED)
 def test_real_numbers_that_turn_complex(name):
     laws.check(MIXED[name], np.arange(1.0, 7.0), tolerance=1e-14)
+
+
+OF_DTYPES = {
+    "var-complex": lambda x: np.var(x, 0, complex),
+    "std-complex64": lambda x: np.std(x, dtype=np.complex64),
+    "var-real": lambda x: np.var(x * (1 + 0.5j), 0, float),
+    "var-both": lambda x: np.var(x * (1 + 0.5j), 0, complex, keepdims=True),
+    "prod-real": lambda x: np.prod(x * (1 + 0.5j), 0, float),
+    "cumprod-real": lambda x: np.cumprod(x * (1 + 0.5j), 0, float),
+    "nancumprod-real": lambda x: np.nancumprod(x * (1 + 0.5j), dtype=np.float32),
+    "cumsum-real": lambda x: np.cumsum(x * (1 + 0.5j), dtype=float),
+}
+
+
+@pytest.mark.parametrize("name", OF_DTYPES)
+@pytest.mark.filterwarnings("ignore:Casting complex")
+def test_reductions_in_a_dtype(name):
+    f, x = OF_DTYPES[name], np.array([[0.4, 1.3], [-0.7, 0.9], [1.1, -0.2]])
+    v = np.array([[0.3, -1.0], [0.5, 0.2], [-0.8, 0.6]])
+    value, slope = nt.jvp(f, (x,), (v,))
+    expected = f(x)
+    single = expected.dtype in (np.float32, np.complex64)
+    assert value.dtype == expected.dtype and value.shape == expected.shape
+    np.testing.assert_allclose(value, expected, rtol=1e-6 if single else 1e-12)
+    h = 1e-2 if single else 1e-6
+    wanted = (f(x + h * v) - f(x - h * v)) / (2 * h)
+    np.testing.assert_allclose(slope, wanted, rtol=1e-2 if single else 1e-7, atol=1e-3 if single else 1e-9)
