@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ops import OPS, Elementwise
 from ..tape.combinations import combinations
-from ..tape.instruction import NONE, rows_as_columns
+from ..tape.instruction import NONE
 from ..tape.tape import F64, FAMILIES
 from .accumulators import POOL_COUNT
 from .partials import reads_numbers
@@ -57,7 +57,7 @@ class Kinds:
         columns = [addresses[name].astype(np.int64) for name in ("storage", "offset", "layout")]
         self.values = np.stack(columns, axis=1)
         storage, offset, layout = columns
-        of_storage = [column[storage] for column in rows_as_columns(tape.storages, 3)]
+        of_storage = [column[storage] for column in tape.storage_columns()]
         pooled = storage < POOL_COUNT
         self._cells: set[tuple[int, int]] = set()  # of literals
         self._literals = 0  # how many literals have been looked at for these cells

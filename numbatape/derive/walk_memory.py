@@ -7,7 +7,6 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..tape.code import LAST_OUT
-from ..tape.combinations import combinations
 from ..tape.instruction import GUARD, NONE, value_numbers
 from ..tape.uses import key_of
 from . import walk_words as names
@@ -155,9 +154,7 @@ class Memory:
         self._values = len(tape.values)
         storages = self._new(names.STORAGES, names.NEW_STORAGES, names.STORAGE_WORDS)
         if len(storages):
-            first, number = combinations(*storages.T)
-            kinds = [tuple(row) for row in storages[first].tolist()]  # one tuple serves many storages
-            tape.storages += map(kinds.__getitem__, number.tolist())
+            tape.add_storages(storages)
         tape.pool_cells[:] = self._pools.tolist()
         for pool, cell in self._new(names.VIEWED, names.VIEWED_COUNT, names.VIEW_WORDS).tolist():
             tape.note_view(pool, cell)

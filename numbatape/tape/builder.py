@@ -17,7 +17,8 @@ from .cell_literals import CellLiterals, Literals, Numbers
 from .code import Code
 from .draft import SCALAR_LAYOUT, Draft
 from .freezing import freeze
-from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions
+from .combinations import combinations
+from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions, rows_as_columns
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
@@ -67,6 +68,8 @@ class TapeBuilder:
         self.code = Code()
         self.values = Values()
         self.storages: list[tuple[int, int, int]] = [(0, f, lv) for lv, f in POOLS]
+        self._columns: list[np.ndarray] = []  # the first storages as columns, in pieces
+        self._in_columns = 0  # how many storages these are
         self.layouts: list[Layout] = [Layout((), ())]
         self.pool_cells = [0] * len(POOLS)
         self.literals = Literals()
@@ -119,6 +122,35 @@ class TapeBuilder:
         if not storage & ARRAY_LOOKS:
             self.look()
         return self.values.append_array((storage, 0, layout))
+
+    def storage_columns(self) -> np.ndarray:
+        """Return size, family and level of all storages.
+
+        They are kept: each derivative and each draft asks for those of all storages before it.
+        """
+        if self._in_columns < len(self.storages):
+            self._columns.append(rows_as_columns(self.storages[self._in_columns :], 3))
+            self._in_columns = len(self.storages)
+        if len(self._columns) != 1:
+            self._columns = [np.concatenate(self._columns, axis=1)]
+        return self._columns[0]
+
+    def add_storages(self, rows: np.ndarray) -> None:
+        """Append storages, given as rows of size, family and level."""
+        if self._in_columns < len(self.storages):
+            self._columns.append(rows_as_columns(self.storages[self._in_columns :], 3))
+        self._columns.append(rows.T.astype(np.int32))
+        first, number = combinations(*rows.T)
+        kinds = [tuple(row) for row in rows[first].tolist()]  # one tuple serves many storages
+        self.storages += map(kinds.__getitem__, number.tolist())
+        self._in_columns = len(self.storages)
+
+    def set_level(self, storage: int, level: int) -> None:
+        """Let a storage depend on what its cells depend on by now."""
+        size, family, _ = self.storages[storage]
+        self.storages[storage] = size, family, level
+        if storage < self._in_columns:
+            self._columns, self._in_columns = [], 0
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""

@@ -74,6 +74,7 @@ class Draft:
         self._groups: np.ndarray | None = None
         self._new_groups: list[tuple[int, int]] = []
         self._storage_columns = np.zeros((3, 0), np.int32)
+        self._recorded_storages = len(self.storages)
         self._covering: dict[tuple[int, int], bool] = {}
         self._uses: Uses | None = None
         self._fixed: tuple[Uses, np.ndarray] | None = None  # see `fixed`
@@ -137,6 +138,9 @@ class Draft:
     def storage_columns(self) -> np.ndarray:
         """Return size, family and level of all storages."""
         known = self._storage_columns.shape[1]
+        if not known:
+            self._storage_columns = self.builder.storage_columns()[:, : self._recorded_storages]
+            known = self._recorded_storages
         if known < len(self.storages):
             more = rows_as_columns(self.storages[known:], 3)
             self._storage_columns = np.append(self._storage_columns, more, axis=1)
@@ -277,8 +281,9 @@ class Draft:
     def shorten(self, value: int, count: int) -> None:
         """Let a vector that begins a storage, and the storage, have fewer cells."""
         storage = self.address(value)[0]
+        self._storage_columns = self.storage_columns().copy()
+        self._storage_columns[0, storage] = count
         self.storages[storage] = (count, *self.storages[storage][1:])
-        self._storage_columns = np.zeros((3, 0), np.int32)
         self._covering.clear()
         self.move(value, value, (count,), (1,))
 
@@ -373,7 +378,8 @@ class Draft:
             if storage[value] < len(POOLS):
                 builder.note_view(int(storage[value]), int(offset[value]))
         builder.values.extend(np.stack([storage[known:], offset[known:], layout[known:]], axis=1))
-        builder.storages[:], builder.pool_cells[:] = self.storages, self._cells
+        builder.storages += self.storages[self._recorded_storages :]
+        builder.pool_cells[:] = self._cells
         for value, item in self.new_literals():
             if layout[value] == SCALAR_LAYOUT:
                 builder.name_literal(value, item.data[0], self.kind_of(value)[0])

@@ -346,7 +346,7 @@ def put_scalar(box: Box, x, key, scalar) -> None:
             builder.storages.append((len(box.cells), box.family, level))
             box.home, box.used = len(builder.storages) - 1, np.zeros(len(box.cells), bool)
         elif level == ACTIVE != builder.storages[box.home][2]:
-            builder.storages[box.home] = (len(box.cells), box.family, ACTIVE)
+            builder.set_level(box.home, ACTIVE)
         whole = x._value is box.root and x._value.ndim == 1 and x._value.flags.c_contiguous
         slot = key % len(box.cells) if whole and type(key) is int else int(box.slots(x._value)[key])
         if not box.used[slot] and builder.rehome(~code, box.home, slot):

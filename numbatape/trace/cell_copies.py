@@ -112,7 +112,7 @@ def move_in(trace, codes, levels, slots, storage: int, family: int, movable: boo
     codes, levels, slots = (np.array(part) for part in (codes, levels, slots))
     level = max(CONSTANT, int(levels.max(initial=CONSTANT)))
     if level > builder.storages[storage][2]:
-        builder.storages[storage] = (*builder.storages[storage][:2], level)
+        builder.set_level(storage, level)
     kept = np.ones(codes.shape, bool)
     for place in zip(*np.nonzero(codes < 0), strict=True) if movable else ():
         kept[place] = not builder.rehome(~int(codes[place]), storage, int(slots[place]))
