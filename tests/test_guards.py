@@ -582,6 +582,24 @@ def test_a_decorators_copy_of_attributes_is_not_its_own():
 # ---- random draws
 
 
+@pytest.mark.parametrize("generator", [np.random.MT19937, np.random.PCG64])
+def test_draw_of_a_number_that_waits_raises(generator):
+    """Normal numbers are drawn in pairs: the second draw changes none of the generator's words."""
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(generator(0))
+    try:
+        for draws in range(4):
+            np.random.seed(7) if generator is np.random.MT19937 else None  # noqa: NPY002
+            np.random.standard_normal(draws)  # noqa: NPY002
+            assert nt.grad(lambda x, k=draws: k * x)(1.0) == draws
+            with pytest.raises(nt.UnsupportedOperationError, match="draws random numbers"):
+                nt.grad(lambda x: x * np.random.normal())(1.0)  # noqa: NPY002
+            with pytest.raises(nt.UnsupportedOperationError, match="draws random numbers"):
+                nt.grad(lambda x: x * random.gauss(0.0, 1.0))(1.0)
+    finally:
+        np.random.set_bit_generator(before)
+
+
 @pytest.mark.parametrize("draw", [lambda: np.random.normal(), random.random])  # noqa: NPY002
 def test_global_random_draws_raise(draw):
     state = np.random.get_state(), random.getstate()  # noqa: NPY002

@@ -7,6 +7,8 @@ captures or gets as arguments likewise (`Environment.generator_states`).
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import random
 import sys
 import threading
@@ -16,6 +18,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 
+WORDS, KEPT = 624, 4  # of a Mersenne twister, and how many of them are compared
 RUNS = 4  # in which a generator has to move before a function is said to draw, where there are threads
 
 
@@ -35,16 +38,74 @@ def generators() -> tuple[type, ...]:
 
 
 def _state_of(generator) -> tuple:
-    """Return the part of the state of a Mersenne twister that every draw changes."""
+    """Return the part of the state of a Mersenne twister that every draw changes; all of another state."""
     state = generator.get_state(legacy=False)
     words = state["state"]
-    return words["pos"], words["key"][:4].tobytes(), state["has_gauss"], state["gauss"]
+    if "pos" not in words:  # `np.random.set_bit_generator` has set another one
+        return (repr(state),)
+    return words["pos"], words["key"][:KEPT].tobytes(), state["has_gauss"], state["gauss"]
 
 
 def _global_states() -> tuple:
-    """Return states of the global generators; None for NumPy's as long as it is not imported."""
-    numpys = _state_of(np.random) if "numpy.random" in sys.modules else None
-    return hash(random.getstate()), numpys
+    """Return states of the global generators; None for NumPy's as long as it is not imported.
+
+    The two generators return copies of all of their words, which takes 15 and 50 µs: more than to trace ten
+    instructions. So the words that every draw changes are read where the generators keep them.
+    """
+    pythons = _words_of_python()
+    state = hash(random.getstate()) if pythons is None else (bytes(pythons), random.getstate.__self__.gauss_next)
+    return state, _state_of_numpy() if "numpy.random" in sys.modules else None
+
+
+@functools.cache
+def _words_of_python() -> ctypes.Array | None:
+    """Return the first words of Python's generator: which one is next, and some; None if they are elsewhere."""
+    generator = getattr(random.getstate, "__self__", None)
+    if type(generator) is not random.Random or sys.implementation.name != "cpython":
+        return None
+    words = (ctypes.c_uint32 * (1 + KEPT)).from_address(id(generator) + object.__basicsize__)
+    state = generator.getstate()[1]
+    return words if [*words] == [state[-1], *state[:KEPT]] else None
+
+
+def _state_of_numpy() -> tuple:
+    """Return what `_state_of` returns of NumPy's global generator, as bytes."""
+    generator = np.random.get_bit_generator()
+    if len(_known) != 1 or generator not in _known:  # it is new, or another one than before
+        _known.clear()
+        _known[generator] = _words_of_numpy(generator)
+    parts = _known[generator]
+    return _state_of(np.random) if parts is None else tuple(map(bytes, parts))
+
+
+_known: dict = {}  # the words of NumPy's generator, by its bit generator
+
+
+def _words_of_numpy(generator) -> tuple | None:
+    """Return parts of the memory of NumPy's generator, None if they are not where they are expected.
+
+    These are the first words of the twister, which one is next, and whether a normal number waits (they are
+    drawn in pairs), with that number.
+    """
+    its = getattr(np.random.get_state, "__self__", None)
+    if type(generator) is not np.random.MT19937 or type(its) is not np.random.RandomState:
+        return None
+    # Where a waiting number is in an object of that class is found with another object, which has one.
+    sample, number = np.random.RandomState(0), 0.8414709848078965
+    sample.set_state({**sample.get_state(legacy=False), "has_gauss": 1, "gauss": number})
+    size = type(sample).__basicsize__ // 8
+    found = [*(ctypes.c_double * size).from_address(id(sample))]
+    if sys.implementation.name != "cpython" or found.count(number) != 1:
+        return None
+    place = 8 * found.index(number) - 8
+    first = generator.ctypes.state_address
+    words = (ctypes.c_uint32 * KEPT).from_address(first)
+    following = ctypes.c_int32.from_address(first + 4 * WORDS)
+    waits = ctypes.c_int32.from_address(id(its) + place)
+    normal = ctypes.c_double.from_address(id(its) + place + 8)
+    state = (following.value, bytes(words), waits.value, normal.value)
+    is_so = ctypes.c_int32.from_address(id(sample) + place).value == 1 and state == _state_of(np.random)
+    return (following, words, waits, normal) if is_so else None
 
 
 def _is_new(state: tuple) -> bool:
@@ -95,6 +156,6 @@ def forbidden():
     pythons_after, numpys_after = _global_states()
     moved = numpys != numpys_after
     if moved and numpys is None:  # NumPy's generator was imported inside of the block
-        moved = not _is_new(numpys_after)
+        moved = not _is_new(_state_of(np.random))
     if moved or pythons != pythons_after:
         raise MovedError

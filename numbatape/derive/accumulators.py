@@ -376,17 +376,18 @@ class Cells:
         assert buffer.base is not None
         base = tape.values[buffer.base][0]
         family = tape.storages[base][1]
-        numbers = np.array([self._summand(part[3], family) for part in buffer.pending])
-        layouts = {
-            layout: tape.layout_number(*self._with_lanes(storage, *layout))
-            for layout in dict.fromkeys(part[1:3] for part in buffer.pending)
-        }
+        offsets, dims, strides, summands = zip(*buffer.pending, strict=True)
+        numbers = np.array([self._summand(ct, family) for ct in summands])
+        views = [*zip(dims, strides, strict=True)]
+        layouts = {view: tape.layout_number(*self._with_lanes(storage, *view)) for view in dict.fromkeys(views)}
         first, count = len(tape.values), len(numbers)
-        tape.values.extend(np.array([(base, part[0], layouts[part[1:3]]) for part in buffer.pending]))
+        places = np.full((count, 3), base)
+        places[:, 1], places[:, 2] = offsets, [layouts[view] for view in views]
+        tape.values.extend(places)
         if self.parts is not None:
             for number, (offset, dims, _, _) in enumerate(buffer.pending, first):
                 self.parts[number] = Part(storage, offset, not dims, 0)
-        levels = np.array([tape.storages[home][2] for home in tape.values.at(numbers)[0].tolist()])
+        levels = tape.storage_columns()[2][tape.values.at(numbers)[0]]
         active, target = np.where(levels == ACTIVE, 2, 0), first + np.arange(count)
         self._append(opcode(ADD, family), active, MAIN, target, target, numbers)
 

@@ -119,6 +119,10 @@ class Before:
                 self._before[storage] = self._state(storage)
         self._parts = cells.parts = {}
 
+    def _has_changed(self, storage: int) -> bool:
+        """Whether the derivative may have changed the cotangents of an array."""
+        return storage not in self._before or self._before[storage] != self._state(storage)
+
     def _state(self, storage: int) -> list:
         buffer = self._cells.buffers[storage]
         parts = [(*address, self._number_of(ct)) for *address, ct in buffer.pending]
@@ -167,7 +171,7 @@ class Before:
         parts[names.ARRAY_PART] = [
             self._array(storage, *its)
             for storage, its in self._arrays.items()
-            if storage in self._cells.buffers and self._before.get(storage) != self._state(storage)
+            if storage in self._cells.buffers and self._has_changed(storage)
         ]
         parts[names.SLOPE_PART] = [
             (self._place(value), operand, self._place_of(slope))
