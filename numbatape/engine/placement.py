@@ -21,6 +21,7 @@ from ..tape.instruction import GUARD, NONE
 from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
 from ..tape.uses import Uses
 
+SMALL = 4096  # cells that are in a core's first cache in any case: there is nothing to gain from sharing them
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 
 Placement = tuple[np.ndarray, tuple[int, ...], tuple]  # see `place_storages`
@@ -56,7 +57,7 @@ def room_of(tape: Tape, sizes: np.ndarray, spare: float = 1.0) -> np.ndarray:
 
 
 def place_storages(
-    tape: Tape, sizes: np.ndarray, narrow: np.ndarray | None = None, blocks=(), spare: float = 1.0
+    tape: Tape, sizes: np.ndarray, narrow: np.ndarray | None = None, blocks=(), spare: float = 1.0, least=0
 ) -> Placement:
     """Give each storage its first cell: constants first, then varying, then active ones.
 
@@ -70,6 +71,8 @@ def place_storages(
         First and last instruction (exclusively) of each block that runs strip by strip.
     spare
         By which factor storages are larger than these sizes need.
+    least
+        The number of cells beyond which storages take those of dead ones, on a tape that is swept forward.
 
     Returns
     -------
@@ -80,7 +83,8 @@ def place_storages(
     if narrow is not None:
         room[narrow] = STRIP
     kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
-    lender = _lenders(tape, kind, room, narrow, blocks) if tape.forward else np.arange(len(room))
+    lends = tape.forward and room.sum() > least
+    lender = _lenders(tape, kind, room, narrow, blocks) if lends else np.arange(len(room))
     own = lender == np.arange(len(room))
     room = np.where(own, room, 0)
     order = np.argsort(kind, kind="stable")

@@ -12,7 +12,7 @@ from ..tape import Tape
 from . import plan_tables as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
-from .placement import Placement, evaluated, place_storages, storage_table
+from .placement import SMALL, Placement, evaluated, place_storages, storage_table
 from .segments import Cuts, find_cuts
 from .vectors import FIRST_VECTOR
 from .verifier import check_tape, failure, op_info
@@ -158,7 +158,7 @@ def make_plan(
     """
     check_tape(tape)
     sizes = _evaluate(tape, dimensions)
-    bases, cells, active = place_storages(tape, sizes) if placed is None else placed
+    bases, cells, active = place_storages(tape, sizes, least=SMALL) if placed is None else placed
     if max(cells) > LIMIT:
         raise VerificationError(f"a workspace of {max(cells)} cells: more than 32-bit offsets can address")
     storages = storage_table(tape, sizes, bases)

@@ -112,10 +112,13 @@ class Cuts:
 
 def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
     """Return where to cut the sweeps of a plan; None if they are short."""
-    # Most plans are short, and a bound that looks at no instruction says so: that each one works on the
-    # largest array, in the slowest way.
+    # Most plans are short, and a bound that looks at no operand says so: that each instruction works on the
+    # largest array, in the slowest way that one of them has.
     largest = _entries(tape, sizes_of).max(initial=1.0)
     if len(code) * (INSTRUCTION + SPECIAL * largest**STEEPEST) <= MOST:
+        return None
+    weight = weights()[0][np.where(tape.code["op"] == GUARD, 0, tape.code["op"] >> 1)]
+    if INSTRUCTION * len(code) + float(weight.sum()) * largest**STEEPEST <= MOST:
         return None
     return cuts_of_work(work_of(tape, sizes_of), code, aux)
 

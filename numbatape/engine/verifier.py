@@ -22,7 +22,7 @@ from ..errors import VerificationError
 from ..ops import OPS, ROWS, ArrayOp
 from ..ops.table import parameters
 from ..tape import Tape
-from ..tape.instruction import GUARD, INSTRUCTION, NONE
+from ..tape.instruction import GUARD, INSTRUCTION, NONE, value_numbers
 from ..tape.tape import F32, FAMILIES, LEVELS, POOLS, STORAGE, VALUE
 from . import plan_tables as names
 from .codegen import FIRST_KERNEL
@@ -162,8 +162,8 @@ def _check_instructions(tape: Tape) -> None:
     code, values = tape.code, tape.values
     guards = code["op"] == GUARD
     row = np.where(guards, 0, code["op"] >> 1)
-    operands = [np.ascontiguousarray(code[name]) for name in OPERANDS]
-    aux = code["aux"]
+    numbers = np.ascontiguousarray(value_numbers(code).T)
+    operands, aux = numbers[: len(OPERANDS)], numbers[-1]
 
     def fail(bad, reason):
         """Raise for the first bad instruction; ``bad`` may have a bit for each operand, to be named, too."""
@@ -172,28 +172,29 @@ def _check_instructions(tape: Tape) -> None:
             raise VerificationError(f"instruction {k}: {reason.format(OPERANDS[which])}")
 
     def bits(flags):
-        return functools.reduce(np.bitwise_or, (each.astype(np.uint8) << j for j, each in enumerate(flags)))
+        out, a, b, c = flags.view(np.uint8)
+        return out | a << 1 | b << 2 | c << 3
 
     fail(~guards & (code["op"] >= FIRST_KERNEL), "unknown op")
     wide = ROWS.is_any(ROWS.with_trait("wide"), code["op"])
     fail(wide & (code["op"] & 1 == F32), "the op has no form for float32 cells")
-    given = bits(each >= 0 for each in operands)
+    given = bits(operands >= 0)
     wanted = np.where(guards, GUARDS_OPERANDS, (2 << op_info("fast")[:, names.ARITY])[row]).astype(np.uint8)
     wanted[~guards] -= 1  # the result, and as many operands as the op takes
     fail(wanted & ~given, "{} is missing")
     fail(given & ~wanted, "{} is one too many")
-    if any(each.max(initial=NONE) >= len(values) or each.min(initial=NONE) < NONE for each in operands):
-        fail(bits((each >= len(values)) | (each < NONE) for each in operands), "{} is no value of this tape")
+    if operands.max(initial=NONE) >= len(values) or operands.min(initial=NONE) < NONE:
+        fail(bits((operands >= len(values)) | (operands < NONE)), "{} is no value of this tape")
     fail((aux < np.where(guards, 0, NONE)), "the guard has no entry, or the scratch is no value")
     fail(aux >= np.where(guards, len(tape.guards), len(values)), "the guard or the scratch is not there")
     if not len(values):
         return
     rank = tape.layout_tables[0][:, 1].astype(np.int8)[values["layout"]]
     cores = op_info("fast")[:, names.CORE_RANKS : names.CORE_RANKS + len(OPERANDS)].astype(np.int8)[row].T
-    own = [rank[each] - core for each, core in zip(operands, cores, strict=True)]
+    own = rank[operands] - cores
     used = np.where(guards, 0, given)
-    fail(used & bits(each < 0 for each in own), "{} has too few dimensions")
-    fail(used & bits(each > own[0] for each in own), "{} has more dimensions than the result")
+    fail(used & bits(own < 0), "{} has too few dimensions")
+    fail(used & bits(own > own[0]), "{} has more dimensions than the result")
     fail(~guards & (aux >= 0) & (rank[np.where(guards, 0, aux)] < 1), "the scratch is a scalar")
 
 

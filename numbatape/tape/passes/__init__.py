@@ -90,7 +90,6 @@ PASSES = {
         _later("merge", "merge_common"),
         derivatives=True,
         on_functions=merge_arrays,
-        leaves_dead=True,
     ),
     "reciprocals": Pass(
         _later("reciprocals", "multiply_by_reciprocals"), derivatives=True, single=True, shortest=4

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..draft import Draft
-from ..instruction import NONE, Instruction, chosen, rewritten
+from ..instruction import NONE, Instruction, rewritten
 from ..liveness import without_dead
 from ..tape import Layout
 from ..views import axes_of, steady_along
@@ -23,34 +23,48 @@ def sum_first(draft: Draft, code: np.ndarray) -> np.ndarray:
 
     Where there was one, there may be another behind it.
     """
+    inner = draft.ops.with_signs((-1,)) | draft.ops.with_trait("zero_wins")
     while True:
-        changes = {}
-        for k, at in _candidates(draft, code):
+        changes, passed = {}, []
+        for k, at in _candidates(draft, code, inner):
             found = _factored(draft, code, k, at)
             if found:
                 changes[k] = found
+                passed.append(at)
         if not changes:
             return code
+        further = _lead_on(draft, code, inner, passed)
         code = without_dead(draft, rewritten(code, changes))
+        if not further:
+            return code
 
 
-def _candidates(draft: Draft, code: np.ndarray) -> list[tuple[int, int]]:
+def _lead_on(draft: Draft, code: np.ndarray, inner: frozenset[int], passed: list[int]) -> bool:
+    """Whether some of the rows that sums are taken before now read negations or products that sums alone read."""
+    uses = draft.uses(code)
+    read = {uses.last_write.item(group) for k in passed for group in uses.operands[k, :2].tolist()}
+    makers = np.array([k for k in read if k >= 0], np.intp)
+    sums = draft.ops.is_any(draft.ops.with_trait("totals"), code["op"])
+    sums[passed] = True
+    makers = makers[draft.ops.is_any(inner, code["op"][makers])]
+    return any(sums[uses.readers(uses.out[k])].all() for k in makers.tolist())
+
+
+def _candidates(draft: Draft, code: np.ndarray, inner: frozenset[int]) -> list[tuple[int, int]]:
     """Return sums of negations and products that only sums read.
 
     Each is a pair: the row of the sum, and the row of the negation or product.
     """
     ops = draft.ops
-    inner = ops.with_signs((-1,)) | ops.with_trait("zero_wins")
-    rows = np.flatnonzero(ops.is_any(ops.with_trait("totals"), code["op"]))
-    if not len(rows) or not ops.is_any(inner, code["op"]).any():
+    (rows,) = ops.is_any(ops.with_trait("totals"), code["op"]).nonzero()
+    if not len(rows) or not np.count_nonzero(ops.is_any(inner, code["op"])):
         return []
     uses = draft.uses(code)
-    at = uses.last_write[uses.operands[rows, 0]]
-    fit = (at >= 0) & (uses.writes[uses.operands[rows, 0]] == 1)
-    rows, at = rows[fit], at[fit]
-    totals, makers = chosen(code, rows), chosen(code, at)
-    fit = ops.is_any(inner, makers["op"]) & (makers["stage"] == totals["stage"])
-    fit &= (makers["op"] ^ totals["op"]) & 1 == 0
+    summed = uses.operands[rows, 0]
+    at = uses.last_write[summed]
+    fit = (at >= 0) & (uses.writes[summed] == 1)
+    fit &= ops.is_any(inner, code["op"][at]) & (code["stage"][at] == code["stage"][rows])
+    fit &= (code["op"][at] ^ code["op"][rows]) & 1 == 0
     rows, at = rows[fit], at[fit]
     if not len(rows):
         return []
