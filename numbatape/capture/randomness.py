@@ -53,13 +53,15 @@ def _global_states() -> tuple:
     instructions. So the words that every draw changes are read where the generators keep them.
     """
     pythons = _words_of_python()
-    state = hash(random.getstate()) if pythons is None else (bytes(pythons), random.getstate.__self__.gauss_next)
+    state = (
+        hash(random.getstate()) if pythons is None else (bytes(pythons), random.getstate.__self__.gauss_next)
+    )
     return state, _state_of_numpy() if "numpy.random" in sys.modules else None
 
 
 @functools.cache
 def _words_of_python() -> ctypes.Array | None:
-    """Return the first words of Python's generator: which one is next, and some; None if they are elsewhere."""
+    """Return words of the generator of Python: which is next, and the first ones; None if they are elsewhere."""
     generator = getattr(random.getstate, "__self__", None)
     if type(generator) is not random.Random or sys.implementation.name != "cpython":
         return None

@@ -379,7 +379,9 @@ class Cells:
         offsets, dims, strides, summands = zip(*buffer.pending, strict=True)
         numbers = np.array([self._summand(ct, family) for ct in summands])
         views = [*zip(dims, strides, strict=True)]
-        layouts = {view: tape.layout_number(*self._with_lanes(storage, *view)) for view in dict.fromkeys(views)}
+        layouts = {
+            view: tape.layout_number(*self._with_lanes(storage, *view)) for view in dict.fromkeys(views)
+        }
         first, count = len(tape.values), len(numbers)
         places = np.full((count, 3), base)
         places[:, 1], places[:, 2] = offsets, [layouts[view] for view in views]

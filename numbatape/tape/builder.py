@@ -15,9 +15,9 @@ from ..late import imported
 from ..stalls import ARRAY_LOOKS, LOOKS, TRACING
 from .cell_literals import CellLiterals, Literals, Numbers
 from .code import Code
+from .combinations import combinations
 from .draft import SCALAR_LAYOUT, Draft
 from .freezing import freeze
-from .combinations import combinations
 from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions, rows_as_columns
 from .packed_values import Values
 from .rows import Rows

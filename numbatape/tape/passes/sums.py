@@ -40,7 +40,7 @@ def sum_first(draft: Draft, code: np.ndarray) -> np.ndarray:
 
 
 def _lead_on(draft: Draft, code: np.ndarray, inner: frozenset[int], passed: list[int]) -> bool:
-    """Whether some of the rows that sums are taken before now read negations or products that sums alone read."""
+    """Whether rows that sums are taken before now read negations or products that sums alone read."""
     uses = draft.uses(code)
     read = {uses.last_write.item(group) for k in passed for group in uses.operands[k, :2].tolist()}
     makers = np.array([k for k in read if k >= 0], np.intp)
