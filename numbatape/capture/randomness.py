@@ -61,7 +61,7 @@ def _global_states() -> tuple:
 
 @functools.cache
 def _words_of_python() -> ctypes.Array | None:
-    """Return words of the generator of Python: which is next, and the first ones; None if they are elsewhere."""
+    """Return which word of Python's generator is next, and the first ones; None if they are elsewhere."""
     generator = getattr(random.getstate, "__self__", None)
     if type(generator) is not random.Random or sys.implementation.name != "cpython":
         return None
