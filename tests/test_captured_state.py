@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import io
 import json
+import math
 import mmap
 import os
 import pathlib
@@ -397,6 +398,12 @@ def connection():
         yield database
 
 
+@pytest.fixture(autouse=True)
+def float_errors():
+    with np.errstate():
+        yield
+
+
 def of_the_world(folder, connection):
     file = folder / "number.txt"
     file.write_text("2")
@@ -432,6 +439,7 @@ def of_the_world(folder, connection):
     yield "environ", lambda x: np.sum(x * float(os.environ["OF_TEST"])), environment
     yield "getenv", lambda x: np.sum(x * float(os.getenv("OF_TEST"))), environment
     yield "sqlite3", lambda x: np.sum(x * connection.execute("select v from t").fetchone()[0]), update
+    yield "geterr", lambda x: np.sum(x * len(np.geterr()["over"])), lambda: np.seterr(over="call")
     yield "StringIO", lambda x: np.sum(x * float(text.getvalue())), lambda: text.write("5")
     yield "eval", lambda x: np.sum(x * eval("STA" + "TE")["v"]), lambda: STATE.update(v=5.0)
     yield "globals", lambda x: np.sum(x * globals()["STATE"]["v"]), lambda: STATE.update(v=5.0)
@@ -441,7 +449,7 @@ def of_the_world(folder, connection):
 
 WORLD = (
     *("read_text", "json", "Path.open", "os.stat", "getsize", "Path.stat", "exists", "listdir", "iterdir"),
-    *("subprocess", "environ", "getenv", "sqlite3", "StringIO", "eval", "globals", "pandas"),
+    *("subprocess", "environ", "getenv", "sqlite3", "geterr", "StringIO", "eval", "globals", "pandas"),
 )
 
 
@@ -505,3 +513,52 @@ def test_draws_of_other_threads_are_not_the_functions(generator):
     finally:
         done.set()
         drawer.join()
+
+
+def test_a_name_of_a_module_may_come_to_name_another_one():
+    """A cell of a notebook may say ``import model_b as model`` after ``import model_a as model``."""
+    modules = [types.ModuleType(f"of_test_{k}") for k in range(3)]
+    for k, module in enumerate(modules):
+        module.factor = k + 2.0
+    scope = {"np": np, "model": modules[0], "library": math}
+    code = "def f(x): return np.sum(x) * model.factor + library.sqrt(x[0])\n"
+    code += "def imports(x):\n    import of_test_module as model\n    return np.sum(x) * model.factor\n"
+    exec(code, scope)
+    modules[0].inner = modules[1]
+    by_name, by_attribute = nt.grad(scope["f"]), nt.grad(lambda x: np.sum(x) * modules[0].inner.factor)
+    np.testing.assert_array_equal(by_name(np.ones(2)), [2.5, 2.0])
+    np.testing.assert_array_equal(by_attribute(np.ones(2)), [3.0, 3.0])
+    scope["model"] = modules[0].inner = modules[2]
+    np.testing.assert_array_equal(by_name(np.ones(2)), [4.5, 4.0])
+    np.testing.assert_array_equal(by_attribute(np.ones(2)), [4.0, 4.0])
+    scope["library"] = types.SimpleNamespace(sqrt=lambda v: 3.0 * v)
+    np.testing.assert_array_equal(by_name(np.ones(2)), [7.0, 4.0])
+
+
+def test_a_module_that_another_one_has_replaced_in_sys_modules(monkeypatch):
+    first, second = types.ModuleType("of_test_module"), types.ModuleType("of_test_module")
+    first.factor, second.factor = 2.0, 5.0
+
+    def f(x):
+        import of_test_module
+
+        return np.sum(x) * of_test_module.factor
+
+    g = nt.grad(f)
+    for module in (first, second, first):
+        monkeypatch.setitem(sys.modules, "of_test_module", module)
+        np.testing.assert_array_equal(g(np.ones(2)), [module.factor] * 2)
+
+
+@pytest.mark.parametrize("base", [float, int, str, np.float64])
+def test_attributes_of_numbers_and_text(base):
+    cls = type("WithAttribute", (base,), {})
+    of_closure, of_list = cls("1"), [cls("1")]
+    of_closure.factor = of_list[0].factor = 2.0
+    gradients = [nt.grad(lambda x: x * of_closure.factor), nt.grad(lambda x: x * of_list[0].factor)]
+    assert [g(1.0) for g in gradients] == [2.0, 2.0]
+    of_closure.factor = of_list[0].factor = 5.0
+    assert [g(1.0) for g in gradients] == [5.0, 5.0]
+    of_list[0] = cls("1")  # an equal one
+    of_list[0].factor = 7.0
+    assert gradients[1](1.0) == 7.0

@@ -144,6 +144,19 @@ def _error_state(original):
     return errstate
 
 
+def _present_errors(original):
+    """Return the stand-in for ``np.geterr``: only tracing runs without floating-point errors."""
+
+    def geterr():
+        trace = current()
+        if trace is None:
+            return original()
+        note("`np.geterr`")
+        return {k: trace.float_errors[k] if how == "ignore" else how for k, how in original().items()}
+
+    return geterr
+
+
 class _Environment(MutableMapping):
     """The stand-in for ``os.environ``, which notes that it is read."""
 
@@ -235,7 +248,7 @@ def _table() -> dict[str, dict[str, Callable]]:
     rows += [("numpy", name, file, _path) for name in FILES]
     found: dict[str, dict[str, Callable]] = {
         "datetime": {"datetime": _clock_class, "date": _clock_class},
-        "numpy": {"errstate": _error_state, "seterr": _error_state},
+        "numpy": {"errstate": _error_state, "seterr": _error_state, "geterr": _present_errors},
         "warnings": {
             "catch_warnings": _of_filters("catch_warnings"),
             "simplefilter": _of_filters("adding_filter"),

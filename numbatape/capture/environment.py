@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import enum
 import functools
 import gc
 import io
@@ -117,7 +118,7 @@ class Environment(LibraryObjects, Walk):
         site = self._sites.get(id(value))
         for part in tuple(found):
             if issubclass(type(part.value), NUMBERS) and is_users_object_class(type(part.value)):
-                found.append(Reference(type(part.value), CLASS))  # numbers themselves are not visited
+                found += self._number(part.value)  # numbers themselves are not visited
             if part.kind is not PART and part.kind is not FIELDS:
                 self._note(part)
             elif type(part.value) is types.FunctionType:
@@ -129,6 +130,14 @@ class Environment(LibraryObjects, Walk):
             elif site is not None:
                 self._sites.setdefault(id(part.value), site)
         return found
+
+    def _number(self, value) -> list[Reference]:
+        """Return what a number, or a text, of a user's class refers to."""
+        fields = getattr(value, "__dict__", None)
+        if not isinstance(fields, dict) or isinstance(value, enum.Enum):
+            return [Reference(type(value), CLASS)]
+        self._objects.append((value, type(value), fields))
+        return [Reference(type(value), CLASS), Reference(fields, FIELDS)]
 
     def _of_passed_modules(self) -> list[Reference]:
         """Return new references from modules that code passes on to other code, which may read any attribute.
@@ -161,8 +170,7 @@ class Environment(LibraryObjects, Walk):
         elif kind is SLOT or kind is DEFAULT:
             self._attributes.append((place, name, value))
         elif kind is GLOBAL:
-            if type(value) is not types.ModuleType:
-                self._bindings.append((place, name, value))
+            self._bindings.append((place, name, value))
         elif kind is MEMBER and not is_special(name):
             self._members_of_classes.append((place, name, value))
         elif kind is ATTRIBUTE and not is_special(name):
@@ -296,6 +304,7 @@ class Environment(LibraryObjects, Walk):
         for name in imported(code, scope.get("__package__") or ""):
             if name in sys.modules:
                 found.append(Reference(sys.modules[name], code=code))
+                self._bindings.append((sys.modules, name, sys.modules[name]))
             else:
                 self.foreign = True
                 self._absent.append((sys.modules, name))

@@ -109,7 +109,10 @@ def is_dead_proxy(value) -> bool:
 def same(now, before) -> bool:
     """Whether two values are the same object, or the same number or text."""
     return now is before or (
-        type(now) is type(before) and isinstance(before, NUMBERS) and repr(now) == repr(before)
+        type(now) is type(before)
+        and isinstance(before, NUMBERS)
+        and repr(now) == repr(before)
+        and not is_users_object_class(type(before))  # which may have attributes
     )
 
 
