@@ -23,13 +23,22 @@ class BranchRun:
         self.forward, self.back = kernels["branch"], kernels["branch_back"]
         self.state = np.zeros(len(BRANCH_STATE), np.int64)
         self._let_run(runs)
-        words = {
-            "BRANCH_INDEX": -1 if branches.index is None else size(branches.index),
-            "BRANCH_PLACE": -1 if branches.chosen is None else size(branches.chosen),
-            "BRANCH_BODIES": len(self._runs),
-        }
-        for name, word in words.items():
-            self.state[BRANCH_WORD[name]] = word
+        self._size = size
+        self.state[BRANCH_WORD["BRANCH_BODIES"]] = len(self._runs)
+        self._note_sizes()
+
+    def _note_sizes(self) -> None:
+        """Fill in the words that follow sizes."""
+        branches, size = self._branches, self._size
+        for name, code in {"BRANCH_INDEX": branches.index, "BRANCH_PLACE": branches.chosen}.items():
+            self.state[BRANCH_WORD[name]] = -1 if code is None else size(code)
+
+    def follow(self, sizes: memoryview) -> bool:
+        """Do what `LoopRun.follow` does, for all bodies."""
+        if not all(run.follow(sizes) for run in self._runs):
+            return False
+        self._note_sizes()
+        return True
 
     def _let_run(self, runs: list[LoopRun]) -> None:
         self._runs = runs

@@ -34,18 +34,17 @@ from ..jit.call_words import (
 )
 from ..jit.rules import Native
 from ..ops import ROWS, status
-from ..ops.calls import BACK, STATE
 from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
 from .branch_runs import BranchRun, make_run
+from .compiled_calls import CompiledCall
 from .frame import WORD
 from .loop_instance import LoopInstance
 from .loop_lanes import lanes_of
 from .loop_runs import LoopRun
 
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-CACHE_LINE = 64
 
 
 class Instance(Protocol):
@@ -97,6 +96,8 @@ class Calls:
         self._shared: dict[int, tuple] = {}  # by the id of a plan: its workspace, for bodies that run once
         self._calls = plan.tape.calls
         self._loops: dict[int, LoopRun | BranchRun] = {}
+        self._compiled: dict[int, CompiledCall] = {}
+        self._in_lanes = False  # whether an instruction with lanes calls a loop
         self._instances: dict[tuple[int, int], Instance] = {}
         self.words = np.zeros(CALL_WORDS, np.int64)
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word
@@ -106,18 +107,46 @@ class Calls:
         addresses = [ctypes.cast(pointer, ctypes.c_void_p).value for pointer in self._pointers]
         self._in_python = np.array([[*addresses, k] for k in range(len(self._calls))], np.int64)
         self._table = self._in_python.copy()
-        self._alive: list = []
         self._native = tuple(self._instructions(plan, v)) if native else ()
         self.follow(plan, v, g)
 
     def follow(self, plan, v, g) -> None:
         """Serve another plan of the same tape, with these cells; the instances are new ones."""
         self._plan, self._cells, self._active = plan, (v, g), plan.active
-        for known in (self._instances, self._runs, self._shared, self._loops, self._alive):
+        self._sizes = memoryview(plan.sizes)
+        for known in (self._instances, self._runs, self._shared, self._loops, self._compiled):
             known.clear()
         self._table[...] = self._in_python
         for number, instruction in self._native:
             self._make_native(plan, number, instruction)
+
+    def stay(self, sizes: np.ndarray, active, v, g) -> bool:
+        """Serve other sizes without new loops and states of rules; return whether that is possible.
+
+        If it is not, `follow` has to be called.
+
+        Parameters
+        ----------
+        sizes
+            The values of the tape's size codes. Nothing stays unless this is the last plan's array, which has
+            other contents now.
+        active
+            As in `Plan`.
+        """
+        if sizes is not self._plan.sizes or self._in_lanes:
+            return False
+        self._cells, self._active = (v, g), active
+        for call in (*self._loops.values(), *self._compiled.values()):
+            if not call.follow(self._sizes):
+                return False
+        for made in self._compiled.values():
+            made.place(self._plan, self._cells, active)
+        if self._loops:
+            bases = self._bases()
+            for run in self._loops.values():
+                run.place(*bases)
+        self._instances.clear()  # their views are those of other cells
+        return True
 
     def _instructions(self, plan, v) -> Iterator[tuple[int, int]]:
         """Yield (number of a call, its instruction) of calls that one instruction makes.
@@ -144,27 +173,13 @@ class Calls:
         operands = [int(row[name]) for name in "ab"]
         if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
             return
-        *batch, m = plan.shape(int(row["out"]))
         if not _is_dense(plan, int(row["out"])):  # its place in the result tells a lane's memory
             return
-        family, first = plan.cell(int(row["out"]))
-        itemsize = FAMILY_DTYPE[family].itemsize
-        lanes = int(np.prod(batch)) if m else 1
-        start, _ = self._active[family]
-        v, g = (cells[family].ctypes.data for cells in self._cells)
-        state = {"v": v, "g": g - itemsize * start, "first": first, "size": m, **native.fields}
-        offset = 0
-        for name, shape, dtype in native.memory:
-            state[f"{name}_at"] = offset
-            offset += -(-int(np.prod(shape)) * dtype.itemsize // CACHE_LINE) * CACHE_LINE
-        state |= {"lane": offset, "memory": self._memory(offset * lanes)}
-        state |= {f"{name}_buffer": self._memory(size) for name, size in native.buffers}
-        words = np.array([state.get(name, 0) for name in native.names], np.int64)
-        self._alive += [words, native.alive]
-        self._table[number, STATE] = words.ctypes.data
-        for column, address in ((0, native.forward), (BACK, native.reverse)):
-            if address:
-                self._table[number, column] = address
+        layouts, tape = plan.tape.values["layout"], plan.tape
+        in_order = all(tape.layouts[layouts[x]].strides[-1] == 1 for x in (*operands, row["out"]))
+        made = self._compiled[number] = CompiledCall(native, plan, int(row["out"]), in_order)
+        made.place(plan, self._cells, self._active)
+        made.write_to(self._table[number])
 
     def _make_loop(self, plan, number: int, row) -> None:
         """Let a call go to the kernels of loops."""
@@ -174,10 +189,15 @@ class Calls:
         if isinstance(self._calls[number], Loop) and not reverse:
             together = lanes_of(self._calls[number], plan, row)
         run = self._loops[number] = self._run(number, reverse, lanes > 1, together)
+        self._in_lanes = self._in_lanes or lanes != 1
+        run.place(*self._bases())
+        self._table[number] = run.forward, run.back, run.back, run.state.ctypes.data
+
+    def _bases(self) -> tuple[int, int]:
+        """Return the addresses from which the words of an instruction count cells and adjoints."""
         v, g = (cells[F64].ctypes.data for cells in self._cells)
         first, _ = self._active[F64]
-        run.place(v, g - FAMILY_DTYPE[F64].itemsize * first)
-        self._table[number] = run.forward, run.back, run.back, run.state.ctypes.data
+        return v, g - FAMILY_DTYPE[F64].itemsize * first
 
     def _run(self, number: int, reverse: bool, again: bool, lanes=None) -> LoopRun | BranchRun:
         plan, call = self._plan, self._calls[number]
@@ -198,12 +218,6 @@ class Calls:
         if found is None:
             found = self._shared[id(plan)] = plan, self._make(plan)
         return found[1]
-
-    def _memory(self, size: int) -> int:
-        """Return the address of zeros that live as long as this object, on a cache line."""
-        memory = np.zeros(size + CACHE_LINE, np.uint8)
-        self._alive.append(memory)
-        return memory.ctypes.data + -memory.ctypes.data % CACHE_LINE
 
     def into(self, frame: np.ndarray) -> Calls:
         """Write the frame's words about calls."""

@@ -119,7 +119,7 @@ class LoopRun:
         lanes: LoopLanes | None = None,
     ):
         self.loop = loop
-        dimensions = tuple(map(size, loop.dimensions))
+        dimensions = self._dimensions = tuple(map(size, loop.dimensions))
         self._body = loop.body
         self._lanes = lanes or LoopLanes(1, 0, (0, 0, 0), frozenset())
         if lanes is not None and lanes.ports:
@@ -153,7 +153,6 @@ class LoopRun:
             "VALUE": sweeps["value"],
             "PULLBACK": sweeps["pullback"],
             "FRAME": space.address,
-            "LENGTH": size(loop.length),
             "BACKWARDS": int(loop.reverse),
             "SAVING": int(reverse and not (again and loop.runs_once)),
             "AGAIN": int(again),
@@ -161,19 +160,41 @@ class LoopRun:
             "LANES": self._lanes.count,
             "FIRST": self._lanes.first,
             **dict(zip(("LANE_A", "LANE_B", "LANE_OUT"), self._lanes.steps, strict=True)),
-            "RESULT": tables.unwritten(),
-            "STEPS": -1 if loop.steps is None else size(loop.steps),
         }
         for name, word in words.items():
             self.state[WORD[name]] = word
-        if not loop.runs_once:
-            self._look_for_signals()
+        self._note_sizes()
         tables.write_forward()
         if self._test is not None:
             tables.write_test(self._test)
         if reverse:
             tables.write_reverse()
             tables.write_deferred(deferred)
+
+    def _note_sizes(self) -> None:
+        """Fill in the words that follow sizes."""
+        loop, size, words = self.loop, self._size, self.state
+        words[WORD["LENGTH"]], words[WORD["RESULT"]] = size(loop.length), self._tables.unwritten()
+        words[WORD["STEPS"]] = -1 if loop.steps is None else size(loop.steps)
+        if self._test is not None:
+            words[WORD["COUNTED"]] = size(loop.counted)
+        if not loop.runs_once:
+            self._look_for_signals()
+
+    def follow(self, sizes: memoryview) -> bool:
+        """Serve other sizes of the tape that the loop stands on, if its body has the sizes that it had.
+
+        ``sizes`` are the values of size codes, as `size` gives them now. Returns whether that is so.
+        """
+        if self._lanes.count != 1:
+            return False
+        for k in self.loop.own_dimensions:
+            code = self.loop.dimensions[k]
+            if code < 0 and sizes[-code - 1] != self._dimensions[k]:
+                return False
+        self._tables.follow(sizes)
+        self._note_sizes()
+        return True
 
     def again(self, lanes: LoopLanes | None) -> LoopRun:
         """Return the same for another instruction with the same operands: it has what it keeps to itself."""
@@ -206,7 +227,7 @@ class LoopRun:
             self.work_of_step, self._size(self.loop.length)
         )
         if every:
-            self._lookout = Lookout()
+            self._lookout = self._lookout or Lookout()
             self.state[WORD["LOOK"]] = self._lookout.address
 
     def interrupt(self) -> BaseException | None:

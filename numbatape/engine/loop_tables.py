@@ -16,6 +16,12 @@ from .loop_words import WORD, WORDS
 from .plan import Plan
 
 
+class Start(int):
+    """Where a part of an operand or of the result begins, with the size code that says so."""
+
+    code: int
+
+
 class LoopTables:
     """The state of one loop of one workspace (`numbatape.engine.loop_words.STATE`).
 
@@ -37,20 +43,49 @@ class LoopTables:
     def __init__(self, loop: Loop, body: Tape, plan: Plan, space, size: Callable[[int], int]):
         self.loop, self._body, self._plan, self._space, self._size = loop, body, plan, space, size
         self.words = np.zeros(len(WORDS), np.int64)
-        self._stack_bytes = 0
+        self._stack_bytes = self._stack_room = 0
+        self._starts: list[
+            tuple[memoryview, int, int]
+        ] = []  # words of tables that follow sizes, with the code
         self._alive: list[np.ndarray] = []
 
     def again(self) -> LoopTables:
         """Return the same state with saved cells of its own."""
         found = copy.copy(self)
         found.words, found._alive = self.words.copy(), [*self._alive]
-        found._memory("STACK", self._stack_bytes)
+        found._take_stack(self._stack_bytes)
+        return found
+
+    def follow(self, sizes: memoryview) -> None:
+        """Follow other sizes, which leave the body's own ones as they are; ``sizes`` are those of codes."""
+        for words, at, code in self._starts:
+            words[at] = sizes[-code - 1]
+        length = self.loop.length
+        if length < 0 and self.words[WORD["STACK"]]:
+            size = int(self.words[WORD["STACK_BYTES"]]) * sizes[-length - 1]
+            if size > self._stack_room:
+                self._take_stack(size * 5 // 4)
+
+    def _take_stack(self, size: int) -> None:
+        """Make room for the saved cells of all steps."""
+        self._stack = np.empty(size // 8 + 1, np.int64)  # pages that are never written take no memory
+        self._stack_room, self.words[WORD["STACK"]] = size, self._stack.ctypes.data
+
+    def _start(self, code: int) -> int:
+        """Return the value of a size code that stands in a table as it is."""
+        if code >= 0:
+            return code
+        found = Start(self._size(code))
+        found.code = code
         return found
 
     def _table(self, name: str, rows: list[tuple]) -> None:
         """Write a table, whose rows have the fields that `numbatape.engine.loop_words.ROWS` names."""
         array = np.array(rows, np.int64).reshape(-1)
         self._alive.append(array)
+        words = memoryview(array)
+        entries = enumerate(x for row in rows for x in row)
+        self._starts += [(words, at, x.code) for at, x in entries if type(x) is Start]
         self.words[WORD[name]] = array.ctypes.data
         self.words[WORD[f"{name}_COUNT"]] = len(rows)
 
@@ -85,7 +120,7 @@ class LoopTables:
         for port, slot in zip(self.loop.ports, self.loop.body.inputs, strict=True):
             count = size(port.count)
             if port.role in roles and count:
-                yield port, slot.value, size(port.start), count
+                yield port, slot.value, self._start(port.start), count
 
     def _outputs(self, *roles: str) -> Iterator[tuple]:
         """Yield (out, value, first cell in the result, cells) of the body's outputs that play a role."""
@@ -93,7 +128,7 @@ class LoopTables:
         for out, value in zip(self.loop.outs, self.loop.body.outputs, strict=True):
             count = size(out.count)
             if out.role in roles and count:
-                yield out, value, size(out.start), count
+                yield out, value, self._start(out.start), count
 
     def _history(self) -> Iterator[tuple[int, int, int]]:
         """Yield (value, first cell in the result, cells) of the carries that are stacked."""
@@ -101,7 +136,7 @@ class LoopTables:
         for k, start in zip(loop.carries, loop.history or (), strict=False):
             count = self._size(loop.ports[k].count)
             if count:
-                yield loop.body.inputs[k].value, self._size(start), count
+                yield loop.body.inputs[k].value, self._start(start), count
 
     def _cells(self, value: int, like: int | None = None) -> tuple[int, int, int]:
         """Return the address of a value of the body, and its steps from cell to cell and from lane to lane.
@@ -167,13 +202,12 @@ class LoopTables:
                     (self._address(loop.body.inputs[port.start].value), address, count, 1, 0, 1, 0)
                 )
             elif count:
-                enter.append((port.operand, size(port.start), address, count, 1, 0))
+                enter.append((port.operand, self._start(port.start), address, count, 1, 0))
         self._table("TEST_ENTER", enter)
         self._table("TEST_CARRY", carried)
         _, result = plan.cell(loop.test.outputs[0])
         self.words[WORD["TEST"]] = space.address
         self.words[WORD["TEST_RESULT"]] = space.v[F64].ctypes.data + 8 * result
-        self.words[WORD["COUNTED"]] = size(loop.counted)
         self.words[WORD["STRICT"]] = int(loop.strict)
 
     def write_reverse(self) -> None:
@@ -195,7 +229,7 @@ class LoopTables:
         stack = sum(size for _, size in saved)
         self.words[WORD["STACK_BYTES"]] = stack
         self._stack_bytes = stack * self._size(loop.length)
-        self._memory("STACK", self._stack_bytes)
+        self._take_stack(self._stack_bytes)
         active = self._is_active
         number = {slot.value: k for k, slot in enumerate(loop.body.inputs)}
         history = {x: first for x, first, _ in self._history()}

@@ -135,6 +135,9 @@ class Native:
         ``(name, bytes)`` of memory that the call needs.
     alive
         Objects that must live as long as this one.
+    follows, codes, rooms
+        Whether another size changes nothing but these: the fields that are sizes, by size code, and for each
+        buffer where its array begins and ends (size codes), and how many bytes it needs for an entry.
     """
 
     forward: int
@@ -144,6 +147,9 @@ class Native:
     memory: list[tuple[str, tuple[int, ...], np.dtype]]
     buffers: list[tuple[str, int]]
     alive: tuple
+    follows: bool = False
+    codes: dict[str, int] = field(default_factory=dict)
+    rooms: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
 
 def is_dispatcher(function) -> bool:

@@ -88,8 +88,12 @@ def takes_workspace_last(function) -> bool:
     return list(inspect.signature(function.py_func).parameters)[-1] == "workspace"
 
 
-def native(site, reverse: bool) -> Native | None:
-    """Return how to call a compiled rule at a site without Python; None where that is not possible."""
+def native(symbolic, size, reverse: bool) -> Native | None:
+    """Return how to call a compiled rule at a site without Python; None where that is not possible.
+
+    ``symbolic`` is the site, whose size codes have the values that ``size`` returns.
+    """
+    site = symbolic.at(size)
     rule = site.rule
     state = _State()
     names: list[str | None] = [
@@ -131,4 +135,19 @@ def native(site, reverse: bool) -> Native | None:
         return None
     forward, back = (*addresses, 0)[:2]
     fields = Signature(leaves, (), (), True, False, cells).fields
-    return Native(forward, back, fields, state.fields, kept, state.buffers, (*state.alive, made))
+    found = Native(forward, back, fields, state.fields, kept, state.buffers, (*state.alive, made))
+    if rule.follows_sizes and not kept:
+        found.follows = True
+        _note_codes(found, symbolic)
+    return found
+
+
+def _note_codes(found: Native, site) -> None:
+    """Note which words of the state are sizes, for other sizes than these."""
+    traced = zip(site.traced, (*site.first, *site.rest), strict=True)
+    ports = [(f"x{k}", port) for k, port in traced] + [(f"y{k}", port) for k, port in enumerate(site.results)]
+    for name, port in ports:
+        found.codes[f"{name}_at"] = port.start
+        if port.scalar is None:
+            found.codes |= {f"{name}_n{axis}": code for axis, code in enumerate(port.shape)}
+        found.rooms[name] = port.start, port.stop, 2 * port.dtype.itemsize

@@ -36,6 +36,7 @@ class Rule(Callee):
         there is none.
     """
 
+    follows_sizes = True
     __slots__ = (
         *("compiled", "formula", "name", "observed", "pullback", "push_formula", "pushforward"),
         *("traceable", "value", "workspace"),

@@ -93,6 +93,8 @@ class Callee(abc.ABC):
         Its pushforward, and the same as Python code that can be traced; None where there is none.
     is_compiled
         Whether the sweep calls compiled code.
+    follows_sizes
+        Whether that is the same for all sizes, but for those of arguments and results.
     observed
         The shapes that its results have had. None if it may depend on the sizes for which it was traced (it
         was made while tracing), so that a tape which calls it holds for these sizes alone.
@@ -105,7 +107,7 @@ class Callee(abc.ABC):
     pushforward: Callable | None = None
     push_formula: Callable | None = None
     traceable = has_formula = True
-    is_compiled = False
+    is_compiled = follows_sizes = False
     observed: ObservedShapes | None = None
 
     def at(self, size: Callable[[int], int]) -> Callee:
@@ -269,7 +271,7 @@ class Site:
 
     def native(self, size, reverse: bool):
         """Return how to call the rule without Python; see `numbatape.engine.calls`."""
-        return native(self.at(size), reverse) if self.rule.is_compiled else None
+        return native(self, size, reverse) if self.rule.is_compiled else None
 
     def explain(self, error: BaseException) -> None:
         """Add the rule's name to an error."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..errors import NumbatapeError
 from .families import F64
+from .sizes import INPUT
 from .tape import Tape
 
 # What an input of a body is: the result of the step before; a row of a stacked operand; the same in all
@@ -141,6 +142,14 @@ class Loop:
         """The numbers of the inputs that are carries."""
         return [k for k, port in enumerate(self.ports) if port.role == CARRY]
 
+    @cached_property
+    def own_dimensions(self) -> tuple[int, ...]:
+        """The numbers of those dimensions that the sizes of its bodies depend on.
+
+        That of a series that a scan goes through is no such dimension: each step gets one row.
+        """
+        return tuple(sorted({k for body in self.bodies for k in dimensions_used(body)}))
+
     @property
     def bodies(self) -> tuple[Tape, ...]:
         """The tapes in it."""
@@ -235,6 +244,30 @@ class Branches:
     def explain(self, error: BaseException) -> None:
         """Add the name to an error, once."""
         explain(self.name, error)
+
+
+def dimensions_used(tape: Tape) -> set[int]:
+    """Return the numbers of the input dimensions that the sizes of a tape's values depend on."""
+    table = tape.sizes
+    if tape.calls:  # their sizes are among those of the tape, too
+        return {left for operation, left, _ in table.rows if operation == INPUT}
+    codes = {code for guard in table.guards for code in (guard.left, guard.right)}
+    codes.update(tape.storages["size"].tolist(), tape.values["offset"].tolist())
+    for layout in {*tape.values["layout"].tolist()}:
+        codes.update(tape.layouts[layout].dims, tape.layouts[layout].strides)
+    found: set[int] = set()
+    waiting, done = [code for code in codes if code < 0], set()
+    while waiting:
+        code = waiting.pop()
+        if code in done:
+            continue
+        done.add(code)
+        operation, left, right = table.rows[-code - 1]
+        if operation == INPUT:
+            found.add(left)
+        else:  # the right one is a number in some rows
+            waiting += [part for part in (left, right) if part < 0]
+    return found
 
 
 def explain(name: str, error: BaseException) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from scipy import linalg, signal
 
 import numbatape as nt
+from numbatape.engine import compiled_calls, loop_runs
 
 RNG = np.random.default_rng(8)
 
@@ -238,3 +240,66 @@ def test_tall_and_wide_matrices_have_laws_of_their_own():
     for n in (4, 6, 3):
         nt.value_and_gradient(cache, RNG.uniform(0.5, 1.5, (n, n)))
     assert cache.traces == 1
+
+
+@pytest.fixture
+def states(monkeypatch):
+    """Return how many loops and states of compiled rules have been made so far."""
+    made = []
+    for kind in (loop_runs.LoopRun, compiled_calls.CompiledCall):
+        init = kind.__init__
+        monkeypatch.setattr(
+            kind,
+            "__init__",
+            lambda self, *args, init=init, **kwargs: made.append(init(self, *args, **kwargs)),
+        )
+    return made
+
+
+@numba.njit
+def _parted(k, x, y):
+    return np.sum(x) * y[k:], y * 2.0
+
+
+@numba.njit
+def _parted_back(ybar, y, k, x, z):
+    back = 2.0 * ybar[1]
+    back[k:] += np.sum(x) * ybar[0]
+    return None, np.full(len(x), np.sum(ybar[0] * z[k:])).astype(np.float32), back
+
+
+parted = nt.primitive(_parted, pullback=_parted_back)
+
+
+def of_compiled_rules(x, y):
+    first, second = parted(1, x.astype(np.float32), y[::-1])
+    return np.sum(first**2) + np.sum(second * y) / len(y)
+
+
+def of_scans(x, y):
+    def step(carry, row):
+        h, k = carry
+        h = np.tanh(h + row * k)
+        return (h, k), (h, h[:1] * 2.0)
+
+    (last, _), (rows, column) = nt.scan(step, (y[:2], np.mean(x)), np.outer(x, [1.0, 2.0]), reverse=True)
+    halved = nt.while_loop(lambda v: v > 1.0, lambda v: v * 0.5, np.sum(x * x) + 1.5, max_steps=99)
+    return np.sum(rows**2) + np.sum(column) + halved * np.sum(last) + np.sum(y)
+
+
+@pytest.mark.parametrize("f", [of_compiled_rules, of_scans])
+def test_new_sizes_make_no_new_states(f, states):
+    """Compiled rules and loops follow sizes: nothing is made anew, and results are those of a new trace."""
+    point = lambda m, n: (RNG.normal(size=m), RNG.normal(size=n))  # noqa: E731
+    cache = nt.prepare_gradient_cache(f, *point(3, 4))
+    for m, n in ((3, 5), (4, 4), (5, 3), (6, 6), (7, 3), (2, 9)):
+        nt.value_and_gradient(cache, *point(m, n))
+    before = len(states)
+    cases = [(point(m, n)) for m, n in ((5, 9), (90, 2), (3, 70), (4, 3), (200, 150), (2, 8), (9, 4))]
+    found = [nt.value_and_gradient(cache, *case) for case in cases]
+    assert len(states) == before
+    for case, (value, gradients) in zip(cases, found, strict=True):
+        again, wanted = nt.value_and_gradient(nt.prepare_gradient_cache(f, *case), *case)
+        np.testing.assert_allclose(value, again, rtol=1e-12)
+        for its, other in zip(gradients, wanted, strict=True):
+            np.testing.assert_allclose(its, other, rtol=1e-10, atol=1e-12)

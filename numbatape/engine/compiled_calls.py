@@ -1,0 +1,87 @@
+"""`CompiledCall`: a rule that compiled code calls, at one call site of one workspace."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..jit.rules import HEAD, Native
+from ..ops.calls import BACK, STATE
+from ..tape.tape import FAMILY_DTYPE
+
+CACHE_LINE = 64
+V, G, FIRST, SIZE = (HEAD.index(name) for name in ("v", "g", "first", "size"))
+
+
+class CompiledCall:
+    """The state of a compiled rule's call (`numbatape.jit.rules`): words that say where everything is.
+
+    Parameters
+    ----------
+    native
+        How to call it.
+    plan, out
+        The plan, and the value that is the call's result.
+    in_order
+        Whether operands and result are without gaps for all sizes.
+    """
+
+    def __init__(self, native: Native, plan, out: int, in_order: bool):
+        self.native, self._out = native, out
+        *batch, m = plan.shape(out)
+        lanes = prod(batch) if m else 1
+        state = dict(native.fields)
+        offset = 0
+        for name, shape, dtype in native.memory:
+            state[f"{name}_at"] = offset
+            offset += -(-prod(shape) * dtype.itemsize // CACHE_LINE) * CACHE_LINE
+        self._memory: dict[str, np.ndarray] = {}  # of which the state has addresses
+        state |= {"lane": offset, "memory": self._take("memory", offset * lanes)}
+        state |= {f"{name}_buffer": self._take(f"{name}_buffer", size) for name, size in native.buffers}
+        self.words = np.array([state.get(name, 0) for name in native.names], np.int64)
+        self._words = memoryview(self.words)
+        at = {name: k for k, name in enumerate(native.names)}
+        self._codes = [(at[name], code) for name, code in native.codes.items() if code < 0]
+        self._rooms = [(f"{name}_buffer", at[f"{name}_buffer"], *room) for name, room in native.rooms.items()]
+        row = plan.tape.values[out].item()
+        self._storage, self._offset = row[:2]
+        self._cells = plan.tape.layouts[row[2]].dims[-1]
+        self._family = int(plan.tape.storages["family"][self._storage])
+        self._follows = native.follows and in_order and not batch
+
+    def _take(self, name: str, size: int) -> int:
+        """Return the address of zeros that live as long as this object, on a cache line."""
+        memory = self._memory[name] = np.zeros(size + CACHE_LINE, np.uint8)
+        return memory.ctypes.data + -memory.ctypes.data % CACHE_LINE
+
+    def write_to(self, row: np.ndarray) -> None:
+        """Fill in the row of the table of calls."""
+        row[STATE] = self.words.ctypes.data
+        for column, address in ((0, self.native.forward), (BACK, self.native.reverse)):
+            if address:
+                row[column] = address
+
+    def place(self, plan, cells, active) -> None:
+        """Note where cells, adjoints and the result are."""
+        v, g = (arrays[self._family] for arrays in cells)
+        words, offset, count = self._words, self._offset, self._cells
+        first = int(plan.bases[self._storage])
+        words[V] = v.ctypes.data
+        words[G] = g.ctypes.data - FAMILY_DTYPE[self._family].itemsize * active[self._family][0]
+        words[FIRST] = first + (offset if offset >= 0 else plan.size(offset))
+        words[SIZE] = count if count >= 0 else plan.size(count)
+
+    def follow(self, sizes: memoryview) -> bool:
+        """Follow other sizes, given by size code; return whether that is possible. `place` comes next."""
+        if not self._follows:
+            return False
+        words = self._words
+        for at, code in self._codes:
+            words[at] = sizes[-code - 1]
+        for name, at, start, stop, width in self._rooms:
+            first, last = (code if code >= 0 else sizes[-code - 1] for code in (start, stop))
+            size = width * (last - first)
+            if size > len(self._memory[name]) - CACHE_LINE:
+                words[at] = self._take(name, size * 5 // 4)
+        return True
