@@ -17,10 +17,13 @@ import numbatape as nt
 from numbatape.caches import program
 
 HEAD = """
+    class Part:
+        calls = 7
     class Model:
         scale = 2.0
         def __init__(self):
             self.history, self.log, self.last, self.names = [], {"loss": 0.0, "n": 1}, None, ["a"]
+            self.calls, self.marks, self.weight, self.other = 0, [1, 2], 0.5, Part()
         def __call__(self, x):
             loss = np.sum(x**2) * self.scale
             BODY
@@ -45,6 +48,13 @@ REPEATED = {
     "loop": "for v in x: self.history.append(v)",
     "constants": "self.history.append('step'); self.last = loss",
     "in a branch": "self.history.append(loss) if x[0] > 1.0 else None",
+    "counter": "self.calls += 1",
+    "counter in words": "self.calls = self.calls + 1",
+    "counter in a dictionary": "self.log['n'] += 1; self.log['loss'] = loss",
+    "counter in a list": "self.marks[1] -= 2",
+    "counter in a loop": "for v in x: self.calls += 1",
+    "counter in a branch": "if x[0] > 1.0: self.calls += 1",
+    "two counters": "self.calls += 1; self.log['n'] += 2; self.history.append(loss)",
     "other kinds of numbers": "self.history.append((x.astype(np.float32), np.floor(loss), x > 0))",
 }
 # What it cannot repeat: something is read, or may be.
@@ -63,7 +73,16 @@ NOT_REPEATED = {
     "insert": "self.history.insert(0, loss)",
     "pop": "self.history.append(loss); self.history.append(loss); loss = loss + self.history.pop()",
     "replaced": "self.history = [*self.history[-1:], loss]",
-    "counter": "self.log['n'] += 1; loss = loss * self.log['n']",
+    "counter that is read": "self.log['n'] += 1; loss = loss * self.log['n']",
+    "attribute that counts and is read": "self.calls += 1; loss = loss * self.calls",
+    "counter that is set": "self.calls = 3; self.calls += 1",
+    "counter that starts again": "self.calls += 1; self.__init__()",
+    "counter of another object": "self.calls = self.other.calls + 1; self.other.calls += 3",
+    "counter whose step varies": "self.calls += 10 if x[0] > 1.0 else 1",
+    "doubled": "self.calls *= 2",
+    "counter of numbers": "self.weight += 0.1",
+    "step that varies": "self.calls += len(self.names); self.names.append('b')",
+    "list that grows": "self.marks[1] += 1; self.marks.append(loss)",
     "item that is read": "loss = loss + self.log['loss'] * 0.1; self.log['loss'] = np.sum(x)",
     "key that changes": "self.names.append('b'); self.log[len(self.names)] = loss",
     "deleted": "self.last = x; del self.last; self.last = loss",
@@ -85,6 +104,49 @@ def f(x):
     global last
     last = x
     return np.sum(x**2)
+## global counter
+last = 0
+def f(x):
+    global last
+    last += 1
+    return np.sum(x**2)
+## global counter that is read
+last = 0
+def f(x):
+    global last
+    last += 1
+    return np.sum(x**2) * (last % 3)
+## global counter that a helper reads
+last = 0
+def scale():
+    return last % 3
+def f(x):
+    global last
+    last += 1
+    return np.sum(x**2) * scale()
+## counter of a closure
+def make():
+    last = 0
+    def f(x):
+        nonlocal last
+        last += 1
+        return np.sum(x**2)
+    return f, lambda: last
+f, read = make()
+## counter of a closure that is read
+def make():
+    last = 0
+    def f(x):
+        nonlocal last
+        last += 1
+        return np.sum(x**2) * (1 + last % 2)
+    return f, lambda: last
+f, read = make()
+## attribute of the function that counts
+def f(x):
+    f.calls += 1
+    return np.sum(x**2)
+f.calls = 0
 ## closure
 def make():
     hist = []
@@ -165,7 +227,8 @@ BETWEEN = {
     4: "model.history = []",
     5: "model.log = {'loss': 5.0, 'n': 3}",
     6: "model.log.pop('least', None)",
-    7: "model.scale = 3.0",
+    7: "model.scale = 3.0; model.calls = 100; model.weight = 2.0",
+    8: "model.other.calls = 50",
     9: "model.last = np.float64(0.5)",
 }
 
@@ -186,7 +249,13 @@ def made(text):
 def state(scope):
     kept = {k: v for k, v in scope.items() if k in ("hist", "log", "last", "parts")}
     kept |= vars(scope["model"]) if "model" in scope else {}
-    return repr(kept) + repr(getattr(scope["f"], "__defaults__", None))
+    kept |= {"other": kept["other"].calls} if "other" in kept else {}
+    kept |= {"read": scope["read"]()} if "read" in scope else {}
+    return (
+        repr(kept)
+        + repr(getattr(scope["f"], "calls", None))
+        + repr(getattr(scope["f"], "__defaults__", None))
+    )
 
 
 def points():
@@ -235,7 +304,10 @@ def test_the_history_is_that_of_plain_numpy(name, way):
         assert state(traced) == state(numpy), k
 
 
-@pytest.mark.parametrize("name", REPEATED)
+COUNTERS = ("global counter", "counter of a closure", "attribute of the function that counts")
+
+
+@pytest.mark.parametrize("name", [*REPEATED, *COUNTERS])
 def test_no_trace_for_what_is_repeated(name, monkeypatch):
     traces = []
     trace = program.Program._trace

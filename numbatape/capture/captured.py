@@ -183,17 +183,29 @@ class Captured:
             if isinstance(container, dict)
         }
 
+    def bindings(self) -> list[tuple]:
+        """Return (dictionary, name, its former value): global variables, and attributes of functions."""
+        return self._bindings
+
+    def variables(self):
+        """Yield (cell, the name of the variable in it, its former value)."""
+        for cell, value in self._cells:
+            yield cell, self._variables[id(cell)], value
+
     def names(self):
         """Yield (the object that holds a value, the name by which code refers to it, the value)."""
         yield from self._bindings
         yield from self._members_of_classes
         yield from self._attributes
-        for cell, value in self._cells:
-            yield cell, self._variables[id(cell)], value
+        yield from self.variables()
 
     def forget(self, places) -> None:
-        """Stop watching some containers: each call repeats their changes (`Effects.places`)."""
+        """Stop watching some containers and variables: calls repeat their changes (`Effects.places`)."""
         ids = {id(container) for container, _ in places}
+        self._cells = [(cell, value) for cell, value in self._cells if id(cell) not in ids]
+        self._bindings = [
+            binding for binding in self._bindings if not is_among(places, binding[0], binding[1])
+        ]
         kept = []
         skip = False
         for container, entries in self._sequences:
@@ -206,8 +218,15 @@ class Captured:
         self._sequences = kept
 
     def note_again(self, places) -> None:
-        """Note the present contents of some containers (`Effects.places`): later calls compare with these."""
+        """Note what some containers and variables hold now (`Effects.places`), for later calls to compare."""
         ids = {id(container) for container, _ in places}
+        self._cells = [
+            (cell, cell.cell_contents if id(cell) in ids else value) for cell, value in self._cells
+        ]
+        self._bindings = [
+            (mapping, name, mapping[name] if is_among(places, mapping, name) else value)
+            for mapping, name, value in self._bindings
+        ]
         found: list[tuple] = []
         for container, entries in self._sequences:
             of_dictionary = bool(found) and type(found[-1][0]) is dict and id(found[-1][0]) in ids
@@ -256,6 +275,11 @@ class Captured:
             if isinstance(container, set) and container != members:
                 container.clear()
                 container.update(members)
+
+
+def is_among(places, mapping, name) -> bool:
+    """Whether a name in a dictionary is one of some places (`Effects.places`)."""
+    return any(container is mapping and keys is not None and name in keys for container, keys in places)
 
 
 def is_empty(cell: types.CellType) -> bool:

@@ -1,15 +1,20 @@
-"""Side effects that a call repeats without a trace: ``self.history.append(loss)``, ``self.last = x``.
+"""Side effects that a call repeats without a trace: ``self.history.append(loss)``, ``self.calls += 1``.
 
 A function that stores values in containers has to do so in every call. The tape has these values as
 additional outputs, and a call without a trace stores its own numbers in the same places. This needs two
 conditions. First, only containers have changed: a list has become longer, or a dictionary or the attributes
 of an object have other values. Second, the user's code only writes to these places, which is decided by the
 names in it (`WrittenOnly`): then their contents cannot influence the result and need not be compared in each
-call. A function that changes anything else is traced in every call.
+call.
+
+A counter is a place, or a variable, of which the user's code only says that a constant is added to it. The
+tape holds for one path through the code, on which the sum of these constants is always the same, so each call
+adds what the traced call has added. A function that changes anything else is traced in every call.
 """
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import NamedTuple
 
@@ -19,7 +24,7 @@ from ..trace.array import TracedArray
 from ..trace.primitives import dense_number, stop_gradient
 from ..usercode.bytecode import WrittenOnly
 from ..usercode.ownership import is_users_class
-from .captured import Captured
+from .captured import Captured, is_empty
 
 _ATOMS = frozenset((float, int, bool, complex, str, bytes, type(None), np.float64, np.float32))
 _HOOKS = ("__setattr__", "__getattribute__", "__getattr__", "__delattr__")
@@ -55,7 +60,7 @@ class Same(NamedTuple):
 
 
 class Effects:
-    """What a function did to containers that it captures.
+    """What a function did to containers and variables that it captures.
 
     Attributes
     ----------
@@ -63,11 +68,25 @@ class Effects:
         (list, templates of what was added at its end).
     put
         (dictionary, key, template of what was put there).
+    counted
+        (dictionary or list, key, what was added to the item).
+    counted_variables
+        (cell of a closure, what was added to its content).
     """
 
     def __init__(self):
         self.appended: list[tuple] = []
         self.put: list[tuple] = []
+        self.counted: list[tuple] = []
+        self.counted_variables: list[tuple] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.appended or self.put or self.counts)
+
+    @property
+    def counts(self) -> bool:
+        """Whether something was counted."""
+        return bool(self.counted or self.counted_variables)
 
     def replay(self, outputs) -> None:
         """Repeat the side effects with the numbers of another call.
@@ -81,14 +100,20 @@ class Effects:
             container.extend([_made(part, outputs) for part in parts])
         for container, key, part in self.put:
             container[key] = _made(part, outputs)
+        for container, key, step in self.counted:
+            container[key] += step
+        for cell, step in self.counted_variables:
+            cell.cell_contents += step
 
     @property
     def places(self) -> list[tuple]:
-        """Pairs of a container and the keys that change; a list changes as a whole, and its keys are None."""
-        return union(
-            [(container, None) for container, _ in self.appended]
-            + [(mapping, frozenset((key,))) for mapping, key, _ in self.put]
-        )
+        """Pairs of a container or a cell and the keys that change; None for a list and a cell."""
+        wholes = [(container, None) for container, _ in (*self.appended, *self.counted_variables)]
+        items = [
+            (container, frozenset((key,)) if type(container) is dict else None)
+            for container, key, _ in (*self.put, *self.counted)
+        ]
+        return union(wholes + items)
 
 
 def union(places: list[tuple]) -> list[tuple]:
@@ -140,6 +165,10 @@ class _Changes:
         self._before = {id(value) for value in environment.reached()}
         self._dictionaries = environment.dictionaries()
 
+    @functools.cached_property
+    def _code(self) -> WrittenOnly:
+        return WrittenOnly(self._environment.running())
+
     def effects(self) -> Effects | None:
         found = Effects()
         for container, entries in self._environment.sequences():
@@ -151,39 +180,80 @@ class _Changes:
                     raise NotRepeatable
                 for key, value in container.items():
                     if key not in before or before[key] is not value:
-                        found.put.append((container, key, value))
+                        self._item(found, container, key, before.get(key), value)
             elif len(container) != len(entries) or not all(map(_is, container, entries)):
-                now = list(container)
-                if type(container) is not list or not all(map(_is, now, entries)):
-                    raise NotRepeatable
-                if len(now) < len(entries):
-                    raise NotRepeatable
-                found.appended.append((container, now[len(entries) :]))
-        if not found.appended and not found.put:
+                self._list(found, container, entries)
+        self._variables(found)
+        if not found:
             return None
-        code = WrittenOnly(self._environment.running())
         for container, _ in found.appended:
-            if not code.appended_to(self._name_of(container)):
+            if not self._code.appended_to(self._name_of(container)):
                 raise NotRepeatable
         for container, key, _ in found.put:
-            self._require_written_only(code, container, key)
+            self._require_written_only(container, key)
         found.appended = [(c, [self._template(part) for part in parts]) for c, parts in found.appended]
         found.put = [(c, key, self._template(part)) for c, key, part in found.put]
         return found
 
-    def _require_written_only(self, code: WrittenOnly, mapping: dict, key) -> None:
+    def _item(self, found: Effects, mapping: dict, key, before, now) -> None:
+        """Note that an item of a dictionary, or an attribute, has another value."""
+        if type(before) is type(now) is int:
+            owner = self._owner_of(mapping)
+            if owner is None:
+                counts = type(key) in _ATOMS and self._code.item_counted(self._name_of(mapping), key)
+            else:
+                counts = self._is_plain_attribute(owner, key) and self._code.counted(key)
+            if counts:
+                found.counted.append((mapping, key, now - before))
+                return
+        found.put.append((mapping, key, now))
+
+    def _list(self, found: Effects, container, entries) -> None:
+        """Note that a list has become longer, or that some of its entries have counted."""
+        if type(container) is not list or len(container) < len(entries):
+            raise NotRepeatable
+        changed = [k for k, entry in enumerate(entries) if container[k] is not entry]
+        if not changed:
+            found.appended.append((container, container[len(entries) :]))
+            return
+        name = self._name_of(container)
+        if len(container) != len(entries):
+            raise NotRepeatable
+        for k in changed:
+            if not (type(entries[k]) is type(container[k]) is int and self._code.item_counted(name, k)):
+                raise NotRepeatable
+            found.counted.append((container, k, container[k] - entries[k]))
+
+    def _variables(self, found: Effects) -> None:
+        """Note which global variables, attributes of functions and variables of closures have counted.
+
+        Those with other changes are left to `Captured.rebound`.
+        """
+        for mapping, name, before in self._environment.bindings():
+            now = mapping.get(name) if type(mapping) is dict else None
+            if now is not before and type(now) is type(before) is int and self._code.counted(name):
+                found.counted.append((mapping, name, now - before))
+        for cell, name, before in self._environment.variables():
+            now = None if is_empty(cell) else cell.cell_contents
+            if now is not before and type(now) is type(before) is int and self._code.counted(name):
+                found.counted_variables.append((cell, now - before))
+
+    def _require_written_only(self, mapping: dict, key) -> None:
         owner = self._owner_of(mapping)
         if owner is None:
-            if type(key) not in _ATOMS or not code.items_put_to(self._name_of(mapping)):
+            if type(key) not in _ATOMS or not self._code.item_put(self._name_of(mapping), key):
                 raise NotRepeatable
-        elif (
-            type(key) is not str
-            or any(getattr(type(owner), hook, None) is not getattr(object, hook, None) for hook in _HOOKS)
-            # Code that compares, prints or copies a dataclass reads its fields without naming them.
-            or key in getattr(type(owner), "__dataclass_fields__", ())
-            or not code.assigned(key)
-        ):
+        elif not self._is_plain_attribute(owner, key) or not self._code.assigned(key):
             raise NotRepeatable
+
+    def _is_plain_attribute(self, owner, key) -> bool:
+        """Whether an attribute is read by its name only, and written without any code of the user's."""
+        return (
+            type(key) is str
+            and all(getattr(type(owner), hook, None) is getattr(object, hook, None) for hook in _HOOKS)
+            # Code that compares, prints or copies a dataclass reads its fields without naming them.
+            and key not in getattr(type(owner), "__dataclass_fields__", ())
+        )
 
     def _owner_of(self, mapping: dict):
         """Return the object of the user's whose attributes a dictionary holds."""

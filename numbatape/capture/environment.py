@@ -164,6 +164,10 @@ class Environment(LibraryObjects, Walk):
                 self._members[id(value)] = set()
             elif self._members.get(id(value), True):
                 self._members.setdefault(id(value), set()).add(name)
+        if id(place) in self._written:
+            _, keys = self._written[id(place)]
+            if keys is None or name in keys:
+                return  # a counter, to which each call adds
         if kind is CELL:
             self._cells.append((place, value))
             self._variables[id(place)] = name
