@@ -102,6 +102,8 @@ SPECIAL = {
     "upper_share": by_row("upper_share"),
     "lower_share": by_row("lower_share"),
     "strong_mul": by_row("strong_mul"),
+    "power_slope": by_row("power_slope"),
+    "power_rise": by_row("power_rise"),
     "zeta": by_row("hurwitz"),
     "erfc_ratio": by_row("erfc_ratio"),
     "kolmogorov_slope": by_row("kolmogorov_slope"),

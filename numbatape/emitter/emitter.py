@@ -32,7 +32,7 @@ class Emitter:
     strong
         Whether zero factors give zero, whatever the other factor is (``Config.strong_zero``).
     cubes
-        Whether third powers are products; with ``Config(values="numpy")`` they use NumPy's own loop.
+        Whether third and fourth powers are products; with ``Config(values="numpy")`` they use NumPy's own loop.
 
     Attributes
     ----------
@@ -187,6 +187,8 @@ class Emitter:
                 return self.row(POWERS[exponent], x)
             if exponent == 3.0 and self.cubes:
                 return self.row("mul", self.row("square", x), x)
+            if exponent == 4.0 and self.cubes:
+                return self.row("square", self.row("square", x))
         return self.row("power", x, y)
 
     def times(self, ct, x):

@@ -166,10 +166,34 @@ def _strip_operands(op: Elementwise, pattern: str) -> tuple[str, str]:
     return pattern.replace("1", "v").replace("0", "s"), first
 
 
-def _forward_body(op: Elementwise, source: str, cells: str, simd: bool, loop: str | None) -> str:
+def _of_any_sign(loop: list[str]) -> list[str]:
+    """Return NumPy's loop for powers, with that of absolute values where a base is negative.
+
+    For a negative number NumPy's SIMD code calls the C library: 60 ns in the place of 3.
+    """
+    cell = "v[{0} + i * s{0}]".format
+    return [
+        "least = 0.0",
+        "for i in serial(n):",
+        f"    least = min(least, {cell('a')})",
+        "if least < 0.0:",
+        "    for i in serial(n):",
+        f"        {cell('o')} = math.fabs({cell('a')})",
+        "    loop_power(n, v, o, so, v, b, sb, v, o, so)",
+        "    for i in serial(n):",
+        f"        {cell('o')} = signed_power({cell('a')}, {cell('b')}, {cell('o')})",
+        "else:",
+        *("    " + line for line in loop),
+    ]
+
+
+def _forward_body(
+    op: Elementwise, source: str, cells: str, simd: bool, loop: str | None, values: str
+) -> str:
     if loop and source == "v":
         operands = ", ".join(f"v, {x}, s{x}" for x in _LETTERS[: op.arity])
-        return _rows(op, [f"loop_{loop.replace('sc.', 'sc_')}(n, {operands}, v, o, so)"]) + "\n"
+        lines = [f"loop_{loop.replace('sc.', 'sc_')}(n, {operands}, v, o, so)"]
+        return _rows(op, _of_any_sign(lines) if loop == "power" and values == "fast" else lines) + "\n"
     text = kernel_text(op.value)
 
     def body(pattern):
@@ -241,7 +265,7 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
         if cells == "f32" and values == "fast":
             # SciPy's loops for float32 err by up to 1e-5; the formula is computed in float64.
             loop = op.single_loop or (None if loop and loop.startswith("sc.") else loop)
-        body = _forward_body(op, source, cells, simd, loop)
+        body = _forward_body(op, source, cells, simd, loop, values)
         text = f"def forward_inner({passed}):\n" + textwrap.indent(body, "    ")
         text += f"\n\ndef forward(w, pc):\n{head}{_levels(letters, base, direction)}"
         text += f"    forward_inner({passed})\n    return 0\n"

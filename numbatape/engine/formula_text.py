@@ -17,6 +17,7 @@ SHORT = re.compile(r"\bfast_(exp|log|log1p|sin|cos)\(")  # those that have a for
 UNIT = re.compile(r"(-?)1\.0")
 # Calls of SciPy and of the C library; `%` and `//` of floats call its fmod. The others are instructions.
 LIBRARY_CALL = re.compile(r"\bsc_|\bmath\.(?!fabs|sqrt|copysign|floor|ceil|trunc)\w+\(|%|//")
+FAR = re.compile(r"\bdef far_\w+\(.*\n    return .*\n")  # calls of libraries in a few cells of a vector
 SIDE = re.compile(r"(1\.0|[xy]) if (.+) else 0\.0")
 
 
@@ -64,6 +65,6 @@ def is_simd(op: Elementwise, values: str, direction: str) -> bool:
     if direction == "forward" and (values != "fast" or op.loop):
         return False
     text = kernel_text("\n".join([op.value] if direction == "forward" else filter(None, op.partials)))
-    text = fast_text(text + "\n" + helpers(text, scalars))
+    text = FAR.sub("", fast_text(text + "\n" + helpers(text, scalars)))
     several = direction == "reverse" and op.arity == 2 and op.vector_arm is None
-    return ("fast_" in text or several) and "while " not in text and LIBRARY_CALL.search(text) is None
+    return ("fast_" in text or "far_" in text or several) and "while " not in text and LIBRARY_CALL.search(text) is None

@@ -35,9 +35,14 @@ def power(x, y):
                 return elementwise("copy", x, value=value)
             if exponent == -1.0:
                 return elementwise("reciprocal", x, value=value)
-            if exponent == 3.0 and x._trace.values == "fast":  # NumPy's own loop does not multiply
+            if exponent in (0.5, 3.0, 4.0) and x._trace.values == "fast":  # within an ulp and a half
                 x = np.astype(x, value.dtype) if x.dtype != value.dtype else x
-                return elementwise("mul", elementwise("square", x), x, value=value)
+                if exponent == 0.5:
+                    return elementwise("sqrt", x, value=value)
+                square = elementwise("square", x)
+                if exponent == 4.0:
+                    return elementwise("square", square, value=value)
+                return elementwise("mul", square, x, value=value)
     return elementwise("power", x, y)
 
 

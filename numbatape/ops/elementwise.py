@@ -46,6 +46,21 @@ def quotient(x, y, w):
     return np.where((w + 4.0 * y) * 0.0 != 0.0, np.divide(x, y), np.multiply(x, w))[()]
 
 
+def power_slope(x, y, w):
+    """The derivative of w = x**y for x."""
+    with np.errstate(all="ignore"):
+        far = np.multiply(y, np.power(x, np.subtract(y, 1.0)))
+        near = np.multiply(y, np.divide(w, x))
+        size = np.abs(w)
+        slope = np.where(np.greater(size, 1e-290) & np.less(size, 1e290), near, far)
+    return np.where(np.equal(y, 0.0), 0.0, slope)[()]
+
+
+def power_rise(x, y, w):
+    """The derivative of w = x**y for y."""
+    return np.where(np.equal(x, 0.0) & np.greater_equal(y, 0.0), 0.0, np.multiply(w, np.log(x)))[()]
+
+
 def upper_share(x, y):
     """The share of x in the adjoint of ``np.maximum(x, y)``."""
     return np.where(np.isnan(x), 1.0, np.where(np.equal(x, y), 0.5, np.where(np.greater(x, y), 1.0, 0.0)))[()]
@@ -109,19 +124,25 @@ binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, 
 binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy")
 ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True, chooses=True)
 
-# Powers and roots. The partial for x has no special case at y = 0, because its derivative with respect to y
-# is 1/x there. At x = 0 it has the logarithm only where the second derivative is infinite (y = 1 for x, y
-# <= 1 for y).
-POWER_FOR_X = ("0.0 if x == 0.0 and y == 0.0 else 1.0 + strong_mul(y - 1.0, math.log(x)) if x == 0.0 and y == 1.0 else "
-               "y*(z/x if x != 0.0 and 1e-290 < math.fabs(z) < 1e290 else math.pow(x, y - 1.0))")
-POWER_FOR_Y = "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else strong_mul(x, math.log(x)) if x == 0.0 and y > 0.0 else z*math.log(x)"
+# Powers and roots. The partials of a power are rows: one pass over the cells in the place of a dozen. Their third
+# operand is the power itself. At x = 0 the mixed partial has the logarithm only where it is infinite (y <= 1).
+POWER_MIXED = "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))"
+POWERS = ((0.0, 0.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 3.0), (-2.0, 0.5), (1.0, np.nan), (np.nan, 0.0))
+OF_POWERS = ((0.0, 2.0, 0.0), (-2.0, 3.0, -8.0), (-2.0, 0.5, np.nan), (1e200, 1.5, 1e300), (1e-200, 1.5, 1e-300), (0.0, 1.0, 0.0), (np.nan, 0.0, 1.0))
 binary("power", "math.pow(x, y)", (np.power, np.float_power), (POSITIVE, REAL), hot=True, loop="power",
-       dx="power_slope(x, y, z)",
-       dy="0.0 if x == 0.0 and y >= 0.0 else z*math.log(x)",
-       dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
-       dxy="0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))",
-       dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", smooth={"x": POWER_FOR_X, "y": POWER_FOR_Y}, steps="xy",
-       edges=((0.0, 0.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 3.0), (-2.0, 0.5), (1.0, np.nan), (np.nan, 0.0)))
+       dx="power_slope(x, y, z)", dy="power_rise(x, y, z)", dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
+       dxy=POWER_MIXED, dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", edges=POWERS)
+ternary("power_slope", "power_slope(x, y, w)", power_slope, (POSITIVE, REAL, POSITIVE), follows="math.pow(x, y)", edges=OF_POWERS,
+       dx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)", dy=POWER_MIXED,
+       second={"xx": "0.0 if y == 0.0 or y == 1.0 or y == 2.0 else y*(y - 1.0)*(y - 2.0)*math.pow(x, y - 3.0)",
+               "xy": "0.0 if x == 0.0 and (y > 2.0 or y == 0.0) else math.pow(x, y - 2.0)*(2.0*y - 1.0 + y*(y - 1.0)*math.log(x))",
+               "yy": "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*math.log(x)*(2.0 + y*math.log(x))"},
+       smooth={"x": "strong_mul(y*(y - 1.0), math.pow(x, y - 2.0))"}, steps="y")
+ternary("power_rise", "power_rise(x, y, w)", power_rise, (POSITIVE, REAL, POSITIVE), follows="math.pow(x, y)", edges=OF_POWERS,
+       dx=POWER_MIXED, dy="0.0 if x == 0.0 and y >= 0.0 else math.pow(x, y)*math.log(x)*math.log(x)",
+       second={"xx": "0.0 if x == 0.0 and y > 2.0 else math.pow(x, y - 2.0)*(2.0*y - 1.0 + y*(y - 1.0)*math.log(x))",
+               "xy": "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*math.log(x)*(2.0 + y*math.log(x))",
+               "yy": "0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)"}, steps="xy")
 unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/(z + 0.0)", dxx="-2.0*dx*dx*dx", hot=True, exact=True)
 unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="1.0/(3.0*z*z)", dxx="-2.0*dx/(3.0*x)", loop="sc.cbrt")
 binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 else 0.0", dy="y/z if z != 0.0 else 0.0",

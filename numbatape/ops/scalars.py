@@ -90,13 +90,37 @@ def logaddexp2(x, y):
 # Powers and lengths.
 
 
+def far_power(x, y):
+    """x**y by the C library: for cells that few vectors have, so that SIMD code computes them one by one."""
+    return math.pow(x, y)
+
+
+def far_power(x, y):
+    """x**y by the C library: in cells that few vectors have, so that SIMD code computes them one by one."""
+    return math.pow(x, y)
+
+
 def power_slope(x, y, z):
     """d/dx of z = x**y. z/x needs no second pow, and y - 1 would round; never a log."""
     if y == 0.0:
         return 0.0
     if 1e-290 < math.fabs(z) < 1e290:
         return y * (z / x)
-    return y * math.pow(x, y - 1.0)
+    return y * far_power(x, y - 1.0)
+
+
+def power_rise(x, y, z):
+    """d/dy of z = x**y."""
+    return 0.0 if x == 0.0 and y >= 0.0 else z * math.log(x)
+
+
+def signed_power(x, y, z):
+    """x**y, given that of |x|."""
+    if math.copysign(1.0, x) > 0.0:
+        return z
+    if floor(y) != y:
+        return z if x == 0.0 or x == -math.inf else math.nan
+    return z if floor(0.5 * y) == 0.5 * y else -z
 
 
 def hypot(x, y):

@@ -9,11 +9,9 @@ functions are in `bessel`, incomplete integrals in `incomplete`.
 # ruff: noqa: E501  (a row is read as a line)
 # fmt: off
 
-import re
-
 import numpy as np
 
-from .elementwise import POWER_FOR_X, POWER_FOR_Y
+from .elementwise import POWER_MIXED
 from .table import POSITIVE, POSITIVES, PROBABILITY, REAL, binary, unary
 
 
@@ -130,11 +128,9 @@ binary("boxcox1p",  "sc.boxcox1p(x, y)", "sc.boxcox1p", (POSITIVE, REAL), loop="
        dxx="(y - 1.0)*math.exp((y - 2.0)*math.log1p(x))", dxy="math.log1p(x)*dx",
        dyy="2.0*z/(y*y) if x == -1.0 and y > 0.0 else math.pow(math.log1p(x), 3.0)*exprel_bend(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x)*math.log1p(x) - 2.0*dy)/y")
 binary("powm1",     "sc.powm1(x, y)",  "sc.powm1",    (POSITIVE, REAL), loop="sc.powm1",
-       dx="power_slope(x, y, math.pow(x, y))", dy="0.0 if x == 0.0 and y >= 0.0 else math.pow(x, y)*math.log(x)",
+       dx="power_slope(x, y, math.pow(x, y))", dy="power_rise(x, y, math.pow(x, y))",
        dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
-       dxy="0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))",
-       dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", steps="xy",
-       smooth={"x": re.sub(r"\bz\b", "math.pow(x, y)", POWER_FOR_X), "y": re.sub(r"\bz\b", "math.pow(x, y)", POWER_FOR_Y)})
+       dxy=POWER_MIXED, dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)")
 
 # Degrees: constants pi/180 and its square
 unary ("sindg",     "sc.sindg(x)",     "sc.sindg",    dx="0.017453292519943295*sc.cosdg(x)", dxx="-0.00030461741978670857*z", loop="sc.sindg")

@@ -78,6 +78,8 @@ class Elementwise(Traits):
     steps
         Operands whose partial is rightly (or by convention) a constant in a case of its formula, so that its
         derivative is zero there. A test refuses other partials with such a case.
+    follows
+        The last operand as a formula in the others, where it follows from them: partials are total ones.
     oracle
         The op by NumPy and SciPy, where the first of ``numpy`` does not take the same operands.
     commutes
@@ -104,6 +106,7 @@ class Elementwise(Traits):
     opaque: str = ""
     smooth: dict[str, str] = field(default_factory=dict, hash=False)
     steps: str = ""
+    follows: str = ""
     oracle: Callable | None = field(default=None, hash=False)
     commutes: bool = False
     twice: str = ""

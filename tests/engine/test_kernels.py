@@ -214,7 +214,10 @@ def references(name):
 
         def along(x, k=k):
             with np.errstate(all="ignore"):
-                return oracle(op)(*tuples[:k], x, *tuples[k + 1 :]).astype(float)
+                moved = [*tuples[:k], x, *tuples[k + 1 :]]
+                if op.follows:
+                    moved[-1] = np.power(*moved[:-1])
+                return oracle(op)(*moved).astype(float)
 
         table = slopes(along, tuples[k], 0.02, 7)
         slope, again = extrapolated(table[:5]), extrapolated(table[2:])

@@ -25,6 +25,8 @@ COMPOSED = {
     "hurwitz",
     "erfc_ratio",
     "sech2",
+    "power_slope",
+    "power_rise",
     "ldexp",
     "kolmogorov_slope",
     "cast",
@@ -179,3 +181,20 @@ def test_bits_of_powers_of_floats(exponent):
     exact = nt.prepare_gradient_cache(lambda x: x**exponent, 1.0, config=NUMPY)
     for x in np.random.default_rng(9).uniform(0.2, 2.8, 40).tolist():
         assert nt.value_and_gradient(exact, x)[0] == x**exponent
+
+
+@every("dtype", DTYPES)
+def test_powers_of_negative_numbers(dtype):
+    """Kernels take NumPy's loop over absolute values, and give the results their signs."""
+    x = np.random.default_rng(0).normal(size=50).astype(dtype)
+    x[:7] = 0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0
+    exponents = np.array([5.0, -3.0, 6.0, -2.0, -0.5, 7.5, 0.0, np.inf, -np.inf, np.nan, 1e300, 2.0**53 - 1.0])
+    with np.errstate(all="ignore"):
+        y = np.repeat(exponents.astype(dtype), len(x))
+        x = np.tile(x, len(exponents))
+        for base, exponent in ((x, y), (x[::-2], y[::-2]), (dtype(-2.0), y), (x, dtype(5.0))):
+            power = nt.vmap(lambda a, b: a**b, tuple(0 if np.ndim(a) else None for a in (base, exponent)))
+            got, want = power(base, exponent), np.power(base, exponent)
+            np.testing.assert_allclose(got, want, rtol=1e-15 if dtype == np.float64 else 3e-7)
+            sure = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(got)[sure], np.signbit(want)[sure])

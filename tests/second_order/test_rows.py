@@ -29,7 +29,10 @@ MODES = ("reverse_over_forward", "forward_over_reverse")
 def points_of(op, count):
     rng = np.random.default_rng(sum(map(ord, op.name)))
     for _ in range(count):
-        yield [int(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain) for domain in op.domains]
+        drawn = [int(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain) for domain in op.domains]
+        if op.follows:
+            drawn[-1] = float(evaluate(op.follows, dict(zip(OPERANDS, map(np.float64, drawn), strict=False))))
+        yield drawn
 
 
 def differentiated(op):
