@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ..jit.language import bits_of, serial
 from .dependencies import dense, nothing
 from .reduce import LENGTHS, NONEMPTY
 from .status import DONE
@@ -49,6 +50,74 @@ def merge_sort(v, a, sa0, n, p, q):
             v[p + i] = v[q + i]
 
 
+MANY = 4096  # entries from which on sorting by digits is faster
+DIGITS = 2048
+SIGN = -(2**63)
+
+
+def digit(x, shift):
+    """Eleven bits of a whole number that is ordered as the numbers are; zeros are one number."""
+    bits = bits_of(x + 0.0)
+    return ((bits ^ (-1 if bits < 0 else SIGN)) >> shift) & (DIGITS - 1 if shift < 55 else 511)
+
+
+def digit_sort(v, a, sa0, n, p, q, k, m, c):
+    """`merge_sort` of many numbers: by eleven bits after the other, in a time that grows with n.
+
+    The numbers move with their positions, and are in order at k. Takes n cells each at q and m to work in, and
+    2048 at c.
+    """
+    count = 0
+    last = -math.inf
+    steps = 0
+    for i in serial(n):
+        x = v[a + i * sa0]
+        if x == x:
+            v[k + count] = x
+            v[p + count] = float(i)
+            count += 1
+            steps += 1 if x < last else 0
+            last = x
+    rest = count
+    for i in serial(n):
+        x = v[a + i * sa0]
+        if x != x:
+            v[k + rest] = x
+            v[p + rest] = float(i)
+            rest += 1
+    moved = 0
+    for turn in range(6 if steps > 0 else 0):
+        shift = 11 * turn
+        for i in range(DIGITS):
+            v[c + i] = 0.0
+        for i in serial(count):
+            v[c + digit(v[k + i], shift)] += 1.0
+        if count > 0 and v[c + digit(v[k], shift)] < float(count):
+            total = 0.0
+            for i in serial(DIGITS):
+                x = v[c + i]
+                v[c + i] = total
+                total += x
+            for i in serial(count):
+                x = v[k + i]
+                place = c + digit(x, shift)
+                at = v[place]
+                v[place] = at + 1.0
+                v[m + int(at)] = x
+                v[q + int(at)] = v[p + i]
+            swap = p
+            p = q
+            q = swap
+            swap = k
+            k = m
+            m = swap
+            moved = 1 - moved
+    if moved != 0:
+        for i in range(count):
+            v[q + i] = v[p + i]
+            v[m + i] = v[k + i]
+
+
 @array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True)
 class Argmax:
     """Position of the first NaN, or else of the first maximum."""
@@ -81,13 +150,16 @@ class Argmin:
         return DONE
 
 
-@array_op("sort", "(n)->(n)", np.sort, scratch="2*n", cases=LENGTHS, moves=True)
+@array_op("sort", "(n)->(n)", np.sort, scratch="4*n", cases=LENGTHS, moves=True)
 class Sort:
     """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""
 
     depends, interacts = dense, nothing
 
     def forward(v, o, a, n, sa0, s):
+        if n >= MANY:
+            digit_sort(v, a, sa0, n, s, s + n, o, s + 2 * n, s + 3 * n)
+            return DONE
         merge_sort(v, a, sa0, n, s, s + n)
         for i in range(n):
             v[o + i] = v[a + int(v[s + i]) * sa0]
@@ -102,7 +174,7 @@ class Sort:
         return (e.op("take1", ct, inverse),)
 
 
-@array_op("argsort", "(n)->(n)", np.argsort, scratch="n", cases=LENGTHS)
+@array_op("argsort", "(n)->(n)", np.argsort, scratch="4*n", cases=LENGTHS)
 class Argsort:
     """Positions in stable ascending order, NaN last."""
 
@@ -110,6 +182,9 @@ class Argsort:
         return np.argsort(x, kind="stable")
 
     def forward(v, o, a, n, sa0, s):
+        if n >= MANY:
+            digit_sort(v, a, sa0, n, o, s, s + n, s + 2 * n, s + 3 * n)
+            return DONE
         merge_sort(v, a, sa0, n, o, s)
         return DONE
 

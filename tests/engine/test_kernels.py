@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import numbatape as nt
 from numbatape.engine import Workspace, make_plan
 from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.codegen import source_of
@@ -529,3 +530,23 @@ def test_nan_stays_inside(name):
             space.v[family][first : first + x.size] = x.reshape(-1)
         if space.forward() == DONE:
             space.reverse()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["f64", "f32"])
+def test_many_numbers_are_sorted_by_their_digits(dtype):
+    """As stable as the merging of fewer numbers: positions of equal ones stay in order, NaN comes last."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=5000).astype(dtype) * np.exp(rng.normal(size=5000) * 10).astype(dtype)
+    x[rng.integers(0, 5000, 900)] = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 5e-324], 900)
+    weights = np.arange(4000)
+    functions = (
+        lambda x: np.sum(np.sort(x)[:4000] * weights),
+        lambda x: np.sum(x[np.argsort(x, kind="stable")[:4000]] * weights),
+    )
+    for given in (x, x[::-1], np.sort(x), x[:4096], np.full(4100, dtype(2.0))):
+        want = np.argsort(given, kind="stable")
+        expected = np.zeros(len(given))
+        expected[want[:4000]] = weights
+        for function in functions:
+            with np.errstate(invalid="ignore", over="ignore"):
+                np.testing.assert_array_equal(nt.grad(function)(given), expected)
