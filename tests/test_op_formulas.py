@@ -165,6 +165,7 @@ EXACT = {
     "fmin": min,
     "where": lambda x, y, w: y if x else w,
     "power": power,
+    "turn": lambda x, y: y / (x * x + y * y),
     "power_slope": lambda x, y, w: y * power(x, y) / x,
     "power_rise": lambda x, y, w: power(x, y) * mp.log(x),
     "sqrt": mp.sqrt,

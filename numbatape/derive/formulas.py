@@ -103,6 +103,8 @@ SPECIAL = {
     "lower_share": by_row("lower_share"),
     "strong_mul": by_row("strong_mul"),
     "power_slope": by_row("power_slope"),
+    "turn": by_row("turn"),
+    "trigamma": by_row("trigamma"),
     "power_rise": by_row("power_rise"),
     "zeta": by_row("hurwitz"),
     "erfc_ratio": by_row("erfc_ratio"),

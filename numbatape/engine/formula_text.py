@@ -10,14 +10,14 @@ from ..ops.text import helpers
 
 # Functions of the C library and of SciPy that kernels have in the kernel language, and the files with them.
 OWN = re.compile(
-    r"\b(?:math\.(exp|expm1|log|log1p|sin|cos|tanh|erf|erfc)|sc_(gammaln|psi|erfcx|ndtr|log_ndtr))\("
+    r"\b(?:math\.(exp|expm1|log|log1p|sin|cos|sinh|cosh|tanh|erf|erfc)|sc_(cbrt|gammaln|psi|erfcx|ndtr|log_ndtr))\("
 )
 OWN_FILES = ("..ops.elementary", "..ops.error_functions", "..ops.gamma_functions", "..ops.short_functions")
 SHORT = re.compile(r"\bfast_(exp|log|log1p|sin|cos)\(")  # those that have a form for float32
 UNIT = re.compile(r"(-?)1\.0")
 # Calls of SciPy and of the C library; `%` and `//` of floats call its fmod. The others are instructions.
 LIBRARY_CALL = re.compile(r"\bsc_|\bmath\.(?!fabs|sqrt|copysign|floor|ceil|trunc)\w+\(|%|//")
-FAR = re.compile(r"\bdef far_\w+\(.*\n    return .*\n")  # calls of libraries in a few cells of a vector
+FAR = re.compile(r"^def far_\w+\(.*\n(?:    .*\n)*", re.M)  # what few cells of a vector need
 SIDE = re.compile(r"(1\.0|[xy]) if (.+) else 0\.0")
 
 

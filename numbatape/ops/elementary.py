@@ -47,15 +47,60 @@ def fast_exp(x):
 
 def exp_of_sum(x, rest):
     """exp(x + rest) for a rest that is far smaller than one."""
+    z = scaled_exp(x, rest, 0.0)
+    z = math.inf if x > 709.782712893384 else z
+    return 0.0 if x < -745.1332191019412 else z
+
+
+def scaled_exp(x, rest, more):
+    """exp(x + rest) * 2**more, which is in range; a small whole ``more``."""
     k = (1.4426950408889634 * x + SHIFT) - SHIFT
     high = x - k * LN2_HIGH
     low = k * LN2_LOW - rest
     r = high - low
     z = 1.0 + (high + (r * r * exp_rest(r) - low))
+    k += more
     half = (0.5 * k + SHIFT) - SHIFT  # in two steps, because 2**k alone may be out of range
-    z = z * power_of_two(half) * power_of_two(k - half)
-    z = math.inf if x > 709.782712893384 else z
-    return 0.0 if x < -745.1332191019412 else z
+    return z * power_of_two(half) * power_of_two(k - half)
+
+
+def half_exp(x):
+    """exp(x)/2 for x >= 0: it is in range where a hyperbolic sine is."""
+    z = scaled_exp(x, 0.0, -1.0)
+    return math.inf if x > 710.4758600739439 else z
+
+
+def fast_cosh(x):
+    e = half_exp(math.fabs(x))
+    return e + 0.25 / e
+
+
+def fast_sinh(x):
+    a = math.fabs(x)
+    e = half_exp(a)
+    near = fast_expm1(min(a, 1.0))
+    z = 0.5 * (near + near / (near + 1.0)) if a < 1.0 else e - 0.25 / e
+    return math.copysign(z, x) if x == x else x
+
+
+def fast_cbrt(x):
+    """FreeBSD's: a third of the exponent, a polynomial, rounding to 23 bits, and a step of Newton's method."""
+    a = math.fabs(x)
+    small = a < 2.2250738585072014e-308
+    a = 18014398509481984.0 * a if small else a  # 2**54 times a subnormal number
+    k = float_of((bits_of(a) >> 32) + 4841369599423283200) - 4503599627370496.0
+    t = float_of(bits_of(math.floor(k * 0.3333333333333333) + (4503599627370496.0 + 715094163.0)) << 32)
+    r = t * t * (t / a)
+    t = t * (
+        1.87595182427177009643
+        + r * (-1.88497979543377169875 + r * 1.621429720105354466140)
+        + r * r * r * (-0.758397934778766047437 + r * 0.145996192886612446982)
+    )
+    t = float_of((bits_of(t) + 0x80000000) & -0x40000000)
+    r = a / (t * t)
+    t = t + t * ((r - t) / (t + t + r))
+    t = 3.814697265625e-06 * t if small else t
+    return math.copysign(t, x) if x != 0.0 and a < math.inf else x
 
 
 def fast_expm1(x):

@@ -46,6 +46,12 @@ def quotient(x, y, w):
     return np.where((w + 4.0 * y) * 0.0 != 0.0, np.divide(x, y), np.multiply(x, w))[()]
 
 
+def turn(x, y):
+    """The derivative of ``np.arctan2(x, y)`` for x."""
+    r = np.hypot(x, y)
+    return np.divide(np.divide(y, r), r)
+
+
 def power_slope(x, y, w):
     """The derivative of w = x**y for x."""
     with np.errstate(all="ignore"):
@@ -96,8 +102,8 @@ ternary("quotient",    "x/y if (w + 4.0*y)*0.0 != 0.0 else x*w", quotient, (REAL
 unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True, exact=True)
 unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", summed="dot", vector_arm=7)
 unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True, exact=True)
-binary("remainder",    "x % y",                 np.remainder,                dx="1.0", dy="rint((z - x)/y)")
-binary("fmod",         "math.copysign(math.fabs(x) % math.fabs(y), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)")
+binary("remainder",    "remainder(x, y)",       np.remainder,                dx="1.0", dy="rint((z - x)/y)")
+binary("fmod",         "math.copysign(remainder(math.fabs(x), math.fabs(y)), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)")
 binary("floor_divide", "x // y",                np.floor_divide)
 binary("copysign",     "math.copysign(x, y)",   np.copysign,                 dx="sign(x)*math.copysign(1.0, y)")
 binary("ldexp",        "ldexp(x, y)",           np.ldexp, (REAL, BOOLEAN),   dx="ldexp(1.0, y)", edges=((1e-300, 1100.0), (-1.0, -3.0)), oracle=lambda x, y: np.ldexp(x, np.asarray(y).astype(int)))
@@ -144,7 +150,7 @@ ternary("power_rise", "power_rise(x, y, w)", power_rise, (POSITIVE, REAL, POSITI
                "xy": "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*math.log(x)*(2.0 + y*math.log(x))",
                "yy": "0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)"}, steps="xy")
 unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/(z + 0.0)", dxx="-2.0*dx*dx*dx", hot=True, exact=True)
-unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="1.0/(3.0*z*z)", dxx="-2.0*dx/(3.0*x)", loop="sc.cbrt")
+unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="1.0/(3.0*z*z)", dxx="-2.0*dx/(3.0*x)")
 binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 else 0.0", dy="y/z if z != 0.0 else 0.0",
        dxx="dy*dy/z if z != 0.0 else 0.0", dxy="-dx*dy/z if z != 0.0 else 0.0", dyy="dx*dx/z if z != 0.0 else 0.0", steps="xy",
        edges=((3e200, 4e200), (3e-200, 4e-200), (5e-324, 0.0), (np.inf, np.nan)))
@@ -172,6 +178,8 @@ unary ("arccos",       "math.acos(x)",          np.arccos, UNIT,      dx="-1.0/m
 unary ("arctan",       "math.atan(x)",          np.arctan,            dx="1.0/(1.0 + x*x)", dxx="-2.0*x*dx*dx", hot=True, loop="arctan")
 binary("arctan2",      "math.atan2(x, y)",      np.arctan2,           dx="turn(x, y)", dy="-turn(y, x)",
        dxx="2.0*dx*dy", dxy="(dy - dx)*(dy + dx)", dyy="-2.0*dx*dy", loop="arctan2")
+binary("turn",         "turn(x, y)",            turn,                 dx="-2.0*z*turn(y, x)", dy="(turn(y, x) - z)*(turn(y, x) + z)",
+       dxx="2.0*(z*dy - dx*turn(y, x))", dxy="-2.0*(dy*turn(y, x) + z*dx)", dyy="2.0*(dx*turn(y, x) - z*dy)", edges=((3e200, 4e200), (3e-200, 4e-200)))
 unary ("sinc",         "sinc(x)",               np.sinc,              dx="9.869604401089358*x*sinc_bend(3.141592653589793*x)", dxx="-9.869604401089358*(z + 2.0*sinc_bend(3.141592653589793*x))")
 
 # Hyperbolic

@@ -126,18 +126,45 @@ def signed_power(x, y, z):
 def hypot(x, y):
     """Within an ulp, and infinite for (inf, nan)."""
     z = math.sqrt(x * x + y * y)
-    if 1e-140 < z < 1e150:
-        return z
+    return z if 1e-140 < z < 1e150 or (x == 0.0 and y == 0.0) else far_hypot(x, y)
+
+
+def far_hypot(x, y):
     if math.fabs(x) == math.inf or math.fabs(y) == math.inf:
         return math.inf
-    scale = 4.149515568880993e180 if z < 1.0 else 2.409919865102884e-181  # 2**600, 2**-600
+    # 2**600, 2**-600
+    scale = 4.149515568880993e180 if math.fabs(x) + math.fabs(y) < 1.0 else 2.409919865102884e-181
     return math.sqrt((scale * x) * (scale * x) + (scale * y) * (scale * y)) / scale
 
 
 def turn(x, y):
     """y / (x*x + y*y), in range wherever the operands and the result are."""
+    square = x * x + y * y
+    return y / square if 1e-280 < square < 1e290 else far_turn(x, y)
+
+
+def far_turn(x, y):
     r = hypot(x, y)
     return y / r / r
+
+
+# Remainders.
+
+
+def remainder(x, y):
+    """x % y. A quotient of up to 26 bits times each half of y is exact, and so are the differences."""
+    ratio = x / y
+    quotient = math.copysign(floor(math.fabs(ratio)), ratio)
+    z = 134217729.0 * y
+    high = z - (z - y)
+    rest = x - quotient * high - quotient * (y - high)
+    rest = rest + y if (rest < 0.0 and y > 0.0) or (rest > 0.0 and y < 0.0) else rest
+    rest = math.copysign(rest, y)
+    return rest if math.fabs(quotient) < 6e7 and 1e-280 < math.fabs(y) < 1e290 else far_remainder(x, y)
+
+
+def far_remainder(x, y):
+    return x % y
 
 
 # sin(t) / t.
@@ -157,6 +184,11 @@ def sinc_bend(t):
 
 
 # Pieces of the special functions' derivatives.
+
+
+def logit(x):
+    """log(x/(1 - x)) with small relative error near one half."""
+    return math.log1p((2.0 * x - 1.0) / (1.0 - x)) if 0.3 < x < 0.65 else math.log(x / (1.0 - x))
 
 
 def log_ratio(x, y):
@@ -226,6 +258,32 @@ def zeta(s, x):
     flip = 1.0 if s % 2.0 == 0.0 else -1.0
     every = to_power(1.0 / r, s) + zeta_right(s, 1.0 + r) + flip * zeta_right(s, 1.0 - r)
     return every - flip * zeta_right(s, 1.0 - x)
+
+
+def trigamma(x):
+    """`zeta` for s = 2.0: nine terms, eight of them in pairs with one division, and the tail."""
+    if not x > 0.0:
+        return far_zeta(2.0, x)
+    far = x > 1e8
+    a = 1.0 if far else x
+    t = x if far else x + 9.0
+    r = 1.0 / t
+    u = r * r
+    tail = 1 / 30 - u * (5 / 66 - u * (691 / 2730 - u * (7 / 6 - u * (3617 / 510))))
+    total = r * (1.0 + r * (0.5 + r * (1 / 6 - u * (1 / 30 - u * (1 / 42 - u * tail)))))
+    pairs = pair_of_squares(a + 7.0) + pair_of_squares(a + 5.0)
+    pairs = pairs + pair_of_squares(a + 3.0) + pair_of_squares(a + 1.0)
+    return total if far else total + pairs + 1.0 / (x * x)
+
+
+def pair_of_squares(x):
+    """1/x**2 + 1/(x + 1)**2."""
+    y = x + 1.0
+    return (x * x + y * y) / (x * y * (x * y))
+
+
+def far_zeta(s, x):
+    return zeta(s, x)
 
 
 def zeta_right(s, x):

@@ -48,8 +48,8 @@ unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, loop="sc.rgamma"
        dxx=f"-dx*sc.psi(x) - z*zeta(2.0, x) if x > 0.5 else sc.gamma(1.0 - x)*((sc.psi(1.0 - x)*sc.psi(1.0 - x) + zeta(2.0, 1.0 - x) - 9.869604401089358)*{_SINE} - 2.0*sc.psi(1.0 - x)*{_COSINE})",
        edges=((0.0,), (-1.0,), (-2.0,), (-0.5,), (1e-9,)))
 unary ("gammasgn",  "sc.gammasgn(x)",  "sc.gammasgn", loop="sc.gammasgn")
-unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="zeta(2.0, x)", dxx="-2.0*zeta(3.0, x)")
-unary ("trigamma",  "zeta(2.0, x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
+unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="trigamma(x)", dxx="-2.0*zeta(3.0, x)")
+unary ("trigamma",  "trigamma(x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
 binary("hurwitz",   "zeta(x, y)",      hurwitz_zeta,  ((2.0, 2.0), POSITIVE), opaque="x", dy="-x*zeta(x + 1.0, y)", dyy="x*(x + 1.0)*zeta(x + 2.0, y)")
 binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
        dx="sc.psi(x) - sc.psi(x + y)", dy="sc.psi(y) - sc.psi(x + y)",
@@ -93,7 +93,7 @@ unary ("ndtri_exp", "sc.ndtri_exp(x)", "sc.ndtri_exp", (-3.0, -0.05), dx="1.2533
 # The logistic function
 unary ("expit",     "logistic(x)",     "sc.expit",    dx="logistic_slope(x)", dxx="-dx*math.tanh(0.5*x)", hot=True, smooth={"x": "z*logistic(-x)"})
 unary ("log_expit", "(x if x < 0.0 else 0.0) - math.log1p(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
-unary ("logit",     "sc.logit(x)",     "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx", loop="sc.logit")
+unary ("logit",     "logit(x)",        "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx")
 
 # Entropies: 0 log 0 is 0. In ``smooth``, x/y is x*(1/y), whose derivative for x at 0 is right; LOG_RATIO
 # splits log(x/y), which would have no derivative for y at x = 0.

@@ -66,6 +66,12 @@ FUNCTIONS = {
         *(mpmath.tanh, np.tanh, 1.5),
         [even(-1, 1), even(-22, 22), signs(spread(-300, 0)), even(0.6, 0.7)],
     ),
+    "fast_sinh": (
+        *(mpmath.sinh, np.sinh, 2.5),
+        [even(-1, 1), even(-710, 710), signs(spread(-300, 0)), signs(even(0.9, 1.1)), even(709, 710.4)],
+    ),
+    "fast_cosh": (mpmath.cosh, np.cosh, 1.5, [even(-1, 1), even(-710, 710), signs(spread(-300, 0))]),
+    "fast_cbrt": (mpmath.cbrt, np.cbrt, 1.5, [even(0, 9), spread(-323, 308)]),
     "fast_sin": (mpmath.sin, np.sin, 1.5, [even(-4, 4), even(-1e6, 1e6), signs(spread(-300, 20)), quarters]),
     "fast_cos": (mpmath.cos, np.cos, 1.5, [even(-4, 4), even(-1e6, 1e6), signs(spread(-300, 20)), quarters]),
     "fast_erf": (

@@ -25,6 +25,7 @@ COMPOSED = {
     "hurwitz",
     "erfc_ratio",
     "sech2",
+    "turn",
     "power_slope",
     "power_rise",
     "ldexp",

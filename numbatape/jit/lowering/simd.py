@@ -1,7 +1,8 @@
 """Writes expressions for eight iterations of a loop at once: each value is a vector of eight SIMD lanes.
 
-Both sides of a choice are computed, and one is selected in each lane. Only a side that calls a library is
-computed where it is chosen, lane by lane: the far ends of functions, which few cells or none are in.
+Both sides of a choice are computed, and one is selected in each lane. Only a side that calls a library, or a
+function named ``far_...``, is computed where it is chosen, lane by lane: the far ends of functions, which few
+cells or none are in.
 
 LLVM would turn a loop over cells into SIMD code too, but with a second copy of its body for the cells that
 are left, further ones for other strides, and tests for overlap in front. One copy takes half the time to
@@ -263,6 +264,8 @@ def calls_library(module, node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             found = node.func.attr in calls.LIBM
+        elif node.func.id.startswith("far_"):  # for cells so rare that they are computed one by one
+            found = True
         elif node.func.id in module.functions:
             found = block_calls_library(module, module.functions[node.func.id].body)
         else:
