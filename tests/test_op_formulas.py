@@ -62,7 +62,9 @@ def partials_at(op, point):
 def points_of(op, count):
     rng = np.random.default_rng(sum(map(ord, op.name)))
     for _ in range(count):
-        drawn = [float(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain) for domain in op.domains]
+        drawn = [
+            float(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain) for domain in op.domains
+        ]
         if op.follows:
             drawn[-1] = float(evaluate(op.follows, dict(zip(OPERANDS, map(np.float64, drawn), strict=False))))
         yield tuple(drawn)

@@ -32,7 +32,8 @@ class Emitter:
     strong
         Whether zero factors give zero, whatever the other factor is (``Config.strong_zero``).
     cubes
-        Whether third and fourth powers are products; with ``Config(values="numpy")`` they use NumPy's own loop.
+        Whether third and fourth powers are products; with ``Config(values="numpy")`` NumPy's own loop
+        computes them.
 
     Attributes
     ----------

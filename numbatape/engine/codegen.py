@@ -187,9 +187,7 @@ def _of_any_sign(loop: list[str]) -> list[str]:
     ]
 
 
-def _forward_body(
-    op: Elementwise, source: str, cells: str, simd: bool, loop: str | None, values: str
-) -> str:
+def _forward_body(op: Elementwise, source: str, cells: str, simd: bool, loop: str | None, values: str) -> str:
     if loop and source == "v":
         operands = ", ".join(f"v, {x}, s{x}" for x in _LETTERS[: op.arity])
         lines = [f"loop_{loop.replace('sc.', 'sc_')}(n, {operands}, v, o, so)"]

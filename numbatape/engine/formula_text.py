@@ -67,4 +67,8 @@ def is_simd(op: Elementwise, values: str, direction: str) -> bool:
     text = kernel_text("\n".join([op.value] if direction == "forward" else filter(None, op.partials)))
     text = FAR.sub("", fast_text(text + "\n" + helpers(text, scalars)))
     several = direction == "reverse" and op.arity == 2 and op.vector_arm is None
-    return ("fast_" in text or "far_" in text or several) and "while " not in text and LIBRARY_CALL.search(text) is None
+    return (
+        ("fast_" in text or "far_" in text or several)
+        and "while " not in text
+        and LIBRARY_CALL.search(text) is None
+    )

@@ -84,7 +84,7 @@ def fast_sinh(x):
 
 
 def fast_cbrt(x):
-    """FreeBSD's: a third of the exponent, a polynomial, rounding to 23 bits, and a step of Newton's method."""
+    """FreeBSD's: a third of the exponent, a polynomial, rounding to 23 bits, a step of Newton's method."""
     a = math.fabs(x)
     small = a < 2.2250738585072014e-308
     a = 18014398509481984.0 * a if small else a  # 2**54 times a subnormal number

@@ -1,4 +1,4 @@
-"""Positions, sorting, tests and counts: array ops along one core axis."""
+"""Extrema, positions, sorting, tests and counts: array ops along one core axis."""
 
 import math
 
@@ -64,8 +64,8 @@ def digit(x, shift):
 def digit_sort(v, a, sa0, n, p, q, k, m, c):
     """`merge_sort` of many numbers: by eleven bits after the other, in a time that grows with n.
 
-    The numbers move with their positions, and are in order at k. Takes n cells each at q and m to work in, and
-    2048 at c.
+    The numbers move with their positions, and are in order at k. Takes n cells each at q and m to work in,
+    and 2048 at c.
     """
     count = 0
     last = -math.inf
@@ -116,6 +116,116 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
         for i in range(count):
             v[q + i] = v[p + i]
             v[m + i] = v[k + i]
+
+
+def next_extreme(best, x):
+    """The larger of two numbers, and NaN where one is."""
+    return x if x > best or x != x else best
+
+
+def largest(v, a, sa0, n, sign):
+    """The largest of ``sign * v[a + i*sa0]``: eight at once, as each comparison waits for the one before."""
+    b0 = -math.inf
+    first = 0
+    if n >= 32:
+        b1, b2, b3, b4, b5, b6, b7 = b0, b0, b0, b0, b0, b0, b0
+        while first + 8 <= n:
+            c = a + first * sa0
+            b0 = next_extreme(b0, sign * v[c])
+            b1 = next_extreme(b1, sign * v[c + sa0])
+            b2 = next_extreme(b2, sign * v[c + 2 * sa0])
+            b3 = next_extreme(b3, sign * v[c + 3 * sa0])
+            b4 = next_extreme(b4, sign * v[c + 4 * sa0])
+            b5 = next_extreme(b5, sign * v[c + 5 * sa0])
+            b6 = next_extreme(b6, sign * v[c + 6 * sa0])
+            b7 = next_extreme(b7, sign * v[c + 7 * sa0])
+            first += 8
+        b0 = next_extreme(next_extreme(b0, b1), next_extreme(b2, b3))
+        b0 = next_extreme(b0, next_extreme(next_extreme(b4, b5), next_extreme(b6, b7)))
+    for i in range(first, n):
+        b0 = next_extreme(b0, sign * v[a + i * sa0])
+    return b0
+
+
+def add_shared(v, g, o, a, n, sa0):
+    """Share the adjoint of an extremum equally among the entries that attain it (NaN: the NaNs).
+
+    Counts them in strips, and looks at the entries of those strips only that have some.
+    """
+    z = v[o]
+    ties = 0
+    some = n if n > 64 else 0
+    last = 0 if n > 64 else n
+    first = 0
+    for i in range(last):
+        x = v[a + i * sa0]
+        ties += 1 if x == z or (x != x and z != z) else 0
+    while first < n and n > 64:
+        end = min(first + 256, n)
+        here = 0
+        if z != z:
+            for i in serial(first, end):
+                x = v[a + i * sa0]
+                here += 1 if x != x else 0
+        elif sa0 == 1:
+            for i in range(first, end):
+                here += 1 if v[a + i] == z else 0
+        else:
+            for i in serial(first, end):
+                here += 1 if v[a + i * sa0] == z else 0
+        if here > 0:
+            ties += here
+            some = min(some, first)
+            last = end
+        first = end
+    share = g[o] / ties
+    for i in range(some, last):
+        x = v[a + i * sa0]
+        if x == z or (x != x and z != z):
+            g[a + i * sa0] += share
+
+
+def share_of_ties(e, ct, z, x):
+    """Return the cotangents of an extremum's operand, shared by the entries that attain it."""
+    best = e.last(z)
+    both_nan = e.row("logical_and", e.row("isnan", x), e.row("isnan", best))
+    chosen = e.row("logical_or", x == best, both_nan)
+    share = ct / e.sum(e.where(chosen, 1.0, 0.0))
+    return e.where(chosen, e.last(share), 0.0)
+
+
+@array_op("max", "(n)->()", (np.max, np.amax), cases=NONEMPTY, nonempty=True, moves=True)
+class Max:
+    """NaN propagates; ties share the adjoint equally."""
+
+    depends, interacts = dense, nothing
+
+    def forward(v, o, a, n, sa0):
+        v[o] = largest(v, a, sa0, n, 1.0)
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0):
+        add_shared(v, g, o, a, n, sa0)
+
+    def pullback(e, ct, z, operands, need):
+        return (share_of_ties(e, ct, z, operands[0]),)
+
+
+@array_op("min", "(n)->()", (np.min, np.amin), cases=NONEMPTY, nonempty=True, moves=True)
+class Min:
+    """NaN propagates; ties share the adjoint equally."""
+
+    depends, interacts = dense, nothing
+
+    def forward(v, o, a, n, sa0):
+        v[o] = -largest(v, a, sa0, n, -1.0)
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0):
+        add_shared(v, g, o, a, n, sa0)
+
+    def pullback(e, ct, z, operands, need):
+        return (share_of_ties(e, ct, z, operands[0]),)
 
 
 @array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True)

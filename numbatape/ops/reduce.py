@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..jit.language import lane_sum, serial, simd
-from .dependencies import dense, everything, nothing, running_totals
+from .dependencies import dense, everything, running_totals
 from .elementary import fast_exp, fast_log1p
 from .status import DONE
 from .table import array_op
@@ -55,30 +55,6 @@ def sum_cells(v, a, n, sa0):
         total = new
         first += BLOCK
     return compensated(total, lost)
-
-
-def add_shared(v, g, o, a, n, sa0):
-    """Share the adjoint of an extremum equally among the entries that attain it (NaN: the NaNs)."""
-    z = v[o]
-    ties = 0
-    for i in range(n):
-        x = v[a + i * sa0]
-        if x == z or (x != x and z != z):
-            ties += 1
-    share = g[o] / ties
-    for i in range(n):
-        x = v[a + i * sa0]
-        if x == z or (x != x and z != z):
-            g[a + i * sa0] += share
-
-
-def share_of_ties(e, ct, z, x):
-    """Return the cotangents of an extremum's operand, shared by the entries that attain it."""
-    best = e.last(z)
-    both_nan = e.row("logical_and", e.row("isnan", x), e.row("isnan", best))
-    chosen = e.row("logical_or", x == best, both_nan)
-    share = ct / e.sum(e.where(chosen, 1.0, 0.0))
-    return e.where(chosen, e.last(share), 0.0)
 
 
 @array_op(
@@ -171,50 +147,6 @@ class Prod:
         before = e.join(1.0, e.head(e.op("cumprod", x)))
         behind = e.flip(e.join(1.0, e.head(e.op("cumprod", e.flip(x)))))
         return (e.times(e.last(ct), before * behind),)
-
-
-@array_op("max", "(n)->()", (np.max, np.amax), cases=NONEMPTY, nonempty=True, moves=True)
-class Max:
-    """NaN propagates; ties share the adjoint equally."""
-
-    depends, interacts = dense, nothing
-
-    def forward(v, o, a, n, sa0):
-        best = -math.inf
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x > best or x != x:
-                best = x
-        v[o] = best
-        return DONE
-
-    def reverse(v, g, o, a, n, sa0):
-        add_shared(v, g, o, a, n, sa0)
-
-    def pullback(e, ct, z, operands, need):
-        return (share_of_ties(e, ct, z, operands[0]),)
-
-
-@array_op("min", "(n)->()", (np.min, np.amin), cases=NONEMPTY, nonempty=True, moves=True)
-class Min:
-    """NaN propagates; ties share the adjoint equally."""
-
-    depends, interacts = dense, nothing
-
-    def forward(v, o, a, n, sa0):
-        best = math.inf
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x < best or x != x:
-                best = x
-        v[o] = best
-        return DONE
-
-    def reverse(v, g, o, a, n, sa0):
-        add_shared(v, g, o, a, n, sa0)
-
-    def pullback(e, ct, z, operands, need):
-        return (share_of_ties(e, ct, z, operands[0]),)
 
 
 @array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=LENGTHS)

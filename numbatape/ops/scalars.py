@@ -91,11 +91,6 @@ def logaddexp2(x, y):
 
 
 def far_power(x, y):
-    """x**y by the C library: for cells that few vectors have, so that SIMD code computes them one by one."""
-    return math.pow(x, y)
-
-
-def far_power(x, y):
     """x**y by the C library: in cells that few vectors have, so that SIMD code computes them one by one."""
     return math.pow(x, y)
 

@@ -189,7 +189,9 @@ def test_powers_of_negative_numbers(dtype):
     """Kernels take NumPy's loop over absolute values, and give the results their signs."""
     x = np.random.default_rng(0).normal(size=50).astype(dtype)
     x[:7] = 0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0
-    exponents = np.array([5.0, -3.0, 6.0, -2.0, -0.5, 7.5, 0.0, np.inf, -np.inf, np.nan, 1e300, 2.0**53 - 1.0])
+    exponents = np.array(
+        [5.0, -3.0, 6.0, -2.0, -0.5, 7.5, 0.0, np.inf, -np.inf, np.nan, 1e300, 2.0**53 - 1.0]
+    )
     with np.errstate(all="ignore"):
         y = np.repeat(exponents.astype(dtype), len(x))
         x = np.tile(x, len(exponents))
