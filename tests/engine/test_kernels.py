@@ -543,10 +543,10 @@ def test_many_numbers_are_sorted_by_their_digits(dtype):
         lambda x: np.sum(np.sort(x)[:4000] * weights),
         lambda x: np.sum(x[np.argsort(x, kind="stable")[:4000]] * weights),
     )
-    for given in (x, x[::-1], np.sort(x), x[:4096], np.full(4100, dtype(2.0))):
-        want = np.argsort(given, kind="stable")
-        expected = np.zeros(len(given))
+    for numbers in (x, x[::-1], np.sort(x), x[:4096], np.full(4100, dtype(2.0))):
+        want = np.argsort(numbers, kind="stable")
+        expected = np.zeros(len(numbers))
         expected[want[:4000]] = weights
         for function in functions:
             with np.errstate(invalid="ignore", over="ignore"):
-                np.testing.assert_array_equal(nt.grad(function)(given), expected)
+                np.testing.assert_array_equal(nt.grad(function)(numbers), expected)
