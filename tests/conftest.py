@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 # Numba compiles the rules of some tests. What it makes of them does not depend on LLVM's effort, which at its
-# usual level takes as long again; the processes that tests start inherit this.
-os.environ.setdefault("NUMBA_OPT", "1")
+# usual level takes as long again; the processes that tests start inherit this. Without any, it stores nothing.
+os.environ.setdefault("NUMBA_OPT", "0")
 
 _seconds: Counter[str] = Counter()
 

@@ -310,6 +310,8 @@ def arrays_of(result) -> list:
 def forms(kind, shape, unit=1.0):
     """Return the forms of a kind that NumPy runs on an array of a shape, and that give arrays of numbers.
 
+    By name, each with whether one of the arrays shares memory with the array.
+
     Parameters
     ----------
     unit
@@ -330,6 +332,6 @@ def forms(kind, shape, unit=1.0):
         function = name.partition("(")[0]
         shares = any(np.shares_memory(array, y) for array in arrays_of(result))
         if arrays_of(result) and (kind in ("indices", "parts") or shares or function not in tried):
-            found[name] = form  # of copies one a function
+            found[name] = form, shares  # of copies one a function
             tried.add(function)
     return found

@@ -18,13 +18,20 @@ PROGRAMS = (
     *itertools.product(("traced", "plain"), ("argument", "result"), (False,)),
     ("traced", "result", True),
 )
-# Complex arrays are two real ones with the same regions, so half of the pairs will do.
-COMPLEX_PROGRAMS = (("traced", "argument", False), ("plain", "result", False))
+# Complex arrays are two real ones with the same regions, and a copy has no regions of the array, so half of the
+# pairs will do: one half for every other copy.
+HALVES = (
+    (("traced", "argument", False), ("plain", "result", False)),
+    (("plain", "argument", False), ("traced", "result", False)),
+)
 STEP = 1e-3
 
 
-def programs(unit):
-    return COMPLEX_PROGRAMS if np.iscomplexobj(unit) else PROGRAMS
+def programs(number, shares, unit):
+    """Return how a form is run, which has a number among all forms and makes views or copies."""
+    if np.iscomplexobj(unit):
+        return HALVES[0]
+    return PROGRAMS if shares else HALVES[number % 2]
 
 
 def write(a, s, whole):
@@ -63,15 +70,14 @@ def outcome(form, x, unit, run):
         return 0.0, type(error)
 
 
-def numbers(chunk, unit, points, raised=None):
+def numbers(runs, unit, points, raised=None):
     """Return the number of each run, which has a point of its own: its row of the gradient is its alone."""
     found = []
-    for k, (_, form) in enumerate(chunk):
-        for j, run in enumerate(programs(unit)):
-            result, error = outcome(form, points[k * len(programs(unit)) + j], unit, run)
-            found.append(result)
-            if raised is not None:
-                raised.append(error)
+    for (_, form, run), point in zip(runs, points, strict=True):
+        result, error = outcome(form, point, unit, run)
+        found.append(result)
+        if raised is not None:
+            raised.append(error)
     return np.stack(found) + 0.0 * np.sum(points)
 
 
@@ -82,31 +88,34 @@ COMPLEX = [(kind, shape, 1.0 + 0.5j) for kind in ("parts", "indices") for shape 
 @pytest.mark.parametrize(("kind", "shape", "unit"), CASES + COMPLEX, ids=str)
 @pytest.mark.filterwarnings("ignore")
 def test_views_and_copies_are_numpys(kind, shape, unit):
-    found = list(forms(kind, shape, unit).items())
+    runs = [
+        (name, form, run)
+        for number, (name, (form, shares)) in enumerate(forms(kind, shape, unit).items())
+        for run in programs(number, shares, unit)
+    ]
     wrong = []
-    for first in range(0, len(found), 60):  # keeps traces short
-        wrong += differences(found[first : first + 60], shape, unit, strict=kind == "indices" and unit == 1.0)
+    for first in range(0, len(runs), 200):  # keeps traces short
+        wrong += differences(runs[first : first + 200], shape, unit, strict=kind == "indices" and unit == 1.0)
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def differences(chunk, shape, unit, strict):
+def differences(runs, shape, unit, strict):
     """Return where an array or a slope differs from NumPy's, or where an error does if ``strict``."""
     x = np.linspace(0.31, 0.87, int(np.prod(shape))).reshape(shape)
-    runs = [(name, run) for name, _ in chunk for run in programs(unit)]
     x = np.broadcast_to(x, (len(runs), *shape)).copy()
     direction = np.cos(np.arange(1.0, x[0].size + 1)).reshape(shape)
     refused, raised = [], []
     with np.errstate(all="ignore"):
-        expected = numbers(chunk, unit, x.copy(), refused)
+        expected = numbers(runs, unit, x.copy(), refused)
         rough, fine = (
-            (numbers(chunk, unit, x + h * direction) - numbers(chunk, unit, x - h * direction)) / (2 * h)
+            (numbers(runs, unit, x + h * direction) - numbers(runs, unit, x - h * direction)) / (2 * h)
             for h in (STEP, STEP / 2)
         )
-        value, pullback = nt.vjp(lambda x: numbers(chunk, unit, x, raised), x)
+        value, pullback = nt.vjp(lambda x: numbers(runs, unit, x, raised), x)
         slope = np.sum((pullback(np.ones(len(runs)))[0] * direction).reshape(len(runs), -1), axis=1)
         slopes = fine + (fine - rough) / 3
     wrong = []
-    for k, (name, run) in enumerate(runs):
+    for k, (name, _, run) in enumerate(runs):
         if refused[k] is not None:
             if raised[k] is None:
                 wrong.append((name, run, f"NumPy raises {refused[k].__name__}"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -159,11 +160,13 @@ hits = sum(entry.cache_hits for entry in entries), len(entries)
 """
 
 
-def test_compiled_rules_of_others_are_not_loaded(directory, tmp_path):
+def test_compiled_rules_of_others_are_not_loaded(directory, tmp_path, monkeypatch):
     """What Numba keeps for a rule is a pickle: another user's would run what they like.
 
     A rule is made anew each time the program runs, and then finds what was kept, in this process too.
     """
+    # Unoptimised code has dynamic globals, with which Numba stores no function.
+    monkeypatch.setattr(numba.config, "OPT", type(numba.config.OPT)(1))
     program = tmp_path / "model.py"
     program.write_text(RULE)
 

@@ -427,7 +427,9 @@ print(sum(entry.cache_hits for entry in entries), len(entries))
 def test_kept_on_disk_where_numba_keeps_the_rules_own_functions(tmp_path):
     path = tmp_path / "model.py"
     path.write_text(MODULE)
-    environment = {**os.environ, "NUMBATAPE_CACHE_DIR": os.environ.get("NUMBATAPE_CACHE_DIR", str(tmp_path))}
+    cache = os.environ.get("NUMBATAPE_CACHE_DIR", str(tmp_path))
+    # Unoptimised code has dynamic globals, with which Numba stores no function.
+    environment = {**os.environ, "NUMBATAPE_CACHE_DIR": cache, "NUMBA_OPT": "1"}
     outputs = [
         subprocess.run(
             [sys.executable, str(path)], capture_output=True, text=True, env=environment, check=True
