@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 # Numba compiles the rules of some tests. What it makes of them does not depend on LLVM's effort, which at its
-# usual level takes as long again; the processes that tests start inherit this. Without any, it stores nothing.
+# usual level takes as long again; the processes that tests start inherit this. (At 0 Numba stores no code.)
 os.environ.setdefault("NUMBA_OPT", "0")
 
 _seconds: Counter[str] = Counter()

@@ -18,8 +18,8 @@ PROGRAMS = (
     *itertools.product(("traced", "plain"), ("argument", "result"), (False,)),
     ("traced", "result", True),
 )
-# Complex arrays are two real ones with the same regions, and a copy has no regions of the array, so half of the
-# pairs will do: one half for every other copy.
+# Complex arrays are two real ones with the same regions, and a copy shares none with the array, so half of
+# the pairs will do: one half for every other copy.
 HALVES = (
     (("traced", "argument", False), ("plain", "result", False)),
     (("plain", "argument", False), ("traced", "result", False)),

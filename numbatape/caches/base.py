@@ -362,6 +362,11 @@ class PreparedCache:
         return as_text(self)
 
 
+def beside(cls: type[PreparedCache], cache: PreparedCache) -> PreparedCache:
+    """Return a cache of some class with the function, the arguments and the traces of another cache."""
+    return cls(cache._program, cache._prepared, cache._given, cache._kwargs, cache._names)
+
+
 def _prepared_again(cls, shipped: Shipped, args, kwargs, config, include_callable, choices) -> PreparedCache:
     cache = cls.prepare(shipped.function, args, kwargs, config, include_callable)
     vars(cache).update(choices)

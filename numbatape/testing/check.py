@@ -11,14 +11,16 @@ import numpy as np
 from .. import (
     Config,
     Constant,
+    DerivativeCache,
+    HvpCache,
     Static,
-    prepare_derivative_cache,
     prepare_gradient_cache,
     prepare_hvp_cache,
     value_and_derivative,
     value_and_gradient,
     value_and_hvp,
 )
+from ..caches.base import beside
 from ..trace import pytrees
 from .derivative_error import DerivativeError, compare
 from .differences import extrapolated
@@ -186,10 +188,10 @@ class _Check:
             self.total = weighed(self.f, self.weights)
             self.caches: dict[str, Any] = {}
 
-    def _cache(self, name: str, prepare: Callable, args, **options):
+    def _cache(self, name: str, prepare: Callable, *args, **options):
         """Return the cache of that name, prepared where it is first needed."""
         if name not in self.caches:
-            self.caches[name] = prepare(self.total, *args, **options)
+            self.caches[name] = prepare(*args, **options)
         return self.caches[name]
 
     def run(self) -> None:
@@ -203,7 +205,7 @@ class _Check:
         point = self.point
         args = copied(point.args)
         before = contents(args)
-        cache = self._cache("gradient", prepare_gradient_cache, args)
+        cache = self._cache("gradient", prepare_gradient_cache, self.total, *args)
         calls = [value_and_gradient(cache, *args) for _ in range(4)]
         flat = [np.append(point.flat(grads), float(value)) for value, grads in calls]
         for k, again in enumerate(flat[1:], 2):
@@ -235,7 +237,7 @@ class _Check:
         return self.point.at(vector, np.dtype(np.float64))
 
     def _modes(self, gradient: np.ndarray, args) -> None:
-        cache = self._cache("derivative", prepare_derivative_cache, args)
+        cache = self._cache("derivative", beside, DerivativeCache, self.caches["gradient"])
         for _ in range(DIRECTIONS):
             v = self.rng.normal(size=gradient.size)
             pairs = [
@@ -294,7 +296,11 @@ class _Check:
         alone = len(direction) == 1
         products = []
         for mode in MODES:
-            cache = self._cache(mode, prepare_hvp_cache, args, config=Config(second_order_mode=mode))
+            if mode == Config().second_order_mode:
+                cache = self._cache(mode, beside, HvpCache, self.caches["gradient"])
+            else:
+                config = Config(second_order_mode=mode)
+                cache = self._cache(mode, prepare_hvp_cache, self.total, *args, config=config)
             given = direction[0] if alone else tuple(direction)
             rows = []
             for _ in range(2):
@@ -318,7 +324,7 @@ class _Check:
         compare("a Hessian-vector product", products[0], MODES, products[1], within, "entry ")
         # In float64 already, the arguments are those of the gradient's cache, which spares a trace.
         name = "gradient" if contents(args) == contents(self._wide(point.vector)) else "wide"
-        wide = self._cache(name, prepare_gradient_cache, self._wide(point.vector))
+        wide = self._cache(name, prepare_gradient_cache, self.total, *self._wide(point.vector))
 
         def gradient_at(h):
             return point.flat(value_and_gradient(wide, *self._wide(point.vector + h * v))[1])
