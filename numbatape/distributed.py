@@ -173,8 +173,11 @@ def _on_dask(work: Callable, pieces: Sequence, client, retries: int) -> Iterator
     distributed = package("distributed", "a client of Dask", "'dask[distributed]'")
     raw = package("cloudpickle", "a client of Dask").dumps(work)
     name = f"{getattr(work, '__name__', type(work).__name__)}-{uuid.uuid4().hex[:12]}"
-    # The function is the result of a task, which runs again if the worker that has it is lost.
-    function = client.submit(_Pickled, raw, key=f"{name}-function")
+    # The function is the result of a task, which runs again if all workers that have it are lost. Dask sends
+    # tasks to where their arguments are. So all workers get the function at once; and the names say that the
+    # pieces belong together and need nothing else, so that further ones wait for a worker that is idle.
+    function = client.submit(_Pickled, raw, key=(f"function of {name}", 0))
+    client.replicate([function])
     running: dict[Any, int] = {}
     arriving = distributed.as_completed(loop=client.loop)  # otherwise it asks for a default client
     waiting = iter(range(len(pieces)))
@@ -183,7 +186,7 @@ def _on_dask(work: Callable, pieces: Sequence, client, retries: int) -> Iterator
         k = next(waiting, None)
         if k is None:
             return False
-        future = client.submit(_call, function, pieces[k], key=f"{name}-{k}", retries=retries)
+        future = client.submit(_call, function, pieces[k], key=(name, k), retries=retries)
         running[future] = k
         arriving.add(future)
         return True

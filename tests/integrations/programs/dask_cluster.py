@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import cloudpickle
@@ -49,6 +50,11 @@ def raising(block):
     return block["mu"]
 
 
+def where(block):
+    time.sleep(0.02)
+    return np.full(len(block), os.getpid())
+
+
 def main():
     rng = np.random.default_rng(0)
     draws = {"mu": rng.normal(size=1000), "log_s": rng.normal(size=1000)}
@@ -66,6 +72,10 @@ def main():
     ):
         found, slopes = map_batches(nt.batch(logp), draws, client, block=64)
         assert np.array_equal(found, values) and np.array_equal(slopes["log_s"], gradients["log_s"])
+
+        for _ in range(2):  # the function is on one of the workers, and all of them get a share of the work
+            _, shares = np.unique(map_batches(where, np.zeros(40), client, block=1), return_counts=True)
+            assert len(shares) == 2 and min(shares) >= 10, shares
 
         marker = Path(folder) / "killed"
         found, slopes = map_batches(Deadly(marker), draws, local.scheduler_address, block=64)
