@@ -22,6 +22,8 @@ from numbatape.recording.record import InputLeaf, Output, record
 from numbatape.tape.tape import ACTIVE
 
 V, W, M, N, C = (5,), (4,), (3, 4), (4, 3), (2, 3, 4)
+WEIGHTS = np.array([[1.0, 2.0], [0.0, 1.0], [0.5, 0.3], [2.0, 0.1]])  # along the axes 2 and 0
+OF_WEIGHTED = {"method": "inverted_cdf", "keepdims": True}
 SQUARE, STACK = (3, 3), (2, 3, 3)
 MASK = np.array([True, False, True, True, False])
 GRID = np.arange(12).reshape(3, 4) % 5 < 3
@@ -113,6 +115,9 @@ MASKED = [
     ),
     case("nanquantile-axes", lambda x: np.nanquantile(np.where(GRID, x, np.nan), [0.2, 0.7], (0, 2)), C),
     case("quantile-hazen", lambda x: np.quantile(x, [0.1, 0.4, 1.0], 1, method="hazen"), M),
+    case("quantile-weights", lambda x, w: np.quantile(x, [0.1, 1.0], 1, weights=w**2, **OF_WEIGHTED), M, M),
+    case("quantile-weights-axes", lambda x: np.quantile(x, 0.6, (2, 0), weights=WEIGHTS, **OF_WEIGHTED), C),
+    case("percentile-weights", lambda x: np.percentile(x, 30, weights=[1, 0, 3, 2, 5], **OF_WEIGHTED), V),
     case("quantile-nearest", lambda x: np.quantile(x, 0.3, method="nearest"), M),
     case("percentile-inverted", lambda x: np.percentile(x, [[30], [60]], method="averaged_inverted_cdf"), M),
     case("cov-aweights", lambda x: np.cov(x, aweights=[1.0, 2.0, 3.0, 4.0]), M),
@@ -137,6 +142,8 @@ MASKED = [
     case("polysub", lambda p, q: np.polysub(p, q), V, W),
     case("polyint", lambda p: np.polyint(p, 2, [1.0, 2.0]), V),
     case("polyfit", lambda y: np.polyfit(np.arange(5.0), y, 2, w=np.arange(1.0, 6.0)), V),
+    case("polyfit-cov", lambda x, y: np.sum(np.sin(np.polyfit(x, y, 1, w=y + 9.0, cov=True)[1])), V, V),
+    case("polyfit-unscaled", lambda x: np.polyfit(x, np.ones((5, 2)), 1, cov="unscaled")[1], V),
     case("polyfit-abscissae", lambda x, y: np.polyfit(x + np.arange(5.0) * 4, y, 1), V, (5, 2)),
     case("nancumsum", lambda x: np.nancumsum(np.where(GRID, x, np.nan), 1), M),
     case("nancumprod", lambda x: np.nancumprod(np.where(GRID, x, np.nan)), M),

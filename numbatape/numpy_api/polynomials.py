@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..trace.axes import pinned
+from ..trace.axes import entries, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from .function_tables import HOLDS
 from .registration import composes, unsupported_argument
@@ -115,8 +115,8 @@ def polyint(p, m=1, k=None):
 
 @composes(np.polyfit)
 def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
-    if full or cov:
-        raise unsupported_argument(np.polyfit, "full or cov")
+    if full:
+        raise unsupported_argument(np.polyfit, "full")
     trace = find_trace(x, y, w)
     x, y = lift(trace, x) + 0.0, lift(trace, y) + 0.0
     matrix = np.vander(x, int(deg) + 1)
@@ -126,5 +126,14 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         y = y * (w[:, None] if y.ndim == 2 else w)
     scale = np.sqrt(np.sum(np.square(matrix), 0))
     rcond = len(values_of(x)) * np.finfo(x.dtype).eps if rcond is None else rcond
-    solution = np.linalg.lstsq(matrix / scale, y, rcond)[0]
-    return solution / (scale[:, None] if y.ndim == 2 else scale)
+    matrix = matrix / scale
+    solution = np.linalg.lstsq(matrix, y, rcond)[0]
+    result = solution / (scale[:, None] if y.ndim == 2 else scale)
+    if not cov:
+        return result
+    covariance = np.linalg.inv(matrix.T @ matrix) / np.outer(scale, scale)
+    covariance = covariance if y.ndim == 1 else covariance[:, :, None]
+    if cov == "unscaled":
+        return result, covariance
+    freedom = entries(x, (0,), int(deg) + 1)
+    return result, covariance * (np.sum(np.square(y - matrix @ solution), 0) / freedom)

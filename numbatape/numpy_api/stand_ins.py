@@ -8,6 +8,7 @@ registers it is imported, so that a function of NumPy only does not wait for a h
 from __future__ import annotations
 
 import functools
+import sys
 
 import numpy as np
 
@@ -110,9 +111,17 @@ def stand_in_of_object(value):
     if module == "builtins" and (compiled := OBJECTS.get(f"builtins.{type(value).__name__}")) is not None:
         return imported(compiled).stand_in_of(value)  # SciPy's compiled classes do not all name a module
     if not isinstance(module, str) or not module.startswith("scipy."):
-        return None
+        return operations.users_distribution(value) if is_users_distribution(value) else None
     files = [file for start, file in OBJECTS.items() if module.startswith(start)]
     return imported(files[0]).stand_in_of(value) if files else None
+
+
+def is_users_distribution(value) -> bool:
+    """Whether a value is a distribution of a class of the user's, which extends one of ``scipy.stats``."""
+    infrastructure = sys.modules.get("scipy.stats._distn_infrastructure")
+    if infrastructure is None or not issubclass(type(value), infrastructure.rv_generic):
+        return False
+    return not module_of(value).startswith("scipy.")
 
 
 def stand_in(

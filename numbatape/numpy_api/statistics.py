@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..rules.searches import Search
 from ..tape.tape import CONSTANT
 from ..trace import extents
 from ..trace.array import TracedArray
@@ -212,7 +213,7 @@ def _quantile(function, scale: float):
     def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *,
                  weights=None):  # fmt: skip
         if weights is not None:
-            raise unsupported_argument(function, "weights")
+            return _weighted_quantile(function, a, q, axis, flag(keepdims), weights, method)
         ordered, axes = _sorted_last(lift_first(a, q), axis)
         last = ordered.ndim - 1
         n = length(ordered, last) if method == "linear" else pinned(ordered, last)
@@ -230,6 +231,35 @@ def _quantile(function, scale: float):
         return np.reshape(np.stack(parts)[: len(places)], (*q.shape, *parts[0].shape))
 
     return quantile
+
+
+def _weighted_quantile(function, a, q, axis, keepdims: bool, weights, method: str):
+    """Return quantiles of weighted entries, which are entries: which ones is data."""
+    if find_trace(q) is not None:
+        raise unsupported_argument(function, "weights", "plain probabilities")
+    x, w = lift_all(a, weights)
+    ordered, axes = _sorted_last(x, axis)
+    kept = [k for k in range(x.ndim) if k not in axes]
+
+    def ranks(a, w):
+        """Return the quantiles of each entry's place in the order."""
+        if w.shape != a.shape:
+            w = np.transpose(w, np.argsort(axes)).reshape(
+                [size if k in axes else 1 for k, size in enumerate(a.shape)]
+            )
+        rows, w = (
+            np.transpose(each, [*kept, *axes]).reshape(*(a.shape[k] for k in kept), -1)
+            for each in (a, np.broadcast_to(w, a.shape))
+        )
+        places = np.argsort(np.argsort(rows, -1, kind="stable"), -1)
+        return np.moveaxis(function(places, np.ravel(q), -1, weights=w, method=method), 0, -1)
+
+    places = Search(f"numpy.{function.__name__}", ranks, (x, w)).positions("places in the order", np.asarray)
+    found = np.moveaxis(np.take_along_axis(ordered, places, -1), -1, 0)
+    parts = [_finish(ordered, part, axes, keepdims) for part in found]
+    if not parts:  # one is computed for its shape
+        parts = [_finish(ordered, ordered[..., 0], axes, keepdims)]
+    return np.reshape(np.stack(parts)[: np.size(q)], (*np.shape(q), *parts[0].shape))
 
 
 composes(np.quantile)(_quantile(np.quantile, 1.0))

@@ -46,6 +46,7 @@ OPERATIONS = {
     "scipy_api.sparse_matrices": "answer_to_sparse_product operate_on_sparse",
     "scipy_api.products_of_sparse": "multiplied_by_entries product_of_sparse",
     "scipy_api.sparse_structure": "part_of_sparse",
+    "scipy_api.users_laws": "users_distribution",
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
     "numpy_api.vectorize": "Vectorized with_function",
     "trace.writes": "assign store store_all ufunc_at",

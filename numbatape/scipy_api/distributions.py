@@ -18,14 +18,15 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS, STAND_INS
 from ..numpy_api.registration import run_composition
-from ..numpy_api.stand_ins import made, stand_in
+from ..numpy_api.stand_ins import is_users_distribution, made, stand_in
+from ..trace import operations
 from ..trace.operands import adopt, values_of
 from ..usercode.frames import where_in_user_code
 from .law_methods import CONTINUOUS, DISCRETE, NEEDS, OF_PARAMETERS
 from .laws import Law
 
 
-def _method(distribution, name: str, law: Law, evaluate):
+def method_of(distribution, name: str, law: Law, evaluate):
     """Return a method for traced arguments, which raises if the law lacks a function that it needs."""
     if name in NEEDS and not any(getattr(law, source) for source in NEEDS[name]):
 
@@ -153,7 +154,7 @@ def register(name: str, law: Law) -> None:
 
     def make(distribution, method):
         evaluate = methods.get(method)
-        return None if evaluate is None else _method(distribution, method, law, evaluate)
+        return None if evaluate is None else method_of(distribution, method, law, evaluate)
 
     MAKERS.setdefault("scipy.stats", {})[name] = lambda original: StandIn(original, make)
 
@@ -179,6 +180,8 @@ def stand_in_of(value):
     kept = getattr(value, "dist", None)
     if kept is None:
         return _thaw_vectors(value)
+    if is_users_distribution(kept):
+        return Frozen(operations.users_distribution(kept), value.args, value.kwds)
     stands = named(getattr(kept, "name", None))
     if stands is None or type(kept) is not type(stands[0]):
         return None
