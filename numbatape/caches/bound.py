@@ -9,15 +9,12 @@ import numpy as np
 
 from ..engine import kernels
 from ..engine.frame import WORD
-from ..errors import DtypeError, SpecError
-from ..recording.record import Output
+from ..errors import SpecError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from .arguments import Flattened
-from .compressed import places, views_of
-from .derived import Derived
 from .one_at_a_time import in_turn
-from .results import buffers_of, cells_of, gradient_leaves, per_argument, scalar_output, value_of
+from .results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
 from .variant import VariantWorkspace
 
 
@@ -43,7 +40,7 @@ def bind(cache, args, out) -> Bound:
     """Return the bound callable of a gradient cache; see `GradientCache.bind`."""
     cache = cache.clone()  # so that other calls of the cache do not write to these cells
     flat = cache._flatten(args)
-    _require_own_memory(args)
+    require_own_memory(args)
     space = cache._sweep(flat)
     if flat.is_complex or any(spec.dtype == np.float16 for spec in flat.active):
         return _bind_parts(cache, flat, space, out)
@@ -80,7 +77,7 @@ def bind(cache, args, out) -> Bound:
     return bound
 
 
-def _require_own_memory(args) -> None:
+def require_own_memory(args) -> None:
     """Raise for arrays of the other byte order, of which the kernels would read a copy that never changes."""
     for leaf in pytrees.flatten(args)[0]:
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fc" and not leaf.dtype.isnative:
@@ -117,7 +114,7 @@ def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
     if output is None or space.variant.is_more_than_sweeps or cache._program.config.debug_mode:
         return bound
     value = space.outputs[output.number].reshape(-1)
-    gradient, words = kernels.call_of("gradient", space, value, _stopped, space.variant.counter)
+    gradient, words = kernels.call_of("gradient", space, value, stopped, space.variant.counter)
 
     def run() -> float:
         if not turn.busy:
@@ -158,114 +155,5 @@ def _copies_out(flat: Flattened, space: VariantWorkspace, buffers) -> np.ndarray
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def _buffers(x, out) -> tuple:
-    """Return (gradient, Hessian) to write to, checked."""
-    if x.dtype == np.float16:
-        raise DtypeError("bind: derivatives of float16 arrays have no bound form; bind float32 ones")
-    _require_own_memory((x,))
-    if out is None:
-        out = np.empty(x.shape, x.dtype), np.empty(x.shape + x.shape, x.dtype)
-    gradient, hessian = out
-    parts = ("x", x, x.shape), ("gradient", gradient, x.shape), ("hessian", hessian, x.shape * 2)
-    for name, array, shape in parts:
-        good = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype == x.dtype
-        if not good or array.shape != shape:
-            raise SpecError(f"bind: {name} must be a C-contiguous array of {x.dtype}, shape {shape}")
-    return out
-
-
-def _elsewhere(cache, x, out) -> Callable[[], float]:
-    """Return what serves a call that leaves the bound path: the cache switches, traces or raises."""
-    gradient, hessian = out
-
-    def elsewhere() -> float:
-        value, gradient[...], hessian[...] = cache._general(x)  # it takes the cache's turn
-        return float(value)
-
-    return elsewhere
-
-
-def _stopped() -> None:
+def stopped() -> None:
     """The sweep stopped: at a guard, or at an error."""
-
-
-def bind_compressed(cache, known, x, out) -> Bound:
-    """Return the bound callable of a Hessian cache whose pattern has few colours."""
-    gradient, hessian = out = _buffers(x, out)
-    elsewhere = _elsewhere(cache, x, out)
-    bound = Bound()
-    bound.out = out
-    bound.__call__, bound._alive = elsewhere, ()
-    views = views_of(known)
-    if views is None:
-        return bound
-    result, from_gradient, products = views
-    space = known.derived.last
-    value = cells_of(space, result).reshape(-1)
-    flat_products, place, target = places(known, products)
-    cells, entries, matrix = space.inputs[0], np.empty(len(place)), hessian.reshape(-1)
-    sweep, words = kernels.call_of("bound_value", space, value, _stopped, space.variant.counter)
-    matrix[:] = 0.0
-    clean, turn = True, cache._turn
-
-    def run() -> float:
-        nonlocal clean
-        if not turn.busy:
-            turn.busy = True
-            try:
-                cells[...] = x
-                result = sweep()
-                if result is not None:
-                    if not clean:
-                        matrix[:] = 0.0
-                        clean = True
-                    gradient[...] = from_gradient
-                    matrix[target] = flat_products.take(place, out=entries, mode="clip")
-                    return result
-                clean = False
-            finally:
-                turn.busy = False
-        return elsewhere()
-
-    run()
-    bound.__call__, bound._alive = run, (words, value, space)
-    return bound
-
-
-def bind_outputs(cache, derived: Derived, x, out) -> Bound:
-    """Return the bound callable of a Hessian cache; see `HessianCache.bind`."""
-    space = derived.last
-    gradient, hessian = out = _buffers(x, out)
-    size = x.size
-    elsewhere = _elsewhere(cache, x, out)
-    bound = Bound()
-    bound.out = out
-    bound.__call__, bound._alive = elsewhere, ()
-    if space is None or space.variant.is_more_than_sweeps:
-        return bound
-    result, grads, products = space.variant.recording.result
-    leaves = [result, *grads, *products]
-    if len(leaves) != 3 or any(leaf.__class__ is not Output for leaf in leaves):
-        return bound
-    value, from_gradient = cells_of(space, result), cells_of(space, leaves[1])
-    from_hessian = space.outputs[leaves[2].number]
-    if from_hessian.size != size * size or not from_gradient.flags.c_contiguous:
-        return bound
-    # The Hessian is symmetric: whether lanes or entries come first in memory does not matter.
-    copies_in = np.array([(space.inputs[0].ctypes.data, x.ctypes.data, x.nbytes)], np.int64)
-    copies_out = np.array(
-        [
-            (to.ctypes.data, view.ctypes.data, to.nbytes)
-            for to, view in ((gradient, from_gradient), (hessian, from_hessian))
-        ],
-        np.int64,
-    )
-    for name, rows in (("COPY_IN", copies_in), ("COPY_OUT", copies_out)):
-        space.frame[WORD[name]] = rows.ctypes.data
-        space.frame[WORD[f"{name}_COUNT"]] = len(rows)
-    flat = value.reshape(-1)
-    bound.__call__, words = kernels.call_of(
-        "bound_value", space, flat, elsewhere, space.variant.counter, cache._turn
-    )
-    bound._alive = words, flat, space, copies_in, copies_out, elsewhere, x, out
-    return bound

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import functools
 
+from ..late import imported
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.trace import current
-from .marks import zeros_like
-from .transforms import Linearised, hessian_product, second_push
+
+
+def _transforms():
+    """Return what takes derivatives of a trace; a first gradient, which imports this file, needs none."""
+    return imported(".transforms", __package__)
 
 
 def _active(args) -> list[TracedArray]:
@@ -26,6 +30,7 @@ def _all_or_zeros(parts, numbers) -> tuple:
     """Return derivatives; None becomes zeros in a value's dimensions, which are symbols, not sizes."""
     trace = current()
     assert trace is not None
+    zeros_like = imported(".marks", __package__).zeros_like
     return tuple(
         zeros_like(trace, number) if part is None else part
         for part, number in zip(parts, numbers, strict=True)
@@ -40,7 +45,9 @@ def pushforward(strong: bool):
         def derived(*args, **kwargs):
             *primals, tangents = args
             leaves = _active(primals)
-            run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
+            run = _transforms().Linearised(
+                current(), lambda _: function(*primals, **kwargs), leaves, marked=True
+            )
             run.require_numbers()
             return run.result, _all_or_zeros(run.push(tangents, strong), run.results)
 
@@ -55,7 +62,7 @@ def pullback(function):
     def derived(*args, **kwargs):
         *primals, cotangents = args
         leaves = _active(primals)
-        run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
+        run = _transforms().Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
         run.require_numbers()
         given = cotangents if run.outputs else ()  # a constant takes no cotangent
         return run.result, _all_or_zeros(run.pull(given), run.inputs)
@@ -85,7 +92,7 @@ def gradients(function):
 
     def derived(*args, **kwargs):
         leaves = _active(args)
-        run = Linearised(current(), lambda _: function(*args, **kwargs), leaves, marked=True)
+        run = _transforms().Linearised(current(), lambda _: function(*args, **kwargs), leaves, marked=True)
         scalar = run.structure.is_leaf() and run.outputs and run.outputs[0].ndim == 0
         return run.result, _all_or_zeros(run.gradient(run.outputs[0] if scalar else None), run.inputs)
 
@@ -100,7 +107,7 @@ def second_pushforward(strong: bool):
         def derived(*args, **kwargs):
             *primals, directions = args
             leaves = _active(primals)
-            run, seconds = second_push(
+            run, seconds = _transforms().second_push(
                 current(), lambda _: function(*primals, **kwargs), leaves, directions, strong, marked=True
             )
             return run.result, _all_or_zeros(seconds, run.results)
@@ -163,7 +170,7 @@ def hessian_vector(mode: str, strong: bool):
             *primals, directions = args
             leaves = _active(primals)
             numbers = [leaf._id for leaf in leaves]
-            result, grads, products = hessian_product(
+            result, grads, products = _transforms().hessian_product(
                 current(),
                 lambda _: function(*primals, **kwargs),
                 leaves,

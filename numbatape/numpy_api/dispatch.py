@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 
 import numpy as np
@@ -133,6 +132,8 @@ def _plain_values(tree):
 
 def unsupported(name: str) -> UnsupportedOperationError:
     """Return the error for a function without a rule: its name, the user's line, what works."""
+    import difflib  # only for an error
+
     known = sorted(f"np.{each}" for each in REAL.files)
     near = difflib.get_close_matches(name, known, 3, 0.6)
     works = f"; supported and close: {', '.join(near)}" if near else ""

@@ -44,6 +44,18 @@ def smooth(n: int) -> int:
     return n
 
 
+def stages_of(n: int) -> tuple[int, list[int]]:
+    """Return the length of the stages for length n, and its factors."""
+    length = n if factors_of(n) is not None else smooth(2 * n - 1)
+    return length, factors_of(length) or []
+
+
+def size_of_plan(n: int) -> int:
+    """Return how many numbers the table for length n has."""
+    length, factors = stages_of(n)
+    return 2 + len(factors) + 2 * (length - 1) + (2 * (n + length) if length != n else 0)
+
+
 def _pairs(z) -> np.ndarray:
     return np.stack([z.real, z.imag], -1).reshape(-1)
 
@@ -55,8 +67,7 @@ def plan_of(n: int) -> np.ndarray:
     ``[length of the stages, number of factors, factors..., roots of each stage...]``, and for
     Bluestein's algorithm (length of the stages other than n) the chirp and its transform.
     """
-    length = n if factors_of(n) is not None else smooth(2 * n - 1)
-    factors = factors_of(length) or []
+    length, factors = stages_of(n)
     parts = [np.array([length, len(factors), *factors], float)]
     size = length
     for radix in factors:
@@ -128,7 +139,7 @@ class FftTable:
     scratch="4*n+t",
     index="c",
     linear=True,
-    cases=tuple(((n,), (n,), plan_of(n).shape) for n in SIZES),
+    cases=tuple(((n,), (n,), (size_of_plan(n),)) for n in SIZES),
     make=with_plan,
     extents="p == 2",
     fallible=True,

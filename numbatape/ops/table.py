@@ -43,7 +43,7 @@ UNKNOWN = "math.nan"  # a partial without a formula: using it while tracing rais
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Elementwise(Traits):
     """One elementwise op. What passes decide by is in `numbatape.tape.rows.Traits`.
 
@@ -99,15 +99,15 @@ class Elementwise(Traits):
     value: str
     numpy: tuple[Function, ...]
     partials: tuple[str | None, ...]
-    second: dict[str, str] = field(default_factory=dict, hash=False)
+    second: dict[str, str] = field(default_factory=dict)
     domains: tuple[Interval, ...] = (REAL,)
     hot: bool = False
     edges: tuple[tuple[float, ...], ...] = ()
     opaque: str = ""
-    smooth: dict[str, str] = field(default_factory=dict, hash=False)
+    smooth: dict[str, str] = field(default_factory=dict)
     steps: str = ""
     follows: str = ""
-    oracle: Callable | None = field(default=None, hash=False)
+    oracle: Callable | None = None
     commutes: bool = False
     twice: str = ""
     in_register: bool = False
@@ -155,7 +155,7 @@ class Elementwise(Traits):
         return all(p is None or re.fullmatch(r"-?1\.0", p) for p in self.partials)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArrayOp(Traits):
     """One array op: a gufunc signature and its kernels. Passes decide by `numbatape.tape.rows.Traits`.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import itertools
 import linecache
 import sys
@@ -211,6 +210,8 @@ def _close_to(name: str) -> str:
         return "; supported and close, for traced points and traced values: " + ", ".join(INTERPOLATORS)
     if name.startswith("numpy.ma."):
         return f"; {MASKED}"
+    import difflib  # only for an error
+
     known = {f"{module}.{each}" for module, names in STAND_INS.items() for each in names}
     known |= {f"numpy.{each}" for each in REAL.files}
     near = [each for each in difflib.get_close_matches(name, sorted(known), 3, 0.75) if each != name]

@@ -16,7 +16,7 @@ import numpy as np
 from .instruction import GUARD
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)  # its subclasses have these
 class Traits:
     """What passes and sweeps decide by. In formulas, ``x, y, w`` are the operands and ``z`` is the result.
 

@@ -225,7 +225,7 @@ def but_sizes(tree):
 
 def arguments(function, args, kwargs, knows_sizes: bool = False) -> tuple[tuple, dict]:
     """Return the arguments of a call of a NumPy function; it gets sizes as they are if it knows them."""
-    keeps = knows_sizes or function in sizes.KNOW_SIZES
+    keeps = knows_sizes or sizes.knows_sizes(function)
     return settled(args, keeps), settled(kwargs, keeps)
 
 

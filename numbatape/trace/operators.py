@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 import sys
-from fractions import Fraction
 
 import numpy as np
 
@@ -249,7 +248,7 @@ def general(ufunc, left, right):
         with failing((left if type(left) is TracedArray else right)._trace):
             # By way of NumPy's protocol it would take 5 µs more.
             return operations.call_ufunc(ufunc, "__call__", (left, right), {})
-    if type(left) is Fraction or type(right) is Fraction:
+    if _has_fraction(left, right):
         numbers = _without_fractions(left, right)
         if numbers is not None:
             return general(ufunc, *numbers)
@@ -278,8 +277,14 @@ def _without_fractions(left, right) -> tuple | None:
     """
     if any(type(x) is TracedArray and isinstance(x._value, ndarray) for x in (left, right)):
         return None
-    as_floats = [float(x) if type(x) is Fraction else x for x in (left, right)]
+    as_floats = [float(x) if _has_fraction(x) else x for x in (left, right)]
     return as_floats[0], as_floats[1]
+
+
+def _has_fraction(*operands) -> bool:
+    """Whether one of these is a Fraction, of a module (with `decimal`) that not every program imports."""
+    fractions = sys.modules.get("fractions")
+    return fractions is not None and any(type(x) is fractions.Fraction for x in operands)
 
 
 def _require_divisor(ufunc, left, right) -> None:
@@ -298,7 +303,7 @@ def _require_divisor(ufunc, left, right) -> None:
 
 
 def _power(left, right):
-    if type(left) is Fraction or type(right) is Fraction:
+    if _has_fraction(left, right):
         left, right = _without_fractions(left, right) or (left, right)
     trace = (left if isinstance(left, TracedArray) else right)._trace  # arrays of the trace have one, too
     if trace.values == "numpy" and _acceptable(left) and _acceptable(right):

@@ -7,8 +7,6 @@ length, instead of a guard.
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from ..tape.sizes import DENOMINATOR_BITS, DIVIDED_NEAR, MOST_NUMERATOR, ROOT, SCALED, SCALED_NEAR, SCALED_UP
@@ -87,6 +85,8 @@ def _fraction(factor: float) -> int | None:
     """Return a float between 0 and 1 as numerator and denominator in one number; None if they are large."""
     if not 0.0 < factor < 1.0:
         return None
+    from fractions import Fraction  # with `decimal` it takes 2 ms, and few programs get here
+
     near = Fraction(factor).limit_denominator(2**DENOMINATOR_BITS - 1)
     if not 0 < near.numerator <= MOST_NUMERATOR or near.numerator / near.denominator != factor:
         return None

@@ -20,28 +20,35 @@ from . import operations
 DIVIDED, NEAR = "divided", "near"  # further names of this kind are in `numbatape.trace.size_fractions`
 KNOW_SIZES = frozenset(
     (
-        *(
-            np.array_split,
-            np.broadcast_to,
-            np.delete,
-            np.full_like,
-            np.geomspace,
-            np.insert,
-            np.lib.stride_tricks.sliding_window_view,
-            np.linspace,
-            np.logspace,
-            np.ones_like,
-            np.pad,
-            np.repeat,
-            np.reshape,
-            np.roll,
-            np.split,
-            np.tile,
-            np.zeros_like,
-        ),
-        *(np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.hfft, np.fft.ihfft),
+        np.array_split,
+        np.broadcast_to,
+        np.delete,
+        np.full_like,
+        np.geomspace,
+        np.insert,
+        np.lib.stride_tricks.sliding_window_view,
+        np.linspace,
+        np.logspace,
+        np.ones_like,
+        np.pad,
+        np.repeat,
+        np.reshape,
+        np.roll,
+        np.split,
+        np.tile,
+        np.zeros_like,
     )
 )
+# Of `numpy.fft`, by name: asking for the module imports it (1 ms), which few programs need.
+TRANSFORMS_KNOW_SIZES = frozenset(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))
+
+
+def knows_sizes(function) -> bool:
+    """Whether the implementation of a NumPy function takes sizes as they are."""
+    if function in KNOW_SIZES:
+        return True
+    name = getattr(function, "__name__", None)
+    return name in TRANSFORMS_KNOW_SIZES and function.__module__ == "numpy.fft"
 
 
 def is_size(x) -> bool:
