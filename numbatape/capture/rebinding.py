@@ -144,6 +144,18 @@ class Table:
         return proxy
 
 
+def _once(make: Callable) -> Callable:
+    """Return what calls a maker the first time, and returns the same again; `functools.cache` takes 5 µs."""
+    made: list = []
+
+    def found():
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return found
+
+
 def _replaced_in(name: str) -> dict[str, tuple]:
     """Return ``{name: (original, maker of the stand-in)}`` of a module."""
     module, found = sys.modules[name], {}
@@ -152,11 +164,11 @@ def _replaced_in(name: str) -> dict[str, tuple]:
         for part in key.split("."):
             original = getattr(original, part, None)  # older versions lack some names
         if original is not None:
-            found[key] = original, functools.cache(functools.partial(made, name, key, original))
+            found[key] = original, _once(functools.partial(made, name, key, original))
     for key, make in OUTSIDE.get(name, {}).items():
         original = getattr(module, key, None)
         if original is not None:
-            found[key] = original, functools.cache(functools.partial(make, original))
+            found[key] = original, _once(functools.partial(make, original))
     if name in MODULES:
         for key, its in stacking(name).items():
             found.setdefault(key, its)

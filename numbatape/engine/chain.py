@@ -110,7 +110,7 @@ def _chain(arms) -> str:
     text = ""
     for k, (number, name, lines) in enumerate(arms):
         text += f"{'if' if k == 0 else 'elif'} op == {number}:  # {name}\n"
-        text += textwrap.indent("\n".join(lines) or "pass", "    ") + "\n"
+        text += "".join(f"    {line}\n" for line in lines or ["pass"])
     return textwrap.indent(text, " " * 8)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from ..ops.text import names_in
 
 WORDS = (
     "CODE",  # address of the plan's instructions, five 32-bit words each
@@ -71,5 +71,5 @@ MEMORY_WORDS = 3
 
 def constants(text: str) -> str:
     """Return the frame's words that a generated text names, as assignments for its head."""
-    used = set(re.findall(r"\b[A-Z]\w+\b", text))
+    used = names_in(text)
     return "".join(f"{name} = {k}\n" for k, name in enumerate(WORDS) if name in used)
