@@ -128,6 +128,8 @@ STAND_INS = {
             structural_rank yen
         """,
     },
+    "scipy.cluster.hierarchy": {"scipy_api.clusters": "fcluster fclusterdata linkage"},
+    "scipy.cluster.vq": {"scipy_api.clusters": "kmeans2 vq whiten"},
     "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
     "scipy.spatial.transform._rotation_xp": {"scipy_api.rotations": "as_rotvec from_rotvec"},
     "scipy.spatial.distance": {
@@ -166,6 +168,7 @@ STAND_INS = {
             nbinom nhypergeom planck poisson randint skellam yulesimon
         """,
         "scipy_api.distribution_families": "Binomial Logistic Normal Uniform make_distribution",
+        "scipy_api.empirical": "ecdf",
         "scipy_api.kernel_density": "gaussian_kde",
         "scipy_api.normality": "shapiro",
         "scipy_api.special_laws": """
@@ -249,6 +252,7 @@ OBJECTS = {
     "scipy.stats._distribution_infrastructure": "scipy_api.distribution_families",
     "scipy.stats._new_distributions": "scipy_api.distribution_families",
     "scipy.stats._kde": "scipy_api.kernel_density",
+    "scipy.stats._survival": "scipy_api.empirical",
     "scipy.stats.": "scipy_api.distributions",
     "scipy.interpolate.": "scipy_api.interpolation",
     "scipy.spatial._ckdtree": "scipy_api.neighbours",

@@ -100,7 +100,7 @@ class StandIn:
 
     def __getattr__(self, name):
         method = self._make(self._original, name)
-        if method is None and name in EXPECTATIONS and hasattr(self._original, "expect"):
+        if method is None and name in (*EXPECTATIONS, "fit") and hasattr(self._original, "expect"):
             method = made("scipy.stats", f"_methods.{name}", self)
         method = getattr(self._original, name) if method is None else method
         setattr(self, name, method)

@@ -1,0 +1,93 @@
+"""Estimates, empirical distribution functions and clusters of traced data."""
+
+import numpy as np
+import pytest
+import scipy.cluster.hierarchy as hierarchy
+from scipy import stats
+from scipy.cluster.vq import kmeans2, vq, whiten
+from scipy.spatial.distance import pdist
+
+import numbatape as nt
+from numbatape.testing import check_derivatives
+
+SAMPLE = np.array([0.7, 3.1, 1.4, 2.2, 5.3, 0.9])
+POINTS = np.array([[0.0, 0.3], [0.8, -0.2], [0.1, 0.9], [4.1, 4.0], [5.2, 3.7], [4.4, 4.9]])
+CENTRES = np.array([[1.0, 0.0], [4.0, 5.0]])
+STEPS = stats.ecdf(SAMPLE)
+
+
+def test_closed_estimates_have_their_formulas_derivatives():
+    def f(x, loc):
+        mean, spread = stats.norm.fit(x)
+        return np.sin(mean) * spread + stats.norm.fit(x, floc=loc)[1] + stats.expon.fit(x, floc=0)[1]
+
+    def formula(x, loc):
+        spread = np.sqrt(np.mean((x - loc) ** 2))
+        return np.sin(np.mean(x)) * np.std(x) + spread + np.mean(x)
+
+    assert nt.grad(f)(SAMPLE, 1.0) == pytest.approx(nt.grad(formula)(SAMPLE, 1.0), rel=1e-9)
+    check_derivatives(f, SAMPLE, 1.0, float32=False)
+
+
+def test_estimates_by_search_follow_the_implicit_function_theorem():
+    def f(x):
+        shape, _, scale = stats.gamma.fit(x, floc=0)
+        return shape * scale
+
+    value, slope = nt.value_and_grad(f)(SAMPLE)
+    assert value == pytest.approx(f(SAMPLE), rel=1e-12)
+    np.testing.assert_allclose(slope, np.full(6, 1 / 6), rtol=1e-3)  # the estimate of the mean is the mean
+
+
+@pytest.mark.parametrize(
+    "fit, message",
+    [
+        (lambda x: stats.expon.fit(x)[1], r"fix a parameter \(floc=0\)"),
+        (lambda x: stats.gamma.fit(x, floc=0, method="MM")[0], "method='MM'"),
+        (lambda x: stats.gamma.fit(x, x[0], floc=0)[0], "traced starting values"),
+    ],
+)
+def test_estimates_without_a_derivative_are_refused(fit, message):
+    with pytest.raises(nt.UnsupportedOperationError, match=message):
+        nt.grad(fit)(SAMPLE)
+
+
+def of_steps(x):
+    places = np.append(SAMPLE + 0.05, [np.inf, -np.inf])
+    values = stats.ecdf(x).sf.evaluate(places) @ np.arange(8.0)
+    return (
+        stats.ecdf(x).cdf.quantiles @ np.arange(6.0)
+        + values * x[0]
+        + np.sum(STEPS.cdf.evaluate(x + 0.03) * x**2)
+    )
+
+
+def of_clusters(points):
+    centroids, labels = kmeans2(points, CENTRES, minit="matrix")
+    drawn, _ = kmeans2(points[:, 0], 2, minit="++", rng=1)
+    codes, distances = vq(points, CENTRES)
+    within = np.sum((points - centroids[labels]) ** 2) + np.sum(drawn**3)
+    return within + np.sum(distances * (codes + 1)) + np.sum(whiten(points) ** 3)
+
+
+def of_trees(points):
+    joined = hierarchy.fcluster(hierarchy.linkage(points, "average"), 2, "maxclust")
+    near = hierarchy.fcluster(hierarchy.linkage(pdist(points), "single"), 1.0, criterion="distance")
+    direct = hierarchy.fclusterdata(points, 2, "maxclust")
+    return sum(np.sum(points[labels == 1] ** 2) for labels in (joined, near, direct))
+
+
+@pytest.mark.parametrize("f, x", [(of_steps, SAMPLE), (of_clusters, POINTS), (of_trees, POINTS)])
+def test_positions_are_data_and_found_again(f, x):
+    check_derivatives(f, x)
+    other = np.roll(x[::-1] * 1.1, 1, 0)
+    slope = nt.value_and_grad(f)
+    slope(x)
+    assert slope(other)[0] == pytest.approx(f(other), rel=1e-12)
+
+
+def test_what_has_no_derivative_is_refused():
+    with pytest.raises(nt.UnsupportedOperationError, match="fcluster of them is"):
+        nt.grad(lambda x: np.sum(hierarchy.linkage(x)[:, 2]))(POINTS)
+    with pytest.raises(nt.UnsupportedOperationError, match="pass a number as rng="):
+        nt.grad(lambda x: np.sum(kmeans2(x, 2, minit="points")[0]))(POINTS)
