@@ -7,6 +7,10 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 
+import pytest
+
+ParameterSet = type(pytest.param())
+
 
 @contextlib.contextmanager
 def case(*names):
@@ -18,27 +22,40 @@ def case(*names):
         raise
 
 
-def every(names: str, values: Iterable) -> Callable:
+def _parts(value, count: int) -> tuple[tuple, tuple]:
+    """Return what names a case, and its values; it may be one of `pytest.param`."""
+    if isinstance(value, ParameterSet):
+        assert not value.marks, "marks are for tests"
+        return (value.id,), tuple(value.values)
+    parts = (value,) if count == 1 else tuple(value)
+    return parts, parts
+
+
+def every(names: str, values: Iterable, tests: int = 1) -> Callable:
     """Run a test for all values of some of its parameters, as one test: `parametrize` without its reports.
 
-    For cases that share nothing: fixtures are those of the whole test.
+    For cases that share nothing: fixtures are those of the whole test. Cases that take seconds together are
+    divided among several tests, which workers can share.
     """
     given = names.split(", ")
+    part = f"part_of_{given[0]}"
 
     def decorate(test):
         signature = inspect.signature(test)
 
         @functools.wraps(test)
         def run(**fixtures):
-            cases = list(values)
+            cases = list(values)[fixtures.pop(part, 0) :: tests]
             assert cases, "no case"
             for value in cases:
-                parts = (value,) if len(given) == 1 else value
-                with case(*parts):
+                name, parts = _parts(value, len(given))
+                with case(*name):
                     test(**fixtures, **dict(zip(given, parts, strict=True)))
 
         others = [each for name, each in signature.parameters.items() if name not in given]
+        if tests > 1:
+            others.append(inspect.Parameter(part, inspect.Parameter.KEYWORD_ONLY))
         run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
-        return run
+        return pytest.mark.parametrize(part, range(tests))(run) if tests > 1 else run
 
     return decorate

@@ -18,7 +18,7 @@ import scipy.special
 
 from numbatape.ops import OPS, ArrayOp
 from numbatape.ops.status import DONE, FACTOR, INDEX
-from tests.every_case import case
+from tests.every_case import case, every
 
 ARRAY_OPS = {op.name: op for op in OPS if isinstance(op, ArrayOp)}
 LAYOUTS = ("contiguous", "gaps", "transposed", "reversed")
@@ -286,7 +286,7 @@ def test_every_op_has_cases():
     assert {name for name, op in ARRAY_OPS.items() if not op.cases} <= set(ELSEWHERE)
 
 
-@pytest.mark.parametrize("op, shapes", CASES)
+@every("op, shapes", CASES)
 def test_value_and_adjoint(op, shapes):
     operands = sample(op, shapes)
     expected = oracle(op, operands)

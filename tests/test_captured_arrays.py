@@ -7,6 +7,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.trace import aliasing
+from tests.every_case import every
 
 X = np.array([1.2, 0.4, 2.6])
 MATRIX = np.arange(9.0).reshape(3, 3) + 1.0
@@ -194,7 +195,7 @@ def differences(f, x, h=1e-6):
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("f", [*READS.values(), *WRITES], ids=[*READS, *(f.__name__ for f in WRITES)])
+@every("f", [*READS.values(), *WRITES])
 def test_captured_arrays_take_part(f):
     cache, numpy = nt.prepare_gradient_cache(f, X), plainly(f)
     for x in (X, X + 0.01, X[::-1].copy(), X):

@@ -258,7 +258,7 @@ MOMENTS = [
 
 
 @pytest.mark.filterwarnings("ignore:The shape parameter of the erlang")
-@pytest.mark.parametrize(("name", "shapes", "method"), MOMENTS)
+@every("name, shapes, method", MOMENTS)
 def test_moments(name, shapes, method):
     law = getattr(stats, name)
     discrete = LAWS[name].discrete

@@ -30,6 +30,7 @@ from numbatape.numpy_api.function_tables import MAKERS, REAL, WRITERS, full_name
 from numbatape.ops import OPS, Elementwise, resolve
 from numbatape.recording.contents import load_all
 from numbatape.scipy_api.special import UFUNCS
+from tests.every_case import every
 
 load_all()
 
@@ -99,7 +100,7 @@ def test_page_with_packages(page, package, tmp_path):
         assert same, f"{page.name} shows\n{wanted}\nthe code gave\n{found}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every("page", PAGES)
 def test_files_that_a_page_names(page):
     """Python files in backquotes are in the repository, or in the package."""
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text()))
@@ -117,7 +118,7 @@ def anchors(page) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every("page", PAGES)
 def test_links(page):
     """Links to files and headings of the repository lead somewhere; README.md is no page of the site."""
     text = re.sub(r"`[^`\n]*`", "", without_code(page))

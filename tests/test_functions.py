@@ -20,6 +20,7 @@ import numbatape as nt
 from numbatape.capture.rebinding import rebind
 from numbatape.recording.record import InputLeaf, Output, record
 from numbatape.tape.tape import ACTIVE
+from tests.every_case import every
 
 V, W, M, N, C = (5,), (4,), (3, 4), (4, 3), (2, 3, 4)
 WEIGHTS = np.array([[1.0, 2.0], [0.0, 1.0], [0.5, 0.3], [2.0, 0.1]])  # along the axes 2 and 0
@@ -533,8 +534,13 @@ def arguments(shapes, bounds, seed):
     return [np.float64(x) if np.ndim(x) == 0 else x for x in draws]
 
 
-def seed_of(request) -> int:
-    return zlib.crc32(request.node.name.encode())
+def named(cases) -> list:
+    """Return (name, function, shapes, bounds) of cases."""
+    return [(case.id, *case.values) for case in cases]
+
+
+def seed_of(name) -> int:
+    return zlib.crc32(name.encode())
 
 
 def leaves(tree) -> list:
@@ -549,9 +555,13 @@ def same_kind(result, expected):
     assert np.shape(result) == np.shape(expected)
 
 
-@pytest.mark.parametrize(("f", "shapes", "bounds"), CASES)
-def test_the_traced_value_is_numpys(f, shapes, bounds, request):
-    args = arguments(shapes, bounds, seed_of(request))
+@every("name, f, shapes, bounds", named(CASES))
+def test_the_traced_value_is_numpys(name, f, shapes, bounds):
+    check_traced_value(f, shapes, bounds, seed_of(f"test_the_traced_value_is_numpys[{name}]"))
+
+
+def check_traced_value(f, shapes, bounds, seed):
+    args = arguments(shapes, bounds, seed)
     expected = leaves(f(*args))
     recording = record(f, [InputLeaf(x, ACTIVE) for x in args], lambda traced: (traced, {}))
     assert len(leaves(recording.result)) == len(expected)
@@ -584,9 +594,14 @@ def slope(f, args, directions, weights) -> float:
     return rows[0]
 
 
-@pytest.mark.parametrize(("f", "shapes", "bounds"), CASES)
-def test_replay_and_gradient(f, shapes, bounds, request):
-    seed = seed_of(request)
+@every("name, f, shapes, bounds", named(CASES))
+def test_replay_and_gradient(name, f, shapes, bounds):
+    check_replay_and_gradient(
+        f, shapes, bounds, seed_of(f"test_replay_and_gradient[{name}]"), single="float32" in name
+    )
+
+
+def check_replay_and_gradient(f, shapes, bounds, seed, single=False):
     first, second = (arguments(shapes, bounds, seed + k) for k in range(2))
     cache = nt.prepare_pullback_cache(f, *first)
     rng, swept = np.random.default_rng(seed + 2), []
@@ -603,7 +618,7 @@ def test_replay_and_gradient(f, shapes, bounds, request):
             np.testing.assert_array_equal(x, copy)
         directions = [rng.normal(size=np.shape(x)) for x in args]
         along = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True) if g is not None)
-        if "float32" not in request.node.name:
+        if not single:
             expected_slope = slope(f, args, directions, weights)
             assert along == pytest.approx(expected_slope, rel=1e-7, abs=1e-7)
         swept.append((ybar, [value, gradients]))
@@ -613,10 +628,10 @@ def test_replay_and_gradient(f, shapes, bounds, request):
         np.testing.assert_array_equal(result, its)
 
 
-@pytest.mark.parametrize(("f", "shapes", "bounds"), [c for c in CASES if len(c.values[1]) > 1])
-def test_constants_change_from_call_to_call(f, shapes, bounds, request):
+@every("name, f, shapes, bounds", named([c for c in CASES if len(c.values[1]) > 1]))
+def test_constants_change_from_call_to_call(name, f, shapes, bounds):
     """A first argument that is data: the others' gradients are what they were."""
-    seed = seed_of(request)
+    seed = seed_of(f"test_constants_change_from_call_to_call[{name}]")
     first, second = (arguments(shapes, bounds, seed + k) for k in range(2))
     rng = np.random.default_rng(seed)
     ybar = _shaped(expected := f(*second), iter([rng.normal(size=np.shape(y)) for y in leaves(expected)]))
@@ -753,7 +768,7 @@ SYMBOLIC = {
 }
 
 
-@pytest.mark.parametrize("name", SYMBOLIC)
+@every("name", SYMBOLIC)
 def test_one_tape_serves_all_sizes(name):
     def f(x):
         return np.sum(np.sin(SYMBOLIC[name](x) + 0.1 * np.sum(x)))
@@ -867,14 +882,16 @@ BRIDGED = [
 ]
 
 
-@pytest.mark.parametrize(("f", "shapes", "bounds"), BRIDGED)
-def test_bridged_value(f, shapes, bounds, request):
-    test_the_traced_value_is_numpys(f, shapes, bounds, request)
+@every("name, f, shapes, bounds", named(BRIDGED))
+def test_bridged_value(name, f, shapes, bounds):
+    check_traced_value(f, shapes, bounds, seed_of(f"test_bridged_value[{name}]"))
 
 
-@pytest.mark.parametrize(("f", "shapes", "bounds"), BRIDGED)
-def test_bridged_gradient(f, shapes, bounds, request):
-    test_replay_and_gradient(f, shapes, bounds, request)
+@every("name, f, shapes, bounds", named(BRIDGED))
+def test_bridged_gradient(name, f, shapes, bounds):
+    check_replay_and_gradient(
+        f, shapes, bounds, seed_of(f"test_bridged_gradient[{name}]"), single="float32" in name
+    )
 
 
 def plain_function(x):

@@ -8,6 +8,7 @@ import pytest
 
 import numbatape as nt
 import numbatape.numpy as nnp
+from tests.every_case import every
 
 W = np.cos(np.arange(1.0, 7.0))
 X = np.linspace(0.4, 1.7, 6)
@@ -521,7 +522,7 @@ def read_only_views_follow():
     return f, lambda x: stacked(x[0] * x[5], 2.0) + weighted(np.stack([x[:2], x[:2]]) * x[5])
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_against_the_form_without_writes(name):
     f, g = CASES[name]
     value, gradient = nt.value_and_grad(f), nt.grad(g)
@@ -580,7 +581,7 @@ def written_and_read(plan):
         yield k, cells(code["out"][k]) if code["out"][k] >= 0 else set(), set().union(*read)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_every_cell_is_written_once_and_before_it_is_read(name):
     cache = nt.prepare_gradient_cache(CASES[name][0], X, config=DEBUG)
     nt.value_and_gradient(cache, X)  # each instruction against NumPy

@@ -11,6 +11,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import numbatape as nt
+from tests.every_case import every
 
 W = np.array([1.0, 10.0, 100.0, 1000.0])
 G = np.array([0.5, 1.5, -2.5, 3.5])
@@ -100,7 +101,7 @@ COPIES = {
 }
 
 
-@pytest.mark.parametrize("name", [*VIEWS, *COPIES])
+@every("name", [*VIEWS, *COPIES])
 @pytest.mark.parametrize("make", [double, plain])
 def test_views_and_copies(make, name):
     form = (VIEWS | COPIES)[name]
@@ -340,7 +341,7 @@ EXAMPLES = {f.__name__: f for f in ROWS + LENT} | OUTPUTS | ORDER | PUT
 
 
 @pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # since NumPy 2.5
-@pytest.mark.parametrize("name", EXAMPLES)
+@every("name", EXAMPLES)
 def test_against_numpy(name):
     check(EXAMPLES[name])
 

@@ -70,10 +70,6 @@ def points_of(op, count):
         yield tuple(drawn)
 
 
-def by_name(ops):
-    return pytest.mark.parametrize("op", ops, ids=lambda op: op.name)
-
-
 # The exact functions.
 
 
@@ -520,7 +516,7 @@ def tolerance(op):
 
 
 @pytest.mark.filterwarnings("ignore:floating point number truncated")  # orders that are not whole
-@by_name(ROWS)
+@every("op", ROWS)
 def test_value_is_the_oracle_s(op):
     oracle = resolve(op.numpy[0])
     # Three operands of SciPy's, whose formulas are its own code, have fewer of them.
@@ -554,7 +550,7 @@ OURS = [
 ]
 
 
-@by_name(OURS)
+@every("op", OURS)
 def test_value_is_exact_within_ulps(op):
     for point in itertools.chain(points_of(op, 100), hard_points(op)):
         want = exactly(op, point)
@@ -582,7 +578,7 @@ def check(op, point, orders, got, bound):
     assert error <= bound, (op.name, point, orders, float(got), float(want), error)
 
 
-@by_name(DIFFERENTIABLE)
+@every("op", DIFFERENTIABLE, tests=6)
 def test_partials_are_exact(op):
     for point in itertools.chain(points_of(op, 3 if op.name in SLOW else 4), hard_points(op)):
         first, _ = partials_at(op, point)
@@ -599,7 +595,7 @@ def test_partials_are_exact(op):
             check(op, point, orders, first[operand], 1e-12)
 
 
-@by_name(DIFFERENTIABLE)
+@every("op", DIFFERENTIABLE, tests=6)
 def test_second_partials_are_exact(op):
     for point in itertools.chain(points_of(op, 2 if op.name in SLOW else 3), hard_points(op)):
         if op.name == "power" and point[0] < 0.0:

@@ -317,7 +317,7 @@ def objects(x):
     return array
 
 
-@pytest.mark.parametrize("name", WORKS)
+@every("name", WORKS, tests=3)
 def test_hook_is_right(name):
     check(lambda x: weighted(WORKS[name](x)), X)
 

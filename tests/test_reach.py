@@ -24,6 +24,7 @@ import numbatape as nt
 from numbatape.capture import rebinding
 from numbatape.errors import LeakError
 from numbatape.trace import pytrees
+from tests.every_case import every
 
 X = np.array([0.5, 1.5, 2.0])
 
@@ -690,7 +691,7 @@ class Pair(typing.NamedTuple):
         return np.array([self.a, math.exp(self.a)])
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_unmodified(name):
     want = nt.grad(lambda x: x[0] ** 2 + 2 * x[1] ** 2 + np.exp(x[2]) * x[2])(X)
     f = CASES[name]

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from tests.every_case import every
 
 X = np.array([0.5, 1.5, 2.0])
 CASES = {}
@@ -453,7 +454,7 @@ CASES["missing attribute"] = lambda x: np.sum(CONSTANTS.lazy(x) * x)
 pytestmark = pytest.mark.filterwarnings("ignore::numbatape.errors.UnwatchedWarning")  # of eval, globals()
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_unmodified(name):
     f = CASES[name]
     want = np.array([2 * X[0], 4 * X[1], np.exp(X[2]) * (1.0 + X[2])])

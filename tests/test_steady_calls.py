@@ -15,6 +15,7 @@ import pytest
 import numbatape as nt
 from numbatape.caches import program
 from numbatape.trace import pytrees
+from tests.every_case import every
 
 X, Y = np.array([0.5, -1.0, 2.0]), np.array([1.5, 0.25, -0.5])
 Pair = namedtuple("Pair", "first second")
@@ -114,7 +115,7 @@ def back_and_forth(learned, fresh, calls):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("name", FUNCTIONS)
 def test_verbs(name, verb):
     make, calls = FUNCTIONS[name]
     back_and_forth(VERBS[verb](make()), lambda: VERBS[verb](make()), calls)

@@ -11,6 +11,7 @@ from scipy import fft, integrate, interpolate, linalg, signal, stats
 from scipy.spatial import distance
 
 import numbatape as nt
+from tests.every_case import every
 
 LENGTHS = (5, 6, 11, 2, 8)
 
@@ -355,7 +356,7 @@ def checked(f, arguments_of, lengths=LENGTHS):
     return cache
 
 
-@pytest.mark.parametrize("name", ONE_TAPE)
+@every("name", ONE_TAPE)
 def test_one_tape_serves_every_length(name):
     assert checked(ONE_TAPE[name], lambda n: (vector(n),), (5, 2, 8)).traces == 1
 

@@ -6,13 +6,14 @@ import pytest
 import numbatape as nt
 from numbatape.ops.fft import MORE, ROOM, factors_of, smooth
 from tests.complex import laws
+from tests.every_case import every
 
 RNG = np.random.default_rng(7)
 Z, X = laws.random(RNG, (3, 4)), RNG.normal(size=(3, 4))
 NORMS = (None, "backward", "ortho", "forward")
 
 
-@pytest.mark.parametrize("n", [*range(1, 41), 97, 128, 1000, 1009])
+@every("n", [*range(1, 41), 97, 128, 1000, 1009])
 def test_every_length(n):
     z, ybar = laws.random(RNG, n), laws.random(RNG, n)
     value, pullback = nt.vjp(np.fft.fft, z)

@@ -389,14 +389,14 @@ ARRAY_CASES = [
 ]
 
 
-@pytest.mark.parametrize("op, shapes", ARRAY_CASES)
+@every("op, shapes", ARRAY_CASES)
 def test_array_op(op, shapes):
     """The last of an op's shapes in memory of every kind; tests/test_array_kernels.py has all of them."""
     ways = MEMORY if shapes == op.cases[-1] else {name: MEMORY[name] for name in ("transposed", "strided")}
     check_array_op(op, array_operands(op, shapes, np.float64), np.float64, ways)
 
 
-@pytest.mark.parametrize("op, shapes", [c for c in ARRAY_CASES if c.values[1] == c.values[0].cases[-1]])
+@every("op, shapes", [c for c in ARRAY_CASES if c.values[1] == c.values[0].cases[-1]])
 def test_array_op_float32(op, shapes):
     if op.name == "eigh":
         shapes = op.cases[2]  # the signs of larger ones' vectors differ between LAPACK's precisions
@@ -404,7 +404,7 @@ def test_array_op_float32(op, shapes):
     check_array_op(op, array_operands(op, shapes, np.float32), np.float32, ways)
 
 
-@pytest.mark.parametrize("op", [op for op in ARRAY_OPS if op.cases], ids=lambda op: op.name)
+@every("op", [op for op in ARRAY_OPS if op.cases])
 def test_array_op_over_a_batch(op):
     """Batch axes loop over the kernel; operands broadcast along them, scratch is one piece an element."""
     shapes = op.cases[-2] if len(op.cases) > 1 else op.cases[-1]

@@ -10,6 +10,7 @@ import pytest
 from numbatape.jit import compiler
 from numbatape.jit.lowering import OutsideOfKernelLanguage, lower
 from tests.engine.test_lowering import linked
+from tests.every_case import every
 from tests.kernel_bits import EDGES, assert_same_bits
 from tests.numba_kernels import compiler as numba_compiler
 
@@ -68,8 +69,8 @@ def forms(cells):
     return [linked(text, module.compile_source) for module in (compiler, numba_compiler)]
 
 
-@pytest.mark.parametrize("cells", ["f64", "f32"])
-@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 31])
+@every("cells", ["f64", "f32"])
+@every("n", [0, 1, 7, 8, 9, 31])
 @pytest.mark.parametrize("strides", [(1, 1, 1), (1, 0, 1), (1, 1, 0), (2, -3, 1), (-1, 2, 3)])
 def test_eight_iterations_at_once_have_the_bits_of_one_at_a_time(cells, n, strides):
     rng, results = np.random.default_rng(n), []

@@ -64,7 +64,7 @@ def same_bits(actual, expected):
 
 
 @every("dtype", DTYPES)
-@pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+@every("op", ROWS, tests=5)
 def test_bits(op, dtype):
     if op.name in ("addmul", "addweigh") and dtype == np.float32:
         return  # products of float32 are not fused with their sum: it would be rounded once instead of twice
@@ -162,7 +162,7 @@ MATH |= {
 }
 
 
-@pytest.mark.parametrize("name", MATH)
+@every("name", MATH, tests=5)
 def test_bits_of_math(name):
     """Values are the plain call's; gradient and Hessian those of the fast form."""
     f = MATH[name]

@@ -6,6 +6,7 @@ import scipy.linalg as sl
 
 import numbatape as nt
 from tests.complex import laws
+from tests.every_case import every
 from tests.matrix import cases
 
 GROUPS = {
@@ -24,12 +25,12 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize(("f", "args"), ALL)
+@every("f, args", ALL, tests=6)
 def test_value_and_both_modes(f, args):
     laws.check(f, *args, tolerance=1e-11)
 
 
-@pytest.mark.parametrize(("f", "args"), [c for c in ALL if np.isrealobj(c.values[1][0])])
+@every("f, args", [c for c in ALL if np.isrealobj(c.values[1][0])], tests=8)
 def test_second_order(f, args):
     x, *rest = args
     rng = np.random.default_rng(1)
@@ -51,7 +52,7 @@ def test_second_order(f, args):
     )
 
 
-@pytest.mark.parametrize(("f", "args"), ALL)
+@every("f, args", ALL, tests=6)
 def test_replay(f, args):
     """A cache at another point: values and gradients of a fresh one; inputs untouched."""
     others = [0.9 * x if k == 0 else x for k, x in enumerate(args)]

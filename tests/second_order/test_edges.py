@@ -12,6 +12,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.trace.primitives import elementwise
+from tests.every_case import every
 from tests.formulas import evaluate
 from tests.second_order.test_rows import ROWS, differentiated
 from tests.test_op_formulas import BY_NAME, OPERANDS, exactly, hard_points, partials_at
@@ -44,9 +45,7 @@ def hessian_cache(op, mode):
     return nt.prepare_hessian_cache(lambda *xs: elementwise(op, *xs), *args, config=config)
 
 
-@pytest.mark.parametrize(
-    "op", [op for op in ROWS if edges_of(op) and op.name != "ldexp"], ids=lambda op: op.name
-)
+@every("op", [op for op in ROWS if edges_of(op) and op.name != "ldexp"], tests=6)
 def test_second_derivatives_at_edges_are_the_row_s(op):
     active = differentiated(op)
     caches = [hessian_cache(op, mode) for mode in MODES]

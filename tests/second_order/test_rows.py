@@ -40,7 +40,7 @@ def differentiated(op):
 
 
 @every("mode", MODES)
-@pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+@every("op", ROWS, tests=6)
 def test_second_partials(op, mode):
     active = differentiated(op)
     config = nt.Config(second_order_mode=mode)
@@ -81,7 +81,7 @@ def test_every_differentiable_array_op_has_a_pullback():
     assert {op.name for op in ARRAY_OPS if op.pullback is None} <= {"call"}
 
 
-@pytest.mark.parametrize("op, shapes", CASES)
+@every("op, shapes", CASES, tests=6)
 def test_array_op(op, shapes):
     """Both nestings agree, with each other and with differences of the gradient."""
     operands = sample(op, shapes)
@@ -137,7 +137,7 @@ def test_ops_that_need_shapes():
     assert {op.name for op in OPS if needs_shape(op)} == WITH_SHAPES
 
 
-@pytest.mark.parametrize("op, shapes", CASES)
+@every("op, shapes", CASES)
 def test_forward_is_the_transpose_of_reverse(op, shapes):
     operands = sample(op, shapes)
     index = ["abc".index(x) for x in op.index]

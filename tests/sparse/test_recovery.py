@@ -10,6 +10,7 @@ import scipy.sparse.linalg
 from numbatape.errors import PatternError
 from numbatape.sparse.compression import check_product, compress_hessian, compress_jacobian, known_pattern
 from numbatape.sparse.pattern import as_bool
+from tests.every_case import every
 
 from .test_colouring import arrow, banded, blocks, random_pattern, random_symmetric
 
@@ -23,9 +24,9 @@ def products(compression, matrix):
     return seeds @ matrix if compression.kind == "rows" else seeds @ matrix.T
 
 
-@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
-@pytest.mark.parametrize("shape", [(1, 1), (5, 9), (9, 5), (20, 20)])
-@pytest.mark.parametrize("density", [0.0, 0.1, 0.4, 1.0])
+@every("mode", ["auto", "forward", "reverse"])
+@every("shape", [(1, 1), (5, 9), (9, 5), (20, 20)])
+@every("density", [0.0, 0.1, 0.4, 1.0])
 def test_jacobians(rng, shape, density, mode):
     pattern = random_pattern(rng, *shape, density)
     wanted = filled(pattern, rng)
