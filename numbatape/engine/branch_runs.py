@@ -40,6 +40,11 @@ class BranchRun:
         self._note_sizes()
         return True
 
+    @property
+    def runs(self) -> list[LoopRun]:
+        """What runs bodies."""
+        return self._runs
+
     def _let_run(self, runs: list[LoopRun]) -> None:
         self._runs = runs
         self._states = np.array([run.state.ctypes.data for run in runs], np.int64)

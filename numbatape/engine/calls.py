@@ -17,6 +17,7 @@ failed: the call is made again in Python, where it raises.
 
 from __future__ import annotations
 
+import collections
 import ctypes
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -119,6 +120,10 @@ class Calls:
         self._table[...] = self._in_python
         for number, instruction in self._native:
             self._make_native(plan, number, instruction)
+        runs = [run for call in self._loops.values() for run in call.runs]
+        users = collections.Counter(id(run.space) for run in runs)
+        for run in runs:
+            run.alone = run.alone and users[id(run.space)] == 1
 
     def stay(self, sizes: np.ndarray, active, v, g) -> bool:
         """Serve other sizes without new loops and states of rules; return whether that is possible.
@@ -145,7 +150,9 @@ class Calls:
             bases = self._bases()
             for run in self._loops.values():
                 run.place(*bases)
-        self._instances.clear()  # their views are those of other cells
+        # Instances have views of other cells, and what they run is for other sizes.
+        for known in (self._instances, self._runs, self._shared):
+            known.clear()
         return True
 
     def _instructions(self, plan, v) -> Iterator[tuple[int, int]]:

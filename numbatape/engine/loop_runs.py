@@ -139,6 +139,8 @@ class LoopRun:
         self._tables = tables = LoopTables(loop, self._body, self._plan, space, size)
         self.state = tables.words
         self._lookout: Lookout | None = None
+        self._moving: Any = None  # a `MovingBody`
+        self.alone = True  # whether nothing else runs in its workspace
         sweeps = jit.load("sweeps", sweep_source()).address
         if loop.runs_once:
             kernels = jit.load("bodies", body_source()).address
@@ -182,23 +184,40 @@ class LoopRun:
             self._look_for_signals()
 
     def follow(self, sizes: memoryview) -> bool:
-        """Serve other sizes of the tape that the loop stands on, if its body has the sizes that it had.
+        """Serve other sizes of the tape that the loop stands on; return whether that is possible.
 
-        ``sizes`` are the values of size codes, as `size` gives them now. Returns whether that is so.
+        ``sizes`` are the values of size codes, as `size` gives them now. A body that keeps its sizes stays
+        where it is, and one that runs once moves.
         """
         if self._lanes.count != 1:
             return False
-        for k in self.loop.own_dimensions:
-            code = self.loop.dimensions[k]
-            if code < 0 and sizes[-code - 1] != self._dimensions[k]:
+        loop, known = self.loop, self._dimensions
+        dimensions = tuple([code if code >= 0 else sizes[-code - 1] for code in loop.dimensions])
+        if dimensions != known and any(dimensions[k] != known[k] for k in loop.own_dimensions):
+            if not self.alone or not loop.runs_once or loop.body.calls:
                 return False
-        self._tables.follow(sizes)
+            if self._moving is None:
+                self._moving = imported(".moving_bodies", __package__).MovingBody.of(self._plan, self._space)
+            if self._moving is None or not self._moving.move(dimensions):
+                return False
+            self._dimensions = dimensions
+            self._tables.follow(sizes)
+            if not self._tables.move(self._moving, sizes):
+                return False
+        else:
+            self._tables.follow(sizes)
         self._note_sizes()
         return True
+
+    def _settle(self) -> None:
+        """Let the plan be that of the present sizes, if the body has moved."""
+        if self._moving is not None:
+            self._plan = self._moving.settle(self._dimensions)
 
     def again(self, lanes: LoopLanes | None) -> LoopRun:
         """Return the same for another instruction with the same operands: it has what it keeps to itself."""
         found = copy.copy(self)
+        self.alone = found.alone = False
         found._tables = self._tables.again()
         found.state = found._tables.words
         found.state[WORD["FIRST"]] = 0 if lanes is None else lanes.first
@@ -208,9 +227,19 @@ class LoopRun:
         """Set the base addresses of the cells and adjoints that the instruction's words count from."""
         self.state[WORD["V"]], self.state[WORD["G"]] = v, g
 
+    @property
+    def runs(self) -> list[LoopRun]:
+        """What runs bodies."""
+        return [self]
+
+    @property
+    def space(self):
+        """The workspace of the body."""
+        return self._space
+
     @cached_property
     def work_of_step(self) -> float:
-        """About how much work a step is, in the unit of `numbatape.engine.segments`."""
+        """About how much work a step is, in the unit of `numbatape.engine.segments`, at the first sizes."""
         spaces = [self._space] if self._test is None else [self._space, self._test]
         return INSTRUCTION + sum(
             work_of_plan(space.plan) + (0.0 if space.calls is None else space.calls.work) for space in spaces
@@ -246,6 +275,7 @@ class LoopRun:
 
     def filled(self, operands) -> list[np.ndarray]:
         """Return what fills the inputs, given the cells of both operands."""
+        self._settle()
         shapes = [self._plan.shape(slot.value) for slot in self.loop.body.inputs]
         rows = zip(self.loop.ports, shapes, strict=True)
         size = self._size
@@ -256,6 +286,7 @@ class LoopRun:
 
     def error(self, operands) -> BaseException:
         """Return what stopped the last step; ``operands`` are the cells of both."""
+        self._settle()
         stopped, space = int(self.state[WORD["STOPPED"]]), self._space
         if stopped == INTERRUPTED:
             return self.interrupt() or KeyboardInterrupt()

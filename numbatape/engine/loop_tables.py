@@ -17,9 +17,21 @@ from .plan import Plan
 
 
 class Start(int):
-    """Where a part of an operand or of the result begins, with the size code that says so."""
+    """Where a part of an operand or of the result begins, or its cells, with the size code that says so."""
 
     code: int
+
+
+class Address(int):
+    """The address of a value's first cell, or of its adjoint, with what says where that is.
+
+    Attributes
+    ----------
+    place
+        Whether it is that of an adjoint, the family, the storage, and the size code of the offset in that.
+    """
+
+    place: tuple[bool, int, int, int]
 
 
 class LoopTables:
@@ -44,9 +56,12 @@ class LoopTables:
         self.loop, self._body, self._plan, self._space, self._size = loop, body, plan, space, size
         self.words = np.zeros(len(WORDS), np.int64)
         self._stack_bytes = self._stack_room = 0
-        self._starts: list[
-            tuple[memoryview, int, int]
-        ] = []  # words of tables that follow sizes, with the code
+        # Words of tables that follow sizes, and those that follow the cells of the body.
+        self._starts: list[tuple[memoryview, int, int]] = []
+        self._addresses: list[tuple[memoryview, int, tuple]] = []
+        self._counts: set[int] = set()  # the size codes of how many cells are copied
+        self._lacks_rows = False  # whether one of them was zero when the tables were written
+        self._ranges_of_all: dict[str, np.ndarray] = {}  # of a body that moves, instead of those of storages
         self._alive: list[np.ndarray] = []
 
     def again(self) -> LoopTables:
@@ -66,6 +81,33 @@ class LoopTables:
             if size > self._stack_room:
                 self._take_stack(size * 5 // 4)
 
+    def move(self, body, sizes: memoryview) -> bool:
+        """Follow the cells of a `MovingBody` that has moved, after `follow`; return whether that is possible.
+
+        A value without cells has no row in the tables.
+        """
+        if self._lacks_rows or any(code < 0 and not sizes[-code - 1] for code in self._counts):
+            return False
+        for words, at, place in self._addresses:
+            words[at] = body.address(place)
+        if self.words[WORD["CLEARED_COUNT"]]:
+            self._note_ranges("CLEARED", body.cleared())
+        if self.words[WORD["SAVED_COUNT"]]:
+            ranges = body.saved()
+            self._note_ranges("SAVED", ranges)
+            size = self.words[WORD["STACK_BYTES"]] = ranges[1] + ranges[3]
+            if size > self._stack_room:
+                self._take_stack(int(size) * 5 // 4)
+        return True
+
+    def _note_ranges(self, name: str, ranges: list[int]) -> None:
+        """Let a table have one row for each family."""
+        found = self._ranges_of_all.get(name)
+        if found is None:
+            found = self._ranges_of_all[name] = np.zeros(len(ranges), np.int64)
+            self.words[WORD[name]], self.words[WORD[f"{name}_COUNT"]] = found.ctypes.data, len(ranges) // 2
+        found[:] = ranges
+
     def _take_stack(self, size: int) -> None:
         """Make room for the saved cells of all steps."""
         self._stack = np.empty(size // 8 + 1, np.int64)  # pages that are never written take no memory
@@ -79,13 +121,25 @@ class LoopTables:
         found.code = code
         return found
 
+    def _count(self, code: int) -> int:
+        """Return how many cells are copied; a row of a table for none is left out."""
+        found = self._start(code)
+        self._counts.add(code)
+        self._lacks_rows = self._lacks_rows or (code < 0 and not found)
+        return found
+
     def _table(self, name: str, rows: list[tuple]) -> None:
         """Write a table, whose rows have the fields that `numbatape.engine.loop_words.ROWS` names."""
+        if not rows:
+            return  # no kernel reads the address of a table without rows
         array = np.array(rows, np.int64).reshape(-1)
         self._alive.append(array)
         words = memoryview(array)
-        entries = enumerate(x for row in rows for x in row)
-        self._starts += [(words, at, x.code) for at, x in entries if type(x) is Start]
+        for at, entry in enumerate([x for row in rows for x in row]):
+            if type(entry) is Start:
+                self._starts.append((words, at, entry.code))
+            elif type(entry) is Address:
+                self._addresses.append((words, at, entry.place))
         self.words[WORD[name]] = array.ctypes.data
         self.words[WORD[f"{name}_COUNT"]] = len(rows)
 
@@ -103,7 +157,9 @@ class LoopTables:
         plan, cells = self._plan, (self._space.v, self._space.g)[adjoint]
         family, cell = plan.cell(value)
         first = plan.active[family][0] if adjoint else 0
-        return cells[family].ctypes.data + FAMILY_DTYPE[family].itemsize * (cell - first)
+        found = Address(cells[family].ctypes.data + FAMILY_DTYPE[family].itemsize * (cell - first))
+        found.place = adjoint, family, *self._body.values[value].item()[:2]
+        return found
 
     def _is_active(self, value: int) -> bool:
         tape = self.loop.body
@@ -116,17 +172,15 @@ class LoopTables:
 
     def _inputs(self, *roles: str) -> Iterator[tuple]:
         """Yield (port, value, first cell in the operand, cells) of the body's inputs that play a role."""
-        size = self._size
         for port, slot in zip(self.loop.ports, self.loop.body.inputs, strict=True):
-            count = size(port.count)
+            count = self._count(port.count)
             if port.role in roles and count:
                 yield port, slot.value, self._start(port.start), count
 
     def _outputs(self, *roles: str) -> Iterator[tuple]:
         """Yield (out, value, first cell in the result, cells) of the body's outputs that play a role."""
-        size = self._size
         for out, value in zip(self.loop.outs, self.loop.body.outputs, strict=True):
-            count = size(out.count)
+            count = self._count(out.count)
             if out.role in roles and count:
                 yield out, value, self._start(out.start), count
 

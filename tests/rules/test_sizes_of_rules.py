@@ -287,15 +287,33 @@ def of_scans(x, y):
     return np.sum(rows**2) + np.sum(column) + halved * np.sum(last) + np.sum(y)
 
 
-@pytest.mark.parametrize("f", [of_compiled_rules, of_scans])
+@nt.function
+def part(x, k):
+    """A sub-tape with guards, literals, numbers of both precisions, and several results."""
+    scale = 2.0 if x[0] > 0 else 3.0
+    narrow = np.tanh(x.astype(np.float32)) * np.float32(0.5)
+    return np.cumsum(x * scale) / len(x), np.sum(narrow.astype(float) * np.arange(len(x))) * k
+
+
+def of_bodies(x, y):
+    sums, total = part(x, 2.0)
+    others, more = part(y[::-1] * 0.5, total)
+    chosen = nt.cond(
+        np.sum(y) > 0.0, lambda v: np.sin(v) * v, lambda v: v[::-1] + 0.5, np.concatenate([x, y])
+    )
+    return np.sum(sums**2) + total + np.sum(others) * more + np.sum(chosen**2)
+
+
+@pytest.mark.parametrize("f", [of_compiled_rules, of_scans, of_bodies])
 def test_new_sizes_make_no_new_states(f, states):
     """Compiled rules and loops follow sizes: nothing is made anew, and results are those of a new trace."""
-    point = lambda m, n: (RNG.normal(size=m), RNG.normal(size=n))  # noqa: E731
+    rng = np.random.default_rng(3)
+    point = lambda m, n: (rng.normal(size=m), rng.normal(size=n))  # noqa: E731
     cache = nt.prepare_gradient_cache(f, *point(3, 4))
-    for m, n in ((3, 5), (4, 4), (5, 3), (6, 6), (7, 3), (2, 9)):
-        nt.value_and_gradient(cache, *point(m, n))
+    for m, n in (*np.ndindex(5, 3), *np.ndindex(3, 5)):
+        nt.value_and_gradient(cache, *point(3 + m, 3 + n))
     before = len(states)
-    cases = [(point(m, n)) for m, n in ((5, 9), (90, 2), (3, 70), (4, 3), (200, 150), (2, 8), (9, 4))]
+    cases = [point(m, n) for m, n in ((5, 9), (90, 2), (3, 70), (4, 3), (200, 150), (2, 8), (8, 8), (9, 4))]
     found = [nt.value_and_gradient(cache, *case) for case in cases]
     assert len(states) == before
     for case, (value, gradients) in zip(cases, found, strict=True):
@@ -303,3 +321,21 @@ def test_new_sizes_make_no_new_states(f, states):
         np.testing.assert_allclose(value, again, rtol=1e-12)
         for its, other in zip(gradients, wanted, strict=True):
             np.testing.assert_allclose(its, other, rtol=1e-10, atol=1e-12)
+
+
+def test_bodies_that_begin_without_entries():
+    """Where an argument of a sub-tape has no entries nothing is copied, but at other sizes something is."""
+    weighted = nt.function(lambda v: np.sum(np.sin(v) * np.arange(len(v))))
+    rng = np.random.default_rng(0)
+
+    def f(x, y):
+        return np.sum(nt.map(lambda v: v * weighted(y), x))
+
+    cache = nt.prepare_gradient_cache(f, np.ones(4), np.ones(5))
+    for m, n in rng.integers(0, 14, (30, 2)):
+        x, y = rng.normal(size=m), rng.normal(size=n)
+        value, (by_x, by_y) = nt.value_and_gradient(cache, x, y)
+        total = np.sum(np.sin(y) * np.arange(n))
+        np.testing.assert_allclose(value, np.sum(x) * total, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(by_x, np.full(m, total), rtol=1e-12)
+        np.testing.assert_allclose(by_y, np.sum(x) * np.cos(y) * np.arange(n), rtol=1e-10, atol=1e-12)

@@ -1,0 +1,120 @@
+"""`MovingBody`: the workspace of a body that runs once, which moves to the sizes of the call.
+
+The body of `numbatape.function`, or of a branch, may have arrays of any sizes. A kernel plans it for other
+ones (`numbatape.engine.replan`), and some words of the frame change, as those of a whole tape do
+(`numbatape.caches.elastic`).
+"""
+
+from __future__ import annotations
+
+from ..ops import status
+from ..tape.families import FAMILIES, FAMILY_DTYPE
+from . import kernels
+from .frame import WORD
+from .plan import Plan
+from .plan_tables import STORAGE_WORDS
+from .replan import Replanner
+from .workspace import aligned
+
+ROOM = 1.25  # memory grows by this factor beyond what a call needs
+ITEMSIZE = tuple(dtype.itemsize for dtype in FAMILY_DTYPE)
+V, G = (WORD["V64"], WORD["V32"]), (WORD["G64"], WORD["G32"])
+FIRST = WORD["FIRST64"], WORD["FIRST32"]
+
+
+class MovingBody:
+    """A body's workspace for sizes that change.
+
+    Parameters
+    ----------
+    planner
+        Plans the body for further sizes; its tables are those that the frame refers to.
+    space
+        The workspace, which nothing else uses.
+
+    Attributes
+    ----------
+    v, g
+        The addresses of value cells and of adjoint cells, by family.
+    first, sizes
+        First cell and end of each storage, and the values of the body's size codes.
+    ends
+        Where the constant, the varying and the active cells of each family end.
+    """
+
+    def __init__(self, planner: Replanner, space):
+        self._planner, self._space, self._kernels = planner, space, ()
+        tape = planner.tape
+        families = tape.storages["family"].tolist()
+        self._literals = [(families[x.storage], x.storage, x.offset, x.data) for x in tape.literals]
+        self.first, self.sizes = memoryview(planner.storages.reshape(-1)), memoryview(planner.sizes)
+        self.ends = memoryview(planner.ends)
+        self._frame = memoryview(space.frame)
+        for name, table in {"CODE": planner.code, "AUX": planner.aux}.items():
+            space.frame[WORD[name]] = table.ctypes.data
+        self._cells, self._adjoints = list(space.v), list(space.g)
+        self.v, self.g = ([x.ctypes.data for x in cells] for cells in (self._cells, self._adjoints))
+
+    @classmethod
+    def of(cls, plan: Plan, space) -> MovingBody | None:
+        """Return what moves a workspace of a plan; None where other sizes need Python."""
+        planner = None if plan.strips is not None else Replanner.of(plan)
+        return None if planner is None or not planner.proved else cls(planner, space)
+
+    def move(self, dimensions: tuple[int, ...]) -> bool:
+        """Plan for other dimensions, and bring everything to its place; return whether that worked."""
+        planner, frame, ends = self._planner, self._frame, self.ends
+        if planner.move(dimensions) or planner.is_long:
+            return False
+        if planner.kernels is not self._kernels:
+            kernels.ensure(planner.kernels, planner.values, reverse=True)
+            self._kernels = planner.kernels
+        for family in range(len(FAMILIES)):
+            end, total = ends[3 * family + 1], ends[3 * family + 2]
+            if total > len(self._cells[family]):
+                self._cells[family] = aligned(int(ROOM * total), FAMILY_DTYPE[family])
+                self.v[family] = frame[V[family]] = self._cells[family].ctypes.data
+            if total - end > len(self._adjoints[family]):
+                self._adjoints[family] = aligned(int(ROOM * (total - end)), FAMILY_DTYPE[family])
+                self.g[family] = self._adjoints[family].ctypes.data
+            frame[G[family]], frame[FIRST[family]] = self.g[family] - ITEMSIZE[family] * end, end
+        for family, storage, offset, data in self._literals:
+            at = self.first[STORAGE_WORDS * storage] + offset
+            self._cells[family][at : at + len(data)] = data
+        if not planner.tape.prologue:
+            return True
+        return kernels.sweeps()["prologue"](self._space.address, 0) == status.DONE
+
+    def settle(self, dimensions: tuple[int, ...]) -> Plan:
+        """Return the present plan, and let the workspace have it: for messages of errors."""
+        space = self._space
+        space.plan, space.v, space.g = (
+            self._planner.plan_in_tables(dimensions),
+            tuple(self._cells),
+            tuple(self._adjoints),
+        )
+        return space.plan
+
+    def address(self, place: tuple[bool, int, int, int]) -> int:
+        """Return the address of a value, or of its adjoint; see `numbatape.engine.loop_tables.Address`."""
+        adjoint, family, storage, offset = place
+        cell = self.first[STORAGE_WORDS * storage] + (offset if offset >= 0 else self.sizes[-offset - 1])
+        if adjoint:
+            return self.g[family] + ITEMSIZE[family] * (cell - self.ends[3 * family + 1])
+        return self.v[family] + ITEMSIZE[family] * cell
+
+    def saved(self) -> list[int]:
+        """Return address and bytes of the cells of each family that a reverse sweep reads."""
+        found = []
+        for family, size in enumerate(ITEMSIZE):
+            begin, end = self.ends[3 * family], self.ends[3 * family + 2]
+            found += self.v[family] + size * begin, -(-size * (end - begin) // 8) * 8
+        return found
+
+    def cleared(self) -> list[int]:
+        """Return address and bytes of the adjoints of each family."""
+        found = []
+        for family, size in enumerate(ITEMSIZE):
+            cells = self.ends[3 * family + 2] - self.ends[3 * family + 1]
+            found += self.g[family], -(-size * cells // 8) * 8
+        return found
