@@ -104,6 +104,15 @@ class Config:
                 raise ConfigError(f"Config({field.name}={value!r}): {field.name} must be {wanted}")
 
 
+def chosen(config: Config | None, usual: Config) -> Config:
+    """Return the given configuration, or the usual one; raise if it is something else."""
+    if config is None:
+        return usual
+    if not isinstance(config, Config):
+        raise TypeError(f"config must be nt.Config(...), got {type(config).__name__}")
+    return config
+
+
 def chosen_passes(config: Config) -> tuple[str, ...]:
     """Return the names of the passes that run."""
     if isinstance(config.passes, str):

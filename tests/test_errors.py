@@ -604,3 +604,17 @@ def test_arrays_of_objects_with_traced_entries():
 def test_masked_arrays_of_traced_values(f):
     with pytest.raises(nt.NumbatapeError, match="keep data and mask apart"):
         nt.grad(f)(np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "verb", [nt.vmap, nt.batch, lambda f, config: nt.prepare_gradient_cache(f, 1.0, config=config)]
+)
+def test_a_configuration_of_another_class(verb):
+    with pytest.raises(TypeError, match=r"config must be nt\.Config"):
+        verb(np.sin, config="fast")(np.ones(2))
+
+
+def test_a_system_without_entries():
+    for b in (None, "text", np.ones(0)):
+        with pytest.raises(nt.ShapeError, match=r"linear_solve: there are no entries in b"):
+            nt.linear_solve(lambda x: 2.0 * x, b)

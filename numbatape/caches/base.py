@@ -6,7 +6,7 @@ import inspect
 import warnings
 from typing import TYPE_CHECKING
 
-from ..config import Config
+from ..config import Config, chosen
 from ..engine.kernels import sweeps
 from ..late import imported
 from ..threads import Turn, alone
@@ -109,9 +109,7 @@ class PreparedCache:
         >>> nt.GradientCache.prepare(np.sum, (np.ones(2),), None, None, False)
         <GradientCache of sum: ...>
         """
-        config = Config() if config is None else config
-        if not isinstance(config, Config):
-            raise TypeError(f"config must be nt.Config(...), got {type(config).__name__}")
+        config = chosen(config, Config())
         if not callable(function):
             raise TypeError(f"{function!r} is not callable")
         if config.empty_cache:

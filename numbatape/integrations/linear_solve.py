@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.opened import Opened
-from ..errors import ConfigError, SpecError
+from ..errors import ConfigError, ShapeError, SpecError
 from ..late import imported
 from ..trace import pytrees
 from ..trace.primitives import sample_of
@@ -77,6 +77,8 @@ def linear_solve(A, b, *args, method="gmres", x0=None, tol=1e-12, max_steps=None
         raise ConfigError(f"nt.linear_solve: method={method!r} is none of {', '.join(METHODS)}")
     start = None if x0 is None else np.array(flatten(_plain(x0))[0], float)
     vector, unflatten = flatten(b)
+    if not np.size(sample_of(vector)):
+        raise ShapeError(f"nt.linear_solve: there are no entries in b, which is {type(b).__name__}")
     operator = A if callable(A) else lambda x, *args: A @ x
     options = {"rtol": tol, "atol": 0.0, "maxiter": max_steps, "x0": start}
     if method == "minres":

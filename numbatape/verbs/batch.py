@@ -11,7 +11,7 @@ from ..caches.base import parameter_names, python_function
 from ..caches.batched_points import BatchedPoints
 from ..caches.points import Points
 from ..caches.registry import USUAL, Caller, shelf_of
-from ..config import Config
+from ..config import Config, chosen
 from ..errors import SpecError
 from ..trace import pytrees
 from . import inner_batch
@@ -93,7 +93,7 @@ def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, con
     """Return what serves ``batch(f, ...)``."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
-    config = config or USUAL
+    config = chosen(config, USUAL)
     statics = repr(static_argnums), repr(static_argnames)
     what = ("batch", repr(in_axes), value_only, has_aux, statics, config)
     idle = shelf.idle(what)

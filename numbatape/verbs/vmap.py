@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..caches.base import parameter_names, python_function
 from ..caches.registry import USUAL, shelf_of
-from ..config import Config
+from ..config import Config, chosen
 from ..control.mapped_axes import check_in_axes, check_out_axes
 from .made import made_by
 from .mapping import mapped_call
@@ -78,7 +78,7 @@ def _vmap(f, in_axes, out_axes, config):
     """Return what serves ``vmap(f, in_axes, out_axes)``."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
-    config = config or USUAL
+    config = chosen(config, USUAL)
     what = ("vmap", repr(in_axes), repr(out_axes), config)
 
     def general(args, kwargs):
