@@ -13,6 +13,7 @@ from ..trace.primitives import array_instruction, stop_gradient
 from .covariances import as_matrix
 from .distributions import StandIn
 from .laws import sc
+from .normal_areas import multivariate_normal_cdf, multivariate_normal_logcdf
 
 LOG_2PI = 1.8378770664093453
 
@@ -346,7 +347,10 @@ def wishart_mean(df, scale):
 
 
 OTHERS = {  # methods beside the density
-    multivariate_normal: {"entropy": multivariate_normal_entropy},
+    multivariate_normal: {
+        **{"cdf": multivariate_normal_cdf, "logcdf": multivariate_normal_logcdf},
+        "entropy": multivariate_normal_entropy,
+    },
     multivariate_t: {"pdf": multivariate_t_density},
     dirichlet: {
         **{"mean": dirichlet_mean, "var": dirichlet_var, "cov": dirichlet_cov},
