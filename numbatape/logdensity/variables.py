@@ -82,5 +82,5 @@ def grouped(names: Sequence[str], values: Matrix) -> Arrays:
             found |= {names[column]: values[..., column] for column in columns.values()}
         else:
             order = [columns[index] for index in sorted(columns)]
-            found[base] = values[..., order].reshape(*values.shape[:-1], *shape)
+            found[base] = values[..., order].reshape((*values.shape[:-1], *shape))
     return found

@@ -95,6 +95,8 @@ def test_columns_become_arrays_where_they_fill_them(names, shapes):
     for name, array in found.items():
         if array.ndim == 2:
             np.testing.assert_array_equal(array, by_column[name])
+    single = grouped(names, values[0, 0])  # a point, in place of chains of draws
+    assert {name: array.shape for name, array in single.items()} == shapes
     if names == ["x[2]", "x[1]"]:
         np.testing.assert_array_equal(found["x"], values[..., ::-1])
 
