@@ -104,7 +104,7 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
     Loops serve products with a vector (gemm takes 3 to 5 times as long), tiny ones, and a C whose
     cells coincide (the adjoint of a broadcast operand), each of whose terms must be added.
     """
-    if sc0 == 1 and (sc1 != 1 or (sa0 == 1 and m > n)):
+    if sc0 == 1 and (sc1 != 1 or (sa0 == 1 and (m > n or sb1 != 1))):
         # By columns: C^T = B^T A^T, whose rows have unit stride.
         held = av
         av = bv
