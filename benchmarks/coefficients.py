@@ -54,7 +54,12 @@ def polynomial(coefficients, x):
 
 
 def text(coefficients, parts: int) -> str:
-    """Return a polynomial as nested ones in a power of x, which a processor computes side by side."""
+    """Return a polynomial as nested ones in a power of x, which a processor computes side by side.
+
+    Three parts are the first coefficient and two, which are rounded before they are added to it.
+    """
+    if parts == 3:
+        return f"{float(coefficients[0])!r} + x * ({text(coefficients[1:], 2)})"
     power = {1: "x", 2: "u", 4: "w"}[parts]
 
     def nested(its):
@@ -125,6 +130,22 @@ def psi_rest(t):
     return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) / t
 
 
+def i0e_near(x):
+    return mp.exp(-x) * mp.besseli(0, x)
+
+
+def i1e_near(x):
+    return mp.exp(-x) * mp.besseli(1, x) / x
+
+
+def i0e_far(t):
+    return mp.sqrt(16 / (t + 1)) * i0e_near(16 / (t + 1))
+
+
+def i1e_far(t):
+    return mp.sqrt(16 / (t + 1)) * mp.exp(-16 / (t + 1)) * mp.besseli(1, 16 / (t + 1))
+
+
 # function, interval, degrees above and below, parts
 FITS = [
     (scaled_erfc, -1, 0.9999, 24, 0, 4),
@@ -136,6 +157,10 @@ FITS = [
     (stirling_rest, 1e-9, 1 / 3**2, 11, 0, 2),
     (psi_slope, 0, 3, 6, 7, 2),
     (psi_rest, 1e-9, 1 / 16, 9, 0, 2),
+    (i0e_near, 0, 8, 11, 11, 3),
+    (i1e_near, 0, 8, 11, 11, 3),
+    (i0e_far, -1, 1, 23, 0, 4),
+    (i1e_far, -1, 1, 23, 0, 4),
 ]
 
 
@@ -148,7 +173,9 @@ def main() -> None:
     for function, low, high, above, below, parts in FITS:
         error, top, bottom = fitted(function, mp.mpf(low), mp.mpf(high), above, below)
         print(f"def {function.__name__}(x):  # error {mp.nstr(error, 2)}")
-        powers = {1: "", 2: "    u = x * x\n", 4: "    u = x * x\n    w = u * u\n"}[parts]
+        powers = {1: "", 2: "    u = x * x\n", 3: "    u = x * x\n", 4: "    u = x * x\n    w = u * u\n"}[
+            parts
+        ]
         if below:
             print(f"{powers}    p = {text(top, parts)}\n    q = {text(bottom, parts)}\n    return p / q\n")
         else:

@@ -10,7 +10,7 @@ from ..ops.text import helpers
 
 # Functions of the C library and of SciPy that kernels have in the kernel language, and the files with them.
 OWN = re.compile(
-    r"\b(?:math\.(exp|expm1|log|log1p|sin|cos|sinh|cosh|tanh|erf|erfc)|sc_(cbrt|gammaln|psi|erfcx|ndtr|log_ndtr))\("
+    r"\b(?:math\.(exp|expm1|log|log1p|sin|cos|sinh|cosh|tanh|erf|erfc)|sc_(cbrt|i0e|i1e|gammaln|psi|erfcx|ndtr|log_ndtr))\("
 )
 OWN_FILES = ("..ops.elementary", "..ops.error_functions", "..ops.gamma_functions", "..ops.short_functions")
 SHORT = re.compile(r"\bfast_(exp|log|log1p|sin|cos)\(")  # those that have a form for float32

@@ -26,10 +26,10 @@ def _spherical(name):
 # Bessel functions
 unary ("i0",        "sc.i0(x)",        ("sc.i0", np.i0), dx="sc.i1(x)", dxx="0.5*(z + sc.iv(2.0, x))", loop="sc.i0")
 unary ("i1",        "sc.i1(x)",        "sc.i1",       dx="sc.i0(x) - z/x if x != 0.0 else 0.5", dxx="0.75*z + 0.25*sc.iv(3.0, x)", loop="sc.i1", smooth={"x": "0.5*(sc.i0(x) + sc.iv(2.0, x))"})
-unary ("i0e",       "sc.i0e(x)",       "sc.i0e",      dx="-sign(x)*i0e_gap(x, z, sc.i1e(x))", dxx="2.0*math.fabs(dx) - sc.i1e(x)/x if x != 0.0 else 1.5", loop="sc.i0e",
+unary ("i0e",       "sc.i0e(x)",       "sc.i0e",      dx="-sign(x)*i0e_gap(x, z, sc.i1e(x))", dxx="2.0*math.fabs(dx) - sc.i1e(x)/x if x != 0.0 else 1.5",
        smooth={"x": "-sign(x)*i0e_gap(x, z, sc.i1e(x)) if x != 0.0 else x*(1.5 + 35/48*x*x)"})
 unary ("i1e",       "sc.i1e(x)",       "sc.i1e",      dx="i0e_gap(x, sc.i0e(x), z) - z/x if x != 0.0 else 0.5",
-       dxx="1.75*z + 0.25*sc.ive(3.0, x) - sign(x)*(sc.i0e(x) + sc.ive(2.0, x)) if math.fabs(x) < 10.0 else i1e_bend(x, z, dx)", loop="sc.i1e",
+       dxx="1.75*z + 0.25*sc.ive(3.0, x) - sign(x)*(sc.i0e(x) + sc.ive(2.0, x)) if math.fabs(x) < 10.0 else i1e_bend(x, z, dx)",
        smooth={"x": "0.5 + 0.9375*x*x if x == 0.0 else 0.5*(sc.i0e(x) + sc.ive(2.0, x)) - sign(x)*z if math.fabs(x) < 1.0 else i0e_gap(x, sc.i0e(x), z) - z/x"})
 unary ("j0",        "sc.j0(x)",        "sc.j0",       dx="-sc.j1(x)", dxx="0.5*(sc.jv(2.0, x) - z)", loop="sc.j0")
 unary ("j1",        "sc.j1(x)",        "sc.j1",       dx="sc.j0(x) - z/x if x != 0.0 else 0.5", dxx="0.25*(sc.jv(3.0, x) - 3.0*z)", loop="sc.j1", smooth={"x": "0.5*(sc.j0(x) - sc.jv(2.0, x))"})

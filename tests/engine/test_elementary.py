@@ -72,6 +72,14 @@ FUNCTIONS = {
     ),
     "fast_cosh": (mpmath.cosh, np.cosh, 1.5, [even(-1, 1), even(-710, 710), signs(spread(-300, 0))]),
     "fast_cbrt": (mpmath.cbrt, np.cbrt, 1.5, [even(0, 9), spread(-323, 308)]),
+    "fast_i0e": (
+        *(lambda x: mpmath.exp(-abs(x)) * mpmath.besseli(0, x), scipy.special.i0e, 4),
+        [even(-9, 9), even(-100, 100), signs(spread(-300, 3))],
+    ),
+    "fast_i1e": (
+        *(lambda x: mpmath.exp(-abs(x)) * mpmath.besseli(1, x), scipy.special.i1e, 4),
+        [even(-9, 9), even(-100, 100), signs(spread(-300, 3))],
+    ),
     "fast_sin": (mpmath.sin, np.sin, 1.5, [even(-4, 4), even(-1e6, 1e6), signs(spread(-300, 20)), quarters]),
     "fast_cos": (mpmath.cos, np.cos, 1.5, [even(-4, 4), even(-1e6, 1e6), signs(spread(-300, 20)), quarters]),
     "fast_erf": (
