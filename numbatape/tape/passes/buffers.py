@@ -72,14 +72,21 @@ def _fills(draft: Draft, code: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     fills = draft.array_rows(code, draft.ops.with_trait("repeats"))
     if not len(fills):
         return fills
-    storage, source = draft.storage, code["a"][fills]
+    storage, target = draft.storage, code["out"][fills]
+    filled = np.zeros(len(draft.storages), bool)
+    filled[storage[target]] = True
+    adding = code["out"][kinds != OTHER]
+    adding = adding[filled[storage[adding]]]
+    filled[:] = False
+    filled[storage[adding[draft.covers(adding)]]] = True  # parts of buffers are added to more often
+    fills = fills[filled[storage[target]]]
+    if not len(fills):
+        return fills
+    source = code["a"][fills]
     zeros = np.zeros(draft.count, bool)
     zeros[draft.literal_groups()[draft.literals.first_numbers() == 0.0]] = True
     first = (storage[source] < len(POOLS)) | (draft.offset[source] == 0)
-    adding = code["out"][kinds != OTHER]
-    added = np.zeros(len(draft.storages), bool)
-    added[storage[adding[draft.is_array(adding)]]] = True
-    return fills[zeros[draft.group[source]] & first & added[storage[code["out"][fills]]]]
+    return fills[zeros[draft.group[source]] & first]
 
 
 def _next_rows(uses, fills: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -62,6 +62,8 @@ class _Products:
         ops = self.draft.ops
         rows = np.flatnonzero(self.known & ops.is_any(ops.with_trait("zero_wins"), self.code["op"]))
         rows, inner = self._makers(rows, self.other[rows])
+        if not len(rows):
+            return
         number = self.number[rows] * self.number[inner]
         powers = [np.abs(np.frexp(self.number[each])[0]) == 0.5 for each in (rows, inner)]
         fit = (powers[0] | powers[1]) & np.isfinite(number) & (number != 0.0)
@@ -79,16 +81,18 @@ class _Products:
 
         Arrays stay as they are: a literal times an array is not fused with a sum.
         """
-        draft, add = self.draft, opcode(self.draft.ops.number["add"], F64)
-        once = (draft.uses(self.code).reads == 1) & ~draft.ends()
-        rows = np.flatnonzero(draft.ops.is_any(draft.ops.with_signs((1, -1)), self.code["op"]))
+        draft = self.draft
+        (rows,) = draft.ops.is_any(draft.ops.with_signs((1, -1)), self.code["op"]).nonzero()
         rows = rows[draft.layout[self.code["out"][rows]] == SCALAR_LAYOUT]
         rows, inner = self._makers(rows, self.code["b"][rows])
-        fit = once[draft.group[self.code["out"][inner]]] & (self.number[inner] != -1.0)
+        if not len(rows):
+            return
+        group = draft.group[self.code["out"][inner]]
+        fit = (draft.uses(self.code).reads[group] == 1) & ~draft.ends()[group] & (self.number[inner] != -1.0)
         self.number[inner[fit]] *= -1.0
-        if fit.any():
+        if np.count_nonzero(fit):
             self._write(inner[fit])
-            self.code["op"][rows[fit]] = add
+            self.code["op"][rows[fit]] = opcode(draft.ops.number["add"], F64)
 
     def _makers(self, rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return those of some rows that read a product with a literal, and the product's instruction.
@@ -96,10 +100,13 @@ class _Products:
         What it multiplies has the same cells at both instructions, because nothing else writes there.
         """
         uses, group = self.draft.uses(self.code), self.draft.group
-        makers, once = uses.last_write[group[values]], uses.writes <= 1
-        fit = (makers >= 0) & self.known[makers] & (self.code["out"][makers] == values)
-        fit &= once[group[values]] & once[group[self.other[makers]]]
-        fit &= self.code["stage"][makers] == self.code["stage"][rows]
+        makers = uses.last_write[group[values]]
+        fit = (makers >= 0) & self.known[makers]
+        rows, makers, values = rows[fit], makers[fit], values[fit]
+        if not len(rows):
+            return rows, makers
+        fit = (self.code["out"][makers] == values) & (self.code["stage"][makers] == self.code["stage"][rows])
+        fit &= (uses.writes[group[values]] <= 1) & (uses.writes[group[self.other[makers]]] <= 1)
         return rows[fit], makers[fit]
 
     def _alike(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
