@@ -161,8 +161,7 @@ class Uses:
         """Return the values by which instructions name a group."""
         order, start = self._readers
         places = order[start[group] : start[group + 1]]
-        fields = np.stack([self.code[name][places // 4] for name in ("a", "b", "c", "aux")])
-        read = fields[places % 4, np.arange(len(places))]
+        read = value_numbers(self.code)[places // 4, 1 + places % 4]
         once = self.writes[group] == 1
         writers = self.last_write[group : group + 1] if once else np.flatnonzero(self.out == group)
         return sorted({*read.tolist(), *self.code["out"][writers].tolist()})

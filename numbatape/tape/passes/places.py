@@ -7,38 +7,73 @@ write to those cells itself, and whoever else reads ``z`` finds it there.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ..column_scans import reach
 from ..draft import Draft
 from ..families import POOLS
-from ..instruction import rewritten
+from ..instruction import Instruction, rewritten
 from ..tape import Layout
 from ..uses import Uses
+
+_OPERANDS = slice(Instruction._fields.index("a"), Instruction._fields.index("c") + 1)
 
 
 def write_in_place(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Drop copies of whole results, whose instructions write to the copy instead."""
     uses = draft.uses(code)
     copies = _into_parts(draft, code, uses)
-    if not copies:
+    if not len(copies):
         return code
-    fixed = draft.fixed(uses) | _positions(draft, code, len(uses.writes))
-    # A storage has lanes if any part of it has, so what does not depend on directions stays apart.
-    laned = np.zeros(len(fixed), bool)
-    if draft.directions:
-        laned = reach(uses.out, uses.operands, uses.flags(draft.group[list(draft.directions)]))
+    copies, makers = _of_results(draft, code, uses, copies)
+    # Moves change these columns in place.
+    group, offset, layout = draft.group, draft.offset, draft.layout
+    places = _Places(draft)
     gone: dict[int, tuple] = {}
-    for k in copies:
-        source, target = int(code["a"][k]), int(code["out"][k])
-        group = draft.group[source]
-        alike = laned[group] == laned[draft.group[target]]
-        if alike and uses.writes[group] == 1 and not fixed[group] and _can_move(draft, code, uses, k):
-            layout = draft.layout_of(target)
-            for value in uses.values(group):
-                draft.move(value, target, layout.dims, layout.strides)
+    columns = [each.tolist() for each in (copies, code["a"][copies], code["out"][copies], makers)]
+    for k, source, target, maker in zip(*columns, strict=True):
+        its = group.item(source)
+        if uses.writes.item(its) != 1:
+            continue  # it is part of another copy by now
+        read = [group.item(value) for value in code[maker].item()[_OPERANDS]]
+        if group.item(target) in read:
+            continue
+        whole = layout.item(code["out"].item(maker))
+        if not places.have_same_shape(layout.item(target), whole):
+            continue
+        if not places.are_same(layout.item(source), whole):
+            continue  # a part of a result; thousands of them may read one result, so others are not looked at
+        values = uses.values(its)
+        if all(offset.item(v) == 0 and places.are_same(layout.item(v), whole) for v in values):
+            its_layout = draft.layout_of(target)
+            for value in values:
+                draft.move(value, target, its_layout.dims, its_layout.strides)
             gone[k] = ()
     return rewritten(code, gone)
+
+
+class _Places:
+    """Compares layouts by their numbers, with the number in place of each size for which guards allow one."""
+
+    def __init__(self, draft: Draft):
+        self._draft = draft
+        self._known: dict[int, Layout] = {}
+
+    def _settled(self, layout: int) -> Layout:
+        found = self._known.get(layout)
+        if found is None:
+            its, settled = self._draft.layouts[layout], self._draft.sizes.settled
+            found = Layout(*(tuple(map(settled, part)) for part in (its.dims, its.strides)))
+            self._known[layout] = found
+        return found
+
+    def have_same_shape(self, one: int, other: int) -> bool:
+        return one == other or self._settled(one).dims == self._settled(other).dims
+
+    def are_same(self, one: int, other: int) -> bool:
+        return one == other or self._settled(one) == self._settled(other)
 
 
 def _positions(draft: Draft, code: np.ndarray, groups: int) -> np.ndarray:
@@ -50,55 +85,41 @@ def _positions(draft: Draft, code: np.ndarray, groups: int) -> np.ndarray:
     return found
 
 
-def _into_parts(draft: Draft, code: np.ndarray, uses: Uses) -> list[int]:
+def _into_parts(draft: Draft, code: np.ndarray, uses: Uses) -> np.ndarray:
     """Return the copies of arrays into storages that consist of copies, each cell of one."""
-    copying = draft.ops.with_signs((1,))
+    copying, group, size = draft.ops.with_signs((1,)), draft.group, draft.sizes.value
     rows = draft.array_rows(code, copying)
     rows = rows[draft.storage[code["out"][rows]] >= len(POOLS)]
-    rows = rows[uses.writes[draft.group[code["out"][rows]]] > 1]
+    rows = rows[uses.writes[group[code["out"][rows]]] > 1]
     if not len(rows):
-        return []
-    parts = np.flatnonzero(draft.ops.is_any(copying, code["op"]))
-    parts = parts[draft.flags(code["out"][rows])[draft.group[code["out"][parts]]]]
-    size = draft.sizes.value
-    copied: dict[int, tuple[int, int]] = {}  # copies and cells by group
-    for target in code["out"][parts].tolist():
-        group = int(draft.group[target])
-        count, cells = copied.get(group, (0, 0))
-        copied[group] = count + 1, cells + int(np.prod([size(dim) for dim in draft.layout_of(target).dims]))
-
-    def is_whole(target: int) -> bool:
-        group = int(draft.group[target])
-        return copied[group] == (uses.writes[group], size(draft.storages[draft.address(target)[0]][0]))
-
-    return [k for k in rows.tolist() if is_whole(int(code["out"][k]))]
+        return rows
+    (parts,) = draft.ops.is_any(copying, code["op"]).nonzero()
+    targets = code["out"][parts[draft.flags(code["out"][rows])[group[code["out"][parts]]]]]
+    layouts, cells = draft.layout[targets].tolist(), {}
+    for layout in {*layouts}:
+        cells[layout] = prod(map(size, draft.layouts[layout].dims))
+    copied = np.bincount(group[targets], [cells[layout] for layout in layouts], draft.count)
+    times = np.bincount(group[targets], minlength=draft.count)
+    its = group[code["out"][rows]]
+    home = draft.storage_columns()[0][draft.storage[code["out"][rows]]]
+    return rows[(times[its] == uses.writes[its]) & (copied[its] == [size(code) for code in home.tolist()])]
 
 
-def _can_move(draft: Draft, code: np.ndarray, uses: Uses, k: int) -> bool:
-    """Whether the row whose result is copied may write to the copy, and all readers may read there."""
-    copy = code[k]
-    source, target = int(copy["a"]), int(copy["out"])
-    group = draft.group[source]
-    maker = code[int(uses.last_write[group])]
-    out = int(maker["out"])
-    fit = draft.ops.is_any(draft.ops.with_trait("narrows"), maker["op"])
-    fit = fit and not (maker["op"] ^ copy["op"]) & 1 and maker["stage"] == copy["stage"]
-    fit = fit and draft.kind_of(source) == draft.kind_of(target)
-    fit = fit and draft.group[target] not in draft.group[[int(maker[name]) for name in "abc"]]
-    if not fit or not draft.covers(np.array([out]))[0]:
-        return False
-    its = _settled(draft, out)
-    if _settled(draft, target).dims != its.dims or not _is_whole(draft, source, its):
-        return False  # a part of a result; asked first, since thousands of parts may read one result
-    return all(_is_whole(draft, x, its) for x in uses.values(group))
-
-
-def _is_whole(draft: Draft, value: int, its: Layout) -> bool:
-    """Whether a value is all of its storage, in the layout in which that was written."""
-    return draft.address(value)[1] == 0 and _settled(draft, value) == its
-
-
-def _settled(draft: Draft, value: int) -> Layout:
-    """Return a value's layout, with the number in place of each size for which guards allow only one."""
-    layout = draft.layout_of(value)
-    return Layout(*(tuple(map(draft.sizes.settled, part)) for part in (layout.dims, layout.strides)))
+def _of_results(draft: Draft, code: np.ndarray, uses: Uses, copies) -> tuple[np.ndarray, np.ndarray]:
+    """Return the copies of whole results whose instructions may write to the copy, and these instructions."""
+    fixed = draft.fixed(uses) | _positions(draft, code, len(uses.writes))
+    source, target = code["a"][copies], code["out"][copies]
+    its, makers = draft.group[source], uses.last_write[draft.group[source]]
+    fit = (makers >= 0) & (uses.writes[its] == 1) & ~fixed[its] & (draft.offset[source] == 0)
+    # A storage has lanes if any part of it has, so what does not depend on directions stays apart.
+    if draft.directions:
+        laned = reach(uses.out, uses.operands, uses.flags(draft.group[list(draft.directions)]))
+        fit &= laned[its] == laned[draft.group[target]]
+    fit &= draft.ops.is_any(draft.ops.with_trait("narrows"), code["op"][makers])
+    fit &= (code["op"][makers] ^ code["op"][copies]) & 1 == 0
+    fit &= code["stage"][makers] == code["stage"][copies]
+    kinds = draft.storage_columns()[1:]
+    fit &= (kinds[:, draft.storage[source]] == kinds[:, draft.storage[target]]).all(axis=0)
+    copies, makers = copies[fit], makers[fit]
+    fit = draft.covers(code["out"][makers])
+    return copies[fit], makers[fit]
