@@ -13,12 +13,15 @@ import numpy as np
 
 from ..errors import LeakError
 from ..garbage import uncollected
+from .column_scans import SHORT
 from .draft import Draft
 from .instruction import GUARD, NONE, PROLOGUE, frozen, value_numbers
 from .liveness import without_dead
 from .passes import PASSES, REROLL
 from .tape import POOLS, STORAGE, VALUE, InputSlot, Literal, Tape
 from .uses import NO_GROUP, keys_of
+
+FEW = 256  # cells that an instruction takes no longer for than for its head
 
 
 @uncollected
@@ -28,11 +31,12 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
     if draft.builder.inner:
         _refuse_leaks(draft, code)
     arrays = _array_ops(draft, code)
+    few = derivatives and _has_few_cells(draft, code)
     for name, each in PASSES.items():
         run = each.run if derivatives or not each.derivatives else each.on_functions
         if name not in passes or run is None or len(code) < each.shortest or (each.functions and derivatives):
             continue
-        if each.single and (not forward or REROLL in passes):
+        if (each.single and (not forward or REROLL in passes)) or (each.wide and few):
             continue
         if each.trait is None or arrays & draft.ops.with_trait(each.trait):
             begun, before = perf_counter(), code
@@ -64,6 +68,30 @@ def _array_ops(draft: Draft, code: np.ndarray) -> set[int]:
     """Return the ops that make arrays, by row of the op table."""
     made = code["op"][(code["op"] != GUARD) & draft.is_array(code["out"])] >> 1
     return set(np.flatnonzero(np.bincount(made)).tolist())  # np.unique imports numpy.ma
+
+
+def _has_few_cells(draft: Draft, code: np.ndarray) -> bool:
+    """Whether all arrays of a short tape are small, with their lanes too, for all sizes that guards allow."""
+    if len(code) > SHORT:
+        return False
+    lanes = sum(_cells(draft, value) for value in draft.directions) if draft.directions else 1
+    most = FEW // lanes if lanes else 0
+    return all(_cells(draft, value) <= most for value in _samples(draft, code))
+
+
+def _samples(draft: Draft, code: np.ndarray) -> list[int]:
+    """Return one result of each layout."""
+    return [*dict(zip(draft.layout[code["out"]].tolist(), code["out"].tolist(), strict=True)).values()]
+
+
+def _cells(draft: Draft, value: int) -> int:
+    """Return how many entries a value has, for all sizes that guards allow; more than FEW for any number."""
+    cells = 1
+    for dim in map(draft.sizes.settled, draft.layout_of(value).dims):
+        if dim < 0:
+            return FEW + 1
+        cells *= dim
+    return cells
 
 
 def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:

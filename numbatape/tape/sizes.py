@@ -124,7 +124,7 @@ class Sizes:
         self.rows: list[tuple[int, int, int]] = []
         self.values: list[int] = []
         self.guards: dict[tuple, SizeGuard] = {}
-        self._numbers: dict[int, int] = {}  # code -> what a guard says it is
+        self._numbers: dict[int, int] = {}  # code -> what a guard says it is: a number, or an earlier code
         self._settled: dict[
             int, int
         ] = {}  # code -> what `settled` returns, as long as no guard is added to these
@@ -270,6 +270,8 @@ class Sizes:
         """Record that the trace relied on a relation (which holds now)."""
         if left == right or (self.is_number(left) and self.is_number(right)):
             return
+        if relation == "==" and right < 0 <= left:
+            left, right = right, left
         (base, by), (other, _) = self._apart(left), self._apart(right)
         if base == other:
             return  # it holds for all sizes
@@ -288,8 +290,10 @@ class Sizes:
             self._note_number(left, relation, right)
 
     def _note_number(self, left: int, relation: str, right: int) -> None:
-        if relation == "==" and max(left, right) >= 0:
-            self._numbers[min(left, right)] = max(left, right)
+        if relation == "==":
+            code, known = min(left, right), max(left, right)
+            if known >= 0 or code not in self._numbers:
+                self._numbers[code] = known
             self._settled.clear()
 
     def settled(self, code: int) -> int:
@@ -306,17 +310,23 @@ class Sizes:
         """Return the codes that a code is made of, itself too, as far as they have not been settled."""
         found, rest = {code}, [code]
         while rest:
-            operation, *operands = self.rows[-rest.pop() - 1]
-            if operation != INPUT:
-                new = {x for x in operands if x < 0 and x not in found and x not in self._settled}
-                found |= new
-                rest += new
+            its = rest.pop()
+            operation, *operands = self.rows[-its - 1]
+            others = operands if operation != INPUT else []
+            new = {
+                x for x in (*others, self._numbers.get(its, 0)) if x < 0 and x not in self._settled
+            } - found
+            found |= new
+            rest += new
         return found
 
     def _number(self, code: int) -> int:
         """Return the number of a code whose operands are settled; the code itself where it has none."""
-        if code in self._numbers:
-            return self._numbers[code]
+        known = self._numbers.get(code, code)
+        if known != code:
+            known = known if known >= 0 else self._settled[known]
+            if known >= 0:
+                return known
         operation, left, right = self.rows[-code - 1]
         if operation == INPUT:
             return code

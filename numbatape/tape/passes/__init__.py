@@ -42,6 +42,9 @@ class Pass(NamedTuple):
         Whether instructions that it leaves may be dead.
     shortest
         The fewest instructions among which it finds work. Shorter tapes don't even import it.
+    wide
+        Whether all that it saves are passes over the cells of arrays: where these are few for all sizes that
+        guards allow, it takes longer than it can ever save.
     single
         Whether it serves tapes that are swept over many points only, forward: those of which loops are not
         re-rolled, because each single cell will be a vector over the points.
@@ -55,6 +58,7 @@ class Pass(NamedTuple):
     leaves_dead: bool = False
     shortest: int = 1
     single: bool = False
+    wide: bool = False
 
 
 def _later(file: str, function: str) -> Callable[..., np.ndarray]:
@@ -79,11 +83,13 @@ PASSES = {
     "stack": Pass(_later("stack", "stack"), functions=True, leaves_dead=True, shortest=24),
     "gathers": Pass(_later("gathers", "gather_last"), "index", functions=True),
     "broadcasts": Pass(
-        _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True
+        _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True, wide=True
     ),
-    "sums": Pass(_later("sums", "sum_first"), "narrows", derivatives=True),
-    "distribute": Pass(_later("distribute", "distribute"), "totals", derivatives=True, leaves_dead=True),
-    "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
+    "sums": Pass(_later("sums", "sum_first"), "narrows", derivatives=True, wide=True),
+    "distribute": Pass(
+        _later("distribute", "distribute"), "totals", derivatives=True, leaves_dead=True, wide=True
+    ),
+    "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True, wide=True),
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
     "literals": Pass(_later("literals", "multiply_literals"), derivatives=True, leaves_dead=True, shortest=4),
     "merge": Pass(
