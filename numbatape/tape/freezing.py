@@ -21,7 +21,7 @@ from .passes import PASSES, REROLL
 from .tape import POOLS, STORAGE, VALUE, InputSlot, Literal, Tape
 from .uses import NO_GROUP, keys_of
 
-FEW = 256  # cells that an instruction takes no longer for than for its head
+FEW = 128  # cells that an instruction takes hardly longer for than for one
 
 
 @uncollected

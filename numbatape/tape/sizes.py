@@ -312,10 +312,8 @@ class Sizes:
         while rest:
             its = rest.pop()
             operation, *operands = self.rows[-its - 1]
-            others = operands if operation != INPUT else []
-            new = {
-                x for x in (*others, self._numbers.get(its, 0)) if x < 0 and x not in self._settled
-            } - found
+            others = {self._numbers.get(its, 0), *(operands if operation != INPUT else ())}
+            new = {x for x in others if x < 0 and x not in found and x not in self._settled}
             found |= new
             rest += new
         return found

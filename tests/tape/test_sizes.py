@@ -26,10 +26,23 @@ def test_a_settled_size_is_its_number(sizes):
 
 
 def test_other_sizes_stay_codes(sizes):
-    m, k = sizes.input(1, 4), sizes.input(2, 5)
-    n = sizes.input(0, 3)
-    for code in (m, k, sizes.mul(n, k), sizes.sub(n, sizes.mul(n, n))):
+    k, n = sizes.input(2, 5), sizes.input(0, 3)
+    for code in (k, sizes.mul(n, k), sizes.sub(n, sizes.mul(n, n))):
         assert sizes.settled(code) == code
+
+
+def test_guards_settle_more_than_what_they_name(sizes):
+    m, n, p = (sizes.input(number, value) for number, value in ((1, 4), (0, 3), (3, 3)))
+    both, q = sizes.add(m, p), sizes.input(4, 7)
+    assert sizes.settled(m) == 4  # of the guard that m - 2 is 2
+    assert sizes.settled(p) == p
+    sizes.guard(p, "==", n)
+    sizes.guard(q, "==", both)
+    assert [sizes.settled(code) for code in (p, q, sizes.sub(q, p))] == [3, 7, 4]
+    table = sizes.freeze()
+    assert table.broken_guard(table.evaluate((3, 4, 5, 3, 7))) is None
+    for dimensions in ((3, 4, 5, 4, 8), (3, 5, 5, 3, 8), (3, 4, 5, 3, 8)):
+        assert table.broken_guard(table.evaluate(dimensions)) is not None
 
 
 def test_what_is_settled_holds_for_all_sizes_that_guards_allow(sizes):

@@ -43,8 +43,8 @@ class Pass(NamedTuple):
     shortest
         The fewest instructions among which it finds work. Shorter tapes don't even import it.
     wide
-        Whether all that it saves are passes over the cells of arrays: where these are few for all sizes that
-        guards allow, it takes longer than it can ever save.
+        Whether it saves work on cells alone, and not instructions: where arrays have few cells for all sizes
+        that guards allow, that takes longer than it can ever save.
     single
         Whether it serves tapes that are swept over many points only, forward: those of which loops are not
         re-rolled, because each single cell will be a vector over the points.
@@ -89,7 +89,7 @@ PASSES = {
     "distribute": Pass(
         _later("distribute", "distribute"), "totals", derivatives=True, leaves_dead=True, wide=True
     ),
-    "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True, wide=True),
+    "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
     "literals": Pass(_later("literals", "multiply_literals"), derivatives=True, leaves_dead=True, shortest=4),
     "merge": Pass(
