@@ -68,7 +68,8 @@ class TapeBuilder:
         self.code = Code()
         self.values = Values()
         self.storages: list[tuple[int, int, int]] = [(0, f, lv) for lv, f in POOLS]
-        self._columns: list[np.ndarray] = []  # the first storages as columns, in pieces
+        # The first storages as columns, in pieces: a tuple, because copies of a builder go on by themselves.
+        self._columns: tuple[np.ndarray, ...] = ()
         self._in_columns = 0  # how many storages these are
         self.layouts: list[Layout] = [Layout((), ())]
         self.pool_cells = [0] * len(POOLS)
@@ -128,18 +129,21 @@ class TapeBuilder:
 
         They are kept: each derivative and each draft asks for those of all storages before it.
         """
-        if self._in_columns < len(self.storages):
-            self._columns.append(rows_as_columns(self.storages[self._in_columns :], 3))
-            self._in_columns = len(self.storages)
+        self._note_columns()
         if len(self._columns) != 1:
-            self._columns = [np.concatenate(self._columns, axis=1)]
+            self._columns = (np.concatenate(self._columns, axis=1),)
         return self._columns[0]
+
+    def _note_columns(self) -> None:
+        known = self._in_columns
+        if known < len(self.storages):
+            self._columns = *self._columns, rows_as_columns(self.storages[known:], 3)
+            self._in_columns = len(self.storages)
 
     def add_storages(self, rows: np.ndarray) -> None:
         """Append storages, given as rows of size, family and level."""
-        if self._in_columns < len(self.storages):
-            self._columns.append(rows_as_columns(self.storages[self._in_columns :], 3))
-        self._columns.append(rows.T.astype(np.int32))
+        self._note_columns()
+        self._columns = *self._columns, rows.T.astype(np.int32)
         first, number = combinations(*rows.T)
         kinds = [tuple(row) for row in rows[first].tolist()]  # one tuple serves many storages
         self.storages += map(kinds.__getitem__, number.tolist())
@@ -150,7 +154,7 @@ class TapeBuilder:
         size, family, _ = self.storages[storage]
         self.storages[storage] = size, family, level
         if storage < self._in_columns:
-            self._columns, self._in_columns = [], 0
+            self._columns, self._in_columns = (), 0
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""
