@@ -45,10 +45,11 @@ def _vectorised(text, names):
 
         special = types.SimpleNamespace(_igam_fac=scipy.special._ufuncs._igam_fac, **{name: getattr(scipy.special, name) for name in ("psi", "xlogy", "xlog1py", "gammaln", "betaln")})
         scope = {**vars(scalars), "math": math, "sc": special}
+        code = compile(text, "<formula>", "eval")
 
         def one(*values):
             try:
-                return eval(text, scope, dict(zip(names, map(np.float64, values), strict=True)))
+                return eval(code, scope, dict(zip(names, map(np.float64, values), strict=True)))
             except (ArithmeticError, ValueError):  # `math` raises where compiled code gives inf or NaN
                 return np.nan
 

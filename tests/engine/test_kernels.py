@@ -165,7 +165,8 @@ WAYS = {
 }
 
 
-# Loops over float32 cells differ from those over float64 in what a load and a store are.
+# Loops over float32 cells differ from those over float64 in what a load and a store are. Loops of the ops
+# whose exact values are computed in Python (see `ways_of`) differ from those of other ops in what they call.
 SINGLE_WAYS = ("contiguous", "scalars", "one cell", "rows", "outer", "strided", "reversed", "empty")
 
 
@@ -181,6 +182,11 @@ def sample(op, dtype, seed=7):
                 x = rng.uniform(low, high, shape).astype(np.float32).astype(dtype)
             inputs.append(x if shape else dtype(x))
     return inputs
+
+
+def ways_of(op, dtype=np.float64):
+    every_way = dtype == np.float64 and not op.name.startswith(("gammainc_", "betainc_"))
+    return {way: WAYS[way] for way in (WAYS if every_way else SINGLE_WAYS)}
 
 
 def operands(op, ways, inputs):
@@ -202,7 +208,7 @@ def references(name):
     op = next(op for op in ROWS if op.name == name)
     inputs = sample(op, np.float64)
     shapes, columns = {}, []
-    for way, ways in WAYS.items():
+    for way, ways in ways_of(op).items():
         values = np.broadcast_arrays(*(np.asarray(x, float) for x in operands(op, ways, inputs)))
         shapes[way] = values[0].shape
         columns.append(np.stack([np.ravel(x) for x in values]))
@@ -236,7 +242,7 @@ def references(name):
 @pytest.mark.parametrize("op", [op for op in ROWS if not op.casts], ids=lambda op: op.name)
 def test_elementwise(op, dtype):
     inputs = sample(op, dtype)
-    chosen = {way: WAYS[way] for way in (WAYS if dtype == np.float64 else SINGLE_WAYS)}
+    chosen = ways_of(op, dtype)
 
     def function(*traced):
         results = []
