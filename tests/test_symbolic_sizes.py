@@ -378,6 +378,22 @@ def test_samples_of_few_entries(name):
         )
 
 
+def test_interpolation_of_other_numbers_of_places_and_values_is_an_error():
+    gradient = nt.grad(lambda x, y: np.sum(interpolate.interp1d(np.arange(len(x)), y * 2)(0.5)) + np.sum(x))
+    for n in (5, 7, 6):
+        gradient(np.ones(n), np.ones(n))
+    with pytest.raises(ValueError, match="equal in length"):
+        gradient(np.ones(5), np.ones(6))
+
+
+def test_a_density_of_too_few_samples_is_an_error():
+    gradient = nt.grad(lambda x: np.sum(stats.gaussian_kde(x).logpdf(np.zeros((2, 1)))))
+    for n in (5, 7, 6):
+        assert gradient(matrix(2, n)).shape == (2, n)
+    with pytest.raises(ValueError, match="number of samples"):
+        gradient(matrix(2, 1))
+
+
 def test_statistics_of_so_few_entries_that_they_are_not_defined():
     with pytest.warns(stats._axis_nan_policy.SmallSampleWarning):
         assert np.isnan(nt.value_and_grad(lambda x: stats.shapiro(x).statistic)(vector(2))[0])

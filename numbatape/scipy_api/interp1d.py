@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from ..trace.axes import length
 from ..trace.operands import find_trace, lift_all
 from ..trace.primitives import stop_gradient
 from .interpolation import Piecewise, combined, polynomials_of, to_axis
@@ -106,6 +107,7 @@ def of_traced_places(original, x, y, options: dict) -> Interp1d:
     made = original(x._value, y._value, **{key: v for key, v in options.items() if key != "fill_value"})
     fill, raises = options.get("fill_value", np.nan), options.get("bounds_error")
     axis, y = axis % y.ndim, np.moveaxis(y, axis, 0)
+    _ = length(x, 0) == length(y, 0)  # a guard: SciPy has an error for other sizes
     if not options.get("assume_sorted"):
         order = np.argsort(x, kind="stable")
         x, y = x[order], y[order]

@@ -106,9 +106,9 @@ def _of_traced(dataset, bw_method=None, weights=None) -> Density:
     """Return the density of traced samples, or with a traced bandwidth or traced weights."""
     dataset = np.atleast_2d(dataset)
     d = len(dataset)
-    dataset, weights = lift_all(
-        dataset, np.ones_like(dataset[0], dtype=float) if weights is None else weights
-    )
+    ones = np.ones_like(dataset[0], dtype=float) if weights is None else weights
+    dataset, weights = lift_all(dataset, ones)
+    _ = length(dataset, 1) < d, length(dataset, 1) < 2  # guards: SciPy has errors for so few samples
     weights = weights / np.sum(weights)
     effective = 1.0 / np.sum(weights**2)
     if bw_method is None or isinstance(bw_method, str):
