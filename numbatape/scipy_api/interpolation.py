@@ -337,13 +337,13 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     if find_trace(x) is not None and name == "interp1d" and options.get("kind", "linear") in ("linear", 1):
         return imported(".interp1d", __package__).of_traced_places(original, x, y, options)
     if find_trace(x) is not None:
-        raise refuse(
-            f"{name} of traced breakpoints", "breakpoints are data: nt.stop_gradient(x), or np.interp"
-        )
+        raise refuse(f"{name} of traced breakpoints", "they are data: nt.stop_gradient(x), or np.interp")
     axis = options.pop("axis", -1 if name == "interp1d" else 0)
     bc = options.get("bc_type")
     if bc is not None and not isinstance(bc, str) and (name != "CubicSpline" or not _is_zero(bc)):
         raise refuse(f"{name}(bc_type={bc!r}) of traced values", "names and values of zero are")
+    if len(x) != y.shape[axis]:
+        original(x, sample_of(y), *args, **kwargs)  # raises SciPy's error
     y = np.moveaxis(y, axis, 0)
     axis = axis % y.ndim
     units, values = np.eye(len(x)), y
