@@ -69,6 +69,21 @@ def test_a_first_gradient_needs_no_scipy(call):
     assert len(own) < FIRST[call]
 
 
+def test_products_of_matrices_need_none_of_scipy_beside_its_blas():
+    program = (
+        "import numpy as np, numbatape as nt\n"
+        "a = np.eye(30) + 1.0\n"
+        "f = lambda x: np.sum((x @ a) ** 2) + np.linalg.slogdet(x)[1]\n"
+        "print(nt.grad(f)(a)[0, 1])\n"
+    )
+    loaded = loaded_by(program)
+    assert not {"scipy.linalg", "scipy.linalg.cython_blas", "scipy.linalg.cython_lapack"} & loaded
+    later = "import scipy.linalg.cython_blas\nassert scipy.linalg.cython_blas.__pyx_capi__['dgemm']\n"
+    later += "from scipy.linalg import cython_lapack, lu\nassert cython_lapack.__pyx_capi__['dgetrf']\n"
+    later += "assert np.allclose(nt.grad(f)(a), nt.grad(lambda x: f(x + lu(a)[1]))(a - lu(a)[1]))\n"
+    assert {"scipy.linalg", "scipy.linalg.cython_blas"} <= loaded_by(program + later)
+
+
 @pytest.mark.parametrize(
     "call",
     [
