@@ -385,3 +385,14 @@ def test_a_mask_without_entries_fits_every_length():
         np.testing.assert_array_equal(g(np.ones(n)), 2.0 * np.ones(n))
     with pytest.raises(IndexError, match="did not match"):
         g(np.ones(3))
+
+
+def test_what_numpy_does_at_once():
+    x = np.ones((2, 3))
+    for f in (lambda x: np.diff(x, 0, append=x[:1, :1]), lambda x: np.diff(x, 0, axis=5)):
+        np.testing.assert_array_equal(nt.jvp(f, (x,), (x,))[0], x)
+    empty = np.ones((2, 0), np.float32)
+    largest = nt.jvp(lambda x: np.max(x, keepdims=True, initial=1.0), (empty,), (empty,))[0]
+    assert largest.dtype == np.float32 and largest.shape == (1, 1)
+    with pytest.raises(TypeError, match="scalar"):
+        nt.jvp(lambda x: np.add.reduceat(x, [0]), (1.0,), (1.0,))

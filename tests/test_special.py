@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special as sc
@@ -273,3 +274,23 @@ def test_infinite_weights_of_logsumexp():
         np.testing.assert_array_equal(
             slope, [float(np.isinf(w * e)) if w else 0.0 for w, e in zip(weights, a, strict=True)]
         )
+
+
+def test_zeta_at_and_near_zero():
+    for s in (0.0, -0.0, 1e-9, 0.029, -0.031):
+        slope = nt.grad(sc.zeta)
+        found = nt.jvp(sc.zeta, (s,), (1.0,))[0], slope(s), nt.grad(slope)(s)
+        wanted = [float(mpmath.diff(mpmath.zeta, s, k)) for k in range(3)]
+        np.testing.assert_allclose(found, wanted, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [(lambda n, k=k: sc.binom(n, k), n) for n, k in ((2.0, 4.0), (-0.5, 1.5), (1.5, 2.5))]
+    + [(lambda k, n=n: sc.binom(n, k), k) for n, k in ((2.0, 4.0), (0.0, 1.0))]
+    + [(lambda x, m=m: sc.poch(x, m), x) for x, m in ((-2.0, 1.0), (-2.0, 4.0), (-3.0, 1.5), (-5.0, 3.0))],
+)
+def test_slopes_where_the_reciprocal_of_gamma_is_zero(f, x):
+    h = 1e-3
+    wanted = (8.0 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12.0 * h)
+    np.testing.assert_allclose(nt.grad(f)(x), wanted, rtol=1e-8)

@@ -23,6 +23,8 @@ def sliced(x, axis: int, *span):
 @composes(np.diff, complex="by_parts")
 def diff(a, n=1, axis=-1, prepend=NO, append=NO):
     x = lift_first(a, prepend, append)
+    if n == 0:
+        return x[...]
     axis = one_axis(x, axis)
     blocks = [_block(part, x, axis) for part in (prepend, x, append) if part is not NO]
     x = np.concatenate(blocks, axis) if len(blocks) > 1 else x
@@ -33,7 +35,7 @@ def diff(a, n=1, axis=-1, prepend=NO, append=NO):
         else:
             pinned(x, axis)
             x = sliced(x, axis, 0, 0)
-    return x if n else x[...]
+    return x
 
 
 def _block(part, x, axis):

@@ -9,7 +9,7 @@ from ..emitter.instructions import row
 from ..tape.tape import F64
 from ..trace.array import TracedArray
 from ..trace.axes import along_axis, axes_of, count_of, one_axis, over_axes, reduced
-from ..trace.operands import adopt, lift_first
+from ..trace.operands import adopt, lift, lift_first
 from ..trace.primitives import BOOL, FLOAT64, array_instruction, expand
 from .function_tables import HOLDS
 from .registration import composes
@@ -92,7 +92,8 @@ def _extremum(op: str, function, pairwise, worst):
             return over_axes(op, x, axes, function, flag(keepdims))
         if count_of(x, axes) == 0:  # the op has no identity
             count_of(x, range(x.ndim))
-            return np.broadcast_to(initial, np.shape(np.sum(x._value, axis, keepdims=flag(keepdims))))
+            shape = np.shape(np.sum(x._value, axis, keepdims=flag(keepdims)))
+            return np.broadcast_to(np.astype(lift(x._trace, initial), x.dtype), shape)
         return pairwise(over_axes(op, x, axes, function, flag(keepdims)), initial)
 
     return reduce

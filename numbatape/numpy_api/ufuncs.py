@@ -333,6 +333,8 @@ def reduceat(ufunc, inputs, kwargs):
     x, indices = inputs
     axis = kwargs.pop("axis", 0)
     _refuse_options(ufunc, "reduceat", kwargs)
+    if not np.ndim(values_of(x)):
+        raise TypeError("cannot reduceat on a scalar")
     indices = [int(i) for i in indices]
     n = x._sizes()[axis]
     parts = []

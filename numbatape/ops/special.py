@@ -59,13 +59,19 @@ binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
        dxx="dx*(sc.psi(x) - sc.psi(x + y)) + z*(zeta(2.0, x) - zeta(2.0, x + y))",
        dxy="dx*(sc.psi(y) - sc.psi(x + y)) - z*zeta(2.0, x + y)",
        dyy="dy*(sc.psi(y) - sc.psi(x + y)) + z*(zeta(2.0, y) - zeta(2.0, x + y))")
+# The reciprocal of gamma has the slope (-1)**m m! where it is zero, at -m; there psi is infinite
+_POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))"
 binary("poch",      "sc.poch(x, y)",   "sc.poch",     POSITIVES, loop="sc.poch",
-       dx="z*(sc.psi(x + y) - sc.psi(x))", dy="z*sc.psi(x + y)",
+       dx="z*(sc.psi(x + y) - sc.psi(x)) if x > 0.0 or floor(x) != x else "
+          "z*(sc.psi(1.0 - x - y) - sc.psi(1.0 - x)) if x + y <= 0.0 and floor(y) == y else sc.gamma(x + y)*sc.gamma(1.0 - x)*math.cos(3.141592653589793*x)",
+       dy="z*sc.psi(x + y)", edges=((-2.0, 1.0), (-2.0, 4.0), (-3.0, 1.5), (0.0, 2.0)),
        dxx="dx*(sc.psi(x + y) - sc.psi(x)) + z*(zeta(2.0, x + y) - zeta(2.0, x))",
        dxy="dx*sc.psi(x + y) + z*zeta(2.0, x + y)",
        dyy="dy*sc.psi(x + y) + z*zeta(2.0, x + y)")
 binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), loop="sc.binom",
-       dx="z*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0))", dy="z*(sc.psi(x - y + 1.0) - sc.psi(y + 1.0))",
+       dx=f"z*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0)) if x - y > -1.0 or floor(x - y) != x - y else {_POLE}",
+       dy=f"z*(sc.psi(x - y + 1.0) - sc.psi(y + 1.0)) if x - y > -1.0 or floor(x - y) != x - y else -{_POLE}",
+       edges=((2.0, 4.0), (-0.5, 1.5), (1.5, 2.5)),
        dxx="dx*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0)) + z*(zeta(2.0, x + 1.0) - zeta(2.0, x - y + 1.0))",
        dxy="dy*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0)) + z*zeta(2.0, x - y + 1.0)",
        dyy="dy*(sc.psi(x - y + 1.0) - sc.psi(y + 1.0)) - z*(zeta(2.0, x - y + 1.0) + zeta(2.0, y + 1.0))")

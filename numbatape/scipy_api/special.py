@@ -318,12 +318,28 @@ def _hurwitz(s, q):
     return np.sum(terms, -1) + (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * np.power(t, s - 1.0)
 
 
+# Coefficients of zeta's Taylor series at 0
+AROUND_ZERO = (-0.5, -0.9189385332046728, -1.0031782279542925, -1.0007851944770425)
+AROUND_ZERO += (-0.9998792995005712, -1.0000019408963206, -1.000001301146014, -0.9999998313841736)
+AROUND_ZERO += (-1.000000005764676, -1.0000000009110166, -0.9999999998502992, -1.000000000009407)
+AROUND_ZERO += (-1.0000000000000409,)
+
+
 def riemann(s, q=1.0):
     """``zeta(s, q)`` for q = 1 or 2, to the left of 1/2 by reflection, 25.4.1."""
-    left = np.less(s, 0.5)
+    left, tiny = np.less(s, 0.5), np.less(np.abs(s), 0.03)
+
+    def expanded():
+        result = 0.0
+        for coefficient in reversed(AROUND_ZERO):
+            result = result * np.where(tiny, s, 0.0) + coefficient
+        return result - (q - 1.0)
 
     def reflected():
-        t = np.where(left, s, 0.0)
+        return pick(tiny, expanded, elsewhere)  # at 0 a pole meets a zero
+
+    def elsewhere():
+        t = np.where(left & ~tiny, s, -1.0)
         factor = np.power(2.0, t) * np.power(np.pi, t - 1.0) * np.sin(np.pi / 2.0 * t) * sc.gamma(1.0 - t)
         return factor * _hurwitz(1.0 - t, 1.0) - (q - 1.0)
 
