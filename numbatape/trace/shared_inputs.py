@@ -56,7 +56,7 @@ def is_shared(trace: Trace, root: np.ndarray) -> bool:
     if id(root) not in trace.inputs:
         return False
     trace.writes_inputs = True
-    if None in trace.twins.get(id(root), ()):
+    if any(other is None for other in trace.twins.get(id(root), ())):  # `in` would compare traced arrays
         raise UnsupportedOperationError(
             f"an argument that partly overlaps another one is written to at {where_in_user_code()}; "
             "pass a copy of one of them"
