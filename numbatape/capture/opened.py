@@ -118,7 +118,7 @@ class Opened(Walk):
         for part in found:
             self._owners.setdefault(id(part.value), []).append(id(value))
         if kind is np.ndarray and value.dtype != object:
-            if value.flags.writeable and (trace := current()) is not None and trace.writes:
+            if (trace := current()) is not None and trace.writes:
                 self._leaves.append(id(value))
                 self._before[id(value)] = _array_before(trace, value)
         elif _can_change(value):

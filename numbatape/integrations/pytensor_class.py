@@ -69,6 +69,10 @@ class NumbatapeOp(Op):
         return [[x.dtype.kind == "f"] * len(self._outputs) for x in self._inputs]
 
 
+if not hasattr(Op, "pullback"):  # PyTensor 2, with which PyMC 5 comes, has another name for it
+    NumbatapeOp.L_op = NumbatapeOp.pullback
+
+
 def pulled(f: Callable, count: int) -> Callable:
     """Return the pullback as a function of some cotangents and the arguments, with a list as its result."""
 
