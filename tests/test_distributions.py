@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 import scipy
-from scipy import stats
+from scipy import special, stats
 from scipy.stats import gamma, norm
 
 import numbatape as nt
@@ -761,3 +761,24 @@ def test_values_are_scipys_for_all_shapes(name, x, shapes, method):
     f = lambda x: getattr(getattr(stats, name), method)(x, *shapes)  # noqa: E731
     for point in (x, x + 0.2):
         np.testing.assert_allclose(nt.value_and_grad(f)(point)[0], f(point), rtol=1e-14)
+
+
+def test_moments_on_a_circle_and_of_a_density_that_is_infinite_at_its_end():
+    def circular(p):
+        return stats.vonmises.moment(2, p[0], loc=p[1], scale=p[2])
+
+    p = np.array([3.45, 0.05, 0.83])
+    value, slope = nt.value_and_grad(circular)(p)
+    np.testing.assert_allclose(value, circular(p), rtol=1e-10)
+    h = 1e-5 * np.eye(3)
+    np.testing.assert_allclose(slope, [(circular(p + e) - circular(p - e)) / 2e-5 for e in h], rtol=1e-6)
+    value, slope = nt.value_and_grad(lambda m: stats.vonmises.expect(np.cos, args=(2.0,), loc=m))(0.3)
+    ratio = special.i1(2.0) / special.i0(2.0)
+    np.testing.assert_allclose([value, slope], [np.cos(0.3) * ratio, -np.sin(0.3) * ratio], rtol=1e-9)
+
+    p = np.array([0.54, 0.4, 1.1])
+    bends = nt.hessian(lambda p: stats.powerlaw.moment(2, p[0], loc=p[1], scale=p[2]))(p)
+    wanted = nt.hessian(
+        lambda p: p[1] ** 2 + 2 * p[1] * p[2] * p[0] / (p[0] + 1) + p[2] ** 2 * p[0] / (p[0] + 2)
+    )(p)
+    np.testing.assert_allclose(bends, wanted, rtol=1e-6)
