@@ -68,6 +68,26 @@ def test_the_same_array_twice():
         nt.grad(f, (0, 1))(X[:4], X[1:5])
 
 
+def test_a_direction_in_the_memory_of_an_argument_that_is_written_to():
+    def f(x):
+        x[0] = x[0] * x[1]
+        return np.sum(x**2)
+
+    def expected(x, v):
+        gradient = np.array([2 * x[0] * x[1] ** 2, 2 * x[0] ** 2 * x[1] + 2 * x[1], 2 * x[2]])
+        mixed = 4 * x[0] * x[1]
+        hessian = np.array([[2 * x[1] ** 2, mixed, 0], [mixed, 2 * x[0] ** 2 + 2, 0], [0, 0, 2]])
+        return gradient @ v, hessian @ v
+
+    both = np.array([2.0, 1.5, 3.0, 0.5])
+    cache = nt.prepare_hvp_cache(f, both[:3])
+    for x, v in [(both[:3], both[:3]), (both[:3], both[1:])] * 2:
+        slope, product = expected(x, v)
+        np.testing.assert_allclose(nt.jvp(f, (x,), (v,))[1], slope)
+        np.testing.assert_allclose(nt.hvp(f)(x, v), product)
+        np.testing.assert_allclose(nt.value_and_hvp(cache, v, x)[2], product)
+
+
 # ---- errors
 
 captured = np.zeros(3)

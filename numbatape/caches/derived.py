@@ -59,9 +59,14 @@ class Derived:
         return other
 
     def extended(self, flat: Flattened, directions) -> Flattened:
-        """Return the arguments followed by directions (without lanes)."""
+        """Return the arguments followed by directions (without lanes).
+
+        A direction in the memory of an argument is copied, since the function may write to the argument.
+        """
+        arrays = [leaf for leaf in flat.leaves if isinstance(leaf, np.ndarray)]
+        apart = [d.copy() if any(np.may_share_memory(d, a) for a in arrays) else d for d in directions]
         args, kwargs = pytrees.unflatten(flat.outer, flat.marks)
-        return Flattened((*args, tuple(directions)), kwargs, flat.names, flat.holomorphic)
+        return Flattened((*args, tuple(apart)), kwargs, flat.names, flat.holomorphic)
 
     def slots(self, extended: Flattened) -> list[int]:
         """Return the numbers of the inputs that are directions."""
