@@ -77,6 +77,7 @@ NOT_REPEATED = {
     "attribute that counts and is read": "self.calls += 1; loss = loss * self.calls",
     "counter that is set": "self.calls = 3; self.calls += 1",
     "counter that starts again": "self.calls += 1; self.__init__()",
+    "counter with two indices": "self.marks[-1] = 5; self.marks[1] += 1",
     "counter of another object": "self.calls = self.other.calls + 1; self.other.calls += 3",
     "counter whose step varies": "self.calls += 10 if x[0] > 1.0 else 1",
     "doubled": "self.calls *= 2",
@@ -147,6 +148,28 @@ def f(x):
     f.calls += 1
     return np.sum(x**2)
 f.calls = 0
+## counter that starts again by way of a variable
+class M:
+    def __init__(self):
+        self.calls = 0
+    def __call__(self, x):
+        start(self)
+        self.calls += 1
+        return np.sum(x**2)
+start = M.__init__
+f = model = M()
+## counter of an object that is made once
+only = None
+class M:
+    def __new__(cls):
+        return object.__new__(cls) if only is None else only
+    def __init__(self):
+        self.calls = 0
+    def __call__(self, x):
+        M()
+        self.calls += 1
+        return np.sum(x**2)
+f = model = only = M()
 ## closure
 def make():
     hist = []

@@ -167,7 +167,9 @@ class _Changes:
 
     @functools.cached_property
     def _code(self) -> WrittenOnly:
-        return WrittenOnly(self._environment.running())
+        environment = self._environment
+        held = any(getattr(value, "__name__", "") == "__init__" for _, _, value in environment.names())
+        return WrittenOnly(environment.running(), held)
 
     def effects(self) -> Effects | None:
         found = Effects()

@@ -194,9 +194,17 @@ class WrittenOnly:
     """Names of places that the user's code writes to and never reads, except to add a constant.
 
     A name counts wherever it may be an attribute (of any object), a global, or a variable of a closure.
+
+    Parameters
+    ----------
+    codes
+        The code that may run.
+    initialises_again
+        Whether a variable holds an ``__init__``, so that it may run for an object that was there before.
     """
 
-    def __init__(self, codes):
+    def __init__(self, codes, initialises_again: bool = False):
+        self._initialises_again = initialises_again
         self._codes: list[types.CodeType] = []
         self._listings: dict[int, tuple[dis.Instruction, ...]] = {}  # by the id of a code
         pending = list(codes)
@@ -237,9 +245,13 @@ class WrittenOnly:
     def _initial_values(self) -> set[int]:
         """The instructions, by id, by which ``__init__`` assigns to attributes of the new object.
 
-        They change no object that was there before, unless other code calls ``__init__`` itself.
+        They change no object that was there before, unless other code calls ``__init__`` itself, or
+        ``__new__`` returns an object that was there.
         """
-        if any("__init__" in code.co_names and code.co_name != "__init__" for code in self._codes):
+        if self._initialises_again or any(
+            code.co_name == "__new__" or ("__init__" in code.co_names and code.co_name != "__init__")
+            for code in self._codes
+        ):
             return set()
         found = set()
         for code in self._codes:
@@ -273,12 +285,17 @@ class WrittenOnly:
         for code, k in uses:
             if code[k].opname == "STORE_ATTR":
                 continue
-            known = _opname(code, k + 1) in _CONSTANT
+            key = code[k + 1].argval if _opname(code, k + 1) in _CONSTANT else None
+            # Minus one may be the key of a dictionary's item, or the last entry of a list.
+            known = key is not None and not (type(key) is int and key < 0)
             counts = _counts_in_item(code, k)
-            given = known or _opname(code, k + 1) in ("LOAD_FAST", "LOAD_FAST_BORROW")
+            given = _opname(code, k + 1) in _CONSTANT or _opname(code, k + 1) in (
+                "LOAD_FAST",
+                "LOAD_FAST_BORROW",
+            )
             if not counts and not (given and _opname(code, k + 2) == "STORE_SUBSCR"):
                 return None
-            found.append((counts, known, code[k + 1].argval))
+            found.append((counts, known, key))
         return found
 
     def _instructions(self, code: types.CodeType) -> tuple[dis.Instruction, ...]:
