@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 import numbatape as nt
 from numbatape.caches import program
+from numbatape.engine import Workspace
 
 
 def branches(x, bound=1.0):
@@ -278,3 +281,34 @@ def test_sizes_share_their_adjoints_and_keep_what_they_returned():
         np.testing.assert_allclose(gradient, 3 * x**2, rtol=1e-14)
     _, (again,) = nt.value_and_gradient(cache, x, args_to_zero=(False,))
     np.testing.assert_allclose(again, 6 * x**2, rtol=1e-14)
+
+
+@nt.function
+def damped(x):
+    return np.exp(-x * x) * np.sin(x)
+
+
+def test_the_bytes_of_workspaces_are_those_of_bodies_and_loops_too():
+    """What bodies, stacks of steps and rules take was not counted, so that caches kept it for 1 024 sizes."""
+
+    def scanned(x):
+        last, rows = nt.scan(lambda s, r: (np.sin(s) * r, s * r), 0.1, x)
+        return last + np.sum(rows)
+
+    for function in (lambda x: np.sum(damped(x) * x), scanned):
+        config = nt.Config(max_bytes=200_000)
+        cache = nt.prepare_gradient_cache(function, np.ones(5), config=config)
+        gc.collect()
+        before = sum(type(its) is Workspace for its in gc.get_objects())  # those of bodies
+        for n in (*range(1_000, 1_030), *range(1_000, 1_030)):
+            nt.value_and_gradient(cache, np.full(n, 0.5))
+        evaluator = cache._evaluator
+        spaces = [*evaluator._workspaces.values()]
+        assert sum(space.nbytes for space in spaces) == evaluator._bytes
+        for space in spaces:
+            bodies = {id(x): x for run in space.calls._loops.values() for its in run.runs for x in its.spaces}
+            cells = [array.nbytes for x in (space, *bodies.values()) for array in (*x.v, *x.g)]
+            assert space.nbytes > sum(cells)
+        assert evaluator._bytes <= 200_000 + max(space.nbytes for space in spaces)
+        gc.collect()
+        assert sum(type(its) is Workspace for its in gc.get_objects()) - before <= 20

@@ -254,6 +254,14 @@ class Calls:
         """About how much work the loops are, in the unit of `numbatape.engine.segments`."""
         return sum(run.work for run in self._loops.values())
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of what bodies and compiled rules compute with."""
+        runs = [run for call in self._loops.values() for run in call.runs]
+        spaces = {id(space): space for run in runs for space in run.spaces}
+        parts = (*spaces.values(), *runs, *self._compiled.values())
+        return sum(part.nbytes for part in parts)
+
     def end(self) -> None:
         """Raise what a rule raised in the sweep that has ended."""
         failed = int(self.words[CALL_FAILED])

@@ -55,6 +55,11 @@ class CompiledCall:
         memory = self._memory[name] = np.zeros(size + CACHE_LINE, np.uint8)
         return memory.ctypes.data + -memory.ctypes.data % CACHE_LINE
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the rule's workspaces and buffers."""
+        return sum(memory.nbytes for memory in self._memory.values())
+
     def write_to(self, row: np.ndarray) -> None:
         """Fill in the row of the table of calls."""
         row[STATE] = self.words.ctypes.data

@@ -237,12 +237,22 @@ class LoopRun:
         """The workspace of the body."""
         return self._space
 
+    @property
+    def spaces(self) -> list:
+        """The workspaces of the body and of the condition."""
+        return [self._space] if self._test is None else [self._space, self._test]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the loop has besides its workspaces."""
+        return self._tables.nbytes
+
     @cached_property
     def work_of_step(self) -> float:
         """About how much work a step is, in the unit of `numbatape.engine.segments`, at the first sizes."""
-        spaces = [self._space] if self._test is None else [self._space, self._test]
         return INSTRUCTION + sum(
-            work_of_plan(space.plan) + (0.0 if space.calls is None else space.calls.work) for space in spaces
+            work_of_plan(space.plan) + (0.0 if space.calls is None else space.calls.work)
+            for space in self.spaces
         )
 
     @property

@@ -64,6 +64,11 @@ class LoopTables:
         self._ranges_of_all: dict[str, np.ndarray] = {}  # of a body that moves, instead of those of storages
         self._alive: list[np.ndarray] = []
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the tables, and of what is kept of the steps."""
+        return self._stack_room + sum(array.nbytes for array in self._alive)
+
     def again(self) -> LoopTables:
         """Return the same state with saved cells of its own."""
         found = copy.copy(self)

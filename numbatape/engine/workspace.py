@@ -150,7 +150,9 @@ class Workspace:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (*self.v, *self.g))
+        """The bytes of the cells, and of what loops and rules have besides: most of the memory, often."""
+        besides = 0 if self.calls is None else self.calls.nbytes
+        return sum(array.nbytes for array in (*self.v, *self.g)) + besides
 
     # ---- sweeps
 
