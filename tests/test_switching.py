@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches import program
+from numbatape.caches import program, steady
 from numbatape.engine import Workspace
 
 
@@ -312,3 +312,50 @@ def test_the_bytes_of_workspaces_are_those_of_bodies_and_loops_too():
         assert evaluator._bytes <= 200_000 + max(space.nbytes for space in spaces)
         gc.collect()
         assert sum(type(its) is Workspace for its in gc.get_objects()) - before <= 20
+
+
+def test_sizes_that_take_turns_are_looked_up_once(monkeypatch):
+    """Sizes with one entry go from shapes to the builtin; several entries, and what is dropped, do not."""
+
+    def searched(self, *args):
+        searches.append(args[1])
+        return search(self, *args)
+
+    searches: list[tuple] = []
+    search = steady.SteadyCalls._served_by_builtin
+    monkeypatch.setattr(steady.SteadyCalls, "_served_by_builtin", searched)
+    one = nt.prepare_gradient_cache(lambda x: np.sum(x**3), np.ones(3))
+    two = nt.prepare_gradient_cache(lambda x, y: np.sum(x * y), np.ones(3), np.ones(3))
+    for n in [*range(1, 11)] * 5:
+        x = np.linspace(0.5, 1.5, n)
+        np.testing.assert_allclose(nt.value_and_gradient(one, x)[1][0], 3 * x**2, rtol=1e-14)
+        np.testing.assert_array_equal(nt.value_and_gradient(two, x, x + 1)[1], [x + 1, x])
+    assert len(searches) <= 70  # of 100 calls
+    del searches[:]
+    for n in [*range(1, 11)] * 5:
+        nt.value_and_gradient(one, np.ones(n))
+        nt.value_and_gradient(two, np.ones(n), np.ones(n))
+    assert not searches
+    for _ in range(3):  # three in a row: in front
+        nt.value_and_gradient(one, np.ones(4))
+    del searches[:]
+    nt.value_and_gradient(one, np.ones(4))
+    (table,) = one._front._tables.values()
+    assert not searches
+    assert table._front.rows[0].size == (4,)
+    known = table._alone[(7,)]
+    (entry,) = table._entries[(7,)]
+    assert known is entry.builtin
+    entry.retire()
+    assert (7,) not in table._alone
+    assert table._latest is None
+    np.testing.assert_array_equal(nt.value_and_gradient(one, np.ones(7))[1][0], np.full(7, 3.0))
+
+
+def test_two_branches_of_one_size_are_not_looked_up_as_one():
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x * x) if x[0] > 1.0 else np.sum(x), np.ones(3))
+    for n, first in [(n, first) for n in (2, 3, 4, 5) for first in (0.5, 2.0)] * 4:
+        slope = nt.value_and_gradient(cache, np.full(n, first))[1][0]
+        np.testing.assert_array_equal(slope, np.full(n, 1.0 if first < 1 else 2 * first))
+    (table,) = cache._front._tables.values()
+    assert not table._alone
