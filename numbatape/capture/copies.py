@@ -25,7 +25,7 @@ from .copied_classes import CopiedClasses
 from .holders import holder_of
 from .module_copies import UsersModule
 from .reach import Reach, python_function, used_globals
-from .references import atoms_only, is_atom
+from .references import atoms_only, contents, is_atom
 
 
 class Copies(CopiedClasses):
@@ -224,16 +224,7 @@ class Copies(CopiedClasses):
         scope, globals_ = copy.__globals__, original.__globals__
         self.assigned.update((id(globals_), name) for name in names)
 
-        @functools.wraps(copy)
-        def writing_back(*args, **kwargs):
-            try:
-                return copy(*args, **kwargs)
-            finally:
-                for name in names:
-                    if name in scope:
-                        globals_[name] = scope[name]
-
-        return writing_back
+        return _writing_back(copy, names, scope, globals_)
 
     def _new_cell(self, cell):
         """Return the cell itself unless its content is replaced: other functions must see assignments."""
@@ -258,3 +249,26 @@ class Copies(CopiedClasses):
             or python_function(value) is not None
             or Reach(value).needs(self.known)
         )
+
+
+def _writing_back(copy, names: tuple[str, ...], scope: dict, globals_: dict):
+    @functools.wraps(copy)
+    def writing_back(*args, **kwargs):
+        try:
+            return copy(*args, **kwargs)
+        finally:
+            for name in names:
+                if name in scope:
+                    globals_[name] = scope[name]
+
+    return writing_back
+
+
+_WRITING_BACK = _writing_back(len, (), {}, {}).__code__
+
+
+def behind_writing(function: types.FunctionType):
+    """Return the copy that a function runs before it writes its globals back; None for other functions."""
+    if function.__code__ is not _WRITING_BACK:
+        return None
+    return next(content for name, _, content in contents(function) if name == "copy")

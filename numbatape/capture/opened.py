@@ -6,18 +6,18 @@ partials, containers and attributes of the user's objects. `Opened` finds these 
 their places.
 
 A rule runs again long after the line that calls it, when a loop of the user's has given the variables of a
-closure, a list or an object's attributes other contents. So `Opened` remembers what it has found there:
-whatever has changed since then is copied as it was.
+closure, a global variable, a list or an object's attributes other contents. So `Opened` remembers what it has
+found there: whatever has changed since then is copied as it was. What the function itself only counts or logs
+stays what it is, because its value does not depend on that.
 """
 
 from __future__ import annotations
 
-import collections
 import copy
+import functools
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from operator import is_not
 
 import numpy as np
 
@@ -28,27 +28,25 @@ from ..trace.integers import TracedInteger
 from ..trace.library_kinds import Sparse
 from ..trace.plain_arrays import PlainArray
 from ..trace.trace import current
-from ..usercode.classes import is_users_object_class
+from ..usercode.bytecode import globals_assigned, globals_read
 from ..usercode.frames import where_in_user_code
-from .holders import container_of, holder_of
-from .references import (
-    CLASS,
-    FIELDS,
-    GLOBAL,
-    MEMBER,
-    SLOT,
-    Reference,
-    Walk,
-    contents,
-    of_object,
-    references,
-    slots_of,
+from ..usercode.ownership import is_users_module
+from .copies import behind_writing
+from .held import (
+    MUTABLE,
+    Code,
+    OfClasses,
+    OfFunction,
+    array_before,
+    can_change,
+    differ,
+    entries,
+    of_function,
+    of_module,
 )
+from .holders import holder_of
+from .references import FIELDS, GLOBAL, MEMBER, SLOT, Reference, Walk, of_object, references, same
 
-# What a copy of the function shares with the function itself: the walk does not look there.
-_SHARED = frozenset((GLOBAL, CLASS, MEMBER))
-
-_MUTABLE = (dict, list, collections.deque, set)
 _CONSTRAINTS = ("Bounds", "LinearConstraint", "NonlinearConstraint")
 
 
@@ -73,6 +71,7 @@ class Opened(Walk):
         The function or the value.
     arrays
         Whether arrays that were made in the trace count as traced values, too: the trace may write to them.
+        So it is for sub-tapes, which themselves compare global variables in each call.
 
     Attributes
     ----------
@@ -89,12 +88,32 @@ class Opened(Walk):
         self._leaves: list[int] = []  # the ids of traced and plain arrays
         self._made: list[tuple] = []  # copies of containers and objects, and what they held at first
         self._before: dict[int, object] = {}  # by id: what something that can change was when it was found
-        self.walk(Reference(value))
+        self._all = False
+        self._later: list[Reference] = []  # containers in global variables, which the function may only fill
+        self._functions: list[types.FunctionType] = []
+        self._fields: set[int] = set()  # ids of dictionaries of attributes, and of namespaces
+        self._modules: dict[int, types.ModuleType] = {}
+        self._classes: list[type] = []
+        self._walk_all(value)
+        self._of_classes = OfClasses(self._classes)
+        self._code = Code((*self._functions, *self._of_classes.functions))
+        self._leave_counts()
         self._opened = self._above(self._leaves)
+
+    def _walk_all(self, value) -> None:
+        """Walk; containers in global variables that the function only fills go on being filled."""
+        waiting = [Reference(value)]
+        while waiting:
+            self.walk(*waiting)
+            later, self._later = self._later, []
+            code = Code(self._functions)
+            waiting = [reference for reference in later if not code.only_fills(reference.name)]
 
     def visit(self, reference: Reference) -> list[Reference]:
         value = reference.value
         kind = type(value)
+        if (kind is TracedArray or kind is TracedComplex) and value._trace.closed:
+            return []  # something has kept it beyond its call: it has no place on this tape
         if kind is TracedComplex:
             raise UnsupportedOperationError(
                 f"{self._name} with complex traced parameters at {where_in_user_code()} is not supported; "
@@ -108,35 +127,85 @@ class Opened(Walk):
             elif kind is PlainArray:
                 self._before[id(value)] = value._value.copy()
             return []
-        if isinstance(value, Wrapper):  # ``nt.value_and_grad(f)``
-            found = [Reference(value.__wrapped__)]
-        elif isinstance(value, Sparse):
-            found = [Reference(value.data)]
-        else:
-            held = of_object(value) if _is_constraint(value) else references(value)
-            found = [part for part in held if part.kind not in _SHARED]
+        if isinstance(value, type):
+            if not self._arrays:
+                self._classes.append(value)
+            return []
+        found = self._references(reference)
         for part in found:
             self._owners.setdefault(id(part.value), []).append(id(value))
-        if kind is np.ndarray and value.dtype != object:
+        if kind is types.FunctionType and holder_of(value) is None:
+            self._functions.append(value)
+            self._before[id(value)] = of_function(value, variables=not self._arrays)
+        elif kind is np.ndarray and value.dtype != object:
             if (trace := current()) is not None and trace.writes:
                 self._leaves.append(id(value))
-                self._before[id(value)] = _array_before(trace, value)
-        elif _can_change(value):
-            self._before[id(value)] = _entries(value) if kind is types.FunctionType else copy.copy(value)
+                self._before[id(value)] = array_before(trace, value)
+        elif can_change(value):
+            if reference.kind is FIELDS or kind is types.SimpleNamespace:
+                self._fields.add(id(value))
+            self._before[id(value)] = copy.copy(value)
         return found
+
+    def _references(self, reference: Reference) -> list[Reference]:
+        """Return what the walk follows from a value."""
+        value = reference.value
+        if isinstance(value, Wrapper):  # ``nt.value_and_grad(f)``
+            return [Reference(value.__wrapped__)]
+        if isinstance(value, Sparse):
+            return [Reference(value.data)]
+        if isinstance(value, types.ModuleType):
+            if self._arrays or not is_users_module(value):
+                return []
+            self._modules[id(value)] = value
+            before = self._before[id(value)] = self._before.get(id(value), {}) | of_module(reference)
+            return [Reference(part, GLOBAL) for part in before.values()]
+        if type(value) is types.FunctionType and (copied := behind_writing(value)) is not None:
+            return [Reference(copied)]
+        held = of_object(value) if _is_constraint(value) else references(value)
+        found = [part for part in held if part.kind is not MEMBER and part.kind is not GLOBAL]
+        if not self._arrays and type(value) is types.FunctionType:
+            read = globals_read(value.__code__)
+            for part in held:
+                if part.kind is GLOBAL and part.name in read:
+                    self._owners.setdefault(id(part.value), []).append(id(value))
+                    (self._later if isinstance(part.value, MUTABLE) else found).append(part)
+        return found
+
+    def _leave_counts(self) -> None:
+        """Forget what the function only counts in or appends to: it goes on doing so."""
+        code = self._code
+        for before in self._before.values():
+            if isinstance(before, OfFunction):
+                for name in code.counted.intersection((*before.variables, *before.attributes)):
+                    before.variables.pop(name, None)
+                    before.attributes.pop(name, None)
 
     def keep_all(self) -> None:
         """Let the next copy be one of everything that can change, not only of what has changed."""
+        self._all = True
         self._opened |= self._above([*self._before])
 
     def _changed(self) -> list[int]:
-        """Return the ids of functions and containers that hold something else than when they were found."""
-        found = []
-        for key, before in self._before.items():
-            now, held = _entries(self.seen[key]), _entries(before)
-            if len(now) != len(held) or any(map(is_not, now, held)):
-                found.append(key)
-        return found
+        """Return the ids of what holds something else than when it was found."""
+        if change := self._of_classes.changed(self._code):
+            raise UnsupportedOperationError(
+                f"{self._name}: its function reads {change}, in a sweep. What it reads of a class "
+                "or what methods read outside of their object is not kept for each call; pass it to the "
+                "function as an argument, or keep it in the object"
+            )
+        return [key for key, before in self._before.items() if self._differs(key, before)]
+
+    def _differs(self, key: int, before) -> bool:
+        if isinstance(before, OfFunction):
+            return differ(before.now(self.seen[key]).entries, before.entries)
+        if key in self._modules:
+            now = {name: getattr(self._modules[key], name, None) for name in before}
+            return differ([*now.values()], [*before.values()])
+        now, counted = self.seen[key], self._code.counted
+        if key in self._fields and counted:
+            now, before = (_without(counted, each) for each in (now, before))
+        return differ(entries(now), entries(before))
 
     def _above(self, ids: list[int]) -> set[int]:
         """Return the ids of all values that refer to one of some values, directly or indirectly."""
@@ -151,11 +220,11 @@ class Opened(Walk):
 
     def filled(self, values):
         """Return a copy with other values in the places of the traced ones."""
-        done: dict = {}
+        done = _Done()
         if changed := self._changed():
             self._opened |= self._above(changed)
         copied = self._copy(self._value, values, done)
-        self._made = [(its, _entries(its)) for its in done.values()]
+        self._made = [(its, _held(its)) for its in done.values()]
         return copied
 
     @property
@@ -163,9 +232,8 @@ class Opened(Walk):
         """Whether the last copy has changed what it refers to, which the function itself would have
         changed."""
         return any(
-            len(entries) != len(_entries(its))
-            or any(a is not b for a, b in zip(entries, _entries(its), strict=True))
-            for its, entries in self._made
+            len(before) != len(_held(its)) or any(a is not b for a, b in zip(before, _held(its), strict=True))
+            for its, before in self._made
         )
 
     def _copy(self, value, values, done):
@@ -185,8 +253,14 @@ class Opened(Walk):
             return self._copy(part, values, done)
 
         holder, key = holder_of(value), id(value)
+        if isinstance(value, type):
+            return value
         if kind is types.FunctionType and holder is None:
-            return _function(value, self._before.get(key, ()), again, done)
+            if (copied := behind_writing(value)) is not None:
+                return again(copied)
+            return self._function(value, again, done)
+        if key in self._modules:
+            return self._module(value, again, done)
         value = self._before.get(key, value)
         if isinstance(value, dict) and (holder is None or kind is dict):
             result = done[key] = copy.copy(value)  # noted first, because it may refer to itself
@@ -206,6 +280,37 @@ class Opened(Walk):
         done[key] = result
         return result
 
+    def _function(self, value: types.FunctionType, again, done):
+        """Return a copy of a function, whose closure, attributes and globals are copies of what was there."""
+        before, scope = self._before[id(value)], value.__globals__
+        assert isinstance(before, OfFunction)
+        if private := self._all or any(
+            id(part) in self._opened or not same(scope.get(name), part)
+            for name, part in before.variables.items()
+        ):
+            scope = done.scopes.setdefault(id(scope), {**scope})
+        cells = tuple(types.CellType() for _ in value.__closure__ or ())
+        made = types.FunctionType(value.__code__, scope, value.__name__, None, cells or None)
+        counts = self._code.counted.intersection(globals_assigned(value.__code__)) if private else ()
+        result = done[id(value)] = _counting(made, counts, value.__globals__) if counts else made
+        by_cell = dict(zip(map(id, value.__closure__ or ()), cells, strict=True))
+        for cell, content in before.cells:
+            by_cell[id(cell)].cell_contents = again(content)
+        made.__defaults__ = before.defaults and tuple(map(again, before.defaults))
+        made.__kwdefaults__ = before.keywords and {k: again(v) for k, v in before.keywords.items()}
+        made.__qualname__ = value.__qualname__
+        made.__dict__.update({name: again(part) for name, part in before.attributes.items()})
+        if private:
+            scope.update({name: again(part) for name, part in before.variables.items()})
+        return result
+
+    def _module(self, value: types.ModuleType, again, done) -> types.ModuleType:
+        """Return a module with the attributes that another one had, and its other ones."""
+        result = done[id(value)] = types.ModuleType(value.__name__, value.__doc__)
+        result.__getattr__ = functools.partial(getattr, value)  # type: ignore[method-assign]
+        vars(result).update({name: again(part) for name, part in self._before[id(value)].items()})
+        return result
+
     def _put_attributes(self, result, value, again) -> None:
         for reference in of_object(value):
             if reference.kind is FIELDS:
@@ -221,56 +326,35 @@ def _is_constraint(value) -> bool:
     return kind.__module__.startswith("scipy.optimize") and kind.__name__ in _CONSTRAINTS
 
 
-def _entries(value) -> list:
-    """Return what a container or an object holds."""
-    if isinstance(value, dict):
-        return [*value, *value.values()]
-    if isinstance(value, (list, tuple, collections.deque)):
-        return list(value)
-    if isinstance(value, set):
-        return [*value]
-    if type(value) is np.ndarray:  # of numbers, it is copied in any case
-        return [*value.flat] if value.dtype == object else []
-    if type(value) is types.FunctionType:
-        return [part for _, cell, content in contents(value) for part in (cell, content)]
-    slots = [part.value for part in of_object(value) if part.kind is SLOT] if slots_of(type(value)) else []
-    return [*slots, *_entries(getattr(value, "__dict__", ()))]
+class _Done(dict):
+    """Copies by the ids of the originals, and those of functions' globals."""
+
+    def __init__(self):
+        super().__init__()
+        self.scopes: dict[int, dict] = {}
 
 
-def _can_change(value) -> bool:
-    """Whether a value is a function with a closure, or a container that can be written to."""
-    if type(value) is types.FunctionType:
-        return bool(value.__closure__)
-    holder = holder_of(value)
-    if holder is not None:
-        return holder.changed is not None
-    if not is_users_object_class(type(value)):
-        return False
-    return container_of(value) in _MUTABLE or bool(slots_of(type(value)))
+def _counting(copied: types.FunctionType, names, scope: dict):
+    """Return a function that counts in global variables of the original, too."""
+
+    def counting(*args, **kwargs):
+        try:
+            return copied(*args, **kwargs)
+        finally:
+            scope.update((name, copied.__globals__[name]) for name in names)
+
+    counting.__dict__ = copied.__dict__
+    return counting
 
 
-def _array_before(trace, array: np.ndarray) -> np.ndarray:
-    """Return a copy of an array of numbers, the same one as long as these do not change."""
-    copied = trace.snapshots.get(id(array))
-    if copied is None or not np.array_equal(copied[1], array, equal_nan=array.dtype.kind in "fc"):
-        copied = trace.snapshots[id(array)] = array, array.copy()
-    return copied[1]
+def _without(names: set[str], value) -> dict:
+    """Return the attributes of a namespace, or of an object's dictionary, that have other names."""
+    named = value if isinstance(value, dict) else vars(value)
+    return {name: part for name, part in named.items() if name not in names}
 
 
-def _function(value, held, again, done):
-    """Return a copy of a function, whose closure holds copies of what was in it."""
-    cells = tuple(types.CellType() for _ in value.__closure__ or ())
-    result = done[id(value)] = types.FunctionType(
-        value.__code__, value.__globals__, value.__name__, None, cells or None
-    )
-    made = {id(old): new for old, new in zip(value.__closure__ or (), cells, strict=True)}
-    for cell, content in zip(held[::2], held[1::2], strict=True):
-        made[id(cell)].cell_contents = again(content)
-    result.__defaults__ = value.__defaults__ and tuple(map(again, value.__defaults__))
-    result.__kwdefaults__ = value.__kwdefaults__ and {k: again(v) for k, v in value.__kwdefaults__.items()}
-    result.__qualname__ = value.__qualname__
-    result.__dict__.update({name: again(part) for name, part in value.__dict__.items()})
-    return result
+def _held(value) -> list:
+    return of_function(value).entries if type(value) is types.FunctionType else entries(value)
 
 
 def as_now(functions: tuple) -> tuple:

@@ -144,7 +144,7 @@ class Walk(ABC):
             value = reference.value
             if is_atom(value):
                 continue
-            key = (id(value), reference.asked) if type(value) is types.ModuleType else id(value)
+            key = (id(value), reference.asked) if isinstance(value, types.ModuleType) else id(value)
             if key not in self.seen:
                 self.seen[key] = value
                 waiting.extend(self.visit(reference))

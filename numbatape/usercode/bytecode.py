@@ -165,6 +165,19 @@ def globals_used(code: types.CodeType) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=10_000)
+def attributes_assigned(code: types.CodeType) -> frozenset[str]:
+    """Return the names of the attributes that code, or a function inside it, assigns to."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_ATTR", "DELETE_ATTR")}
+    return frozenset(found).union(*map(attributes_assigned, inner(code)))
+
+
+@functools.lru_cache(maxsize=10_000)
+def assigns_items(code: types.CodeType) -> bool:
+    """Whether code, or a function inside it, assigns to items or slices of an object."""
+    return any(op in STORES for op, _ in operations(code)) or any(map(assigns_items, inner(code)))
+
+
+@functools.lru_cache(maxsize=10_000)
 def assigns_attributes(code: types.CodeType) -> bool:
     """Whether code may assign to attributes of its own function."""
     names = (*code.co_names, *code.co_freevars)
@@ -272,6 +285,10 @@ class WrittenOnly:
         """Whether code only adds integers to an item of the object with this name, as in ``d["n"] += 1``."""
         uses = self._items(name)
         return uses is not None and all(known and (counts or its != key) for counts, known, its in uses)
+
+    def only_filled(self, name: str) -> bool:
+        """Whether code only appends to the object with this name, or counts in items and assigns to them."""
+        return self.appended_to(name) or self._items(name) is not None
 
     def _items(self, name: str) -> list[tuple] | None:
         """Return, for each use, whether code counts in an item, whether its key is known, and the key.

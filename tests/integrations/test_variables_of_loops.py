@@ -5,6 +5,7 @@ A rule runs when the tape is swept, after the loop has ended.
 """
 
 import functools
+import types
 from types import SimpleNamespace
 
 import numpy as np
@@ -81,7 +82,86 @@ def by_rule(x):
         yield nt.primitive(lambda u: size * u**2, pullback=lambda ybar, y, u: (2.0 * size * u * ybar,))(x)
 
 
+rate, calls, log = 0.0, 0, []
+settings = SimpleNamespace(rate=0.0)
+module = types.ModuleType("settings")
+module.rate = 0.0
+table = {"rate": 0.0}
+
+
+class Model:
+    rate = 0.0
+
+
+def decay(t, x):
+    return np.exp(-rate * t * x)
+
+
+def through_a_helper(t, x):
+    return decay(t, x)
+
+
+def counting(t, x):
+    global calls
+    calls += 1
+    log.append(t)
+    return decay(t, x)
+
+
+def with_attribute(t, x):
+    return np.exp(-with_attribute.rate * t * x)
+
+
+def put_rate(now):
+    global rate
+    rate = now
+
+
+def integrals(put, integrand):
+    def of(x):
+        for now in (1.0, 2.0, 3.0):
+            put(now)
+            yield scipy.integrate.quad(integrand, 0.0, 1.0, args=(x,))[0]
+
+    return of
+
+
+def by_traced_global(x):
+    global rate
+    for now in (1.0, 2.0, 3.0):
+        rate = now * x
+        yield scipy.integrate.quad(lambda t: decay(t, 1.0), 0.0, 1.0)[0]
+    rate = 0.0
+
+
+def by_default(x):
+    def integrand(t, rate=0.0):
+        return np.exp(-rate * t * x)
+
+    for now in (1.0, 2.0, 3.0):
+        integrand.__defaults__ = (now,)
+        yield scipy.integrate.quad(integrand, 0.0, 1.0)[0]
+
+
+GLOBALS = {
+    "a global": integrals(put_rate, decay),
+    "a global of a helper's": integrals(put_rate, through_a_helper),
+    "a global, counts": integrals(put_rate, counting),
+    "a traced global": by_traced_global,
+    "a global namespace": integrals(
+        lambda now: setattr(settings, "rate", now), lambda t, x: np.exp(-settings.rate * t * x)
+    ),
+    "a module": integrals(
+        lambda now: setattr(module, "rate", now), lambda t, x: np.exp(-module.rate * t * x)
+    ),
+    "a global dictionary": integrals(
+        lambda now: table.update(rate=now), lambda t, x: np.exp(-table["rate"] * t * x)
+    ),
+    "a function's attribute": integrals(lambda now: setattr(with_attribute, "rate", now), with_attribute),
+    "defaults": by_default,
+}
 CASES = {
+    **GLOBALS,
     "a number": by_number,
     "a traced number": by_traced_number,
     "a function within": by_helper,
@@ -124,3 +204,25 @@ def test_a_function_may_count_its_calls():
 
     assert nt.grad(f)(8.0) == pytest.approx(1.0 / 12.0)
     assert nt.grad(f)(27.0) == pytest.approx(1.0 / 27.0)
+
+
+def test_counts_in_globals_go_on_in_each_call():
+    global calls
+    calls = 0
+    log.clear()
+    gradient = nt.grad(lambda x: sum(integrals(put_rate, counting)(x)))
+    found = [(gradient(1.3), calls, len(log)) for _ in range(3)]
+    assert found[0][0] == found[1][0] == found[2][0]
+    assert 0 < found[0][1] < found[1][1] < found[2][1]
+    assert 0 < found[0][2] < found[1][2] < found[2][2]
+
+
+def test_what_methods_read_elsewhere_cannot_change():
+    class Grows:
+        def __call__(self, t, x):
+            return np.exp(rate * t * x)
+
+    by_class = integrals(lambda now: setattr(Model, "rate", now), lambda t, x: np.exp(-Model.rate * t * x))
+    for turns, name in ((by_class, "Model.rate"), (integrals(put_rate, Grows()), "rate")):
+        with pytest.raises(nt.UnsupportedOperationError, match=f"its function reads {name}, which was 1.0"):
+            nt.grad(lambda x, turns=turns: sum(turns(x)))(1.3)
