@@ -11,12 +11,23 @@ import collections
 import copy
 import functools
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 CACHED = type(functools.lru_cache(len))
+
+
+class Wrapper(ABC):
+    """What numbatape makes of a function, which is its ``__wrapped__``. Classes register themselves."""
+
+    __wrapped__: Callable
+
+    @abstractmethod
+    def of(self, f: Callable):
+        """Return the same of another function."""
 
 
 class Holder(NamedTuple):

@@ -16,8 +16,6 @@ from __future__ import annotations
 import copy
 import functools
 import types
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 
@@ -44,20 +42,10 @@ from .held import (
     of_function,
     of_module,
 )
-from .holders import holder_of
+from .holders import Wrapper, holder_of
 from .references import FIELDS, GLOBAL, MEMBER, SLOT, Reference, Walk, of_object, references, same
 
 _CONSTRAINTS = ("Bounds", "LinearConstraint", "NonlinearConstraint")
-
-
-class Wrapper(ABC):
-    """What numbatape makes of a function, which is its ``__wrapped__``. Classes register themselves."""
-
-    __wrapped__: Callable
-
-    @abstractmethod
-    def of(self, f: Callable):
-        """Return the same of another function."""
 
 
 class Opened(Walk):

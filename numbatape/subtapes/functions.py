@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..capture.opened import Opened, Wrapper
+from ..capture.holders import Wrapper
+from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..threads import survives_fork
 from ..trace import operations, pytrees

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..caches.base import python_function
 from ..caches.registry import shelf_of
-from ..capture.opened import Wrapper
+from ..capture.holders import Wrapper
 from ..late import imported
 
 if TYPE_CHECKING:
