@@ -35,10 +35,9 @@ from ..usercode.bytecode import (
 from ..usercode.classes import is_users_object_class
 from . import watching
 from .captured import is_empty, is_unset
-from .holders import VIEWS, holder_of
+from .holders import VIEWS, Wrapper, holder_of
 from .library_objects import LibraryObjects, slots_named
 from .noted import NotedClass
-from .opened import Wrapper
 from .randomness import generators
 from .references import (
     ATTRIBUTE,
