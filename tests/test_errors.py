@@ -618,3 +618,28 @@ def test_a_system_without_entries():
     for b in (None, "text", np.ones(0)):
         with pytest.raises(nt.ShapeError, match=r"linear_solve: there are no entries in b"):
             nt.linear_solve(lambda x: 2.0 * x, b)
+
+
+@pytest.mark.parametrize("position", [np.argmax, np.argsort, np.sort], ids=["argmax", "argsort", "sort"])
+def test_positions_that_float32_cannot_hold_are_refused(position):
+    """A trace of few entries, which serves other sizes, does not serve these."""
+    gradient = nt.grad(lambda x: np.sum(x * position(x)))
+    short, long = np.ones(3, np.float32), np.zeros(2**24 + 1, np.float32)
+    gradient(short)
+    gradient(np.ones(5, np.float32))
+    with pytest.raises(nt.UnsupportedOperationError, match=r"x.astype\(np.float64\)"):
+        gradient(long)
+    gradient(short)
+
+
+def test_weights_that_sum_to_zero_raise_numpys_error():
+    weights = np.array([1.0, 2.0, 3.0])
+    gradient = nt.grad(lambda x, w: np.average(x, weights=w), argnums=(0, 1))
+    np.testing.assert_allclose(gradient(np.arange(3.0), weights)[0], weights / 6.0)
+    for unfit in (np.zeros(3), np.array([1.0, -2.0, 1.0])):
+        with pytest.raises(ZeroDivisionError, match="Weights sum to zero"):
+            gradient(np.arange(3.0), unfit)
+    np.testing.assert_allclose(gradient(np.arange(3.0), weights)[0], weights / 6.0)
+    columns = nt.grad(lambda x: np.sum(np.average(x, 0, weights=x)))
+    with pytest.raises(ZeroDivisionError):
+        columns(np.array([[1.0, 0.0], [2.0, 0.0]]))

@@ -14,7 +14,7 @@ from .registration import composes, records
 
 @composes(np.sort, complex="complex_functions.sort")
 def sort(a, axis=-1, kind=None, order=None, *, stable=None):
-    return along_axis("sort", lift_first(a), axis, np.sort)
+    return along_axis("sort", lift_first(a), axis, np.sort, places=True)
 
 
 def _stable_argsort(x, axis):
@@ -30,7 +30,7 @@ def sort_complex(value, a):
 @records(np.argsort, complex="complex_functions.argsort")
 def argsort(value, a, axis=-1, kind=None, order=None, *, stable=None):
     # The tape sorts stably whatever the kind, so ties have the order of a stable sort.
-    return along_axis("argsort", lift_first(a), axis, _stable_argsort)
+    return along_axis("argsort", lift_first(a), axis, _stable_argsort, places=True)
 
 
 @records(np.nonzero, complex="of_truth")

@@ -77,9 +77,9 @@ def lexsort(value, keys, axis=-1):
     x = lift_first(keys)
     if x.ndim != 2:
         raise unsupported_argument(np.lexsort, "keys of more than one dimension")
-    order = along_axis("argsort", x[0], -1, _stable)
+    order = along_axis("argsort", x[0], -1, _stable, places=True)
     for k in range(1, x.shape[0]):
-        order = order[along_axis("argsort", x[k][order], -1, _stable)]
+        order = order[along_axis("argsort", x[k][order], -1, _stable, places=True)]
     return order
 
 

@@ -137,6 +137,8 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     dims = layout_of(x).dims
     zeros = extents.filled(x._trace, dims, 0, w.dtype)
     total = np.sum(w + zeros, axes, keepdims=keepdims)
+    if np.any(total == 0.0):
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     result = np.sum(x * w, axes, keepdims=keepdims) / total
     return (result, total) if returned else result
 

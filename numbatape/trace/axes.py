@@ -9,10 +9,13 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..emitter import addresses
 from ..emitter.instructions import array_op_of_level, row
-from ..tape.tape import F64
+from ..errors import UnsupportedOperationError
+from ..tape.tape import F32, F64
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .primitives import NO_DIMS, array_instruction, contiguous, expand, layout_of, seen, transpose
+
+MOST_PLACES = 2**24  # whole numbers beyond are not all float32 numbers
 
 
 def axes_of(x, axis) -> tuple[int, ...]:
@@ -139,6 +142,8 @@ def over_axes(
         The value, if NumPy's function has been called already.
     """
     merged = _axes_last(x, axes, row(op).nonempty, ordered)
+    if ordered:
+        _require_exact_places(merged)
     result = array_instruction(op, (merged,), function(merged._value, axis=-1) if value is None else value)
     return expand(result, tuple(axes)) if keepdims and axes else result
 
@@ -186,13 +191,33 @@ def reduced(op, x: TracedArray, axes: tuple[int, ...], value) -> TracedArray:
     return new_traced(trace, value, out, level, F64)
 
 
-def along_axis(op: str, x: TracedArray, axis, function) -> TracedArray:
-    """Record an op ``(n)->(n)`` along one axis; None means the flattened array."""
+def _require_exact_places(x: TracedArray) -> None:
+    """Refuse more entries along the last axis than there are positions in cells of float32."""
+    if x._family == F32 and x.ndim:
+        table, count = x._trace.tape.sizes, layout_of(x).dims[-1]
+        if table.value(count) > MOST_PLACES:
+            raise UnsupportedOperationError(
+                f"positions among {table.value(count)} entries of {x.dtype}: their cells are float32, which "
+                f"hold positions below {MOST_PLACES} only; write x.astype(np.float64)"
+            )
+        table.guard(MOST_PLACES, ">=", count)
+
+
+def along_axis(op: str, x: TracedArray, axis, function, places: bool = False) -> TracedArray:
+    """Record an op ``(n)->(n)`` along one axis; None means the flattened array.
+
+    Parameters
+    ----------
+    places
+        Whether the op keeps positions of entries.
+    """
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
     if x.ndim == 0:  # NumPy treats a number as a vector of one entry
-        return along_axis(op, expand(x, (0,)), axis, function)
+        return along_axis(op, expand(x, (0,)), axis, function, places)
     axis = one_axis(x, axis)
     moved = axis_to_end(x, axis)
+    if places:
+        _require_exact_places(moved)
     result = array_instruction(op, (moved,), function(moved._value, axis=-1))
     return axis_from_end(result, axis)
