@@ -11,7 +11,7 @@ from ..numpy_api.linalg import cholesky_factor, solve_system
 from ..numpy_api.registration import run_record, unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.array import TracedArray
-from ..trace.axes import axes_of, drop_axes, over_axes
+from ..trace.axes import axes_of, count_of, drop_axes, over_axes
 from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.primitives import array_instruction, elementwise, expand, layout_of, stop_gradient
 from .special_ufuncs import whole
@@ -27,10 +27,11 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
         result = over_axes("logsumexp", x, axes, np.logaddexp.reduce, keepdims)
         return (result, np.sign(np.exp(result))) if return_sign else result
     x, b = np.broadcast_arrays(x, b)
-    largest = np.max(np.where(np.equal(b, 0), -np.inf, x), axes, keepdims=True, initial=-np.inf)
-    if not isinstance(largest, TracedArray):  # there is no entry
-        nothing = largest if keepdims else np.squeeze(largest, axes)
+    if count_of(x, axes) == 0:
+        count_of(x, range(x.ndim))
+        nothing = np.log(np.zeros_like(x._value.sum(axes, keepdims=keepdims)))
         return (nothing, np.sign(nothing)) if return_sign else nothing
+    largest = np.max(np.where(np.equal(b, 0), -np.inf, x), axes, keepdims=True, initial=-np.inf)
     largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
     above = x - largest
     # What has no weight adds nothing, be it infinite, NaN, or far above the others.
