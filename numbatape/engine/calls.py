@@ -45,6 +45,7 @@ from .loop_instance import LoopInstance
 from .loop_lanes import lanes_of
 from .loop_runs import LoopRun
 
+FEW = 16  # calls of bodies that may have a workspace each
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -109,10 +110,23 @@ class Calls:
         self._in_python = np.array([[*addresses, k] for k in range(len(self._calls))], np.int64)
         self._table = self._in_python.copy()
         self._native = tuple(self._instructions(plan, v)) if native else ()
-        self.follow(plan, v, g)
+        self._apart = False  # whether no two calls share a workspace
+        self._stayed, self._followed = 2, 0  # how often sizes changed without and with new loops
+        self._begin(plan, v, g)
 
     def follow(self, plan, v, g) -> None:
-        """Serve another plan of the same tape, with these cells; the instances are new ones."""
+        """Serve another plan of the same tape, with these cells; the instances are new ones.
+
+        Where sizes change, a few calls of one body get workspaces of their own, which `stay` can move: one
+        that calls share would have to be made anew, because they may be of other sizes. Bodies that cannot
+        move (those that have calls themselves) are made faster where calls share them.
+        """
+        self._followed += 1
+        can_stay = not self._in_lanes and self._followed <= self._stayed
+        self._apart = can_stay and len(self._native) <= FEW
+        self._begin(plan, v, g)
+
+    def _begin(self, plan, v, g) -> None:
         self._plan, self._cells, self._active = plan, (v, g), plan.active
         self._sizes = memoryview(plan.sizes)
         for known in (self._instances, self._runs, self._shared, self._loops, self._compiled):
@@ -153,6 +167,7 @@ class Calls:
         # Instances have views of other cells, and what they run is for other sizes.
         for known in (self._instances, self._runs, self._shared):
             known.clear()
+        self._stayed += 1
         return True
 
     def _instructions(self, plan, v) -> Iterator[tuple[int, int]]:
@@ -209,7 +224,7 @@ class Calls:
     def _run(self, number: int, reverse: bool, again: bool, lanes=None) -> LoopRun | BranchRun:
         plan, call = self._plan, self._calls[number]
         options = {} if lanes is None else {"lanes": lanes}
-        if not isinstance(call, Branches) and not call.runs_once:
+        if self._apart or (not isinstance(call, Branches) and not call.runs_once):
             return make_run(call, plan.size, plan.values, self._make, reverse, again, **options)
         key = id(call), reverse, again, lanes and (lanes.count, lanes.steps, lanes.ports)
         first = self._runs.get(key)

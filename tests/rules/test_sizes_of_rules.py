@@ -339,3 +339,31 @@ def test_bodies_that_begin_without_entries():
         np.testing.assert_allclose(value, np.sum(x) * total, rtol=1e-11, atol=1e-12)
         np.testing.assert_allclose(by_x, np.full(m, total), rtol=1e-12)
         np.testing.assert_allclose(by_y, np.sum(x) * np.cos(y) * np.arange(n), rtol=1e-10, atol=1e-12)
+
+
+@nt.function
+def wave(x):
+    return np.exp(-x * x) * np.sin(x)
+
+
+def test_two_calls_of_a_function_move_to_other_sizes(states):
+    """Calls with arguments of one size shared a workspace, which was made anew for each new size."""
+
+    def f(x, y):
+        return np.sum(wave(x) * wave(2.0 * x)) + np.sum(wave(y))
+
+    rng = np.random.default_rng(5)
+    cache = nt.prepare_gradient_cache(f, np.ones(5), np.ones(5))
+    for n in range(5, 12):
+        nt.value_and_gradient(cache, np.ones(n), np.ones(n))
+    before = len(states)
+    cases = [(rng.normal(size=m), rng.normal(size=n)) for m, n in ((30, 30), (4, 90), (70, 3), (200, 200))]
+    found = [nt.value_and_gradient(cache, *case) for case in cases]
+    assert len(states) == before
+    slope = lambda x: np.exp(-x * x) * (np.cos(x) - 2.0 * x * np.sin(x))  # noqa: E731
+    value = lambda x: np.exp(-x * x) * np.sin(x)  # noqa: E731
+    for (x, y), (total, (by_x, by_y)) in zip(cases, found, strict=True):
+        np.testing.assert_allclose(total, np.sum(value(x) * value(2 * x)) + np.sum(value(y)), rtol=1e-12)
+        wanted = slope(x) * value(2 * x) + 2.0 * value(x) * slope(2 * x)
+        np.testing.assert_allclose(by_x, wanted, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(by_y, slope(y), rtol=1e-10, atol=1e-13)
