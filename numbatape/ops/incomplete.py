@@ -16,7 +16,7 @@ def kolmogorov_derivative(n, x):
     """The n-th derivative of ``scipy.special.kolmogorov``, n = 1, 2, ..."""
     import numpy as np
 
-    from .scalars import kolmogorov_slope
+    from .series import kolmogorov_slope
 
     return np.vectorize(kolmogorov_slope, otypes=[float])(n, x)[()]
 

@@ -1,0 +1,286 @@
+"""Scalar functions that round, and what adds up series with them: zeta, and derivatives for parameters.
+
+They are in the kernel language, and formulas get them by `numbatape.ops.scalars`.
+"""
+
+import math
+
+# Whole numbers: from 2**52 on every float is one, and math.floor gives an int64.
+
+
+def floor(x):
+    return math.copysign(math.floor(x), x) if math.fabs(x) < 4503599627370496.0 else x
+
+
+def rint(x):
+    """Round half to even: adding 2**52 leaves no bits for the fraction."""
+    if math.fabs(x) < 4503599627370496.0:
+        return math.copysign(math.fabs(x) + 4503599627370496.0 - 4503599627370496.0, x)
+    return x
+
+
+def ldexp(x, y):
+    """x * 2**y for whole y; in two steps, for 2**y alone may overflow. (The kernel language has no ldexp.)"""
+    y = min(max(y, -2200.0), 2200.0)
+    half = floor(0.5 * y)
+    return x * math.pow(2.0, half) * math.pow(2.0, y - half)
+
+
+# Hurwitz' zeta.
+
+
+def zeta(s, x):
+    """Hurwitz' zeta, the sum of (x + n)**-s over n >= 0, for whole s >= 2.0.
+
+    For x <= 0 it is the sum over all integers (periodic, and elementary for small s) less that over n < 0.
+    SciPy's own takes 260 ns, and -x of its steps left of 0.
+    """
+    if not x <= 0.0:  # true for NaN, too
+        return zeta_right(s, x)
+    r = x - rint(x)
+    if r == 0.0 or x == -math.inf:
+        return math.inf
+    sine = math.sin(3.141592653589793 * r) / 3.141592653589793
+    cosine = math.cos(3.141592653589793 * r)
+    if s == 3.0:
+        return cosine / (sine * sine * sine) + zeta_right(s, 1.0 - x)
+    if s == 2.0:
+        return 1.0 / (sine * sine) - zeta_right(s, 1.0 - x)
+    if s == 4.0:
+        every = (1.0 + 2.0 * cosine * cosine) / (3.0 * sine * sine * sine * sine)
+        return every - zeta_right(s, 1.0 - x)
+    # The sum over all integers has three parts: the integer nearest to -x, those above it and those below it.
+    flip = 1.0 if s % 2.0 == 0.0 else -1.0
+    every = to_power(1.0 / r, s) + zeta_right(s, 1.0 + r) + flip * zeta_right(s, 1.0 - r)
+    return every - flip * zeta_right(s, 1.0 - x)
+
+
+def trigamma(x):
+    """`zeta` for s = 2.0: nine terms, eight of them in pairs with one division, and the tail."""
+    if not x > 0.0:
+        return far_zeta(2.0, x)
+    far = x > 1e8
+    a = 1.0 if far else x
+    t = x if far else x + 9.0
+    r = 1.0 / t
+    u = r * r
+    tail = 1 / 30 - u * (5 / 66 - u * (691 / 2730 - u * (7 / 6 - u * (3617 / 510))))
+    total = r * (1.0 + r * (0.5 + r * (1 / 6 - u * (1 / 30 - u * (1 / 42 - u * tail)))))
+    pairs = pair_of_squares(a + 7.0) + pair_of_squares(a + 5.0)
+    pairs = pairs + pair_of_squares(a + 3.0) + pair_of_squares(a + 1.0)
+    return total if far else total + pairs + 1.0 / (x * x)
+
+
+def pair_of_squares(x):
+    """1/x**2 + 1/(x + 1)**2."""
+    y = x + 1.0
+    return (x * x + y * y) / (x * y * (x * y))
+
+
+def far_zeta(s, x):
+    return zeta(s, x)
+
+
+def zeta_right(s, x):
+    """`zeta` for x > 0: Euler and Maclaurin's tail from x + n >= 16 on, then the n terms."""
+    n = 0.0
+    while x + n < 16.0:
+        n += 1.0
+    t = 1.0 / (x + n)
+    u = t * t
+    # Each constant is the ratio of two neighbours of B_2k / (2k)!, Bernoulli's numbers.
+    tail = 1.0 - (s + 11.0) * (s + 12.0) * u * (35 / 1382)
+    tail = 1.0 - (s + 9.0) * (s + 10.0) * u * (691 / 27300) * tail
+    tail = 1.0 - (s + 7.0) * (s + 8.0) * u * (5 / 198) * tail
+    tail = 1.0 - (s + 5.0) * (s + 6.0) * u * (1 / 40) * tail
+    tail = 1.0 - (s + 3.0) * (s + 4.0) * u * (1 / 42) * tail
+    tail = 1.0 - (s + 1.0) * (s + 2.0) * u * (1 / 60) * tail
+    total = (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * to_power(t, s - 1.0)
+    while n > 0.0:  # the smallest terms are added first
+        n -= 1.0
+        total += to_power(1.0 / (x + n), s)
+    return total
+
+
+def to_power(t, n):
+    power = t
+    while n > 1.0:
+        power *= t
+        n -= 1.0
+    return power
+
+
+def kolmogorov_slope(n, x):
+    """The n-th derivative of 2 sum_k (-1)**(k-1) exp(-2 k*k x*x), n 1.0, 2.0, ...
+
+    For small x of its other form (DLMF 20.7.32), 1 - sqrt(2 pi) sum_k exp(-(2k-1)**2 pi**2/(8 x*x))/x. A
+    term's derivatives follow from one another: f' = -4 k*k x f of the first form, and of the second
+    x**3 f' = (2a - x*x) f, differentiated as often as it takes (Leibniz).
+    """
+    if x != x:
+        return math.nan
+    total, k, sign = 0.0, 1.0, 2.0
+    if x <= 0.0:
+        return 0.0
+    while k < 20.0:
+        m, before, last = 0.0, 0.0, 0.0
+        if x < 1.0:
+            a = 1.2337005501361697 * k * k
+            term = math.exp(-a / (x * x)) / x
+            while m < n and term != 0.0:
+                step = (2.0 * a / (x * x) - 1.0 - 3.0 * m) * term / x
+                step -= m * (3.0 * m - 1.0) * last / (x * x)
+                step -= m * (m - 1.0) * (m - 1.0) * before / (x * x * x)
+                before, last, term = last, term, step
+                m += 1.0
+            total -= 2.5066282746310002 * term
+            k += 2.0
+        else:
+            b = 4.0 * k * k
+            term = math.exp(-0.5 * b * x * x)
+            while m < n:
+                last, term = term, -b * (x * term + m * last)
+                m += 1.0
+            total += sign * term
+            sign = -sign
+            k += 1.0
+    return total
+
+
+# Derivatives of the regularised gamma and beta functions for their parameters.
+
+
+def gamma_slope(n, a, x, digamma, factor):
+    """The n-th derivative of gammainc(a, x) for a, n 1.0 or 2.0; digamma is that of a + 1,
+    factor x**a exp(-x)/gamma(a).
+
+    Left of a the series of DLMF 8.7.1, term by term: each has the sign of the sum. Right of it the
+    continued fraction 8.9.2, differentiated level by level from behind (Moore 1982, AS 187).
+    """
+    if not (a > 0.0 and x >= 0.0):
+        return math.nan
+    if x == 0.0 or x == math.inf or a == math.inf:
+        return 0.0
+    logarithm = math.log(x)
+    if a > 1e10:
+        # The sums below have as many terms as the root of a. For so large an a, the x at which gammainc keeps
+        # its value grows by (1 + x/a)/2 with a, to an error of (x - a)**3/a**4 (Cornish and Fisher 1938).
+        rise = 0.5 * (1.0 + x / a)
+        if n == 1.0:
+            return -factor / x * rise
+        return -factor / x * ((logarithm - digamma + 1.0 / a) * rise - 0.5 * x / (a * a))
+    if x < a or x < 1.5:
+        term = factor / a
+        gap = logarithm - digamma
+        bend = 0.0 if n == 1.0 else zeta(2.0, a + 1.0)
+        total, k, least = 0.0, a, 0.0
+        while True:
+            part = term * (gap if n == 1.0 else gap * gap - bend)
+            total += part
+            least = 1e-17 * math.fabs(total)
+            k += 1.0
+            if (
+                math.fabs(part) <= least and k > x + 2.0 and term * (1.0 + gap * gap) <= least
+            ) or not math.fabs(term) > 0.0:  # zero or NaN, after which no sum would end the loop
+                return total
+            term *= x / k
+            gap -= 1.0 / k
+            bend -= 1.0 / (k * k)
+    # As many levels as it takes until the fraction, evaluated from the front (Lentz), stops changing. For
+    # whole a the fraction ends early but its derivative does not, so a number nearby is taken.
+    near = floor(a) + 0.5
+    levels, b = 1.0, x + 1.0 - near
+    c, ratio = 1e300, 0.0
+    d = 1.0 / b
+    while math.fabs(ratio - 1.0) > 3e-16 and levels < 1e7:
+        b += 2.0
+        step = levels * (near - levels)
+        d = step * d + b
+        d = 1.0 / (d if math.fabs(d) > 1e-300 else 1e-300)
+        c = b + step / c
+        c = c if math.fabs(c) > 1e-300 else 1e-300
+        ratio = c * d
+        levels += 1.0
+    level = levels * 1.25 + 10.0 - (levels * 1.25) % 1.0
+    f, f1, f2 = level + x, 0.0, 0.0
+    while level > 0.0:
+        u = level * (level - a) / f
+        f2 = (2.0 * f1 * (u * f1 / f + level / f) - u * f2) / f
+        f2, f1, f = -f2, -1.0 + (level + u * f1) / f, x + 2.0 * level - 1.0 - a - u
+        level -= 1.0
+    rise = logarithm - digamma + 1.0 / a - f1 / f
+    if n == 1.0:
+        return -factor / f * rise
+    return -factor / f * (rise * rise - zeta(2.0, a + 1.0) - 1.0 / (a * a) - f2 / f + (f1 / f) * (f1 / f))
+
+
+def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
+    """The derivative of betainc(a, b, x) p times for a and q times for b, p + q 1.0 or 2.0.
+
+    The continued fraction of DLMF 8.17.22, differentiated level by level from behind (Boik and
+    Robison-Cox 1998), on the side where it converges fast. ``rest`` is 1 - x, the digammas
+    are those of a + 1, b + 1 and a + b, factor x**a (1 - x)**b / beta(a, b).
+    """
+    if not (a > 0.0 and b > 0.0 and x >= 0.0 and rest >= 0.0):
+        return math.nan
+    if factor == 0.0:
+        return 0.0
+    sign = 1.0
+    if x * (a + b + 2.0) > a + 1.0:
+        sign = -1.0
+        a, b, x, rest = b, a, rest, x
+        p, q = q, p
+        digamma_a, digamma_b = digamma_b, digamma_a
+    # The number of levels is found as in gamma_slope.
+    near, levels, c, d, ratio = floor(b) + 0.5, 0.0, 1.0, 0.0, 0.0
+    while math.fabs(ratio - 1.0) > 3e-16 and levels < 1e7:
+        m = floor(0.5 * (levels + 1.0))
+        if levels % 2.0 == 0.0:
+            e = -(a + m) * (a + near + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
+        else:
+            e = m * (near - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+        d = 1.0 + e * d
+        d = 1.0 / (d if math.fabs(d) > 1e-300 else 1e-300)
+        c = 1.0 + e / c
+        c = c if math.fabs(c) > 1e-300 else 1e-300
+        ratio = c * d
+        levels += 1.0
+    level = levels * 1.25 + 10.0 - (levels * 1.25) % 1.0
+    t, ta, tb, taa, tab, tbb = 1.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    while level >= 0.0:
+        m = floor(0.5 * (level + 1.0))
+        if level % 2.0 == 0.0:
+            e = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
+            r1, r2, r3, r4 = 1.0 / (a + m), 1.0 / (a + b + m), 1.0 / (a + 2.0 * m), 1.0 / (a + 2.0 * m + 1.0)
+            slope = r1 + r2 - r3 - r4
+            ea, eb = e * slope, e * r2
+            eaa = e * (slope * slope - r1 * r1 - r2 * r2 + r3 * r3 + r4 * r4)
+            eab, ebb = e * (slope * r2 - r2 * r2), 0.0
+        else:
+            eb = m * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+            e = eb * (b - m)
+            r3, r4 = 1.0 / (a + 2.0 * m - 1.0), 1.0 / (a + 2.0 * m)
+            slope = -r3 - r4
+            ea, eab = e * slope, eb * slope
+            eaa, ebb = e * (slope * slope + r3 * r3 + r4 * r4), 0.0
+        u = e / t
+        ua, ub = (ea - u * ta) / t, (eb - u * tb) / t
+        uaa = (eaa - 2.0 * ua * ta - u * taa) / t
+        uab = (eab - ua * tb - ub * ta - u * tab) / t
+        ubb = (ebb - 2.0 * ub * tb - u * tbb) / t
+        t, ta, tb, taa, tab, tbb = 1.0 + u, ua, ub, uaa, uab, ubb
+        level -= 1.0
+    value = sign * factor / (a * t)
+    # derivatives of the value's logarithm
+    la = math.log(x) - digamma_a + digamma_ab - ta / t
+    lb = (math.log1p(-x) if x < 0.5 else math.log(rest)) - digamma_b + 1.0 / b + digamma_ab - tb / t
+    if p == 1.0 and q == 0.0:
+        return value * la
+    if p == 0.0 and q == 1.0:
+        return value * lb
+    both = zeta(2.0, a + b)
+    if p == 1.0:
+        return value * (la * lb + both - tab / t + ta * tb / (t * t))
+    if p == 2.0:
+        return value * (la * la + both - zeta(2.0, a + 1.0) - taa / t + ta * ta / (t * t))
+    return value * (lb * lb + both - zeta(2.0, b + 1.0) - 1.0 / (b * b) - tbb / t + tb * tb / (t * t))
