@@ -350,3 +350,10 @@ def as_now(functions: tuple) -> tuple:
     opened = Opened("a rule", functions)
     opened.keep_all()
     return opened.filled(opened.found)
+
+
+def globals_of(functions: tuple) -> frozenset[str]:
+    """Return the names of the global variables of users that functions read and do not themselves assign."""
+    opened = Opened("a rule", functions)
+    kept = (before for before in opened._before.values() if isinstance(before, OfFunction))
+    return frozenset(name for before in kept for name in before.variables).difference(opened._code.assigned)

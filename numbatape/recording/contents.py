@@ -41,7 +41,7 @@ OPERATIONS = {
     "trace.primitives": "transpose",
     "trace.scatters": "add_at added_up one_by_one write_at",
     "capture.library_copies": "library_copy",
-    "capture.opened": "as_now",
+    "capture.opened": "as_now globals_of",
     "capture.rebinding": "module_in_traces rebind table",
     "scipy_api.sparse_matrices": "answer_to_sparse_product operate_on_sparse",
     "scipy_api.products_of_sparse": "multiplied_by_entries product_of_sparse",

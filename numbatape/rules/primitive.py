@@ -11,7 +11,8 @@ from ..trace import integers, operations, pytrees
 from ..trace.array import TracedArray
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import stop_gradient, trace_of
-from ..trace.trace import CURRENT, current, failing
+from ..trace.trace import CURRENT, Trace, current, failing
+from ..usercode.bytecode import globals_assigned
 from .emit import emit
 from .native import Entry
 from .result_shapes import ObservedShapes
@@ -39,12 +40,13 @@ class Rule(Callee):
     follows_sizes = True
     __slots__ = (
         *("compiled", "formula", "name", "observed", "pullback", "push_formula", "pushforward"),
-        *("traceable", "value", "workspace"),
+        *("reads", "traceable", "value", "workspace"),
     )
 
     def __init__(self, value, pullback, pushforward, workspace, any_size: bool = False):
         self.value, self.pullback, self.pushforward = value, pullback, pushforward
         self.observed = ObservedShapes() if any_size else None
+        self.reads: frozenset[str] | None = None  # global variables, once it was called in a trace
         self.workspace = workspace
         self.compiled: dict = {}  # by signature; see `numbatape.jit.rules`
         self.name = getattr(value, "__qualname__", None) or repr(value)
@@ -103,7 +105,9 @@ class Primitive:
         # Sizes are passed on as ints and not as traced values, because a rule may make memory of that size.
         args = [integers.lifted(arg) for arg in integers.but_sizes(as_ndarrays(list(args)))]
         if any(type(arg) is TracedArray for arg in args):
-            with failing(trace_of(args)):
+            trace = trace_of(args)
+            with failing(trace):
+                self._refuse_assigned(trace)
                 return emit(rule, args)
         for arg in args:
             leaves = pytrees.leaves(arg) if isinstance(arg, (tuple, list, dict)) else ()
@@ -117,6 +121,21 @@ class Primitive:
             return rule.value(*args, **allocated(rule.workspace, map(ArgumentSpec.of, args)))
         finally:
             CURRENT.reset(token)
+
+    def _refuse_assigned(self, trace: Trace) -> None:
+        """Raise if the traced function assigns a global variable that the rule reads, in every sweep."""
+        rule = self._rule
+        if rule.reads is None:
+            rule.reads = operations.globals_of((rule.value, rule.pullback, rule.pushforward))
+        if not rule.reads or trace.environment is None:
+            return
+        if trace.assigned is None:
+            trace.assigned = frozenset().union(*map(globals_assigned, trace.environment.running()))
+        if found := rule.reads & trace.assigned:
+            raise UnsupportedOperationError(
+                f"the rule {rule.name} reads the global {min(found)}, which the traced function assigns, "
+                "but runs later, in each sweep; pass it to the rule as an argument"
+            )
 
     def _in_order(self, args, kwargs) -> tuple:
         """Return all arguments by position, as the pullback gets them, with defaults for missing ones."""
@@ -219,7 +238,9 @@ class MadeInTrace(Primitive):
     def __call__(self, *args, **kwargs):
         rule = self._rule
         value, pullback, pushforward = operations.as_now((rule.value, rule.pullback, rule.pushforward))
-        return Primitive(Rule(value, pullback, pushforward, rule.workspace))(*args, **kwargs)
+        made = Rule(value, pullback, pushforward, rule.workspace)
+        made.reads = frozenset()
+        return Primitive(made)(*args, **kwargs)
 
 
 class ZeroDerivative:

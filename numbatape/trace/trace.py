@@ -139,6 +139,7 @@ class Trace:
         self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in
         self.leak: LeakError | None = None  # the first one, even if it was caught
         self.missing: MissingBodyError | None = None  # of a sub-tape whose numbers were needed
+        self.assigned: frozenset[str] | None = None  # names of globals, once something has asked for them
         self.environment: Any = None  # what the function captures (`numbatape.capture.environment`)
         self.sub_tapes: list[tuple] = []  # those that were called, and how many traces each had then
         self.vouched = False  # whether a user's key stands for the guards (`numbatape.guarded`)

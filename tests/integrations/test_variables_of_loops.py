@@ -226,3 +226,19 @@ def test_what_methods_read_elsewhere_cannot_change():
     for turns, name in ((by_class, "Model.rate"), (integrals(put_rate, Grows()), "rate")):
         with pytest.raises(nt.UnsupportedOperationError, match=f"its function reads {name}, which was 1.0"):
             nt.grad(lambda x, turns=turns: sum(turns(x)))(1.3)
+
+
+def test_a_rule_from_outside_cannot_read_a_global_that_the_function_assigns():
+    rule = nt.primitive(lambda u: rate * u**2, pullback=lambda ybar, y, u: (2.0 * rate * u * ybar,))
+
+    def f(x):
+        put_rate(2.0)
+        return rule(x)
+
+    with pytest.raises(nt.UnsupportedOperationError, match="reads the global rate, which"):
+        nt.grad(f)(1.3)
+    put_rate(3.0)
+    gradient = nt.grad(lambda x: rule(x))
+    assert gradient(1.3) == pytest.approx(7.8)
+    put_rate(4.0)
+    assert gradient(1.3) == pytest.approx(10.4)
