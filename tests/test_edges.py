@@ -396,3 +396,20 @@ def test_what_numpy_does_at_once():
     assert largest.dtype == np.float32 and largest.shape == (1, 1)
     with pytest.raises(TypeError, match="scalar"):
         nt.jvp(lambda x: np.add.reduceat(x, [0]), (1.0,), (1.0,))
+
+
+def test_third_derivatives_of_a_power_where_base_and_exponent_are_zero():
+    """They are zero by convention, as the second ones are, whatever the order of the modes."""
+
+    def power(p):
+        return p[0] ** p[1]
+
+    def back(f):
+        return nt.grad(lambda p: np.sum(f(p) * np.array([0.2, 0.5])))
+
+    def along(f):
+        return lambda p: nt.jvp(f, (p,), (np.array([0.3, 0.7]),))[1]
+
+    first = nt.grad(power)
+    for third in (back(back(first)), along(back(first)), along(along(first)), back(along(first))):
+        np.testing.assert_array_equal(third(np.zeros(2)), 0.0)

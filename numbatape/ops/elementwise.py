@@ -143,7 +143,7 @@ ternary("power_slope", "power_slope(x, y, w)", power_slope, (POSITIVE, REAL, POS
        second={"xx": "0.0 if y == 0.0 or y == 1.0 or y == 2.0 else y*(y - 1.0)*(y - 2.0)*math.pow(x, y - 3.0)",
                "xy": "0.0 if x == 0.0 and (y > 2.0 or y == 0.0) else math.pow(x, y - 2.0)*(2.0*y - 1.0 + y*(y - 1.0)*math.log(x))",
                "yy": "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*math.log(x)*(2.0 + y*math.log(x))"},
-       smooth={"x": "strong_mul(y*(y - 1.0), math.pow(x, y - 2.0))"}, steps="y")
+       smooth={"x": "0.0 if x == 0.0 and y == 0.0 else strong_mul(y*(y - 1.0), math.pow(x, y - 2.0))"}, steps="xy")
 ternary("power_rise", "power_rise(x, y, w)", power_rise, (POSITIVE, REAL, POSITIVE), follows="math.pow(x, y)", edges=OF_POWERS,
        dx=POWER_MIXED, dy="0.0 if x == 0.0 and y >= 0.0 else math.pow(x, y)*math.log(x)*math.log(x)",
        second={"xx": "0.0 if x == 0.0 and y > 2.0 else math.pow(x, y - 2.0)*(2.0*y - 1.0 + y*(y - 1.0)*math.log(x))",
