@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from numbatape import transforms
 from numbatape.integrations import scipy_problem, to_nutpie
 
-FILE = Path(__file__).parents[1] / "benchmarks" / "data" / "radon_mn.json"
+FILE = Path(__file__).with_name("radon_mn.json")
 read = {name: np.array(value) for name, value in json.loads(FILE.read_text()).items()}
 data = {
     "county": read["county_idx"] - 1,

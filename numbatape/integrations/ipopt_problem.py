@@ -92,6 +92,9 @@ class Derivatives:
         self._g = None if constraints is None else of_vector(constraints, x0)[0]
         self._gradient = grad(self._f)
         values = self.constraints(self.x0)
+        if values.dtype == object:
+            kind = type(self._g(self.x0)).__name__
+            raise OutputError(f"constraints(x) must return one vector of real numbers, got a {kind}")
         if values.ndim != 1 or values.dtype.kind not in "fiu":
             raise OutputError(
                 f"constraints must be a vector of real numbers, got {values.dtype} of shape {values.shape}"

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _fail(options: argparse.Namespace, code: int, message: str) -> int:
     if code != InputError.exit_code and getattr(options, "resume", False):
-        message += f"\nfinished {options.unit} are kept: the same command goes on from there"
+        message += f"\nfinished {options.unit} are kept, if any: the same command goes on from there"
     with contextlib.suppress(InputError):  # stderr may be closed: the exit code tells of the failure
         _say(f"numbatape {options.command}: {message}", sys.stderr)
     if options.json:

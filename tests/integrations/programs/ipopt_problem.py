@@ -48,5 +48,7 @@ chain = to_cyipopt(
 )
 assert np.all(np.abs(np.diff(solved(chain))) < 0.5 + 1e-6)
 
+with pytest.raises(nt.OutputError, match=r"constraints\(x\) must return one vector .* got a dict"):
+    to_cyipopt(lambda x: np.sum(x**2), np.ones(2), lambda x: {"a": x[0]})
 with pytest.raises(nt.OutputError, match="constraints must be a vector"):
     to_cyipopt(objective, np.ones(4), lambda x: np.outer(x, x))
