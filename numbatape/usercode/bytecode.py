@@ -186,18 +186,8 @@ def assigns_attributes(code: types.CodeType) -> bool:
 
 REFLECTIVE = frozenset(
     (
-        *(
-            "vars",
-            "dir",
-            "getattr",
-            "__dict__",
-            "__getstate__",
-            "__reduce__",
-            "__self__",
-            "attrgetter",
-            "copy",
-        ),
-        *("deepcopy", "replace", "asdict", "astuple", "fields", "eval", "exec", "locals", "globals"),
+        *("vars", "dir", "getattr", "__dict__", "__getstate__", "__reduce__", "__self__", "attrgetter"),
+        *("copy", "deepcopy", "replace", "asdict", "astuple", "fields", "eval", "exec", "locals", "globals"),
         *("getmembers", "gc", "get_referrers", "inspect", "__getattribute__", "__closure__", "__globals__"),
     )
 )
