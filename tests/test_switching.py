@@ -269,6 +269,11 @@ def test_workspaces_are_limited_by_bytes():
     evaluator = cache._evaluator
     assert sum(space.nbytes for space in evaluator._workspaces.values()) == evaluator._bytes
     assert evaluator._bytes <= 200_000 + max(space.nbytes for space in evaluator._workspaces.values())
+    assert not evaluator.has_room()
+    known = set(evaluator._workspaces)
+    for n in [*range(1_000, 1_040)] * 3:  # those without a workspace do not take another's place
+        nt.value_and_gradient(cache, np.full(n, 0.5))
+    assert set(evaluator._workspaces) == known
 
 
 def test_sizes_share_their_adjoints_and_keep_what_they_returned():

@@ -282,7 +282,10 @@ class Evaluator:
 
     def has_room(self) -> bool:
         """Whether a workspace for further sizes can be kept without dropping another one."""
-        return len(self._workspaces) < MOST_WORKSPACES and self._bytes < self._most_bytes
+        count = len(self._workspaces)
+        # One more of the usual size: where the bytes are used up, each further one would take another's place.
+        more = self._bytes // count if count else 0
+        return count < MOST_WORKSPACES and self._bytes + more < self._most_bytes
 
     @property
     def _most_bytes(self) -> int:
