@@ -18,8 +18,8 @@ from ..engine.interrupts import work_of_plan
 from ..engine.strided_copies import copies
 from ..jit import CannotEmit
 from .elastic_ends import address_of
+from .entry import Entry
 from .leaf_rows import LaneRow
-from .steady import Entry
 
 MOST_JOBS = 4  # for arguments of other strides
 

@@ -1,4 +1,7 @@
-"""Does a call fit what a cache was prepared for? Errors name the place, what was prepared and what came."""
+"""Does a call fit what a cache was prepared for, and do arguments fit a verb?
+
+Errors name the place, what was prepared or is needed, and what came.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import numpy as np
 from ..errors import ArityError, DtypeError, ShapeError, StructureError
 from ..trace import pytrees
 from .arguments import STATIC, Flattened, is_mark, kind_of, label_of, step_text
-from .complex_leaves import check_complex
 
 
 def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None:
@@ -101,3 +103,32 @@ def _described(structure) -> str:
 
 def _role(mark) -> str:
     return f"nt.{type(mark).__name__}" if is_mark(mark) else "a bare value"
+
+
+# ---- complex arguments, each leaf of which is two: a real and an imaginary part
+
+
+def check_complex(prepared: Flattened, given: Flattened) -> None:
+    """Raise where a leaf is complex that was real, or the other way round."""
+    leaves = ([s for s in flat.specs if s.part != "imag"] for flat in (prepared, given))
+    for old, new in zip(*leaves, strict=True):
+        if old.part != new.part:
+            was, now = old.whole_dtype or "a static value", new.whole_dtype or "a static value"
+            raise DtypeError(f"{new.path}: prepared for dtype {was}, got {now}; prepare again")
+
+
+def require_real(flat: Flattened, what: str) -> None:
+    """Raise if a complex argument is differentiated."""
+    for spec in flat.active:
+        if spec.part:
+            raise DtypeError(
+                f"{spec.path} is {spec.whole_dtype}: {what} is of real arguments; write the function of "
+                "real and imaginary parts, f(x, y) of x + 1j*y" + "; or take nt.hvp" * (what == "a Hessian")
+            )
+
+
+def require_complex(flat: Flattened) -> None:
+    """Raise if an argument that is differentiated is real, where ``holomorphic=True``."""
+    for spec in flat.active:
+        if not spec.part:
+            raise DtypeError(f"{spec.path} is {spec.dtype}: holomorphic=True needs complex arguments")

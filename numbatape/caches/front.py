@@ -9,10 +9,11 @@ from ..jit.steady import ALONE, PAIR, TUPLE
 from ..threads import Turn
 from ..trace import pytrees
 from .arguments import Flattened, bare, is_mark
+from .entry import REFUSED, entry_for, refuse
 from .leaf_rows import Row
 from .outs import Out
 from .program import Evaluator
-from .steady import REFUSED, SteadyCalls, entry_for, refuse
+from .steady import SteadyCalls
 from .templates import roles_of, template
 from .variant import VariantWorkspace
 

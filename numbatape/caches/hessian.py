@@ -8,7 +8,7 @@ from ..nested.recorded_derivatives import hessian_vector
 from . import compressed
 from .bound import Bound
 from .bound_hessian import bind_compressed, bind_outputs
-from .complex_leaves import require_real
+from .contract import require_real
 from .delivery import write_into
 from .dense_hessian import blocks, full_hessian, hessian_outs
 from .dense_jacobian import samples_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ..jit.steady import TUPLE
 from ..threads import Turn
 from .arguments import Flattened
+from .entry import Entry
 from .front import Front
 from .one_at_a_time import in_turn
 from .outs import gradient_outs, result_outs
 from .program import Evaluator
 from .pullback import cotangent_rows, seed_cotangent
 from .results import gradients_of, value_of
-from .steady import Entry
 from .variant import VariantWorkspace
 
 MOST = 8  # workspaces kept for calls of the same sizes, when many pullbacks are dropped

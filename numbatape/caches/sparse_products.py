@@ -15,7 +15,7 @@ from ..sparse.compression import Compression
 from ..sparse.pattern import Pattern, among_rows
 from .arguments import Flattened
 from .base import PreparedCache
-from .complex_leaves import require_real
+from .contract import require_real
 from .dense_jacobian import rows_in_lanes
 from .derived import Derived, active_leaves, outputs_of
 from .front import Front

@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from ..trace import pytrees
 from .arguments import Constant, Flattened, Static, bare, is_mark
-from .steady import REFUSED
+from .entry import REFUSED
 
 
 class _Unknown(Exception):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
-from ..caches.complex_leaves import require_real
+from ..caches.contract import require_real
 from ..caches.directions import direction_leaves, like_result, products_of
 from ..caches.outs import parts_outs, result_outs, tangent_outs
 from ..caches.registry import Caller, shelf_of

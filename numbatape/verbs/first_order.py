@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..caches.base import parameter_names, python_function
-from ..caches.complex_leaves import require_complex
+from ..caches.contract import require_complex
 from ..caches.outs import Out, gradient_outs, result_outs
 from ..caches.registry import Caller, shelf_of
 from ..caches.results import (

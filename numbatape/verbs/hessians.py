@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..caches.base import parameter_names, python_function
-from ..caches.complex_leaves import require_real
+from ..caches.contract import require_real
 from ..caches.dense_hessian import blocks, full_hessian, hessian_outs
 from ..caches.outs import Out, result_outs
 from ..caches.registry import Caller, shelf_of

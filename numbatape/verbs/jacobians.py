@@ -8,7 +8,7 @@ import numpy as np
 
 from ..caches import dense_jacobian as dense
 from ..caches.base import parameter_names, python_function
-from ..caches.complex_leaves import require_real
+from ..caches.contract import require_real
 from ..caches.jacobian import JacobianCache, run
 from ..caches.outs import Out, result_outs
 from ..caches.registry import Caller, shelf_of

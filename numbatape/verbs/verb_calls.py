@@ -8,9 +8,9 @@ import numpy as np
 
 from ..caches.arguments import Constant, Flattened, Static, as_constant, is_mark, require_floats
 from ..caches.base import parameter_names
-from ..caches.complex_leaves import require_complex
+from ..caches.contract import require_complex
+from ..caches.entry import REFUSED
 from ..caches.registry import Caller
-from ..caches.steady import REFUSED
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray

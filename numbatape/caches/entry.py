@@ -1,0 +1,268 @@
+"""`Entry`: what serves calls with specs and sizes that one workspace knows.
+
+It has rows that say what each leaf of the arguments must be and where it goes, a sweep, and outs that say
+how the results are made. The builtin of `numbatape.jit.steady` serves it in 0.5 µs around the sweeps, its own
+method `serve` in some 2 µs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import jit
+from ..engine import kernels
+from ..tape.tape import CONSTANT
+from ..threads import Turn
+from .arguments import Flattened
+from .leaf_rows import KnownNumberRow, Row, rows_of, watched_memory
+from .outs import Out, in_form
+from .program import Evaluator
+from .variant import VariantWorkspace
+
+if TYPE_CHECKING:
+    from ..capture.captured import Captured
+    from .lane_calls import LaneEntry
+    from .steady import SteadyCalls
+
+OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")
+REFUSED = object()  # what an entry returns for leaves that it cannot serve
+
+
+def refuse(*leaves):
+    """Serve nothing."""
+    return REFUSED
+
+
+class Served:
+    """What serves calls of some sizes, one at a time."""
+
+    turn: Turn
+    rows: Sequence
+    _retired: bool
+
+    def serve(self, leaves: Sequence):
+        """Return the results or `REFUSED`, for all kinds of rows, and for data that changed."""
+        if self.turn.busy or self._retired or len(leaves) != len(self.rows):
+            return REFUSED
+        self.turn.busy = True
+        try:
+            return self.serve_in_turn(leaves)
+        finally:
+            self.turn.busy = False
+
+    def serve_in_turn(self, leaves: Sequence):
+        """Do what `serve` does, for who has the turn."""
+        raise NotImplementedError
+
+
+class Entry(Served):
+    """The steady call of one workspace.
+
+    Parameters
+    ----------
+    space
+        The workspace; its inputs are the rows' cells.
+    rows, outs
+        One row per leaf of the arguments, one out per leaf of the results.
+    form
+        TUPLE, PAIR or ALONE of `numbatape.jit.steady`: how the results are put together.
+    sweep
+        The kernels' entry point.
+    captured
+        What the function captured, which each call checks; None if it captured nothing.
+    turn
+        Of the cache whose workspace this is.
+    """
+
+    def __init__(
+        self,
+        space: VariantWorkspace,
+        rows: list,
+        outs: list[Out],
+        form: int,
+        sweep: str,
+        captured: Captured | None,
+        turn: Turn,
+    ):
+        if form == jit.steady.PAIR and all(out.kind == jit.steady.FIXED for out in outs[1:]):
+            others = tuple(out.source for out in outs[1:])  # one tuple for all calls
+            outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
+        self.space, self.rows, self.outs, self.form = space, rows, outs, form
+        self.sweep, self.captured, self.turn = sweep, captured, turn
+        self.rebound = None if captured is None else captured.rebound
+        self.owner: SteadyCalls | LaneEntry | None = None
+        self.first: Callable | None = None  # serves a call when this entry is in front
+        self.follows_sizes = False  # whether a `ElasticEntry` may be made of it
+        self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
+        self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
+        dummy = np.zeros(1)
+        self._run, self._alive = kernels.call_of(sweep, space, dummy, _stopped, space.variant.counter)
+        self._natives: list[tuple] = []  # (words, rows) of the builtins there are
+        self._retired = False
+        self._stale = False  # whether the cells hold no prologue of the rows' constants
+
+    @functools.cached_property
+    def builtin(self):
+        """The builtin that returns `REFUSED` for what it cannot serve, None if there is none."""
+        return self.native(refuse)
+
+    def native(self, fallback: Callable):
+        """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
+        if self.space.segments is not None or self.space.variant.effects is not None:
+            return None  # Python runs between the sweeps, or behind them
+        alive: list = []
+        rows = [row.native(alive) for row in self.rows]
+        if any(row is None for row in rows):
+            return None
+        outs = [{"kind": out.kind, "object": id(out.source)} for out in self.outs]
+        alive += [self, self.rows, self.outs, [out.source for out in self.outs]]
+        hits = self.space.variant.counter
+        made = kernels.steady_call(
+            *(kernels.entry_words(self.space, self.sweep), fallback, rows, outs, self.form),
+            *(self.rebound, self.watch_rows(alive), self.turn, hits, alive),
+        )
+        if made is None:
+            return None
+        builtin, words, table, _ = made
+        self.attend(words, table)
+        return builtin
+
+    def attend(self, words: np.ndarray, rows: np.ndarray) -> None:
+        """Keep the tables of a builtin that computes with this entry's constants as they have to be."""
+        self._natives.append((words, rows))
+        if self._stale:
+            self._set_stale(True)
+
+    def watch_rows(self, alive: list) -> list[dict] | None:
+        """Return the rows by which a builtin checks what is captured; add to ``alive`` what they refer to."""
+        return [] if self.captured is None else self.captured.watch_rows(alive)
+
+    def serve_in_turn(self, leaves: Sequence):
+        """Do what `serve` does, for who has the turn."""
+        if self.rebound is not None and self.rebound():
+            return REFUSED
+        return self.serve_as_bound(leaves)
+
+    def serve_as_bound(self, leaves: Sequence):
+        """Do what `serve_in_turn` does, where names are known to be bound to what they were bound to."""
+        if not self.accepts(leaves):
+            return REFUSED
+        for row, leaf in zip(self.rows, leaves, strict=True):
+            row.write(leaf)
+        if not self.swept():
+            return REFUSED
+        if self.space.variant.effects is not None:
+            self.space.variant.effects.replay(self.space.outputs)
+        return in_form(self.form, [out.make() for out in self.outs])
+
+    def accepts(self, leaves: Sequence) -> bool:
+        """Whether this entry is for such leaves, whose constants it computes with from now on."""
+        if not all(row.fits(leaf) for row, leaf in zip(self.rows, leaves, strict=True)):
+            return False
+        changed = [(row, leaves[k]) for k, row in self._data if self._stale or row.changed(leaves[k])]
+        return not changed or self._reload(changed)
+
+    def swept(self) -> bool:
+        """Sweep; return whether the sweep has come to its end."""
+        return self._run() is not None
+
+    def _reload(self, changed) -> bool:
+        """Compute with other constants from now on; return False if the tape holds for no others."""
+        space = self.space
+        if space.variant.contents is not None:
+            return False
+        space.constants = None  # the cells no longer hold what the general call loaded
+        space.prologue_done = False
+        self._set_stale(True)  # it stays so where the prologue stops, at a guard or an error
+        for row, leaf in changed:
+            row.take(leaf)
+        for _, rows in self._natives:
+            for k, row in self._data:
+                if isinstance(row, KnownNumberRow):  # the builtin knows numbers by identity
+                    rows[k, OBJECT] = id(row.known)
+        try:
+            self._set_stale(space.run_prologue() != 0)
+        except Exception:
+            # A rule may raise anything. The general call, which follows, calls the rule again, where the
+            # user's function can catch the exception.
+            return False
+        return not self._stale
+
+    def _set_stale(self, stale: bool) -> None:
+        """Let the builtins serve nothing while the prologue of their constants is not computed."""
+        self._stale = stale
+        for words, _ in self._natives:
+            words[ROW_COUNT] = -1 if stale else len(self.rows)
+
+    def occupy(self) -> None:
+        """Take the workspace from the entry that it served before."""
+        if self.space.entry is not None:
+            self.space.entry.retire()
+        self.space.entry = self
+
+    def leave(self) -> None:
+        """Let the workspace serve no entry."""
+        self.space.entry = None
+
+    def retire(self) -> None:
+        """Refuse all calls from now on, because the workspace is put to another use.
+
+        Another thread may have looked up the builtin and not called it yet; no call has -1 leaves, so the
+        builtin refuses it.
+        """
+        self._retired = True
+        for words, _ in self._natives:
+            words[ROW_COUNT] = -1
+        if self.owner is not None:
+            self.owner.drop(self)
+
+
+def _stopped() -> None:
+    """The sweep stopped: at a guard, at a constant that changed, or at an error."""
+
+
+def entry_for(
+    evaluator: Evaluator,
+    flat: Flattened,
+    space: VariantWorkspace,
+    outs: list[Out],
+    form: int,
+    sweep: str,
+    omitted: frozenset[int] = frozenset(),
+    more: Sequence[Row] = (),
+    lanes: frozenset[int] = frozenset(),
+    *,
+    turn: Turn,
+) -> Entry | None:
+    """Return the entry for calls like one that a workspace has just served; None if it would serve none.
+
+    Parameters
+    ----------
+    flat
+        The arguments of that call.
+    omitted
+        Arguments that calls leave out; their contents are watched where they were at preparation.
+    more
+        Rows of further leaves, behind those of the arguments: directions, cotangents.
+    lanes
+        Numbers of the tape's inputs that have a point in each lane.
+    """
+    config = evaluator.program.config
+    if config.debug_mode or space.variant.single_use or space.variant.sharing is not None:
+        return None
+    if any(spec.part and spec.level == CONSTANT and spec.kind != "array" for spec in flat.specs):
+        return None  # the parts of a complex constant number are not compared one by one
+    rows = rows_of(flat, space, omitted, lanes)
+    watched = watched_memory(flat, omitted)
+    if any(array is None for array in watched) or not evaluator.watch(space, watched):
+        return None
+    environment = evaluator.program.environment
+    captured = None if environment.empty else environment
+    entry = Entry(space, [*rows, *more], outs, form, sweep, captured, turn)
+    entry.follows_sizes = not config.fixed_sizes and not config.reuse_buffers and not evaluator.levels
+    entry.has_room = evaluator.has_room
+    return entry
