@@ -16,6 +16,7 @@ from .. import jit
 from ..engine import Workspace, kernels
 from ..engine.calls import Calls
 from ..engine.frame import WORD
+from ..engine.moving_cells import ITEMSIZE, MovingCells
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
 from ..engine.plan_tables import STORAGE_WORDS
 from ..engine.segments import Cuts, Segments
@@ -33,13 +34,9 @@ ROW = {name: k for k, name in enumerate(jit.steady.ROW)}
 CELLS_OF, BYTES, CONTENTS, OBJECT = (ROW[name] for name in ("cells", "bytes", "contents", "object"))
 FRAME, LOCKED = jit.steady.WORDS.index("frame"), jit.steady.WORDS.index("locked")
 OUT, SOURCE = len(jit.steady.OUT), jit.steady.OUT.index("object")
-ROOM = 1.25  # memory grows by this factor beyond what a call needs
 MOST_DIMENSIONS = 64
 KINDS = (ArrayRow, NumberRow, SameRow, DataRow, KnownNumberRow)
-# Words of the frame, by family.
-V, G = (WORD["V64"], WORD["V32"]), (WORD["G64"], WORD["G32"])
-ITEMSIZE = tuple(dtype.itemsize for dtype in FAMILY_DTYPE)
-FIRST, CELLS = (WORD["FIRST64"], WORD["FIRST32"]), (WORD["CELLS64"], WORD["CELLS32"])
+CELLS = WORD["CELLS64"], WORD["CELLS32"]  # words of the frame, by family
 
 
 class ElasticEntry:
@@ -73,9 +70,6 @@ class ElasticEntry:
         self._at_shapes = [address_of(shape) for shape in shapes]
         self._shapes = [shape.data for shape in shapes]
         self._known: list = [None] * len(entry.rows)
-        self._v = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
-        self._g = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
-        self._at_v, self._at_g = ([*map(address_of, stacks)] for stacks in (self._v, self._g))
         families = tape.storages["family"].tolist()
         self._families = sorted({*families})
         self._literals = [
@@ -86,10 +80,11 @@ class ElasticEntry:
         for name, table in {"SEEDS": self._seeds, "SEED_DATA": self._seed}.items():
             self._frame[WORD[name]] = table.ctypes.data
         self._frame_words, self._at_frame = memoryview(self._frame), address_of(self._frame)
+        v, g = ([aligned(0, dtype) for dtype in FAMILY_DTYPE] for _ in "vg")
+        self._cells = MovingCells(self._frame_words, v, g, self._families)
+        self._v, self._g, self._at_v = self._cells.v, self._cells.g, self._cells.at_v
         self._sizes = memoryview(planner.sizes)
         self._follow_tables()
-        for family in (0, 1):
-            self._frame_words[V[family]] = self._at_v[family]
         self._prologue = kernels.sweeps()["prologue"] if tape.prologue else None
         self._is_short = len(tape) <= BRIEF_CODE and not tape.calls
         self._calls: Calls | None = None  # what the tape calls
@@ -253,18 +248,10 @@ class ElasticEntry:
         """Let the frame say where the new plan's cells are, and make room for them."""
         frame, ends = self._frame_words, self._ends
         self._active = ends[1], ends[4]
+        if self._cells.follow(ends):
+            self._literal_cells = None
         for family in self._families:
-            end, total = ends[3 * family + 1], ends[3 * family + 2]
-            if total > len(self._v[family]):
-                self._v[family] = aligned(int(ROOM * total), FAMILY_DTYPE[family])
-                self._at_v[family] = frame[V[family]] = address_of(self._v[family])
-                self._literal_cells = None
-            if total - end > len(self._g[family]):
-                self._g[family] = aligned(int(ROOM * (total - end)), FAMILY_DTYPE[family])
-                self._at_g[family] = address_of(self._g[family])
-            frame[G[family]] = self._at_g[family] - ITEMSIZE[family] * end
-            frame[FIRST[family]] = end
-            frame[CELLS[family]] = total - end
+            frame[CELLS[family]] = ends[3 * family + 2] - ends[3 * family + 1]
         self._words[LOCKED] = self._is_short and ends[2] + ends[5] <= BRIEF_CELLS
 
     def _fill(self, at: Input, cell: int, leaves: Sequence) -> bool:

@@ -8,18 +8,12 @@ ones (`numbatape.engine.replan`), and some words of the frame change, as those o
 from __future__ import annotations
 
 from ..ops import status
-from ..tape.families import FAMILIES, FAMILY_DTYPE
 from . import kernels
 from .frame import WORD
+from .moving_cells import ITEMSIZE, MovingCells
 from .plan import Plan
 from .plan_tables import STORAGE_WORDS
 from .replan import Replanner
-from .workspace import aligned
-
-ROOM = 1.25  # memory grows by this factor beyond what a call needs
-ITEMSIZE = tuple(dtype.itemsize for dtype in FAMILY_DTYPE)
-V, G = (WORD["V64"], WORD["V32"]), (WORD["G64"], WORD["G32"])
-FIRST = WORD["FIRST64"], WORD["FIRST32"]
 
 
 class MovingBody:
@@ -49,11 +43,10 @@ class MovingBody:
         self._literals = [(families[x.storage], x.storage, x.offset, x.data) for x in tape.literals]
         self.first, self.sizes = memoryview(planner.storages.reshape(-1)), memoryview(planner.sizes)
         self.ends = memoryview(planner.ends)
-        self._frame = memoryview(space.frame)
         for name, table in {"CODE": planner.code, "AUX": planner.aux}.items():
             space.frame[WORD[name]] = table.ctypes.data
-        self._cells, self._adjoints = list(space.v), list(space.g)
-        self.v, self.g = ([x.ctypes.data for x in cells] for cells in (self._cells, self._adjoints))
+        self._cells = MovingCells(memoryview(space.frame), space.v, space.g)
+        self.v, self.g = self._cells.at_v, self._cells.at_g
 
     @classmethod
     def of(cls, plan: Plan, space) -> MovingBody | None:
@@ -63,24 +56,16 @@ class MovingBody:
 
     def move(self, dimensions: tuple[int, ...]) -> bool:
         """Plan for other dimensions, and bring everything to its place; return whether that worked."""
-        planner, frame, ends = self._planner, self._frame, self.ends
+        planner = self._planner
         if planner.move(dimensions) or planner.is_long:
             return False
         if planner.kernels is not self._kernels:
             kernels.ensure(planner.kernels, planner.values, reverse=True)
             self._kernels = planner.kernels
-        for family in range(len(FAMILIES)):
-            end, total = ends[3 * family + 1], ends[3 * family + 2]
-            if total > len(self._cells[family]):
-                self._cells[family] = aligned(int(ROOM * total), FAMILY_DTYPE[family])
-                self.v[family] = frame[V[family]] = self._cells[family].ctypes.data
-            if total - end > len(self._adjoints[family]):
-                self._adjoints[family] = aligned(int(ROOM * (total - end)), FAMILY_DTYPE[family])
-                self.g[family] = self._adjoints[family].ctypes.data
-            frame[G[family]], frame[FIRST[family]] = self.g[family] - ITEMSIZE[family] * end, end
+        self._cells.follow(self.ends)
         for family, storage, offset, data in self._literals:
             at = self.first[STORAGE_WORDS * storage] + offset
-            self._cells[family][at : at + len(data)] = data
+            self._cells.v[family][at : at + len(data)] = data
         if not planner.tape.prologue:
             return True
         return kernels.sweeps()["prologue"](self._space.address, 0) == status.DONE
@@ -90,8 +75,8 @@ class MovingBody:
         space = self._space
         space.plan, space.v, space.g = (
             self._planner.plan_in_tables(dimensions),
-            tuple(self._cells),
-            tuple(self._adjoints),
+            tuple(self._cells.v),
+            tuple(self._cells.g),
         )
         return space.plan
 
