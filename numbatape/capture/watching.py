@@ -24,6 +24,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..trace.library_kinds import package_of
+
 # Objects of these modules never change, or numbers do not depend on them.
 _INERT = (
     *(
@@ -47,12 +49,6 @@ _INERT = (
 )
 # Private parts of pandas' arrays: numbers, masks of missing entries, codes, categories.
 _OF_ARRAYS = ("_ndarray", "_data", "_mask", "_pa_array", "_dtype", "_left", "_right", "_sparse_values")
-
-
-def package_of(value) -> str:
-    """Return the name of the package that a value's class comes from."""
-    name = type(value).__module__
-    return name.partition(".")[0] if isinstance(name, str) else ""
 
 
 def is_inert(value) -> bool:

@@ -168,8 +168,7 @@ def order_of_writes(outs, inputs) -> list[int]:
 
 def is_same(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two arrays are the same entries of the same memory."""
-    here, there = a.__array_interface__, b.__array_interface__
-    return a is b or (here["data"], a.shape, a.strides) == (there["data"], b.shape, b.strides)
+    return a is b or memory_of(a) == memory_of(b)
 
 
 def has_twice(value: np.ndarray) -> bool:

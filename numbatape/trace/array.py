@@ -133,25 +133,6 @@ class TracedArray(Methods, Reads):
                 return
             operations.assign(self, key, value)
 
-    # The same text as NumPy's, because the program may read it.
-    def __repr__(self):
-        self._trace.note_text(self._level)
-        return repr(self._value)
-
-    def __str__(self):
-        self._trace.note_text(self._level)
-        return str(self._value)
-
-    def __format__(self, spec):
-        self._trace.note_text(self._level)
-        return format(self._value, spec)
-
-    def __copy__(self):
-        return np.copy(self) if isinstance(self._value, ndarray) else self
-
-    def __deepcopy__(self, memo):
-        return self.__copy__()
-
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
@@ -253,10 +234,6 @@ class TracedArray(Methods, Reads):
     def T(self):
         check_attribute(self, "T")
         return operations.transpose(self)
-
-    @property
-    def mT(self):
-        return np.swapaxes(self, -1, -2)
 
     @property
     def real(self):

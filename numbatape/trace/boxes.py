@@ -234,7 +234,7 @@ def locate_plain(row, x, indices) -> None:
     if type(row) is TracedArray and value.__class__ is ndarray and root_of(value) is root_of(x._value):
         revalue(row, value)
         locate(row, x, indices)
-        x._trace.captured.add(id(root_of(value)))
+        x._trace.literal_roots.add(id(root_of(value)))
 
 
 def hold(x) -> None:

@@ -20,7 +20,7 @@ from ..usercode.ownership import sees_sizes
 from . import operations
 from .kinds import check_attribute, like_arrays_in_patterns, missing
 from .library_kinds import is_sparse
-from .methods import Methods
+from .methods import Methods, in_place, may_be_operand
 from .pytrees import register
 from .trace import failing
 
@@ -29,12 +29,12 @@ def _operator(ufunc):
     def forward(self, other):
         if is_sparse(other):
             return operations.operate_on_sparse(ufunc, self, other)
-        return combine(ufunc, self, other) if _acceptable(other) else NotImplemented
+        return combine(ufunc, self, other) if may_be_operand(other) else NotImplemented
 
     def reflected(self, other):
         if is_sparse(other):
             return operations.operate_on_sparse(ufunc, other, self)
-        return combine(ufunc, other, self) if _acceptable(other) else NotImplemented
+        return combine(ufunc, other, self) if may_be_operand(other) else NotImplemented
 
     return forward, reflected
 
@@ -54,10 +54,6 @@ COMPARISONS = (np.equal, np.not_equal)
 WEAK = (complex, float, int, bool)
 
 
-def _acceptable(arg) -> bool:
-    return not isinstance(arg, (str, bytes, dict, set)) and arg is not None
-
-
 @like_arrays_in_patterns
 class TracedComplex(Methods):
     """A complex array or scalar of a traced function. Not made by users.
@@ -75,6 +71,7 @@ class TracedComplex(Methods):
     __lt__, __le__ = _operator(np.less)[0], _operator(np.less_equal)[0]
     __gt__, __ge__ = _operator(np.greater)[0], _operator(np.greater_equal)[0]
     __eq__, __ne__ = _operator(np.equal)[0], _operator(np.not_equal)[0]  # type: ignore[assignment]
+    __hash__ = Methods.__hash__  # a class that defines __eq__ has none otherwise
 
     def __init__(self, re, im, value):
         self._re = re
@@ -83,12 +80,12 @@ class TracedComplex(Methods):
         self._value = value
 
     def __pow__(self, other, modulo=None):
-        return (
-            NotImplemented if modulo is not None or not _acceptable(other) else combine(np.power, self, other)
-        )
+        if modulo is not None or not may_be_operand(other):
+            return NotImplemented
+        return combine(np.power, self, other)
 
     def __rpow__(self, other):
-        return combine(np.power, other, self) if _acceptable(other) else NotImplemented
+        return combine(np.power, other, self) if may_be_operand(other) else NotImplemented
 
     def __neg__(self):
         return combine(np.negative, self)
@@ -139,24 +136,6 @@ class TracedComplex(Methods):
     def __setitem__(self, key, value):
         with failing(self._trace):
             operations.assign(self, key, value)
-
-    def __repr__(self):
-        self._trace.note_text()
-        return repr(self._value)
-
-    def __str__(self):
-        self._trace.note_text()
-        return str(self._value)
-
-    def __format__(self, spec):
-        self._trace.note_text()
-        return format(self._value, spec)
-
-    def __copy__(self):
-        return np.copy(self) if isinstance(self._value, np.ndarray) else self
-
-    def __deepcopy__(self, memo):
-        return self.__copy__()
 
     # ---- NumPy's protocols
 
@@ -221,17 +200,6 @@ class TracedComplex(Methods):
             raise LeakError(unreachable("an assignment"))
         raise self._leak("np.asarray(z)", "build arrays with np.stack, np.concatenate or np.where")
 
-    def __hash__(self):
-        if isinstance(self._value, np.ndarray):
-            raise TypeError("unhashable type: 'numpy.ndarray'")
-        raise self._leak("hash(z)", "a traced value can be no key of a dict or a cache")
-
-    def __reduce__(self):
-        raise self._leak("pickling z", "return it instead of storing it")
-
-    def _leak(self, what: str, hint: str) -> LeakError:
-        return operations.leak(self, what, hint)
-
     def item(self, *args):
         flat = len(args) == 1 and not isinstance(args[0], tuple)
         value = self.reshape(-1)[args[0]] if flat else self[args[0] if len(args) == 1 else args]
@@ -264,28 +232,15 @@ class TracedComplex(Methods):
         check_attribute(self, "T")
         return np.transpose(self)
 
-    @property
-    def mT(self):
-        return np.swapaxes(self, -1, -2)
-
     def __getattr__(self, name):
         raise missing(self, name, f"ndarray.{name} of a complex traced array")
-
-
-def _in_place(ufunc):
-    def mutate(self, other):
-        if not isinstance(self._value, np.ndarray) or not _acceptable(other):
-            return NotImplemented  # scalars are immutable: Python rebinds the name
-        return ufunc(self, other, out=(self,))
-
-    return mutate
 
 
 for _name, _ufunc in {
     **{"add": np.add, "sub": np.subtract, "mul": np.multiply},
     **{"truediv": np.true_divide, "pow": np.power, "matmul": np.matmul},
 }.items():
-    setattr(TracedComplex, f"__i{_name}__", _in_place(_ufunc))
+    setattr(TracedComplex, f"__i{_name}__", in_place(_ufunc))
 
 
 REAL = {

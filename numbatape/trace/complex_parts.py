@@ -11,7 +11,7 @@ from .aliasing import contents_to_compare, is_as_it_was, memory_of, root_of
 from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
 from .integers import settled
-from .operands import adopt, lift, values_of
+from .operands import adopt, find_trace, lift, values_of
 from .plain_arrays import as_ndarrays
 from .primitives import dims_of
 from .symbolic_sizes import valued
@@ -26,21 +26,9 @@ def is_traced(x) -> bool:
 
 def trace_of(*args) -> Trace:
     """Return the trace of the first traced value, lists and tuples included."""
-    found = _find(args)
-    assert found is not None
-    parts = (found._re, found._im) if type(found) is TracedComplex else (found,)
-    return primitives.trace_of([part for part in parts if part is not None])
-
-
-def _find(tree):
-    for arg in tree:
-        if is_traced(arg):
-            return arg
-        if isinstance(arg, (list, tuple)):
-            found = _find(arg)
-            if found is not None:
-                return found
-    return None
+    trace = find_trace(args)
+    assert trace is not None
+    return trace
 
 
 def zeros_like(x: TracedArray) -> TracedArray:
@@ -134,7 +122,7 @@ def halves(x, trace: Trace | None = None) -> tuple:
     if type(x) is TracedArray:
         return x, None
     if isinstance(x, (list, tuple)):
-        x = np.stack(x) if _find(x) is not None else np.asarray(x)
+        x = np.stack(x) if find_trace(x) is not None else np.asarray(x)
         return halves(x, trace)
     if isinstance(x, np.ndarray) and x.ndim:
         if x.dtype.kind != "c":
@@ -146,7 +134,7 @@ def halves(x, trace: Trace | None = None) -> tuple:
         if kept is None or not all(map(is_as_it_was, (x.real, x.imag), kept[3:])):
             parts = x.real.copy(), x.imag.copy()
             kept = trace.halves[memory_of(x)] = x, *parts, *(contents_to_compare(x, part) for part in parts)
-            trace.captured.add(id(root_of(x)))
+            trace.literal_roots.add(id(root_of(x)))
         return kept[1:3]
     if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":
         number = x if isinstance(x, complex) else x[()]

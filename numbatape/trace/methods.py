@@ -45,6 +45,25 @@ def _refused(name: str):
     return method
 
 
+def may_be_operand(arg) -> bool:
+    """Whether an operator takes something as its other operand, or leaves it to the other one's class."""
+    if arg is None or isinstance(arg, (str, bytes, dict, set)):
+        return False
+    # NumPy's rule: an object whose class says so has operators of its own for arrays.
+    return getattr(type(arg), "__array_ufunc__", False) is not None
+
+
+def in_place(ufunc):
+    """Return the method of an augmented assignment."""
+
+    def mutate(self, other):
+        if not isinstance(self._value, np.ndarray) or not may_be_operand(other):
+            return NotImplemented  # scalars are immutable: Python rebinds the name
+        return ufunc(self, other, out=(self,))
+
+    return mutate
+
+
 class Methods(Kinds):
     """Methods that traced arrays share with ndarray."""
 
@@ -78,6 +97,37 @@ class Methods(Kinds):
     def __delitem__(self, key):
         raise ValueError("cannot delete array elements")
 
+    def __copy__(self):
+        return np.copy(self) if isinstance(self._value, np.ndarray) else self
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+    def __hash__(self):
+        if isinstance(self._value, np.ndarray):
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        raise self._leak("hash(x)", "a traced value can be no key of a dict or a cache")
+
+    def __reduce__(self):
+        raise self._leak("pickling x", "return it instead of storing it")
+
+    def _leak(self, what: str, hint: str) -> LeakError:
+        return operations.leak(self, what, hint)
+
+    # ---- text: the same as NumPy's, because the program may read it
+
+    def __repr__(self):
+        self._trace.note_text(self._level)
+        return repr(self._value)
+
+    def __str__(self):
+        self._trace.note_text(self._level)
+        return str(self._value)
+
+    def __format__(self, spec):
+        self._trace.note_text(self._level)
+        return format(self._value, spec)
+
     # ---- properties
 
     @property
@@ -107,6 +157,10 @@ class Methods(Kinds):
             check_attribute(self, "dtype")
             return np.asarray(value).dtype
         return value.dtype
+
+    @property
+    def mT(self):
+        return np.swapaxes(self, -1, -2)
 
     def __array_namespace__(self, *, api_version=None):
         self._value.__array_namespace__(api_version=api_version)  # NumPy's own errors

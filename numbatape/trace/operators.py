@@ -23,6 +23,7 @@ from . import operations
 from .complex_array import combine as complex_combine
 from .kinds import PYTHON
 from .library_kinds import DECIDES, LABELLED, is_sparse, package_of
+from .methods import in_place, may_be_operand
 from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
@@ -209,7 +210,7 @@ def _comparison(name: str, ufunc, function):
                     number = trace.literal(other, F64)
                 level = min(level, VARYING)
                 return record_number(trace, function(left, other), code, 0, level, self._id, number)
-        if not _acceptable(other) or type(other) is operations.TracedInteger:
+        if not may_be_operand(other) or type(other) is operations.TracedInteger:
             if its is ndarray and ufunc in DIFFER and (other is None or kind in (str, bytes, dict, set)):
                 return np.full_like(self, DIFFER[ufunc], dtype=bool)  # entry by entry
             return NotImplemented
@@ -233,15 +234,6 @@ def _of_bits(ufunc):
     return lambda self, other: ufunc(self, other), lambda self, other: ufunc(other, self)
 
 
-def _in_place(ufunc):
-    def mutate(self, other):
-        if not isinstance(self._value, ndarray) or not _acceptable(other):
-            return NotImplemented  # scalars are immutable: Python rebinds the name
-        return ufunc(self, other, out=(self,))
-
-    return mutate
-
-
 def general(ufunc, left, right):
     """Return the result of a binary operator by its ufunc."""
     if _is_usual(left, right):
@@ -260,7 +252,7 @@ def general(ufunc, left, right):
         return NotImplemented
     if package_of(other) in LABELLED and ufunc is not np.matmul:
         return operations.ufunc_of_labelled(ufunc, (left, right), {})
-    if not _acceptable(left) or not _acceptable(right) or type(right) is operations.TracedInteger:
+    if not may_be_operand(left) or not may_be_operand(right) or type(right) is operations.TracedInteger:
         return NotImplemented
     if ufunc in DIVISIONS and _is_weak(left) and _is_weak(right):
         _require_divisor(ufunc, left, right)
@@ -306,7 +298,7 @@ def _power(left, right):
     if _has_fraction(left, right):
         left, right = _without_fractions(left, right) or (left, right)
     trace = (left if isinstance(left, TracedArray) else right)._trace  # arrays of the trace have one, too
-    if trace.values == "numpy" and _acceptable(left) and _acceptable(right):
+    if trace.values == "numpy" and may_be_operand(left) and may_be_operand(right):
         with failing(trace):
             result = operations.power_of_scalars(left, right)
         if result is not None:
@@ -314,13 +306,6 @@ def _power(left, right):
                 result._value = float(result._value)
             return result
     return general(np.power, left, right)
-
-
-def _acceptable(arg) -> bool:
-    if arg is None or isinstance(arg, (str, bytes, dict, set)):
-        return False
-    # NumPy's rule: an object whose class says so has operators of its own for arrays.
-    return getattr(type(arg), "__array_ufunc__", False) is not None
 
 
 def _is_usual(left, right) -> bool:
@@ -401,7 +386,7 @@ def _methods() -> dict:
     for name, (forward, reflected) in pairs.items():
         found |= {f"__{name}__": forward, f"__r{name}__": reflected}
     for name, ufunc in IN_PLACE.items():
-        found[f"__i{name}__"] = _in_place(ufunc)
+        found[f"__i{name}__"] = in_place(ufunc)
     for name, (row, ufunc) in COMPARISONS.items():
         found[f"__{name}__"] = _comparison(row, ufunc, getattr(operator, name))
     return found

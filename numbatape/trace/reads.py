@@ -94,9 +94,6 @@ class Reads:
             return complex(float(self))
         raise self._leak("complex(x)", "build arrays with np.stack or np.array; x + 0j is complex")
 
-    def _leak(self, what: str, hint: str) -> LeakError:
-        return operations.leak(self, what, hint)
-
     def __array__(self, dtype=None, copy=None):
         answer = operations.answer_to_sparse_product(sys._getframe(1), self._value)
         if answer is not None:
@@ -110,14 +107,6 @@ class Reads:
 
     def _unreachable(self) -> LeakError:
         return LeakError(unreachable("an assignment"))
-
-    def __hash__(self):
-        if isinstance(self._value, np.ndarray):
-            raise TypeError("unhashable type: 'numpy.ndarray'")
-        raise self._leak("hash(x)", "a traced value can be no key of a dict or a cache")
-
-    def __reduce__(self):
-        raise self._leak("pickling x", "return it instead of storing it")
 
     def _as_weak(self, result):
         """Keep the result of a Python float's method weakly typed."""

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from . import boxes
+from .aliasing import is_same
 from .trace import Trace
 
 OVERLAPS = "overlaps"
@@ -18,16 +19,9 @@ def sharing(values) -> tuple[tuple[int, int, str], ...]:
     """Return the pairs of arrays that share memory, and whether they are the same array."""
     arrays = [(k, value) for k, value in enumerate(values) if isinstance(value, np.ndarray)]
     return tuple(
-        (i, j, "same" if _is_same(a, b) else OVERLAPS)
+        (i, j, "same" if is_same(a, b) else OVERLAPS)
         for (i, a), (j, b) in itertools.combinations(arrays, 2)
-        if np.may_share_memory(a, b) and (_is_same(a, b) or np.shares_memory(a, b))
-    )
-
-
-def _is_same(a, b) -> bool:
-    return a is b or (
-        a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
-        and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+        if np.may_share_memory(a, b) and (is_same(a, b) or np.shares_memory(a, b))
     )
 
 

@@ -135,7 +135,8 @@ class Trace:
         self.regions: dict[int, Any] = {}  # by the id of a view's ndarray, see `numbatape.trace.regions`
         self.captures: Any = None  # stand-ins for captured arrays, if they are traced
         self.borrowed: set[int] = set()  # ids of captured arrays whose memory they have
-        self.captured: set[int] = set()  # ids of arrays whose memory became literals
+        self.literal_roots: set[int] = set()  # ids of arrays that own memory which became literals
+        self.captured: set[int] = set()  # ids of captured objects of pandas, polars and xarray
         self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in
         self.leak: LeakError | None = None  # the first one, even if it was caught
         self.missing: MissingBodyError | None = None  # of a sub-tape whose numbers were needed
@@ -323,7 +324,7 @@ class Trace:
             number = self.tape.literal(self._checked(data), family)
             found = (data, number, contents_to_compare(data, self.tape.literals[-1].data))
             self._arrays[id(data), family] = self._arrays[place] = found
-            self.captured.add(id(root))
+            self.literal_roots.add(id(root))
             return number
         if hasattr(type(data), "__array_ufunc__") and not isinstance(data, (np.generic, np.ndarray)):
             raise not_numpys(data)
@@ -345,7 +346,7 @@ class Trace:
         for key, (array, *_) in list(self.halves.items()):
             if root_of(array) is root:
                 del self.halves[key]
-        self.captured.discard(id(root))
+        self.literal_roots.discard(id(root))
 
     def _checked(self, data: np.ndarray) -> np.ndarray:
         if data.dtype.kind in "iu" and data.size and np.abs(data).max() > EXACT_INTEGER:

@@ -215,7 +215,7 @@ def _for_writing(x: TracedArray) -> bool:
     """Make an array of literals writeable; return whether a write changes another argument, too."""
     root = root_of(x._value)
     x._trace.check_write(root)
-    if id(root) in x._trace.captured:  # a view of memory that was an operand
+    if id(root) in x._trace.literal_roots:  # a view of memory that was an operand
         ordinary = next(filter(is_plain, boxes.sharers(x)), None)
         if ordinary is None:
             raise LeakError(unreachable("an assignment"))
