@@ -13,6 +13,7 @@ from collections.abc import Callable, MutableMapping
 
 from ..errors import UnsupportedOperationError
 from ..late import imported
+from ..numpy_api.stand_ins import named_like
 from ..trace.complex_parts import is_traced
 from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import as_ndarrays
@@ -105,9 +106,7 @@ def _refusing(name: str, what: str, instead: str, when: Callable):
             check(args, kwargs)
             return original(*args, **kwargs)
 
-        call.__name__ = call.__qualname__ = original.__name__
-        call.__doc__ = original.__doc__
-        return call
+        return named_like(call, original)
 
     return make
 
@@ -194,9 +193,7 @@ def _noting(name: str):
             note(f"`{name}`")
             return original(*args, **kwargs)
 
-        call.__name__ = call.__qualname__ = original.__name__
-        call.__doc__ = original.__doc__
-        return call
+        return named_like(call, original)
 
     return make
 

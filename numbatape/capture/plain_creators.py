@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from ..numpy_api.stand_ins import without_protocol
+from ..numpy_api.stand_ins import named_like, without_protocol
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
@@ -81,10 +81,8 @@ def creating(original, stand_in=None):
             result = np.zeros_like(result)  # memory that is not initialised holds random numbers
         return wrap(trace, result)
 
-    call.__name__ = call.__qualname__ = original.__name__
-    call.__doc__ = original.__doc__
     call.__wrapped__ = original
-    return call
+    return named_like(call, original)
 
 
 def _entries(iter, dtype, count=-1, **options):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..numpy_api.stand_ins import named_like
 from ..trace.trace import current
 
 
@@ -51,6 +52,4 @@ def adding_filter(original):
         if action == "error":
             _see_warnings()
 
-    add.__name__ = add.__qualname__ = original.__name__
-    add.__doc__ = original.__doc__
-    return add
+    return named_like(add, original)

@@ -164,4 +164,4 @@ def solve_bvp(original, *args, **kwargs):
     )
 
 
-MAKERS.setdefault("scipy.integrate", {})["solve_bvp"] = guarded(solve_bvp)
+MAKERS["scipy.integrate"]["solve_bvp"] = guarded(solve_bvp)

@@ -171,6 +171,6 @@ def negative_log_likelihood(distribution):
     return call
 
 
-MAKERS.setdefault("scipy.stats", {}).update(
+MAKERS["scipy.stats"].update(
     {"_methods.expect": expect, "_methods.moment": moment, "_methods.nnlf": negative_log_likelihood}
 )

@@ -93,4 +93,4 @@ def _estimate(distribution, name, data, starts, options, fixed, given, trace) ->
     return tuple(filled(found, list(given.values())))
 
 
-MAKERS.setdefault("scipy.stats", {})["_methods.fit"] = fit
+MAKERS["scipy.stats"]["_methods.fit"] = fit

@@ -158,4 +158,4 @@ def solve_ivp(original, fun, t_span, y0, method="RK45", t_eval=None, dense_outpu
     return sys.modules["scipy.optimize"].OptimizeResult(t=times, y=np.transpose(y), **result, **problem.done)
 
 
-MAKERS.setdefault("scipy.integrate", {})["solve_ivp"] = guarded(solve_ivp)
+MAKERS["scipy.integrate"]["solve_ivp"] = guarded(solve_ivp)

@@ -69,4 +69,4 @@ def quad_vec(original, f, a, b, *given, args=(), **options):
     return IntegralOfArrays(lambda x, *p: at(p)(x), options, UsersLine(), at).integrate(a, b, *p)
 
 
-MAKERS.setdefault("scipy.integrate", {})["quad_vec"] = guarded(quad_vec)
+MAKERS["scipy.integrate"]["quad_vec"] = guarded(quad_vec)

@@ -54,4 +54,4 @@ def lsq_linear(original, A, b, bounds=(-np.inf, np.inf), **options):
     return result_of(x, fun=rest, cost=0.5 * np.sum(rest**2), active_mask=np.astype(side, int))
 
 
-MAKERS.setdefault("scipy.optimize", {}).update(lsq_linear=guarded(lsq_linear), nnls=guarded(nnls))
+MAKERS["scipy.optimize"].update(lsq_linear=guarded(lsq_linear), nnls=guarded(nnls))

@@ -127,6 +127,4 @@ def isotonic_regression(original, y, *, weights=None, increasing=True):
     return sys.modules["scipy.optimize"].OptimizeResult(x=x, blocks=blocks)
 
 
-MAKERS.setdefault("scipy.optimize", {}).update(
-    linprog=guarded(linprog), isotonic_regression=guarded(isotonic_regression)
-)
+MAKERS["scipy.optimize"].update(linprog=guarded(linprog), isotonic_regression=guarded(isotonic_regression))

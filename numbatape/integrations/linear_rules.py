@@ -141,6 +141,6 @@ def _iterative(original):
 
 
 ITERATIVE = ("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "qmr", "tfqmr")
-MAKERS.setdefault("scipy.sparse.linalg", {}).update(
+MAKERS["scipy.sparse.linalg"].update(
     splu=_splu, spilu=_splu, factorized=_factorized, **dict.fromkeys(ITERATIVE, _iterative)
 )

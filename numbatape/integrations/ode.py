@@ -7,6 +7,7 @@ import numpy as np
 from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
+from ..numpy_api.stand_ins import named_like
 from ..trace.operands import find_trace, lift
 from ..trace.trace import failing
 from ..usercode.frames import where_in_user_code
@@ -32,9 +33,7 @@ def guarded(implementation):
             with failing(opened.found[0]._trace):
                 return implementation(original, *args, **kwargs)
 
-        call.__name__ = call.__qualname__ = original.__name__
-        call.__doc__ = original.__doc__
-        return call
+        return named_like(call, original)
 
     return make
 
@@ -100,4 +99,4 @@ def tiled_to(tolerance, start, size: int):
     )
 
 
-MAKERS.setdefault("scipy.integrate", {})["odeint"] = guarded(odeint)
+MAKERS["scipy.integrate"]["odeint"] = guarded(odeint)

@@ -94,7 +94,7 @@ def fminbound(original, *args, **kwargs):
     return solve.solution("func", residual, taken)
 
 
-MAKERS.setdefault("scipy.optimize", {}).update(
+MAKERS["scipy.optimize"].update(
     {name: guarded(_minimiser(parameter)) for name, parameter in MINIMISERS.items()},
     brent=guarded(_line_search),
     fminbound=guarded(fminbound),

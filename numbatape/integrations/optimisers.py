@@ -321,4 +321,4 @@ for _name, _implementation in {
     "minimize": minimize,
     "minimize_scalar": minimize_scalar,
 }.items():
-    MAKERS.setdefault("scipy.optimize", {})[_name] = guarded(_implementation)
+    MAKERS["scipy.optimize"][_name] = guarded(_implementation)

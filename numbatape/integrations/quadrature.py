@@ -283,6 +283,6 @@ def _between(low, high):
     return lambda y, *rest: tuple(x(y) if callable(x) else x for x in (low, high))
 
 
-MAKERS.setdefault("scipy.integrate", {}).update(
+MAKERS["scipy.integrate"].update(
     quad=guarded(quad), dblquad=guarded(dblquad), nquad=guarded(nquad), tplquad=guarded(tplquad)
 )

@@ -161,6 +161,4 @@ def _refuse(original, *args, **kwargs):
     raise refuse(f"{LINALG}.{original.__name__} of traced values", f"use {INSTEAD[original.__name__]}")
 
 
-MAKERS.setdefault(LINALG, {}).update(
-    eigsh=guarded(eigsh), svds=guarded(svds), **dict.fromkeys(INSTEAD, guarded(_refuse))
-)
+MAKERS[LINALG].update(eigsh=guarded(eigsh), svds=guarded(svds), **dict.fromkeys(INSTEAD, guarded(_refuse)))

@@ -88,4 +88,4 @@ def _solver(names: tuple):
 
 LSQR = ("istop", "itn", "r1norm", "normr", "norma", "conda", "normar", "step", "var")
 LSMR = ("istop", "itn", "normr", "normar", "norma", "conda", "normx")
-MAKERS.setdefault("scipy.sparse.linalg", {}).update(lsqr=guarded(_solver(LSQR)), lsmr=guarded(_solver(LSMR)))
+MAKERS["scipy.sparse.linalg"].update(lsqr=guarded(_solver(LSQR)), lsmr=guarded(_solver(LSMR)))

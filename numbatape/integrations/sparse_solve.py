@@ -169,4 +169,4 @@ def _spsolve(matrix, b, order):
     return system.solve(data, np.reshape(b, (-1,)) if column else b)
 
 
-MAKERS.setdefault("scipy.sparse.linalg", {}).update(spsolve=make, spsolve_triangular=make_triangular)
+MAKERS["scipy.sparse.linalg"].update(spsolve=make, spsolve_triangular=make_triangular)

@@ -12,7 +12,7 @@ from ..trace.array import TracedArray
 from ..trace.operands import find_trace, lift, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
 from .registration import unsupported_argument
-from .stand_ins import stands_for, without_protocol
+from .stand_ins import named_like, stands_for, without_protocol
 
 SEQUENCES = (list, tuple)
 PLAIN = frozenset((np.ndarray, np.float64, float, int, bool))
@@ -178,9 +178,7 @@ def stacking_lists(function):
             kwargs = {name: _stacked(trace, x) for name, x in kwargs.items()}
         return function(*args, **kwargs)
 
-    call.__name__ = call.__qualname__ = function.__name__
-    call.__doc__ = function.__doc__
-    return call
+    return named_like(call, function)
 
 
 def _stacked(trace, x):

@@ -263,7 +263,7 @@ def _frequencies_of_sizes(name: str, positive: bool):
 
         return call
 
-    MAKERS.setdefault("numpy.fft", {})[name] = make
+    MAKERS["numpy.fft"][name] = make
 
 
 _frequencies_of_sizes("fftfreq", False)

@@ -7,6 +7,7 @@ says what serves complex numbers. A topic's file is imported when one of its fun
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from ..late import imported
@@ -162,7 +163,8 @@ rule = RULES.registering
 
 STAND_INS: dict[str, dict[str, tuple[str, ...]]] = {}  # module -> name -> the files that define its stand-in
 OBJECTS: dict[str, str] = {}  # first part of a module's name -> the file that knows objects of its classes
-MAKERS: dict[str, dict[str, Callable]] = {}  # module -> name -> what makes the stand-in from the original
+# Module -> name -> what makes the stand-in from the original.
+MAKERS: defaultdict[str, dict[str, Callable]] = defaultdict(dict)
 
 
 def announce(module: str, file: str, names: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ from ..trace.primitives import broadcast_to, expand
 from ..trace.trace import current, failing
 from . import arrays_of_lists  # its stand-ins are wrapped here
 from .function_tables import MAKERS, REAL, implements
+from .stand_ins import named_like
 
 
 def _dims(trace, shape) -> tuple[int, ...]:
@@ -328,13 +329,11 @@ def with_sizes(original, implementation, make):
             args, kwargs = settled(args), settled(kwargs)
         return otherwise(*args, **kwargs)
 
-    call.__name__ = call.__qualname__ = original.__name__
-    call.__doc__ = original.__doc__
-    return call
+    return named_like(call, original)
 
 
 def _register() -> None:
-    makers = MAKERS.setdefault("numpy", {})
+    makers = MAKERS["numpy"]
     makers["mgrid"] = makers["ogrid"] = SizedGrid
     for name, implementation in IMPLEMENTATIONS.items():
         makers[name] = functools.partial(with_sizes, implementation=implementation, make=makers.get(name))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 
 import numpy as np
 
@@ -31,6 +32,40 @@ USUAL = frozenset((TracedArray, np.ndarray, int, float, bool, str, tuple, type(N
 # An array of another class in a list that is joined may have a say in what happens.
 ENTRIES = frozenset((TracedArray, np.ndarray, np.float64, float, int))
 JOINING = (np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack)
+
+
+def named_like(stand_in: Callable, original) -> Callable:
+    """Return a stand-in with the name and the docstring of what it stands for."""
+    stand_in.__name__ = stand_in.__qualname__ = original.__name__
+    stand_in.__doc__ = original.__doc__
+    return stand_in
+
+
+def with_original(implementation: Callable, thawed: Callable | None = None) -> Callable:
+    """Return what makes a stand-in whose implementation needs the original, such as a search or a class.
+
+    Parameters
+    ----------
+    implementation
+        ``implementation(original, *args, **kwargs)`` serves calls with a traced argument.
+    thawed
+        Returns the stand-in for what the original has returned in other calls, or None if it has none.
+    """
+
+    def make(original):
+        def call(*args, **kwargs):
+            args, kwargs = as_ndarrays(args), as_ndarrays(kwargs)
+            trace = find_trace(args, tuple(kwargs.values()))
+            if trace is None:
+                found = original(*args, **kwargs)
+                stand_in = None if thawed is None else thawed(found)
+                return found if stand_in is None else stand_in
+            with failing(trace):
+                return implementation(original, *args, **kwargs)
+
+        return named_like(call, original)
+
+    return make
 
 
 def without_protocol(original):
@@ -76,7 +111,7 @@ def stands_for(module: str, *names: str, run=run_composition, for_lists: bool = 
     def register(implementation):
         for name in names:
             make = functools.partial(stand_in, implementation=implementation, run=run, for_lists=for_lists)
-            MAKERS.setdefault(module, {})[name] = make
+            MAKERS[module][name] = make
         return implementation
 
     return register
@@ -172,6 +207,4 @@ def stand_in(
         with failing(trace):
             return traced(*args, **kwargs)
 
-    call.__name__ = call.__qualname__ = original.__name__
-    call.__doc__ = original.__doc__
-    return call
+    return named_like(call, original)

@@ -156,9 +156,9 @@ def _put_val_to_limits(a, limits, inclusive, val=np.nan, xp=None):
     return (np.where(mask, val, a) if limits is not None and bool(np.any(mask)) else a), mask
 
 
-MAKERS.setdefault("scipy._lib._array_api", {})["xp_promote"] = _promoting
+MAKERS["scipy._lib._array_api"]["xp_promote"] = _promoting
 for _function in (_broadcast_shapes, _broadcast_shapes_remove_axis):
-    MAKERS.setdefault("scipy.stats._axis_nan_policy", {})[_function.__name__] = functools.partial(
+    MAKERS["scipy.stats._axis_nan_policy"][_function.__name__] = functools.partial(
         sized.with_sizes,
         implementation=_function,
         make=lambda original: operations.library_copy(original),  # imported late: it is in a layer above

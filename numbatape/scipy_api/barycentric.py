@@ -17,7 +17,7 @@ from ..trace import operations
 from ..trace.operands import find_trace, lift_all, lift_first
 from ..trace.trace import standing
 
-_MAKERS = MAKERS.setdefault("scipy.interpolate", {})
+_MAKERS = MAKERS["scipy.interpolate"]
 
 
 def weights(nodes):

@@ -12,31 +12,10 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
+from ..numpy_api.stand_ins import with_original
 from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all, lift_first
-from ..trace.plain_arrays import as_ndarrays
-from ..trace.trace import failing
 from ..usercode.frames import where_in_user_code
-
-
-def _for_traced(implementation):
-    """Return what makes a stand-in that calls the original where nothing is traced."""
-
-    def make(original):
-        signature = inspect.signature(original)
-
-        def call(*args, **kwargs):
-            args, kwargs = as_ndarrays(args), as_ndarrays(kwargs)
-            trace = find_trace(args, tuple(kwargs.values()))
-            if trace is None:
-                return original(*args, **kwargs)
-            signature.bind(*args, **kwargs)  # raises Python's error
-            with failing(trace):
-                return implementation(original, *args, **kwargs)
-
-        return call
-
-    return make
 
 
 def vq(original, obs, code_book, check_finite=True):
@@ -117,7 +96,7 @@ def fclusterdata(original, X, t, *args, **kwargs):
 
 
 for _module, _functions in {"vq": (vq, kmeans2, whiten), "hierarchy": (linkage, fclusterdata)}.items():
-    MAKERS.setdefault(f"scipy.cluster.{_module}", {}).update(
-        {function.__name__: _for_traced(function) for function in _functions}
+    MAKERS[f"scipy.cluster.{_module}"].update(
+        {function.__name__: with_original(function) for function in _functions}
     )
 MAKERS["scipy.cluster.hierarchy"]["fcluster"] = _fcluster

@@ -103,4 +103,4 @@ def as_matrix(x):
     return x.covariance
 
 
-MAKERS.setdefault("scipy.stats", {})["Covariance"] = _Ways
+MAKERS["scipy.stats"]["Covariance"] = _Ways

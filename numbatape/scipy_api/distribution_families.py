@@ -200,7 +200,7 @@ def _made_family(original):
     return make_distribution
 
 
-_MAKERS = MAKERS.setdefault("scipy.stats", {})
+_MAKERS = MAKERS["scipy.stats"]
 for _name, (_law, _translate) in FAMILIES.items():
     _MAKERS[_name] = functools.partial(Family, law=_law, translate=_translate)
 _MAKERS["make_distribution"] = _made_family

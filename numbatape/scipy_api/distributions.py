@@ -156,7 +156,7 @@ def register(name: str, law: Law) -> None:
         evaluate = methods.get(method)
         return None if evaluate is None else method_of(distribution, method, law, evaluate)
 
-    MAKERS.setdefault("scipy.stats", {})[name] = lambda original: StandIn(original, make)
+    MAKERS["scipy.stats"][name] = lambda original: StandIn(original, make)
 
 
 def extend(name: str, **functions) -> None:

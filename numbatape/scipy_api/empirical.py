@@ -87,4 +87,4 @@ def _ecdf(original):
     return ecdf
 
 
-MAKERS.setdefault("scipy.stats", {})["ecdf"] = _ecdf
+MAKERS["scipy.stats"]["ecdf"] = _ecdf

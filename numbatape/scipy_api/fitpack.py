@@ -11,10 +11,9 @@ import inspect
 import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
-from ..numpy_api.stand_ins import stands_for
+from ..numpy_api.stand_ins import stands_for, with_original
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
-from ..trace.trace import failing
 from .interpolation import Piecewise, bspline, refuse
 
 SMOOTH = "interpolating splines (s=0) are, and so is make_interp_spline"
@@ -116,34 +115,20 @@ def splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_out
     return made[0][0], np.stack([c for _, c, _ in made], 1) @ y, k
 
 
-def _make(name: str):
-    """Return what makes the stand-in for a class of splines."""
-
-    def make(original):
-        signature = inspect.signature(original)
-
-        def call(*args, **kwargs):
-            trace = find_trace(args, tuple(kwargs.values()))
-            if trace is None:
-                return fitted(original(*args, **kwargs))
-            with failing(trace):
-                bound = signature.bind(*args, **kwargs).arguments
-                y = bound.pop("y")
-                if find_trace(tuple(bound.values())) is not None:
-                    raise refuse(f"{name} of traced places", "the values y may be traced")
-                if name == "UnivariateSpline" and bound.get("s") != 0:
-                    raise refuse(f"{name} of traced values with s > 0", SMOOTH)
-                made = [original(y=unit, **bound) for unit in np.eye(len(bound["x"]))]
-                t, c, k = made[0]._eval_args
-                c = np.stack([one._eval_args[1] for one in made], 1) @ y
-                return Fitted(None, bspline(t, c, k), EXTENSIONS[made[0].ext])
-
-        call.__name__ = call.__qualname__ = name
-        call.__doc__ = original.__doc__
-        return call
-
-    return make
+def _of_traced(original, *args, **kwargs) -> Fitted:
+    """Return a spline of traced values, of one of SciPy's classes."""
+    name = original.__name__
+    bound = inspect.signature(original).bind(*args, **kwargs).arguments
+    y = bound.pop("y")
+    if find_trace(tuple(bound.values())) is not None:
+        raise refuse(f"{name} of traced places", "the values y may be traced")
+    if name == "UnivariateSpline" and bound.get("s") != 0:
+        raise refuse(f"{name} of traced values with s > 0", SMOOTH)
+    made = [original(y=unit, **bound) for unit in np.eye(len(bound["x"]))]
+    t, c, k = made[0]._eval_args
+    c = np.stack([one._eval_args[1] for one in made], 1) @ y
+    return Fitted(None, bspline(t, c, k), EXTENSIONS[made[0].ext])
 
 
 for _name in ("UnivariateSpline", "InterpolatedUnivariateSpline", "LSQUnivariateSpline"):
-    MAKERS.setdefault("scipy.interpolate", {})[_name] = _make(_name)
+    MAKERS["scipy.interpolate"][_name] = with_original(_of_traced, fitted)

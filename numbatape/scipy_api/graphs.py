@@ -174,7 +174,7 @@ OF_DATA = (
     *("structural_rank", "yen"),
 )
 
-MAKERS.setdefault(NAME, {}).update(
+MAKERS[NAME].update(
     **{name: _of_data(name) for name in OF_DATA},
     **dict.fromkeys(
         ("bellman_ford", "dijkstra", "floyd_warshall", "johnson", "shortest_path"), _of_graph(_shortest_paths)

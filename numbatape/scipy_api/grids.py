@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
-from ..numpy_api.stand_ins import stands_for
+from ..numpy_api.stand_ins import stands_for, with_original
 from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all
 from ..trace.primitives import sample_of, stop_gradient
-from ..trace.trace import failing, standing
+from ..trace.trace import standing
 from .interpolation import basis, column, refuse
 
 DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
@@ -227,30 +227,19 @@ def surface_of(value) -> Surface | None:
     return Surface(value, (tx, ty), np.reshape(c, (len(tx) - kx - 1, len(ty) - ky - 1)), (kx, ky))
 
 
-def _rectangle(original):
-    """Return what makes the stand-in for ``RectBivariateSpline``."""
-
-    def make(x, y, z, bbox=(None,) * 4, kx=3, ky=3, s=0, **options):
-        trace = find_trace(x, y, z, s)
-        if trace is None:
-            return surface_of(original(x, y, z, list(bbox), kx, ky, s, **options))
-        with failing(trace):
-            if find_trace(x, y, s) is not None or s != 0 or any(end is not None for end in bbox):
-                raise refuse(
-                    "RectBivariateSpline of traced places, with s > 0 or bbox",
-                    "the values z of one with s=0 are",
-                )
-            found = []
-            for places, k in ((x, kx), (y, ky)):
-                places = np.asarray(places, float)
-                made = sys.modules["scipy.interpolate"].make_interp_spline(places, np.eye(len(places)), k)
-                found.append((made.t, made.c))
-            (tx, cx), (ty, cy) = found
-            return Surface(None, (tx, ty), cx @ lift_all(z)[0] @ cy.T, (kx, ky))
-
-    make.__name__ = make.__qualname__ = "RectBivariateSpline"
-    make.__doc__ = original.__doc__
-    return make
+def _rectangle(original, x, y, z, bbox=(None,) * 4, kx=3, ky=3, s=0, **options) -> Surface:
+    """Return a ``RectBivariateSpline`` of traced values."""
+    if find_trace(x, y, s) is not None or s != 0 or any(end is not None for end in bbox):
+        raise refuse(
+            "RectBivariateSpline of traced places, with s > 0 or bbox", "the values z of one with s=0 are"
+        )
+    found = []
+    for places, k in ((x, kx), (y, ky)):
+        places = np.asarray(places, float)
+        made = sys.modules["scipy.interpolate"].make_interp_spline(places, np.eye(len(places)), k)
+        found.append((made.t, made.c))
+    (tx, cx), (ty, cy) = found
+    return Surface(None, (tx, ty), cx @ lift_all(z)[0] @ cy.T, (kx, ky))
 
 
 @stands_for("scipy.interpolate", "bisplev", run=None)
@@ -264,4 +253,4 @@ def bisplev(x, y, tck, dx=0, dy=0):
     return made[:, 0] if made.shape[0] > 1 else made[0, 0]
 
 
-MAKERS.setdefault("scipy.interpolate", {})["RectBivariateSpline"] = _rectangle
+MAKERS["scipy.interpolate"]["RectBivariateSpline"] = with_original(_rectangle, surface_of)

@@ -23,7 +23,7 @@ def filters(*names: str):
         place = list(inspect.signature(implementation).parameters).index("output")
         for name in names:
             make = functools.partial(_maker, implementation, place)
-            MAKERS.setdefault("scipy.ndimage", {})[name] = make
+            MAKERS["scipy.ndimage"][name] = make
         return implementation
 
     return register

@@ -7,6 +7,7 @@ of unit vectors once, and traced values are combined with that.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 
@@ -15,12 +16,11 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..numpy_api.function_tables import MAKERS
-from ..numpy_api.stand_ins import class_that_makes
+from ..numpy_api.stand_ins import class_that_makes, with_original
 from ..trace.axes import entries
 from ..trace.operands import find_trace, lift_all
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
-from ..trace.trace import failing
 from ..usercode.frames import where_in_user_code
 
 PIECEWISE = ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly")
@@ -258,17 +258,8 @@ def _make(name: str):
     """Return what makes the stand-in for a class of `scipy.interpolate`."""
 
     def make(original):
-        def call(*args, **kwargs):
-            trace = find_trace(args, tuple(kwargs.values()))
-            if trace is None:
-                made = original(*args, **kwargs)
-                return stand_in_of(made) or made
-            with failing(trace):
-                return _of_traced(name, original, *as_ndarrays(args), **as_ndarrays(kwargs))
-
+        call = with_original(functools.partial(_of_traced, name), stand_in_of)(original)
         if not isinstance(original, type):
-            call.__name__ = call.__qualname__ = name
-            call.__doc__ = original.__doc__
             return call
         call = class_that_makes(original, call)
         for attribute in ("construct_fast", "design_matrix"):
@@ -397,4 +388,4 @@ def bspline(t, c, k, extrapolate=True, axis=0):
 
 
 for _name in NAMES:
-    MAKERS.setdefault("scipy.interpolate", {})[_name] = _make(_name)
+    MAKERS["scipy.interpolate"][_name] = _make(_name)

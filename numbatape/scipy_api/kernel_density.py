@@ -10,11 +10,11 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
+from ..numpy_api.stand_ins import with_original
 from ..trace import operations
 from ..trace.axes import length, lengths
 from ..trace.operands import find_trace, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays
-from ..trace.trace import failing
 from ..usercode.frames import where_in_user_code
 from .laws import sc
 
@@ -102,8 +102,9 @@ def stand_in_of(value) -> Density | None:
     return Density(value, value.dataset, value.weights, value.cho_cov)
 
 
-def _of_traced(dataset, bw_method=None, weights=None) -> Density:
+def _of_traced(original, dataset, bw_method=None, weights=None) -> Density:
     """Return the density of traced samples, or with a traced bandwidth or traced weights."""
+    original(*values_of((dataset, bw_method, weights)))  # raises SciPy's own errors
     dataset = np.atleast_2d(dataset)
     d = len(dataset)
     ones = np.ones_like(dataset[0], dtype=float) if weights is None else weights
@@ -126,19 +127,4 @@ def _of_traced(dataset, bw_method=None, weights=None) -> Density:
     return Density(None, dataset, weights, np.linalg.cholesky(covariance) * factor)
 
 
-def _make(original):
-    """Return what makes the stand-in for a density in a traced function."""
-
-    def gaussian_kde(dataset, bw_method=None, weights=None):
-        dataset, weights = as_ndarrays((dataset, weights))
-        trace = find_trace(dataset, bw_method, weights)
-        if trace is None:
-            return stand_in_of(original(dataset, bw_method, weights))
-        original(*values_of((dataset, bw_method, weights)))  # raises SciPy's own errors
-        with failing(trace):
-            return _of_traced(dataset, bw_method, weights)
-
-    return gaussian_kde
-
-
-MAKERS.setdefault("scipy.stats", {})["gaussian_kde"] = _make
+MAKERS["scipy.stats"]["gaussian_kde"] = with_original(_of_traced, stand_in_of)

@@ -383,4 +383,4 @@ def _maker(log, log_name: str, name: str):
 
 
 for _name, _entry in LAWS.items():
-    MAKERS.setdefault("scipy.stats", {})[_name] = _maker(*_entry)
+    MAKERS["scipy.stats"][_name] = _maker(*_entry)

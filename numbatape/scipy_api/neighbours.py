@@ -277,4 +277,4 @@ def _make(original):
 
 
 for _name in CLASSES:
-    MAKERS.setdefault("scipy.spatial", {})[_name] = _make
+    MAKERS["scipy.spatial"][_name] = _make

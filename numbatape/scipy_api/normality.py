@@ -67,4 +67,4 @@ def _stand_in(original):
     return stand_in(original, implementation=shapiro, run=run_record)
 
 
-MAKERS.setdefault("scipy.stats", {})["shapiro"] = _stand_in
+MAKERS["scipy.stats"]["shapiro"] = _stand_in

@@ -11,9 +11,9 @@ import functools
 import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
+from ..numpy_api.stand_ins import with_original
 from ..rules.searches import Search
 from ..trace.operands import find_trace, lift, lift_first
-from ..trace.trace import failing
 
 MODULE = "scipy.signal._peak_finding_utils"
 
@@ -87,20 +87,5 @@ def _crossing(low, high, height):
     return np.where(below, (height - low) / np.where(below, high - low, 1.0), 0.0)
 
 
-def _maker(implementation):
-    def make(original):
-        @functools.wraps(original)
-        def call(*args, **kwargs):
-            trace = find_trace(args, tuple(kwargs.values()))
-            if trace is None:
-                return original(*args, **kwargs)
-            with failing(trace):
-                return implementation(original, *args, **kwargs)
-
-        return call
-
-    return make
-
-
 for _implementation in (_local_maxima_1d, _select_by_peak_distance, _peak_prominences, _peak_widths):
-    MAKERS.setdefault(MODULE, {})[_implementation.__name__] = _maker(_implementation)
+    MAKERS[MODULE][_implementation.__name__] = with_original(_implementation)

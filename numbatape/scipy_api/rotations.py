@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
+from ..numpy_api.stand_ins import named_like
 from ..trace.operands import find_trace, lift_first
 from ..trace.plain_arrays import wrap
 from ..trace.trace import current
@@ -61,12 +62,10 @@ def _maker(implementation):
                 return made if current() is None else wrap(current(), made)
             return implementation(lift_first(x), degrees)
 
-        call.__name__ = call.__qualname__ = original.__name__
-        call.__doc__ = original.__doc__
-        return call
+        return named_like(call, original)
 
     return make
 
 
 for _function in (as_rotvec, from_rotvec):
-    MAKERS.setdefault("scipy.spatial.transform._rotation_xp", {})[_function.__name__] = _maker(_function)
+    MAKERS["scipy.spatial.transform._rotation_xp"][_function.__name__] = _maker(_function)

@@ -12,11 +12,11 @@ import sys
 import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
-from ..numpy_api.stand_ins import stands_for
+from ..numpy_api.stand_ins import stands_for, with_original
 from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all
 from ..trace.primitives import sample_of
-from ..trace.trace import failing, standing
+from ..trace.trace import standing
 from .interpolation import column, refuse
 
 
@@ -110,24 +110,14 @@ def scattered_of(value, values=None) -> Scattered | None:
     return Scattered(value, own, scaled, fill, values is not None)
 
 
-def _make(original):
-    signature = inspect.signature(original)
-
-    def make(*args, **kwargs):
-        trace = find_trace(args, tuple(kwargs.values()))
-        if trace is None:
-            return scattered_of(original(*args, **kwargs))
-        with failing(trace):
-            options = signature.bind(*args, **kwargs).arguments
-            points = options.pop("points" if "points" in options else "x")
-            (values,) = lift_all(options.pop("values" if "values" in options else "y"))
-            if find_trace(points, tuple(options.values())) is not None:
-                raise refuse(f"{original.__name__} of traced points", "points are data, values may be traced")
-            return scattered_of(original(points, np.zeros(values.shape), **options), values)
-
-    make.__name__ = make.__qualname__ = original.__name__
-    make.__doc__ = original.__doc__
-    return make
+def _of_traced(original, *args, **kwargs) -> Scattered | None:
+    """Return an interpolator of traced values: SciPy makes one of zeros, which knows the points."""
+    options = inspect.signature(original).bind(*args, **kwargs).arguments
+    points = options.pop("points" if "points" in options else "x")
+    (values,) = lift_all(options.pop("values" if "values" in options else "y"))
+    if find_trace(points, tuple(options.values())) is not None:
+        raise refuse(f"{original.__name__} of traced points", "points are data, values may be traced")
+    return scattered_of(original(points, np.zeros(values.shape), **options), values)
 
 
 @stands_for("scipy.interpolate", "griddata", run=None)
@@ -144,4 +134,6 @@ def griddata(points, values, xi, method="linear", fill_value=np.nan, rescale=Fal
     return standing(package.LinearNDInterpolator)(points, values, fill_value=fill_value, rescale=rescale)(xi)
 
 
-MAKERS.setdefault("scipy.interpolate", {}).update(LinearNDInterpolator=_make, NearestNDInterpolator=_make)
+MAKERS["scipy.interpolate"].update(
+    dict.fromkeys(("LinearNDInterpolator", "NearestNDInterpolator"), with_original(_of_traced, scattered_of))
+)

@@ -131,7 +131,7 @@ def _register() -> None:
     }.items():
         for name, implementation in implementations.items():
             # Imported late: what makes copies is in a layer above this one.
-            makers = MAKERS.setdefault(module, {})
+            makers = MAKERS[module]
             makers[name] = functools.partial(
                 with_sizes,
                 implementation=implementation,

@@ -200,7 +200,7 @@ def part_of_sparse(matrix: TracedSparse, key):
     return numbered.matrix(found)
 
 
-MAKERS.setdefault("scipy.sparse", {}).update(
+MAKERS["scipy.sparse"].update(
     {f"{form}_{kind}": _class for form in FORMATS for kind in ("array", "matrix")}
     | dict.fromkeys(JOINS, _join)
     | {"kron": _kron}

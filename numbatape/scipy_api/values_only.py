@@ -52,4 +52,4 @@ def _method(distribution, name: str):
 
 
 for _name in NAMES:
-    MAKERS.setdefault("scipy.stats", {})[_name] = lambda original: StandIn(original, _method)
+    MAKERS["scipy.stats"][_name] = lambda original: StandIn(original, _method)

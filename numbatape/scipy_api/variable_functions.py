@@ -65,4 +65,4 @@ for _name, _function in (
     ("order_statistic", order_statistic),
     ("truncate", truncate),
 ):
-    MAKERS.setdefault("scipy.stats", {})[_name] = _standing_for(_function)
+    MAKERS["scipy.stats"][_name] = _standing_for(_function)
