@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from ..trace import boxes
 from ..trace.aliasing import root_of, window
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import find_trace, values_of
 from ..trace.plain_arrays import as_ndarrays, is_plain, trace_of_plain, unflattened, wrap
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 
 
 class Iterator:
@@ -79,10 +78,7 @@ class Iterator:
         if type(given) is TracedArray and not isinstance(given._value, np.ndarray):
             return given
         if not np.may_share_memory(entry, given._value):
-            raise UnsupportedOperationError(
-                f"np.nditer with buffers over a traced array at {where_in_user_code()} is not supported; "
-                "convert it with astype first"
-            )
+            raise not_supported("np.nditer with buffers over a traced array", "convert it with astype first")
         return boxes.seen(given, lambda value: window(root_of(value), entry))
 
     def _plain_entry(self, entry, k: int):

@@ -27,7 +27,7 @@ from ..trace.library_kinds import Sparse
 from ..trace.plain_arrays import PlainArray
 from ..trace.trace import current
 from ..usercode.bytecode import globals_assigned, globals_read
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from ..usercode.ownership import is_users_module
 from .copies import behind_writing
 from .held import (
@@ -103,9 +103,8 @@ class Opened(Walk):
         if (kind is TracedArray or kind is TracedComplex) and value._trace.closed:
             return []  # something has kept it beyond its call: it has no place on this tape
         if kind is TracedComplex:
-            raise UnsupportedOperationError(
-                f"{self._name} with complex traced parameters at {where_in_user_code()} is not supported; "
-                "pass real and imaginary parts"
+            raise not_supported(
+                f"{self._name} with complex traced parameters", "pass real and imaginary parts"
             )
         if kind is TracedArray or kind is PlainArray or kind is TracedInteger:
             self._leaves.append(id(value))

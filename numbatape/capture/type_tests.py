@@ -14,7 +14,6 @@ import types
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from ..numpy_api.arrays_of_lists import UfuncOfLists
 from ..numpy_api.stand_ins import stands_for
 from ..trace.array import TracedArray
@@ -23,7 +22,7 @@ from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..trace.trace import current
 from ..usercode.classes import users_classes
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from .clocks_and_files import OUTSIDE
 
 TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
@@ -112,9 +111,7 @@ def attribute(value, name, *default):
     try:
         return getattr(value, name)
     except AttributeError:
-        raise UnsupportedOperationError(
-            f"attribute {name} of a traced value at {where_in_user_code()} is not supported"
-        ) from None
+        raise not_supported(f"attribute {name} of a traced value") from None
 
 
 def names_of(*value) -> list[str]:

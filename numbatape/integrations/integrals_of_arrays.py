@@ -9,11 +9,10 @@ import sys
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from ..verbs.vjp import vjp
 from .ode import guarded
@@ -61,9 +60,9 @@ class IntegralOfArrays(Integral):
 def quad_vec(original, f, a, b, *given, args=(), **options):
     refused = [name for name in options if name not in OPTIONS]
     if given or refused:
-        raise UnsupportedOperationError(
-            f"scipy.integrate.quad_vec({', '.join(refused) or 'epsabs'}=...) of traced values at "
-            f"{where_in_user_code()} is not supported; {', '.join(OPTIONS)} are, by name"
+        raise not_supported(
+            f"scipy.integrate.quad_vec({', '.join(refused) or 'epsabs'}=...) of traced values",
+            f"{', '.join(OPTIONS)} are, by name",
         )
     at, p = integrand_of("scipy.integrate.quad_vec", f, args)
     return IntegralOfArrays(lambda x, *p: at(p)(x), options, UsersLine(), at).integrate(a, b, *p)

@@ -12,13 +12,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.opened import Opened
-from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
 from ..scipy_api.sparse_matrices import TracedSparse
 from ..trace.operands import find_trace, lift_first
 from ..trace.trace import failing
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 
 
@@ -56,9 +55,7 @@ class Factors:
         if find_trace(rhs) is None:
             return self._original.solve(rhs, trans)
         if "c" in (np.dtype(rhs.dtype).kind, self._original.L.dtype.kind):
-            raise UnsupportedOperationError(
-                f"splu(A).solve of complex numbers at {where_in_user_code()} is not supported; use real ones"
-            )
+            raise not_supported("splu(A).solve of complex numbers", "use real ones")
         ways = ("N", "T") if trans == "N" else ("T", "N")
         solve, transposed = (
             lambda b, way=way: self._original.solve(np.ascontiguousarray(b, float), way) for way in ways
@@ -75,10 +72,7 @@ def stand_in_of(value):
 def _splu(original):
     def splu(A, *args, **options):
         if type(A) is TracedSparse or find_trace(A) is not None:
-            raise UnsupportedOperationError(
-                f"{original.__name__} of traced entries at {where_in_user_code()} is not supported; use "
-                "spsolve"
-            )
+            raise not_supported(f"{original.__name__} of traced entries", "use spsolve")
         return Factors(UsersLine().call(original, A, *args, **options))
 
     return splu
@@ -107,14 +101,14 @@ def _iterative(original):
             return UsersLine().call(original, *args, **kwargs)
         traced = [key for key, option in call.items() if find_trace(option) is not None]
         if traced:
-            raise UnsupportedOperationError(
-                f"{name} with a traced {' and '.join(traced)} at {where_in_user_code()} is not supported; "
-                "the solution does not depend on it: nt.stop_gradient(...)"
+            raise not_supported(
+                f"{name} with a traced {' and '.join(traced)}",
+                "the solution does not depend on it: nt.stop_gradient(...)",
             )
         if type(A) is TracedSparse or opened.found:
-            raise UnsupportedOperationError(
-                f"{name} of a traced matrix at {where_in_user_code()} is not supported; use spsolve or "
-                "np.linalg.solve, or nt.linear_solve with a function"
+            raise not_supported(
+                f"{name} of a traced matrix",
+                "use spsolve or np.linalg.solve, or nt.linear_solve with a function",
             )
         line = UsersLine()
 

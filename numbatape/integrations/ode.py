@@ -10,15 +10,13 @@ from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.stand_ins import named_like
 from ..trace.operands import find_trace, lift
 from ..trace.trace import failing
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from .flow import Flow, vector
 
 
 def refuse(what: str, hint: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        f"{what} of traced values at {where_in_user_code()} is not supported; {hint}"
-    )
+    return not_supported(f"{what} of traced values", hint)
 
 
 def guarded(implementation):

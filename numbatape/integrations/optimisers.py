@@ -13,10 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.opened import Opened
-from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..trace.primitives import sample_of
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from ..verbs.first_order import grad
 from ..verbs.jacobians import value_and_jacobian
@@ -60,10 +59,10 @@ class Solve:
         for option in options:
             given = self.traced.get(option)
             if given is not None and not (isinstance(given, (bool, int, tuple)) and not given):
-                raise UnsupportedOperationError(
-                    f"{self.name}({option}=...) of traced values at {where_in_user_code()} is not supported; "
+                raise not_supported(
+                    f"{self.name}({option}=...) of traced values",
                     f"leave {option} out, or write the equation that the solution satisfies as a rule "
-                    "(docs/rules.md, 'Implicit functions')"
+                    "(docs/rules.md, 'Implicit functions')",
                 )
 
     def solution(self, function: str, residual: Callable, taken: Callable, check: bool = False):

@@ -17,7 +17,7 @@ from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
 from ..trace.operands import find_trace
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported, where_in_user_code
 from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
 from ..verbs.vjp import vjp
@@ -244,9 +244,8 @@ def _nested(name: str, func, ranges: tuple, options: tuple, args: tuple):
 def _checked(name: str, options: dict, known: tuple = OPTIONS) -> dict:
     refused = [key for key in options if key not in known]
     if refused:
-        raise UnsupportedOperationError(
-            f"scipy.integrate.{name}({', '.join(refused)}=...) of traced values at {where_in_user_code()} is "
-            f"not supported; {', '.join(known)} are"
+        raise not_supported(
+            f"scipy.integrate.{name}({', '.join(refused)}=...) of traced values", f"{', '.join(known)} are"
         )
     return options
 

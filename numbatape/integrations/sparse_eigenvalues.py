@@ -17,8 +17,9 @@ import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.sparse_matrices import entries, is_sparse, multiplied, refuse
+from ..scipy_api.sparse_matrices import entries, is_sparse, multiplied
 from ..trace.operands import find_trace, lift_first
+from ..usercode.frames import not_supported
 from .ode import guarded
 from .sparse_solve import System
 
@@ -87,9 +88,9 @@ def _parts(name: str, A):
         rows, cols = (index.ravel() for index in np.indices(shape))
         data = np.reshape(lift_first(A), (-1,))
     else:
-        raise refuse(f"{name} of a LinearOperator that uses traced values", "make it a sparse matrix")
+        raise not_supported(f"{name} of a LinearOperator that uses traced values", "make it a sparse matrix")
     if data.dtype.kind == "c":
-        raise refuse(f"{name} of complex numbers", "use real ones")
+        raise not_supported(f"{name} of complex numbers", "use real ones")
     return data, rows, cols, shape
 
 
@@ -107,7 +108,7 @@ def _matrix(data, rows, cols, shape):
 def _plain_options(name: str, call: dict) -> None:
     traced = [key for key, option in call.items() if find_trace(option) is not None]
     if traced:
-        raise refuse(f"{name} with a traced {' and '.join(traced)}", "the matrix may be traced")
+        raise not_supported(f"{name} with a traced {' and '.join(traced)}", "the matrix may be traced")
 
 
 def eigsh(original, *args, **kwargs):
@@ -116,7 +117,9 @@ def eigsh(original, *args, **kwargs):
     A, wants_vectors = call.pop("A"), call.pop("return_eigenvectors", True)
     name = f"{LINALG}.eigsh"
     if any(call.get(key) is not None for key in ("M", "Minv", "OPinv")):
-        raise refuse(f"{name} with M, Minv or OPinv", "use scipy.linalg.eigh(a, b) of the whole matrices")
+        raise not_supported(
+            f"{name} with M, Minv or OPinv", "use scipy.linalg.eigh(a, b) of the whole matrices"
+        )
     data, rows, cols, shape = _parts(name, A)
     _plain_options(name, call)
     options = _started(call, shape[0])
@@ -158,7 +161,7 @@ def svds(original, *args, **kwargs):
 
 
 def _refuse(original, *args, **kwargs):
-    raise refuse(f"{LINALG}.{original.__name__} of traced values", f"use {INSTEAD[original.__name__]}")
+    raise not_supported(f"{LINALG}.{original.__name__} of traced values", f"use {INSTEAD[original.__name__]}")
 
 
 MAKERS[LINALG].update(eigsh=guarded(eigsh), svds=guarded(svds), **dict.fromkeys(INSTEAD, guarded(_refuse)))

@@ -14,8 +14,8 @@ import numpy as np
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..rules.searches import Search
-from ..scipy_api.sparse_matrices import refuse
 from ..trace.operands import lift_first
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from .linear_rules import linear
 from .ode import guarded
@@ -53,7 +53,7 @@ def _solver(names: tuple):
         given = {"A": A, "x0": start, **call}
         traced = [key for key, option in given.items() if Opened(name, option).found]
         if traced:
-            raise refuse(
+            raise not_supported(
                 f"{name} with a traced {' and '.join(traced)}",
                 "use nt.linear_solve(lambda x: A.T @ (A @ x) + damp**2 * x, A.T @ b, method='cg')",
             )

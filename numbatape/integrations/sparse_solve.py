@@ -11,11 +11,12 @@ import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.sparse_matrices import TracedSparse, entries, is_sparse, multiplied, refuse
+from ..scipy_api.sparse_matrices import TracedSparse, entries, is_sparse, multiplied
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.primitives import value_of
 from ..trace.trace import failing
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 
 
@@ -144,9 +145,9 @@ def _checked(name: str, matrix, b) -> tuple:
     """Return a matrix' entries, rows, columns and shape, and the right-hand side."""
     name = f"scipy.sparse.linalg.{name}"
     if find_trace(matrix) is not None:
-        raise refuse(f"{name} of a dense traced matrix", "use np.linalg.solve")
+        raise not_supported(f"{name} of a dense traced matrix", "use np.linalg.solve")
     if is_sparse(b):
-        raise refuse(f"{name} with a sparse right-hand side", "use b.toarray()")
+        raise not_supported(f"{name} with a sparse right-hand side", "use b.toarray()")
     if not is_sparse(matrix):
         matrix = sys.modules["scipy.sparse"].csc_array(matrix)
     data, rows, cols, shape = entries(matrix)
@@ -158,7 +159,7 @@ def _checked(name: str, matrix, b) -> tuple:
             f"matrix - rhs dimension mismatch ({shape} - {np.shape(value_of(b))[:1] or 'a number'})"
         )
     if "c" in (value_of(data).dtype.kind, np.asarray(value_of(b)).dtype.kind):
-        raise refuse(f"{name} of complex numbers", "use real ones")
+        raise not_supported(f"{name} of complex numbers", "use real ones")
     return data, rows, cols, shape, b
 
 

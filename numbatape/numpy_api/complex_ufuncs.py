@@ -9,7 +9,7 @@ from ..tape.tape import CONSTANT
 from ..trace import complex_parts, writes
 from ..trace.operands import adopt, values_of
 from ..trace.plain_arrays import as_ndarrays
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from .function_tables import RULES
 from .ufuncs import METHODS, into_out
 
@@ -18,10 +18,7 @@ ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
 def unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        f"{what} of complex traced numbers at {where_in_user_code()} is not supported"
-        + (f"; {hint}" if hint else "")
-    )
+    return not_supported(f"{what} of complex traced numbers", hint)
 
 
 def call_complex_ufunc(ufunc, method, inputs, kwargs):

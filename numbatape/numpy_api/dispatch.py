@@ -16,7 +16,7 @@ from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
 from ..trace.primitives import array_instruction
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported, where_in_user_code
 from .function_tables import REAL, WRITERS, full_name
 
 
@@ -136,16 +136,15 @@ def unsupported(name: str) -> UnsupportedOperationError:
 
     known = sorted(f"np.{each}" for each in REAL.files)
     near = difflib.get_close_matches(name, known, 3, 0.6)
-    works = f"; supported and close: {', '.join(near)}" if near else ""
+    works = f"supported and close: {', '.join(near)}; " if near else ""
     solvers = imported("..usercode.solvers", __package__)
     solver = solvers.solver_above()
     if solver:
         return UnsupportedOperationError(
             f"{solver} at {where_in_user_code()} cannot be traced ({name}); {solvers.implicit(solver)}"
         )
-    return UnsupportedOperationError(
-        f"{name} of a traced array at {where_in_user_code()} is not supported{works}; of constants "
-        "it works when they come as nt.Constant"
+    return not_supported(
+        f"{name} of a traced array", f"{works}of constants it works when they come as nt.Constant"
     )
 
 

@@ -15,7 +15,7 @@ from ..trace.axes import count_of
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, values_of
 from ..trace.plain_arrays import wrap
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from .function_tables import REAL, full_name, register_form
 
@@ -23,10 +23,7 @@ from .function_tables import REAL, full_name, register_form
 def unsupported_argument(function, name: str, hint: str = "") -> UnsupportedOperationError:
     """Return the error for an argument, or for the value of one, that has no rule."""
     name_of = function if isinstance(function, str) else full_name(function)
-    return UnsupportedOperationError(
-        f"{name_of}(..., {name}) of a traced array at {where_in_user_code()} is not supported"
-        + (f"; {hint}" if hint else "")
-    )
+    return not_supported(f"{name_of}(..., {name}) of a traced array", hint)
 
 
 # ---- registration

@@ -21,7 +21,7 @@ from ..trace.operands import NUMPYS, adopt, find_trace, lift, values_of
 from ..trace.operators import note_number_row
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from .dispatch import along, constant_only, on_constants, unsupported
 from .function_tables import REAL
 from .registration import recorder_of
@@ -144,9 +144,7 @@ def into_out(ufunc, method, inputs, kwargs):
 
 
 def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        f"{what} of a traced array at {where_in_user_code()} is not supported" + (f"; {hint}" if hint else "")
-    )
+    return not_supported(f"{what} of a traced array", hint)
 
 
 def call(ufunc, inputs, kwargs):

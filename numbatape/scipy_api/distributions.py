@@ -15,13 +15,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS, STAND_INS
 from ..numpy_api.registration import run_composition
 from ..numpy_api.stand_ins import is_users_distribution, made, stand_in
 from ..trace import operations
 from ..trace.operands import adopt, values_of
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from .law_methods import CONTINUOUS, DISCRETE, NEEDS, OF_PARAMETERS
 from .laws import Law
 
@@ -31,9 +30,9 @@ def method_of(distribution, name: str, law: Law, evaluate):
     if name in NEEDS and not any(getattr(law, source) for source in NEEDS[name]):
 
         def implementation(*args, **kwargs):
-            raise UnsupportedOperationError(
-                f"scipy.stats.{distribution.name}.{name} of a traced array at {where_in_user_code()} is "
-                f"not supported; {'logpmf and pmf' if law.discrete else 'logpdf and pdf'} are"
+            raise not_supported(
+                f"scipy.stats.{distribution.name}.{name} of a traced array",
+                f"{'logpmf and pmf' if law.discrete else 'logpdf and pdf'} are",
             )
 
         return stand_in(getattr(distribution, name), implementation, run_composition)

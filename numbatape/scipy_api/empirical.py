@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace, lift, lift_first
 from ..trace.plain_arrays import as_ndarrays
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 
 
 class StepFunction:
@@ -76,10 +75,7 @@ def _ecdf(original):
             return stand_in_of(original(sample))
         sample = lift_first(sample)
         if sample.ndim != 1:
-            raise UnsupportedOperationError(
-                f"scipy.stats.ecdf of a traced array of {sample.ndim} axes at {where_in_user_code()} is not "
-                "supported; a vector is"
-            )
+            raise not_supported(f"scipy.stats.ecdf of a traced array of {sample.ndim} axes", "a vector is")
         quantiles, counts = np.unique(sample, return_counts=True)
         cdf = np.cumsum(counts) / np.sum(counts)
         return Both(StepFunction(quantiles, cdf, 0.0), StepFunction(quantiles, 1.0 - cdf, 1.0))

@@ -17,7 +17,7 @@ from ..rules.searches import Search
 from ..trace.library_kinds import is_sparse
 from ..trace.operands import find_trace, lift_first
 from ..trace.trace import failing
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from .sparse_matrices import TracedSparse
 
@@ -25,7 +25,7 @@ NAME = "scipy.sparse.csgraph"
 
 
 def _refuse(what: str, hint: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(f"{NAME}.{what} at {where_in_user_code()} is not supported; {hint}")
+    return not_supported(f"{NAME}.{what}", hint)
 
 
 def _of_graph(implementation):

@@ -21,7 +21,7 @@ from ..trace.axes import entries
 from ..trace.operands import find_trace, lift_all
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 
 PIECEWISE = ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly")
 NAMES = (*PIECEWISE, "BSpline", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline")
@@ -34,9 +34,7 @@ def _package():
 
 def refuse(what: str, instead: str) -> UnsupportedOperationError:
     """Return the error for what interpolators do not do with traced values."""
-    return UnsupportedOperationError(
-        f"scipy.interpolate.{what} at {where_in_user_code()} is not supported; {instead}"
-    )
+    return not_supported(f"scipy.interpolate.{what}", instead)
 
 
 class Piecewise:

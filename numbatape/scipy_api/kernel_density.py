@@ -15,7 +15,7 @@ from ..trace import operations
 from ..trace.axes import length, lengths
 from ..trace.operands import find_trace, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported, where_in_user_code
 from .laws import sc
 
 FACTORS = {
@@ -44,10 +44,7 @@ class Density:
     def __getattr__(self, name: str):
         original = self.__dict__.get("_original")
         if original is None:
-            raise UnsupportedOperationError(
-                f"gaussian_kde.{name} of traced samples at {where_in_user_code()} is not supported; evaluate "
-                "and logpdf are"
-            )
+            raise not_supported(f"gaussian_kde.{name} of traced samples", "evaluate and logpdf are")
         return getattr(original, name)
 
     def evaluate(self, points):

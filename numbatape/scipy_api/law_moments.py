@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import LeakError, UnsupportedOperationError
 from ..trace import operations
 from ..trace.operands import find_trace
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from .laws import Law
 
 GENERIC = ("rv_generic", "rv_continuous", "rv_discrete")  # their methods integrate or sum
@@ -33,9 +33,9 @@ def standard_moment(distribution, law: Law, name: str, shapes):
 
 
 def _unsupported(distribution, name: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        f"scipy.stats.{distribution.name}.{name} of traced shape parameters at {where_in_user_code()} is not "
-        f"supported; of traced loc and scale it is, and so is {distribution.name}.expect"
+    return not_supported(
+        f"scipy.stats.{distribution.name}.{name} of traced shape parameters",
+        f"of traced loc and scale it is, and so is {distribution.name}.expect",
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ..errors import UnsupportedOperationError
 from ..matrix.equations import linalg
 from ..matrix.matrix_rule import traced
 from ..numpy_api.stand_ins import stands_for
 from ..tape.tape import CONSTANT
 from ..trace.operands import values_of
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 
 INSTEAD = {
     "cossin": "np.linalg.svd",
@@ -35,9 +34,7 @@ def _refusal(name: str, hint: str) -> None:
         if all(leaf._level == CONSTANT for leaf in found):
             found[0]._trace.pin_constants()
             return getattr(linalg(), name)(*values_of(args), **values_of(kwargs))
-        raise UnsupportedOperationError(
-            f"scipy.linalg.{name} of a traced array at {where_in_user_code()} is not supported; use {hint}"
-        )
+        raise not_supported(f"scipy.linalg.{name} of a traced array", f"use {hint}")
 
 
 for _name, _hint in INSTEAD.items():

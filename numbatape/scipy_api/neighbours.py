@@ -20,7 +20,7 @@ from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all, lift_first
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import failing
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported, where_in_user_code
 from .spatial import METRICS
 
 
@@ -87,10 +87,7 @@ class Points:
     def _refuse(self, name: str) -> UnsupportedOperationError:
         own = [key for key in vars(type(self)) if not key.startswith("_") and key != "counted"]
         known = ", ".join([*self.counted, *own])
-        return UnsupportedOperationError(
-            f"{self._name}.{name} of traced values at {where_in_user_code()} is not supported; these are: "
-            f"{known}"
-        )
+        return not_supported(f"{self._name}.{name} of traced values", f"these are: {known}")
 
     def _searched(self, what: str, points, take: Callable) -> Search:
         """Return the search for some traced points in SciPy's object, which plain points make only once."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.primitives import value_of
-from .sparse_matrices import TracedSparse, entries, refuse, stands_for_matrix, summed_up
+from ..usercode.frames import not_supported
+from .sparse_matrices import TracedSparse, entries, stands_for_matrix, summed_up
 
 
 def product_of_sparse(left, right) -> TracedSparse:
@@ -43,5 +44,5 @@ def multiplied_by_entries(left, right) -> TracedSparse:
 def _real_entries(matrix) -> tuple:
     found = entries(matrix)
     if value_of(found[0]).dtype.kind == "c":
-        raise refuse("a product of traced sparse entries with complex numbers", "use real ones")
+        raise not_supported("a product of traced sparse entries with complex numbers", "use real ones")
     return found

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported, where_in_user_code
 from .laws import INF, pick
 
 AT_POINTS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf")
@@ -114,9 +114,8 @@ class RandomVariable:
     def refuse(self, name: str) -> UnsupportedOperationError:
         """Return the error for a question that has no answer with traced values."""
         known = [one for one in (*AT_POINTS, *OF_ITSELF) if self._answer(one)]
-        return UnsupportedOperationError(
-            f"{name} of a random variable ({self}) with traced values at {where_in_user_code()} is not "
-            f"supported; these are: {', '.join(known)}"
+        return not_supported(
+            f"{name} of a random variable ({self}) with traced values", f"these are: {', '.join(known)}"
         )
 
     def _point(self, x):

@@ -16,13 +16,12 @@ import sys
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.library_kinds import Sparse, is_sparse
 from ..trace.primitives import array_instruction, value_of
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 
 PRODUCTS = ("_matmul_dispatch", "_mul_dispatch", "_divide")  # SciPy's; the second before 1.13
 ELEMENTWISE = ("_multiply_2d_with_broadcasting", "multiply")
@@ -37,7 +36,7 @@ def answer_to_sparse_product(frame, value):
         # coo_array.dot reads the shape, then does what @ does.
         return np.broadcast_to(np.nan, np.shape(value))
     if name in ELEMENTWISE and not _of_operator(frame):
-        raise refuse(
+        raise not_supported(
             "A.multiply(x) of a sparse A and a traced x", "use A * x, of a sparse array (csr_array(A) * x)"
         )
     return np.array(None) if name in PRODUCTS or name in ELEMENTWISE else None
@@ -52,11 +51,6 @@ def _of_operator(frame) -> bool:
     return False
 
 
-def refuse(what: str, hint: str) -> UnsupportedOperationError:
-    """Return the error for an operation of sparse and traced operands that is not supported."""
-    return UnsupportedOperationError(f"{what} at {where_in_user_code()} is not supported; {hint}")
-
-
 def entries(matrix) -> tuple:
     """Return (entries, rows, columns, shape) in the order in which SciPy adds products up."""
     if type(matrix) is TracedSparse:
@@ -67,7 +61,9 @@ def entries(matrix) -> tuple:
         (cols,), size = matrix.tocoo().coords, matrix.shape[0]
         return matrix.tocoo().data, np.zeros_like(cols), cols, (1, size)
     if matrix.ndim != 2:
-        raise refuse(f"a product with a sparse array of {matrix.ndim} dimensions", "use two-dimensional ones")
+        raise not_supported(
+            f"a product with a sparse array of {matrix.ndim} dimensions", "use two-dimensional ones"
+        )
     found = matrix.tocoo()
     return found.data, found.row, found.col, matrix.shape
 
@@ -116,7 +112,7 @@ def multiplied(data, rows, cols, size: int, x):
 
 def _complex(matrix, x, left: bool):
     if type(matrix) is TracedSparse:
-        raise refuse("a product of traced sparse entries with complex numbers", "use real ones")
+        raise not_supported("a product of traced sparse entries with complex numbers", "use real ones")
     halves = (matrix.real, matrix.imag) if matrix.dtype.kind == "c" else (matrix, None)
 
     def times(part):
@@ -161,7 +157,7 @@ def operate_on_sparse(ufunc, left, right):
             return TracedSparse.of(matrix, factor, ufunc)
         if ufunc is np.multiply:
             return operations.multiplied_by_entries(left, right)
-    raise refuse(
+    raise not_supported(
         f"{name} of a sparse matrix and a traced array",
         "A @ x, x @ A, A * x, A / x and sums are; A.toarray() is dense",
     )
@@ -216,7 +212,7 @@ class TracedSparse(Sparse):
         """Return a sparse matrix times (or divided by) numbers, entry by entry; one of the two is traced."""
         data, rows, cols, shape = entries(matrix)
         if type(factor) is TracedComplex or value_of(data).dtype.kind == "c":
-            raise refuse("a sparse matrix times traced or complex numbers", "use real ones")
+            raise not_supported("a sparse matrix times traced or complex numbers", "use real ones")
         if np.ndim(value_of(factor)):
             factor = np.broadcast_to(factor, shape)[rows, cols]
         form = matrix.format if matrix.format in ("csc", "coo") else "csr"
@@ -280,7 +276,7 @@ class TracedSparse(Sparse):
         if not self.is_matrix:
             return self.power(exponent)
         if not (isinstance(exponent, (int, np.integer)) and exponent > 0):
-            raise refuse(f"M**{exponent!r} of a sparse matrix", "a whole positive power is")
+            raise not_supported(f"M**{exponent!r} of a sparse matrix", "a whole positive power is")
         result = self
         for _ in range(int(exponent) - 1):
             result = result @ self
@@ -292,7 +288,9 @@ class TracedSparse(Sparse):
     def power(self, n):
         """Return the matrix with each entry to the power of a number."""
         if np.ndim(value_of(n)) or not value_of(n) > 0:
-            raise refuse("a power of sparse entries that is no positive number", "use A.toarray() ** n")
+            raise not_supported(
+                "a power of sparse entries that is no positive number", "use A.toarray() ** n"
+            )
         found = self._summed_up(self.format)
         return found.with_data(found.data**n)
 
@@ -337,7 +335,7 @@ class TracedSparse(Sparse):
             return TracedSparse(self.data, self.rows, self.cols, self.shape, self.is_matrix, "coo")
         if format in ("csr", "csc"):
             return self._summed_up(format)
-        raise refuse(f"the format {format!r} for traced entries", "'csr', 'csc' and 'coo' are")
+        raise not_supported(f"the format {format!r} for traced entries", "'csr', 'csc' and 'coo' are")
 
     def tocsr(self, copy=False):
         return self.asformat("csr", copy)
@@ -387,7 +385,7 @@ class TracedSparse(Sparse):
         if name in ZERO_AT_ZERO:
             found = self._summed_up(self.format)
             return lambda: found.with_data(getattr(np, name)(found.data))
-        raise refuse(
+        raise not_supported(
             f"{name!r} of a sparse matrix with traced entries",
             "products, powers, sums, parts (A[i, j]), T, toarray, tocsr, tocsc, tocoo, diagonal and "
             "scipy.sparse.linalg.spsolve are; the entries' positions must be plain",

@@ -19,8 +19,9 @@ from ..trace.operands import find_trace
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import value_of
 from ..trace.trace import Trace, failing
+from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
-from .sparse_matrices import TracedSparse, entries, is_sparse, refuse, stands_for_matrix, summed_up
+from .sparse_matrices import TracedSparse, entries, is_sparse, stands_for_matrix, summed_up
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia")
 JOINS = ("block_array", "block_diag", "bmat", "diags", "diags_array", "hstack", "tril", "triu", "vstack")
@@ -54,7 +55,7 @@ class Numbered:
     def of_array(self, values) -> np.ndarray:
         """Return the numbers of new entries, in the shape of these."""
         if type(values) is TracedComplex or np.asarray(value_of(values)).dtype.kind == "c":
-            raise refuse("a sparse matrix of traced and complex entries", "use real ones")
+            raise not_supported("a sparse matrix of traced and complex entries", "use real ones")
         shape = np.shape(value_of(values))
         size = int(np.prod(shape, dtype=int))
         self._parts.append(np.reshape(values, (size,)))
@@ -80,7 +81,7 @@ class Numbered:
     def matrix(self, found, order: str | None = None) -> TracedSparse:
         """Return the matrix that SciPy has made of numbers."""
         if found.ndim != 2:
-            raise refuse("a one-dimensional sparse array of traced entries", "use A[[i]] for a row")
+            raise not_supported("a one-dimensional sparse array of traced entries", "use A[[i]] for a row")
         order = order or found.format
         if order not in ("coo", "csc", "csr"):
             order = "csr"
@@ -104,7 +105,7 @@ def plain(what: str, places):
     if find_trace(places) is None:
         return places
     if type(places) is TracedComplex or places._level != CONSTANT:
-        raise refuse(f"{what} with traced positions", "the entries' positions must be plain")
+        raise not_supported(f"{what} with traced positions", "the entries' positions must be plain")
     places._trace.pin_constants()
     return value_of(places)
 
@@ -139,7 +140,9 @@ def _class(original):
         if trace is None:
             return UsersLine().call(original, as_ndarrays(arg1), shape, dtype, copy, **options)
         if dtype is not None:
-            raise refuse(f"scipy.sparse.{original.__name__}(dtype=...) of traced entries", "leave dtype out")
+            raise not_supported(
+                f"scipy.sparse.{original.__name__}(dtype=...) of traced entries", "leave dtype out"
+            )
         with failing(trace):
             return _made(original, arg1, shape)
 
@@ -155,7 +158,7 @@ def _join(original) -> Callable:
         if trace is None:
             return UsersLine().call(original, as_ndarrays(first), *args, **options)
         if options.pop("dtype", None) is not None:
-            raise refuse(f"{name}(dtype=...) of traced entries", "leave dtype out")
+            raise not_supported(f"{name}(dtype=...) of traced entries", "leave dtype out")
         with failing(trace):
             numbered = Numbered()
             rest = plain(name, args), {key: plain(name, value) for key, value in options.items()}
@@ -196,7 +199,9 @@ def part_of_sparse(matrix: TracedSparse, key):
     if np.ndim(found) == 0:
         return numbered.taken(found) if found else matrix.dtype.type(0)
     if not is_sparse(found):
-        raise refuse("M[rows, columns] of a sparse matrix, which is dense", "use sparse arrays (csr_array)")
+        raise not_supported(
+            "M[rows, columns] of a sparse matrix, which is dense", "use sparse arrays (csr_array)"
+        )
     return numbered.matrix(found)
 
 

@@ -15,9 +15,8 @@ import sys
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from ..usercode.bytecode import ATTRIBUTES
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported
 from ..usercode.ownership import is_core
 
 # Abstract classes ask on behalf of their callers: np.isscalar asks numbers.Number.
@@ -88,5 +87,5 @@ def missing(x, name: str, what: str, depth: int = 2) -> Exception:
     frame = sys._getframe(depth)
     special = name.startswith("__") and name.endswith("__")
     if hasattr(x._value, name) and (not special or frame.f_code.co_code[frame.f_lasti] in ATTRIBUTES):
-        return UnsupportedOperationError(f"{what} at {where_in_user_code()} is not supported")
+        return not_supported(what)
     return AttributeError(f"traced arrays, like NumPy's, have no attribute {name!r}", name=name, obj=x)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import not_supported, where_in_user_code
 from ..usercode.ownership import sees_sizes
 from . import operations
 from .kinds import PYTHON, Kinds, check_attribute, length_of_scalar
@@ -37,9 +37,7 @@ def _method(name: str):
 
 def _refused(name: str):
     def method(self, *args, **kwargs):
-        raise UnsupportedOperationError(
-            f"ndarray.{name} of a traced array at {where_in_user_code()} is not supported"
-        )
+        raise not_supported(f"ndarray.{name} of a traced array")
 
     method.__name__ = name
     return method
@@ -274,11 +272,8 @@ class Methods(Kinds):
         if type is None and np.ndarray in getattr(dtype, "__mro__", ()):
             dtype, type = None, dtype
         if type not in (None, np.ndarray):
-            hint = f"; {MASKED}" if type.__name__ == "MaskedArray" else ""
-            raise UnsupportedOperationError(
-                f"ndarray.view({type.__name__}) of a traced array at {where_in_user_code()} is not supported"
-                + hint
-            )
+            hint = MASKED if type.__name__ == "MaskedArray" else ""
+            raise not_supported(f"ndarray.view({type.__name__}) of a traced array", hint)
         if dtype in (None, np.ndarray) or np.dtype(dtype) == self._value.dtype:
             return self[...] if isinstance(self._value, np.ndarray) else self[()]
         raise UnsupportedOperationError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import sys
 
+from ..errors import UnsupportedOperationError
 from . import ownership
 from .ownership import is_core
 
@@ -39,6 +40,13 @@ def where_in_user_code() -> str:
     """Return ``file:line in function`` of the user's code, for error messages."""
     frame = user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+
+
+def not_supported(what: str, hint: str = "") -> UnsupportedOperationError:
+    """Return the error for something that the user's code asks for; the hint says what is supported."""
+    return UnsupportedOperationError(
+        f"{what} at {where_in_user_code()} is not supported" + (f"; {hint}" if hint else "")
+    )
 
 
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
