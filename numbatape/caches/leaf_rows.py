@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import jit
+from ..jit import address
 from ..tape.tape import CONSTANT
 from ..trace import pytrees
 from ..trace.complex_pairs import join
@@ -47,8 +48,8 @@ class ArrayRow:
             "kind": jit.steady.ARRAY,
             "object": id(self.dtype),
             "ndim": len(self.size),
-            "shape": shape.ctypes.data,
-            "cells": self.cells.ctypes.data,
+            "shape": address(shape),
+            "cells": address(self.cells),
             "bytes": self.cells.nbytes,
         }
 
@@ -74,7 +75,7 @@ class NumberRow:
         return {
             "kind": jit.steady.NUMBER,
             "object": id(self.kind),
-            "cells": self.cells.ctypes.data,
+            "cells": address(self.cells),
         }
 
 
@@ -227,9 +228,9 @@ class DataRow:
             "kind": jit.steady.DATA_ARRAY,
             "object": id(self.known.dtype),
             "ndim": self.known.ndim,
-            "shape": shape.ctypes.data,
+            "shape": address(shape),
             "bytes": self.known.nbytes,
-            "contents": self.known.ctypes.data,
+            "contents": address(self.known),
         }
 
 

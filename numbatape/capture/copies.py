@@ -25,7 +25,7 @@ from .copied_classes import CopiedClasses
 from .holders import holder_of
 from .module_copies import UsersModule
 from .reach import Reach, python_function, used_globals
-from .references import atoms_only, contents, is_atom
+from .references import atoms_only, contents, is_atom, is_users_attribute
 
 
 class Copies(CopiedClasses):
@@ -188,7 +188,9 @@ class Copies(CopiedClasses):
         own = original.__dict__
         if not own or assigns_attributes(original.__code__):
             return own
-        replaced = {name: self.value(value) for name, value in own.items()}
+        replaced = {
+            name: self.value(value) if is_users_attribute(name) else value for name, value in own.items()
+        }
         return own if all(map(is_, replaced.values(), own.values())) else replaced
 
     def _calling(self, code: types.CodeType, globals_: dict, scope: dict) -> types.CodeType:

@@ -18,7 +18,7 @@ from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..usercode.bytecode import globals_assigned
 from ..usercode.ownership import is_users_class
-from .references import is_dead_proxy
+from .references import is_dead_proxy, is_users_attribute
 
 _KINDS = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 _LISTS = (list, collections.deque)
@@ -106,7 +106,8 @@ class Kept:
                 except ValueError:  # an empty cell
                     continue
                 self._replace(part, lambda new, cell=cell: setattr(cell, "cell_contents", new))
-            self._look_into_names(vars(value))
+            if any(map(is_users_attribute, vars(value))):
+                self._look_into_names(vars(value))
             scope = value.__globals__
             for name in globals_assigned(value.__code__):
                 if name in scope:

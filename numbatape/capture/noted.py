@@ -13,7 +13,7 @@ import ctypes
 
 import numpy as np
 
-from ..jit import layout, steady
+from ..jit import address, layout, steady
 from ..usercode.ownership import is_users_class
 from .references import members_of, same
 
@@ -73,7 +73,7 @@ class NotedArray:
     def _present(self) -> tuple:
         """Return what fields tell, where they are not found in memory."""
         array = self._array
-        return array.ctypes.data, array.dtype, array.flags.writeable
+        return address(array), array.dtype, array.flags.writeable
 
     def changed(self) -> bool:
         """Whether the array has other memory, sizes or rights than before."""
@@ -109,4 +109,4 @@ class NotedArray:
 
 
 def _expected(words: np.ndarray, count: int) -> dict:
-    return {"expected": words.ctypes.data, "count": count}
+    return {"expected": address(words), "count": count}

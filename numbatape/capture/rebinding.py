@@ -227,14 +227,8 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, also those of functions that make arrays."""
-    return _table(
-        tuple(
-            name
-            for name in {**STAND_INS, **OUTSIDE, **dict.fromkeys((*MODULES, *TWINS))}
-            if name in sys.modules
-        ),
-        writes,
-    )
+    names = {**STAND_INS, **OUTSIDE, **dict.fromkeys((*MODULES, *TWINS))}
+    return _table(tuple(filter(sys.modules.__contains__, names)), writes)
 
 
 def module_in_traces(module: types.ModuleType) -> types.ModuleType:

@@ -187,7 +187,7 @@ def of_function(function: types.FunctionType) -> list[Reference]:
         found.append(Reference(function.__kwdefaults__, DEFAULT, function, "__kwdefaults__"))
     attributes = function.__dict__
     for name, value in attributes.items():
-        if name == "__wrapped__" or not is_special(name):  # others are Python's and numbatape's own
+        if is_users_attribute(name):
             found.append(Reference(value, ATTRIBUTE, attributes, name))
     if is_users_function(function):
         found += _bound(function.__globals__, globals_used(code), code)
@@ -268,3 +268,8 @@ def fields_of(value) -> dict[str, object]:
 def is_special(name: str) -> bool:
     """Whether Python itself uses a name."""
     return name.startswith("__") and name.endswith("__")
+
+
+def is_users_attribute(name: str) -> bool:
+    """Whether an attribute of a function is the user's; others are Python's and numbatape's own."""
+    return name == "__wrapped__" or not is_special(name)

@@ -11,7 +11,7 @@ import types
 
 import numpy as np
 
-from ..jit import layout, steady
+from ..jit import address, layout, steady
 
 _PLAIN = (dict, collections.defaultdict, collections.Counter)  # dictionaries that keep no order of their own
 
@@ -80,4 +80,4 @@ def of_dict(mapping: dict, before: dict, alive: list) -> dict | None:
 def _of_objects(kind: int, container, objects, alive: list) -> dict:
     expected = np.array([id(part) for part in objects], np.int64)
     alive.append(expected)
-    return {"kind": kind, "place": id(container), "expected": expected.ctypes.data}
+    return {"kind": kind, "place": id(container), "expected": address(expected)}

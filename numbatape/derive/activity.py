@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..tape.column_scans import useful, varied
+from ..tape.combinations import flatnonzero
 from ..tape.families import POOLS
 from ..tape.instruction import NONE, Instruction, chosen, instruction, instructions, value_numbers
 
@@ -107,7 +108,7 @@ def varied_in(tape, places: Places, start: int, stop: int, sources) -> Active:
     marked = np.zeros(places.count, np.int32)
     marked[found[numbers.size :]] = 1
     needed = varied(rows, at, marked)
-    return Active(rows, needed, at).take(np.flatnonzero(needed))
+    return Active(rows, needed, at).take(flatnonzero(needed))
 
 
 def useful_for(active: Active, places: Places, results) -> Active:

@@ -9,7 +9,7 @@ import numpy as np
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.column_scans import reach
-from ..tape.combinations import FEW, numbered
+from ..tape.combinations import FEW, flatnonzero, numbered
 from ..tape.instruction import GUARD, chosen, copied, joined, value_numbers
 from ..tape.sizes import Sizes
 from ..tape.tape import CONSTANT, POOLS, STORAGE, VALUE, Layout
@@ -173,7 +173,7 @@ class LaneValues:
         sizes[laned] = self._each(self._times_lanes, sizes[laned])
         self._storages[0] = copied(tape.storages)
         self._storages[0]["size"] = sizes
-        cells = np.flatnonzero(self.laned[:first])
+        cells = flatnonzero(self.laned[:first])
         pool = np.searchsorted(self._first, cells, "right") - 1
         kinds = np.array(POOLS)[pool]
         self._storage_of_cell = np.zeros(first + 1, np.int64)

@@ -19,7 +19,7 @@ import numpy as np
 from ..garbage import uncollected
 from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
-from ..tape.combinations import combinations, stable_order
+from ..tape.combinations import combinations, flatnonzero, stable_order
 from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, chosen, copied, joined, opcode
 from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Layout, Literal
 from .lane_values import LaneValues
@@ -182,13 +182,13 @@ class _Widened:
         if not self.level.hoist:  # fused vectors have no reverse arms
             fused = PRODUCT_IN[np.where(guards, 0, code["op"] >> 1)] != NONE
             apart = laned & fused & (code["active"] != 0) & (values.ranks_of(code["out"]) == 0)
-        same = np.flatnonzero(~laned & ~compared)
+        same = flatnonzero(~laned & ~compared)
         alone = chosen(code, same)
         alone["stage"][values.unchanging[out[same]]] = PROLOGUE
         rows = [Rows(alone, self.old.positions[same], same, laned=False)]
-        rows.append(self._widened(np.flatnonzero(laned & ~apart)))
-        rows += self._compared(np.flatnonzero(compared))
-        rows += self._apart(np.flatnonzero(apart))
+        rows.append(self._widened(flatnonzero(laned & ~apart)))
+        rows += self._compared(flatnonzero(compared))
+        rows += self._apart(flatnonzero(apart))
         return rows
 
     def _widened(self, at: np.ndarray) -> Rows:
@@ -205,7 +205,7 @@ class _Widened:
         for name, its in zip(VALUES, wide, strict=True):
             code[name] = its
         if self.level.folded:
-            self._fold(code, np.flatnonzero(IS_PRODUCT[row] & (batch == 0)))
+            self._fold(code, flatnonzero(IS_PRODUCT[row] & (batch == 0)))
         return Rows(code, self.old.positions[at], at)
 
     def _fold(self, code: np.ndarray, at: np.ndarray) -> None:

@@ -20,6 +20,7 @@ from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
 from ..garbage import uncollected
 from ..ops import OPS, ArrayOp, Elementwise
+from ..tape.combinations import flatnonzero
 from ..tape.instruction import Instruction
 from .accumulators import Cells
 from .activity import OPERANDS, Active, Places, useful_for, varied_in
@@ -114,7 +115,7 @@ class Pushforward:
         the pullback belongs to, and an error about it tells the user more than that the rule has no
         pushforward.
         """
-        for k in np.flatnonzero(CALLS[found.rows["op"] >> 1])[::-1].tolist():
+        for k in flatnonzero(CALLS[found.rows["op"] >> 1])[::-1].tolist():
             row, needed = found.one(k)
             self.rules.check_call(row.operands, [bool(needed >> j & 1) for j in range(OPERANDS)])
 

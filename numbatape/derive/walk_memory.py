@@ -6,7 +6,9 @@ import numpy as np
 
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
+from ..jit import address
 from ..tape.code import LAST_OUT
+from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD, NONE, value_numbers
 from ..tape.uses import key_of
 from . import walk_words as names
@@ -118,7 +120,7 @@ class Memory:
     def _keep(self, word: int, array: np.ndarray) -> np.ndarray:
         """Let a word of the kernel's be the address of an array."""
         self._arrays[word] = array
-        self.w[word] = array.ctypes.data
+        self.w[word] = address(array)
         return array
 
     def make_room(self, room: int) -> None:
@@ -273,7 +275,7 @@ class Memory:
         """Put what the kernel knows of some places, or of all, into the cells."""
         if places is None:
             known = (self._of_place[:, names.HEAD] != NONE) | (self._of_place[:, names.BASE] != NONE)
-            places = np.flatnonzero(known).tolist()
+            places = flatnonzero(known).tolist()
         tape, cells, buffers = self._tape, self._cells.cells, self._cells.buffers
         entries = self._arrays[names.ENTRIES].data  # whose items are Python's integers
         for place in places:

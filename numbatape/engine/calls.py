@@ -24,6 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..jit import address
 from ..jit.call_words import (
     CALL_COPY,
     CALL_FAILED,
@@ -213,11 +214,11 @@ class Calls:
         run = self._loops[number] = self._run(number, reverse, lanes > 1, together)
         self._in_lanes = self._in_lanes or lanes != 1
         run.place(*self._bases())
-        self._table[number] = run.forward, run.back, run.back, run.state.ctypes.data
+        self._table[number] = run.forward, run.back, run.back, address(run.state)
 
     def _bases(self) -> tuple[int, int]:
         """Return the addresses from which the words of an instruction count cells and adjoints."""
-        v, g = (cells[F64].ctypes.data for cells in self._cells)
+        v, g = (address(cells[F64]) for cells in self._cells)
         first, _ = self._active[F64]
         return v, g - FAMILY_DTYPE[F64].itemsize * first
 
@@ -243,10 +244,10 @@ class Calls:
 
     def into(self, frame: np.ndarray) -> Calls:
         """Write the frame's words about calls."""
-        frame[WORD["CALLS"]] = self._table.ctypes.data
-        frame[WORD["CALL"]] = self.words.ctypes.data
+        frame[WORD["CALLS"]] = address(self._table)
+        frame[WORD["CALL"]] = address(self.words)
         self.raised = frame[WORD["RAISED"] : WORD["RAISED"] + 1]
-        self.words[CALL_RAISED], self.words[CALL_STATUS] = self.raised.ctypes.data, status.CALL
+        self.words[CALL_RAISED], self.words[CALL_STATUS] = address(self.raised), status.CALL
         return self
 
     def begin(self) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from itertools import repeat
 
 import numpy as np
 
 from .. import jit
+from ..jit import address
 from ..late import imported
 from ..ops import OPS, ArrayOp
 from ..threads import Turn
@@ -105,13 +107,13 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
         return _in_python(name, space, value, fallback, hits, turn), ()
     numbers = {
         **entry_words(space, name),
-        "value": value.ctypes.data,
+        "value": address(value),
         "single": int(value.dtype == np.float32),
         "fallback": id(fallback),
-        "hits": hits.ctypes.data,
+        "hits": address(hits),
         **jit.turn_words(turn),
     }
-    words = np.array([numbers[name] for name in jit.BUILTIN_WORDS], np.int64)
+    words = np.array([*map(numbers.__getitem__, jit.BUILTIN_WORDS)], np.int64)
     try:
         return jit.make_builtin(words), (words, fallback, hits, turn)
     except jit.CannotEmit:
@@ -193,7 +195,7 @@ def steady_call(
     if not jit.steady.available():
         return None
     tables = [
-        np.array([[record.get(name, 0) for name in names] for record in records], np.int64)
+        np.array([[*map(record.get, names, repeat(0))] for record in records], np.int64)
         for records, names in (
             (rows, jit.steady.ROW),
             (outs, jit.steady.OUT),
@@ -205,18 +207,18 @@ def steady_call(
         "fallback": id(fallback),
         "array_type": id(np.ndarray),
         "rebound": 0 if rebound is None else id(rebound),
-        "watches": tables[2].ctypes.data,
+        "watches": address(tables[2]),
         "watch_count": -1 if watches is None else len(watches),
-        "rows": tables[0].ctypes.data,
+        "rows": address(tables[0]),
         "row_count": len(rows),
-        "outs": tables[1].ctypes.data,
+        "outs": address(tables[1]),
         "out_count": len(outs),
         "form": form,
         "items": jit.steady.ITEMS,
-        "hits": hits.ctypes.data,
+        "hits": address(hits),
         **jit.turn_words(turn),
     }
-    words = np.array([numbers[name] for name in jit.steady.WORDS], np.int64)
+    words = np.array([*map(numbers.__getitem__, jit.steady.WORDS)], np.int64)
     try:
         builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, alive))
     except jit.CannotEmit:

@@ -16,12 +16,13 @@ from ..ops import OPS, ArrayOp
 from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.column_scans import lend
-from ..tape.combinations import numbered
+from ..tape.combinations import flatnonzero, numbered
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
 from ..tape.uses import Uses
 
 SMALL = 4096  # cells that are in a core's first cache in any case: there is nothing to gain from sharing them
+KINDS = np.arange(len(FAMILIES) * len(LEVELS)).reshape(len(FAMILIES), len(LEVELS))
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 
 Placement = tuple[np.ndarray, tuple[int, ...], tuple]  # see `place_storages`
@@ -29,11 +30,10 @@ Placement = tuple[np.ndarray, tuple[int, ...], tuple]  # see `place_storages`
 
 def evaluated(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return the values of size codes."""
-    if not len(sizes):
-        return codes.astype(np.int64)
     found = codes.astype(np.int64)
-    expressions = np.flatnonzero(codes < 0)
-    found[expressions] = sizes[::-1][codes[expressions]]  # code -1 is the first size, -2 the second one
+    if len(sizes):
+        expressions = (found < 0).nonzero()
+        found[expressions] = sizes[-1 - found[expressions]]  # code -1 is the first size, -2 the second one
     return found
 
 
@@ -52,7 +52,9 @@ def storage_table(tape: Tape, sizes, bases) -> np.ndarray:
 
 def room_of(tape: Tape, sizes: np.ndarray, spare: float = 1.0) -> np.ndarray:
     """Return the cells that each storage gets: whole cache lines, with some to spare."""
-    cells = np.ceil(spare * storage_sizes(tape, sizes)).astype(np.int64)
+    cells = storage_sizes(tape, sizes)
+    if spare != 1.0:
+        cells = np.ceil(spare * cells).astype(np.int64)
     return -(-cells // LINE_CELLS) * LINE_CELLS
 
 
@@ -84,17 +86,17 @@ def place_storages(
         room[narrow] = STRIP
     kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
     lends = tape.forward and room.sum() > least
-    lender = _lenders(tape, kind, room, narrow, blocks) if lends else np.arange(len(room))
-    own = lender == np.arange(len(room))
-    room = np.where(own, room, 0)
-    order = np.argsort(kind, kind="stable")
-    ends = np.cumsum(room[order])
+    lender = _lenders(tape, kind, room, narrow, blocks) if lends else None
+    if lender is not None:
+        room = np.where(lender == np.arange(len(room)), room, 0)
+    order = kind.argsort(kind="stable")
+    ends = room[order].cumsum()
     bases = np.empty(len(room), np.int64)
     bases[order] = ends - room[order]
-    bases = bases[lender]
+    if lender is not None:
+        bases = bases[lender]
     # Where the cells of each kind end; each family counts its cells from 0.
-    last = np.append(0, ends)[np.searchsorted(kind[order], np.arange(len(FAMILIES) * len(LEVELS)), "right")]
-    last = last.reshape(len(FAMILIES), len(LEVELS)).tolist()
+    last = np.concatenate(([0], ends))[kind[order].searchsorted(KINDS, "right")].tolist()
     starts = (0, last[0][-1])
     bases[kind >= len(LEVELS)] -= starts[1]
     cells = tuple(row[ACTIVE] - start for row, start in zip(last, starts, strict=True))
@@ -116,7 +118,7 @@ def _lenders(tape: Tape, kind: np.ndarray, room: np.ndarray, narrow, blocks) -> 
         begins, ends = ((start <= each) & (each < stop) & ~narrow for each in (first, last))
         first[begins], last[ends] = start, stop - 1
     alike, _ = numbered(kind * (room.max() + 1) + room)
-    return lend(first, last, alike, np.flatnonzero((first >= 0) & (last >= first)))
+    return lend(first, last, alike, flatnonzero((first >= 0) & (last >= first)))
 
 
 def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:

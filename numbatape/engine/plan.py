@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import VerificationError
+from ..jit import address
 from ..tape import Tape
+from ..tape.combinations import flatnonzero
 from . import plan_tables as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
@@ -164,7 +166,7 @@ def make_plan(
     storages = storage_table(tape, sizes, bases)
     code, aux = derive(tape, sizes, storages, op_info(values))
     code[:, 0] |= register_flags(code, tape.prologue)
-    called = np.flatnonzero(np.bincount(code[:, 0] & 0xFFFF))  # np.unique imports numpy.ma: 20 ms
+    called = flatnonzero(np.bincount(code[:, 0] & 0xFFFF))  # np.unique imports numpy.ma: 20 ms
     kernels = called[(called >= FIRST_KERNEL) & (called < FIRST_VECTOR)] - FIRST_KERNEL
     for array in (code, aux, bases, sizes):
         array.flags.writeable = False
@@ -185,19 +187,13 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
     index, dims, strides = tape.layout_tables
     used = np.zeros(len(index) + 1, bool)
     used[tape.values["layout"]] = True  # the layouts of dead code are not checked
-    used = np.repeat(used[:-1], index[:, 1])
+    used = used[:-1].repeat(index[:, 1])
     extents, strides = dims[: len(used)][used], strides[: len(used)][used]
-    counts = evaluated(np.append(extents, tape.storages["size"]), sizes)
-    for codes in (extents, tape.storages["size"], strides, tape.values["offset"]):
-        expressions = np.zeros(len(sizes) + 1, bool)
-        expressions[np.minimum(codes, 0)] = True  # from the end on; a code that is a size names none
-        expressions[0] = False
-        numbers = sizes[expressions[:0:-1]]
-        if codes.max(initial=0) > LIMIT or (np.abs(numbers) > LIMIT).any():
-            raise VerificationError(
-                "a dimension, stride or offset: more cells than 32-bit offsets can address"
-            )
-    if (counts < 0).any():
+    codes = np.concatenate((extents, tape.storages["size"], strides, tape.values["offset"]))
+    found = evaluated(codes, sizes)
+    if max(found.max(initial=0), -found.min(initial=0)) > LIMIT:
+        raise VerificationError("a dimension, stride or offset: more cells than 32-bit offsets can address")
+    if found[: len(extents) + len(tape.storages)].min(initial=0) < 0:
         raise VerificationError(f"a dimension is negative for inputs of sizes {dimensions}")
     return sizes
 
@@ -224,10 +220,10 @@ def derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
     }
     w = np.zeros(32, np.int64)
     for word, array in words.items():
-        w[word] = array.ctypes.data
+        w[word] = address(array)
     w[names.ROWS], w[names.OP_COUNT] = len(tape), FIRST_KERNEL
     derive = kernel("derive")
-    reason = derive(w.ctypes.data, 0)
+    reason = derive(address(w), 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)
     return code, aux[: max(1, int(w[names.AUX_USED]))].copy()

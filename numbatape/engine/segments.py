@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..jit import address
 from ..ops import OPS, ROWS, ArrayOp
 from ..tape import Tape
 from ..tape.instruction import GUARD
@@ -240,7 +241,7 @@ class Segments:
 
     def __init__(self, frame: np.ndarray, cuts: Cuts, sweeps: dict):
         self._frame, self._cuts, self._sweeps = frame, cuts, sweeps
-        self._address = frame.ctypes.data
+        self._address = address(frame)
 
     def run(self, name: str, start: int = 0) -> int:
         """Do in segments what the entry point of this name does; return its status."""
@@ -296,7 +297,7 @@ class Segments:
         if sum(size for _, _, size in rows) <= CELL * MOST:
             return self._enter("watched")
         piece = np.zeros(3, np.int64)
-        frame[WORD["WATCH"]], frame[WORD["WATCH_COUNT"]] = piece.ctypes.data, 1
+        frame[WORD["WATCH"]], frame[WORD["WATCH_COUNT"]] = address(piece), 1
         for k, (array, copy, size) in enumerate(rows):
             for start, part in pieces(size, CELL):
                 piece[:] = array + start, copy + start, part
@@ -320,7 +321,7 @@ class Segments:
         if parts is None:
             return 0
         code, aux = parts
-        self._frame[WORD["CODE"]], self._frame[WORD["AUX"]] = code.ctypes.data, aux.ctypes.data
+        self._frame[WORD["CODE"]], self._frame[WORD["AUX"]] = address(code), address(aux)
         return len(code)
 
     def _forward(self, start: int, stop: int) -> int:
@@ -374,7 +375,7 @@ class Segments:
             frame[WORD["SEED_COUNT"]] = 0
             return outcome
         data, row = int(frame[WORD["SEED_DATA"]]), np.zeros(3, np.int32)
-        frame[WORD["SEEDS"]], frame[WORD["SEED_COUNT"]] = row.ctypes.data, 1
+        frame[WORD["SEEDS"]], frame[WORD["SEED_COUNT"]] = address(row), 1
         for family, cell, count in (table[3 * k : 3 * k + 3] for k in range(seeds)):
             for offset, part in pieces(count):
                 row[:], frame[WORD["SEED_DATA"]] = (family, cell + offset, part), data + CELL * offset

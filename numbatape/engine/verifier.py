@@ -22,6 +22,7 @@ from ..errors import VerificationError
 from ..ops import OPS, ROWS, ArrayOp
 from ..ops.table import parameters
 from ..tape import Tape
+from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD, INSTRUCTION, NONE, value_numbers
 from ..tape.tape import F32, FAMILIES, LEVELS, POOLS, STORAGE, VALUE
 from . import plan_tables as names
@@ -106,27 +107,29 @@ def _check_tables(tape: Tape) -> None:
     codes = _check_numbers(tape)
     values, expressions = tape.values, len(tape.sizes.rows)
     for field, count in (("storage", len(tape.storages)), ("layout", len(tape.layouts))):
-        if ((values[field] < 0) | (values[field] >= count)).any():
+        if np.count_nonzero((values[field] < 0) | (values[field] >= count)):
             raise VerificationError(f"a value's {field} is out of range")
-    if (tape.storages["family"] >= len(FAMILIES)).any() or (tape.storages["level"] >= len(LEVELS)).any():
+    storages = tape.storages
+    if np.count_nonzero((storages["family"] >= len(FAMILIES)) | (storages["level"] >= len(LEVELS))):
         raise VerificationError("a storage has an unknown dtype or level")
-    if any(len(layout.dims) != len(layout.strides) for layout in tape.layouts):
-        raise VerificationError("a layout has not one stride a dimension")
-    if any(len(layout.dims) > MOST_DIMENSIONS for layout in tape.layouts):
-        raise VerificationError("a layout has too many dimensions")
+    for layout in tape.layouts:
+        if len(layout.dims) != len(layout.strides):
+            raise VerificationError("a layout has not one stride a dimension")
+        if len(layout.dims) > MOST_DIMENSIONS:
+            raise VerificationError("a layout has too many dimensions")
     least = min(codes, default=0)
-    for array in (values["offset"], tape.storages["size"]):
+    for array in (values["offset"], storages["size"]):
         least = min(least, int(array.min(initial=0)))
     if least < -expressions:
         raise VerificationError("a size refers to an expression that is not there")
     ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
-    if any(not 0 <= value < len(values) for value in ends):
+    if ends and not 0 <= min(ends) <= max(ends) < len(values):
         raise VerificationError("an input or output is no value of this tape")
-    if len(tape.positions) != len(tape) or (tape.positions >= len(tape.lines)).any():
+    if len(tape.positions) != len(tape) or np.count_nonzero(tape.positions >= len(tape.lines)):
         raise VerificationError("an instruction's source line is out of range")
-    if any(guard.position >= len(tape.lines) for guard in tape.guards):
+    if any([guard.position >= len(tape.lines) for guard in tape.guards]):
         raise VerificationError("a guard's source line is out of range")
-    if any(not 0 <= item.storage < len(tape.storages) for item in tape.literals):
+    if any([not 0 <= item.storage < len(storages) for item in tape.literals]):
         raise VerificationError("a literal's storage is out of range")
 
 
@@ -168,12 +171,11 @@ def _check_instructions(tape: Tape) -> None:
     def fail(bad, reason):
         """Raise for the first bad instruction; ``bad`` may have a bit for each operand, to be named, too."""
         if np.count_nonzero(bad):
-            which, k = min((j, int(k)) for k in np.flatnonzero(bad) for j in range(4) if bad[k] >> j & 1)
+            which, k = min((j, int(k)) for k in flatnonzero(bad) for j in range(4) if bad[k] >> j & 1)
             raise VerificationError(f"instruction {k}: {reason.format(OPERANDS[which])}")
 
     def bits(flags):
-        out, a, b, c = flags.view(np.uint8)
-        return out | a << 1 | b << 2 | c << 3
+        return np.packbits(flags, axis=0, bitorder="little")[0]  # one bit for each of the four operands
 
     fail(~guards & (code["op"] >= FIRST_KERNEL), "unknown op")
     wide = ROWS.is_any(ROWS.with_trait("wide"), code["op"])
@@ -202,7 +204,7 @@ def _check_ownership(tape: Tape) -> None:
     """Check that only its owner touches scratch, and that nothing writes to positions that were checked."""
     code, storage = tape.code, tape.values["storage"]
     calls = code["op"] != GUARD
-    scratch = np.flatnonzero(calls & (code["aux"] >= 0))
+    scratch = flatnonzero(calls & (code["aux"] >= 0))
     if len(scratch):
         owned = storage[code["aux"][scratch]]
         touched = np.zeros(len(tape.storages) + 1, int)
@@ -220,11 +222,11 @@ def _check_ownership(tape: Tape) -> None:
     indexed = np.where(calls, flags >> names.POSITIONS, 0) & OPERANDS_MASK
     if not indexed.any():
         return
-    group, calls = _groups(tape), np.flatnonzero(calls)
+    group, calls = _groups(tape), flatnonzero(calls)
     written = np.full(group.max() + 1, -1)
     np.maximum.at(written, group[code["out"][calls]], calls)
     for j, name in enumerate("abc"):
-        index = np.flatnonzero(indexed >> j & 1)
+        index = flatnonzero(indexed >> j & 1)
         bad = written[group[code[name][index]]] >= index
         if bad.any():
             raise failure(tape, int(index[bad][0]), "its positions are overwritten later")
@@ -233,7 +235,7 @@ def _check_ownership(tape: Tape) -> None:
 def call_numbers(tape: Tape) -> dict[int, int | None]:
     """Return the number of the rule that each ``call`` calls; None if it is no literal, or is written to."""
     code = tape.code
-    places = np.flatnonzero(ROWS.is_any(ROWS.with_trait("calls"), code["op"]))
+    places = flatnonzero(ROWS.is_any(ROWS.with_trait("calls"), code["op"]))
     if not len(places):
         return {}
     operands = tape.values[code["c"][places]]

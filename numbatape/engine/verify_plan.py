@@ -14,8 +14,9 @@ import numpy as np
 
 from .. import jit
 from ..errors import VerificationError
+from ..jit import address
 from ..ops import OPS, ArrayOp
-from ..tape.combinations import combinations
+from ..tape.combinations import combinations, flatnonzero
 from . import plan_tables as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
@@ -81,14 +82,14 @@ def verify(plan, storages: np.ndarray | None = None) -> None:
         names.ENGINE_AUX: aux,
     }
     for word, array in words.items():
-        w[word] = array.ctypes.data
+        w[word] = address(array)
     w[names.ROWS], w[names.AUX_USED] = len(code), len(aux)
     w[names.OP_COUNT], w[names.SPLIT_AT] = FIRST_KERNEL, plan.prologue
-    reason = kernel("verify")(w.ctypes.data, 0)
+    reason = kernel("verify")(address(w), 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)
     flags = code[:, 0] & ~PLAIN_WORD
-    wrong = np.flatnonzero(flags != register_flags(code, plan.prologue))
+    wrong = flatnonzero(flags != register_flags(code, plan.prologue))
     if wrong.size:
         raise failure(tape, int(wrong[0]), "the register flags are not what the operands say")
     verify_extents(plan)
@@ -102,7 +103,7 @@ def verify_extents(plan) -> None:
         op = OPS[number >> 1]
         if not isinstance(op, ArrayOp) or (op.scratch == "0" and op.extents == "True" and not op.calls):
             continue
-        rows = np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number)
+        rows = flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number)
         if not op.calls:  # a long tape has many instructions of few sizes
             words = [names.CORE_CELLS, *range(names.CORE_HEAD, names.CORE_HEAD + len(op.letters))]
             first, _ = combinations(*(plan.aux[plan.code[rows, RECORD_WORD] + word] for word in words))

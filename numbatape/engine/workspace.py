@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..jit import address
 from ..ops import status
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE
 from . import kernels
@@ -20,7 +21,7 @@ def aligned(cells: int, dtype) -> np.ndarray:
     """Return zeros that start on a cache line; untouched pages cost nothing."""
     dtype = np.dtype(dtype)
     raw = np.zeros(cells * dtype.itemsize + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+    start = -address(raw) % ALIGNMENT
     return raw[start : start + cells * dtype.itemsize].view(dtype)
 
 
@@ -119,29 +120,29 @@ class Workspace:
         self.seeds, cells = seed_table(plan)
         self.seed = np.ones(max(1, cells))
         words = {
-            "CODE": plan.code.ctypes.data,
-            "AUX": plan.aux.ctypes.data,
-            "V64": self.v[F64].ctypes.data,
-            "V32": self.v[F32].ctypes.data,
-            "G64": self.g[F64].ctypes.data - 8 * plan.active[F64][0],
-            "G32": self.g[F32].ctypes.data - 4 * plan.active[F32][0],
-            "FORWARD": kernels.forward_table(plan.values).ctypes.data,
-            "REVERSE": kernels.REVERSE.ctypes.data,
-            "ITERATIONS": kernels.ITERATIONS.ctypes.data,
-            "RANGE": kernels.RANGE.ctypes.data,
-            "SEEDS": self.seeds.ctypes.data,
+            "CODE": address(plan.code),
+            "AUX": address(plan.aux),
+            "V64": address(self.v[F64]),
+            "V32": address(self.v[F32]),
+            "G64": address(self.g[F64]) - 8 * plan.active[F64][0],
+            "G32": address(self.g[F32]) - 4 * plan.active[F32][0],
+            "FORWARD": address(kernels.forward_table(plan.values)),
+            "REVERSE": address(kernels.REVERSE),
+            "ITERATIONS": address(kernels.ITERATIONS),
+            "RANGE": address(kernels.RANGE),
+            "SEEDS": address(self.seeds),
             "SEED_COUNT": len(plan.tape.outputs),
-            "SEED_DATA": self.seed.ctypes.data,
+            "SEED_DATA": address(self.seed),
             **plan.counts(),
         }
         if plan.strips is not None:
             kernels.ensure_strips(plan.values, plan.strips.opcodes)
             self._strips = plan.strips.words()
-            words["STRIPS"] = self._strips[0].ctypes.data
+            words["STRIPS"] = address(self._strips[0])
         for name, word in words.items():
             frame[WORD[name]] = word
         self.frame = frame
-        self.address = frame.ctypes.data
+        self.address = address(frame)
 
     @property
     def stopped(self) -> int:

@@ -14,6 +14,7 @@ from typing import overload
 
 import numpy as np
 
+from .combinations import flatnonzero
 from .families import F64
 from .instruction import NONE
 from .packed_values import SHIFT, STORAGE
@@ -90,7 +91,7 @@ class Literals:
     def among(self, storage: int, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which of some offsets, which ascend, have packed literals; and the numbers of these."""
         words = ~np.array(self._words, np.int64)
-        mine = np.flatnonzero((words >= 0) & (words & STORAGE == storage))
+        mine = flatnonzero((words >= 0) & (words & STORAGE == storage))
         place = np.searchsorted(offsets, words[mine] >> SHIFT)
         found = np.append(offsets, NONE)[place] == words[mine] >> SHIFT
         return place[found], np.array(self._numbers)[mine[found]]
@@ -108,7 +109,7 @@ class Literals:
     def first_numbers(self) -> np.ndarray:
         """Return the first number of each literal; nan for those without cells."""
         found = np.array(self._numbers)
-        others = np.flatnonzero(np.array(self._words, np.int64) >= 0)
+        others = flatnonzero(np.array(self._words, np.int64) >= 0)
         found[others] = [item.data[0] if item.data.size else np.nan for item in self._others]
         return found
 

@@ -7,7 +7,6 @@ stored here are numbers of groups of cells, see `numbatape.tape.draft.Draft`.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import re
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import jit
+from ..jit import address
 from .instruction import NONE, value_numbers
 
 SHORT = 1000  # instructions: the columns of most functions take NumPy no longer than to load the kernels
@@ -38,20 +38,12 @@ def _run(name: str, *words) -> None:
     _kernel(name)(address(w), 0)
 
 
-def address(array: np.ndarray) -> int:
-    """Return the address of an array, in a fifth of the time that ``array.ctypes.data`` takes."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    except (TypeError, ValueError):  # a read-only array, or one without entries
-        return array.ctypes.data
-
-
 def groups(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the group that each instruction writes, and those that it reads; see `numbatape.tape.uses`."""
     code = np.ascontiguousarray(code)
     numbers = value_numbers(code)
     out, operands = np.empty(len(code), np.int32), np.empty((len(code), 4), np.int32)
-    width, first = code.dtype.itemsize // 4, (numbers.ctypes.data - code.ctypes.data) // 4
+    width, first = code.dtype.itemsize // 4, (address(numbers) - address(code)) // 4
     _run("groups", len(code), code, width, first, np.ascontiguousarray(group, np.int32), out, operands)
     return out, operands
 

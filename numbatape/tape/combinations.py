@@ -14,6 +14,11 @@ SPARSE = 8  # a table of flags with at most so many entries per row costs less t
 FEW = 64  # rows of which Python takes less time than NumPy
 
 
+def flatnonzero(flags: np.ndarray) -> np.ndarray:
+    """Return the places of a vector that are true, as ``np.flatnonzero`` does after 1.2 µs of dispatch."""
+    return flags.nonzero()[0]
+
+
 def combinations(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a row for each combination of numbers that occurs, and the number of each row's combination."""
     if len(columns[0]) <= FEW:

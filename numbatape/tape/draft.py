@@ -15,7 +15,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from .combinations import by_combination
+from .combinations import by_combination, flatnonzero
 from .families import CONSTANT, F64, POOLS
 from .instruction import NONE, rows_as_columns
 from .tape import VALUE, Layout, Literal, Rewrite
@@ -123,13 +123,14 @@ class Draft:
     def groups(self) -> np.ndarray:
         """Return the storages of all groups, and which cells of their pools they are."""
         if self._groups is None:
-            recorded = [*self.builder.pool_cells, len(self.builder.storages)]
-            groups = np.arange(NO_GROUP + 1 + sum(recorded), dtype=np.int32)
-            inside = groups[NO_GROUP + 1 :] - np.repeat(self._starts, recorded)
-            pool = np.repeat(np.arange(len(recorded), dtype=np.int32), recorded)
-            pooled = pool < len(POOLS)
-            self._groups = np.full((2, len(groups)), NONE, np.int32)
-            self._groups[:, NO_GROUP + 1 :] = np.where(pooled, pool, inside), np.where(pooled, inside, 0)
+            cells, storages = self.builder.pool_cells, len(self.builder.storages)
+            pools = NO_GROUP + 1 + sum(cells)  # where the groups of the pools' cells end
+            self._groups = np.zeros((2, pools + storages), np.int32)
+            self._groups[:, NO_GROUP] = NONE
+            self._groups[0, NO_GROUP + 1 : pools] = np.arange(len(cells)).repeat(cells)
+            self._groups[0, pools:] = np.arange(storages)
+            self._groups[1, NO_GROUP + 1 : pools] = np.arange(NO_GROUP + 1, pools)
+            self._groups[1, NO_GROUP + 1 : pools] -= self._starts[:-1].repeat(cells)
         if self._new_groups:
             self._groups = np.append(self._groups, np.array(self._new_groups, np.int32).T, axis=1)
             self._new_groups = []
@@ -197,7 +198,7 @@ class Draft:
 
     def array_rows(self, code: np.ndarray, ops) -> np.ndarray:
         """Return the numbers of the instructions that make arrays by one of some ops, given by row."""
-        found = np.flatnonzero(self.ops.is_any(ops, code["op"]))
+        found = flatnonzero(self.ops.is_any(ops, code["op"]))
         return found[self.is_array(code["out"][found])]
 
     # ---- one value
@@ -293,7 +294,7 @@ class Draft:
         home, cell = self.groups()
         moves = alias[group[:-1]] != group[:-1]
         moves[list(but)] = False
-        moved = np.flatnonzero(moves)
+        moved = flatnonzero(moves)
         group[moved] = alias[group[moved]]
         storage[moved] = home[group[moved]]
         pooled = moved[storage[moved] < len(POOLS)]
@@ -313,7 +314,7 @@ class Draft:
         storage, offset, _, group = self._columns()
         place = np.full(self.count, NONE, np.int32)
         place[moved] = np.arange(len(moved), dtype=np.int32)
-        found = np.flatnonzero(place[group[:-1]] != NONE)
+        found = flatnonzero(place[group[:-1]] != NONE)
         at = place[group[found]]
         storage[found], offset[found], group[found] = storage[homes[at]], offsets[at], group[homes[at]]
         self._uses = None
@@ -334,7 +335,7 @@ class Draft:
         storage, offset, _, group = self._columns()
         place = np.full(self.count, NONE, np.int32)
         place[arrays] = np.arange(len(arrays), dtype=np.int32)
-        found = np.flatnonzero(place[group[:-1]] != NONE)
+        found = flatnonzero(place[group[:-1]] != NONE)
         starts = size * place[group[found]]
         for value, start in zip(found.tolist(), starts.tolist(), strict=True):
             offset[value] = self.sizes.add(offset.item(value), start)
@@ -348,7 +349,7 @@ class Draft:
         ops: tuple[tuple[str, int], ...] = ()
         if after is not before:
             less, more = self._times(before), self._times(after)
-            changed = np.flatnonzero(more != less).tolist()
+            changed = flatnonzero(more != less).tolist()
             ops = tuple((self.ops.names[k], int(more[k] - less[k])) for k in changed)
         self.rewrites.append(Rewrite(name, len(before), len(after), seconds, ops))
 
@@ -373,7 +374,7 @@ class Draft:
         storage, offset, layout, _ = self._columns()
         before = builder.values.columns()
         moved = (before["storage"] != storage[:known]) | (before["offset"] != offset[:known])
-        for value in np.flatnonzero(moved).tolist():
+        for value in flatnonzero(moved).tolist():
             builder.values[value] = self.address(value)
             if storage[value] < len(POOLS):
                 builder.note_view(int(storage[value]), int(offset[value]))
@@ -393,7 +394,7 @@ class Draft:
     def covers(self, values: np.ndarray) -> np.ndarray:
         """Return which values have every cell of their storage once, for all sizes that guards allow."""
         storage, offset, layout, _ = self._columns()
-        whole = np.flatnonzero(offset[values] == 0)
+        whole = flatnonzero(offset[values] == 0)
         found = np.zeros(len(values), bool)
         sizes = self.storage_columns()[0][storage[values[whole]]]
         found[whole] = by_combination(self._covers, layout[values[whole]], sizes)

@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import LeakError
 from ..garbage import uncollected
 from .column_scans import SHORT
+from .combinations import flatnonzero
 from .draft import Draft
 from .instruction import GUARD, NONE, PROLOGUE, frozen, value_numbers
 from .liveness import without_dead
@@ -54,7 +55,7 @@ def _refuse_leaks(draft: Draft, code: np.ndarray) -> None:
     inner = np.append(np.isin(keys, list(builder.inner)), False)  # the last entry is for missing operands
     read = [(code[name], code["line"]) for name in "abc"] + [(np.array(draft.outputs, int), None)]
     for values, lines in read:
-        leaked = np.flatnonzero(inner[values])
+        leaked = flatnonzero(inner[values])
         if len(leaked):
             name = builder.inner[keys[int(values[leaked[0]])]]
             where = "" if lines is None else f" (used at {builder.where(int(lines[leaked[0]]))})"
@@ -67,7 +68,7 @@ def _refuse_leaks(draft: Draft, code: np.ndarray) -> None:
 def _array_ops(draft: Draft, code: np.ndarray) -> set[int]:
     """Return the ops that make arrays, by row of the op table."""
     made = code["op"][(code["op"] != GUARD) & draft.is_array(code["out"])] >> 1
-    return set(np.flatnonzero(np.bincount(made)).tolist())  # np.unique imports numpy.ma
+    return set(flatnonzero(np.bincount(made)).tolist())  # np.unique imports numpy.ma
 
 
 def _has_few_cells(draft: Draft, code: np.ndarray) -> bool:
@@ -115,16 +116,17 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     kept[[*draft.outputs, *(slot.value for slot in builder.inputs)]] = True
     kept = kept[:-1]
     remap = np.full(len(kept) + 1, NONE, np.int32)
-    remap[:-1][kept] = np.arange(np.count_nonzero(kept), dtype=np.int32)
+    count = np.count_nonzero(kept)
+    remap[:-1][kept] = np.arange(count, dtype=np.int32)
     # Cells of pools are numbered anew; a storage keeps its number.
-    pooled = np.flatnonzero(live & (home < len(POOLS)))
-    counts = np.bincount(home[pooled], minlength=len(POOLS))
-    pooled = pooled[np.argsort(home[pooled], kind="stable")]
-    first = np.cumsum(counts) - counts
+    pooled = (live & (home < len(POOLS))).nonzero()[0]
+    pools = home[pooled]
+    counts = np.bincount(pools, minlength=len(POOLS))
+    pooled = pooled[pools.argsort(kind="stable")]
     cell = cell.copy()
-    cell[pooled] = np.arange(len(pooled)) - first[home[pooled]]
+    cell[pooled] = np.arange(len(pooled)) - (counts.cumsum() - counts).repeat(counts)
     del pooled  # the memory of a long trace is at its peak here
-    values = np.empty(np.count_nonzero(kept), VALUE)
+    values = np.empty(count, VALUE)
     values["storage"], values["layout"] = draft.storage[kept], draft.layout[kept]
     values["offset"] = np.where(values["storage"] < len(POOLS), cell[group[:-1][kept]], draft.offset[kept])
     storages = np.empty(len(draft.storages), STORAGE)
@@ -159,10 +161,10 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
 
 def _literals(draft: Draft, live: np.ndarray, cell: np.ndarray) -> tuple[Literal, ...]:
     """Return the literals that are needed, where their cells are now."""
-    groups, literals = draft.literal_groups(), draft.literals
-    return tuple(
-        Literal(literals[k].storage, int(cell[groups[k]]), literals[k].data)
-        if literals[k].storage < len(POOLS)
-        else literals[k]
-        for k in np.flatnonzero(live[groups]).tolist()
-    )
+    groups, found = draft.literal_groups(), []
+    for k in live[groups].nonzero()[0].tolist():
+        item = draft.literals[k]
+        if item.storage < len(POOLS):
+            item = Literal(item.storage, int(cell[groups[k]]), item.data)
+        found.append(item)
+    return tuple(found)

@@ -175,8 +175,8 @@ def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     The prologue comes first; within it, and behind it, the order stays.
     """
     first = code["stage"] == PROLOGUE
-    if first.any():
-        code = chosen(code, np.append(np.flatnonzero(first), np.flatnonzero(~first)))
+    if np.count_nonzero(first):
+        code = chosen(code, np.concatenate((*first.nonzero(), *(~first).nonzero())))
     found = np.empty(len(code), INSTRUCTION)
     for name in INSTRUCTION.names:
         found[name] = code[name]

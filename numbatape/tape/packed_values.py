@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .combinations import flatnonzero
 from .instruction import chosen, replace_items
 from .tape import VALUE
 
@@ -102,7 +103,7 @@ class Values(dict):
         else:
             words = ~(offset << SHIFT | storage)
             words[others] = len(self._places) + 3 * np.arange(count)
-            addresses = addresses.take(np.flatnonzero(others), axis=0)
+            addresses = addresses.take(flatnonzero(others), axis=0)
         self._places.frombytes(addresses.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         self.words.frombytes(words.view(np.uint8))  # type: ignore[arg-type]
 
@@ -149,7 +150,7 @@ class Values(dict):
         found, packed = np.empty(len(words), VALUE), ~words
         # What these are for addresses that are not packed is overwritten.
         found["storage"], found["offset"], found["layout"] = packed & STORAGE, packed >> SHIFT, 0
-        others = np.flatnonzero(words >= 0)
+        others = flatnonzero(words >= 0)
         if len(others):
             places = np.array(self._places, np.int64).astype(np.int32).view(VALUE)
             replace_items(found, others, chosen(places, words[others] // 3))

@@ -163,7 +163,7 @@ class Rows(Sequence):
 
     def is_any(self, rows: Iterable[int], opcodes: np.ndarray) -> np.ndarray:
         """Return which opcodes of instructions are those of some rows; a guard's is of none."""
-        return self._table(frozenset(rows))[opcodes >> 1]
+        return self._table(frozenset(rows)).take(opcodes >> 1)
 
     def _signature(self, row: int) -> Signature:
         op = self._rows[row]

@@ -199,12 +199,18 @@ class Tape:
     @cached_property
     def layout_tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Start and rank of each layout, all dims, all strides, as kernels read them (size codes)."""
-        ranks = [len(layout.dims) for layout in self.layouts]
-        starts = np.concatenate([[0], np.cumsum(ranks)[:-1]])
-        index = np.ascontiguousarray(np.stack([starts, ranks], axis=1).astype(np.int32))
-        dims = np.array([d for layout in self.layouts for d in layout.dims] or [0], np.int32)
-        strides = np.array([s for layout in self.layouts for s in layout.strides] or [0], np.int32)
-        return index, dims, strides
+        dims: list[int] = []
+        strides: list[int] = []
+        index = []
+        for layout in self.layouts:
+            index.append((len(dims), len(layout.dims)))
+            dims += layout.dims
+            strides += layout.strides
+        return (
+            np.array(index, np.int32).reshape(-1, 2),
+            np.array(dims or [0], np.int32),
+            np.array(strides or [0], np.int32),
+        )
 
     @cached_property
     def digest(self) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import column_scans
 from .column_scans import SHORT, reach
-from .combinations import numbered, stable_order
+from .combinations import flatnonzero, numbered, stable_order
 from .families import POOLS
 from .instruction import GUARD, NONE, value_numbers
 
@@ -163,7 +163,7 @@ class Uses:
         places = order[start[group] : start[group + 1]]
         read = value_numbers(self.code)[places // 4, 1 + places % 4]
         once = self.writes[group] == 1
-        writers = self.last_write[group : group + 1] if once else np.flatnonzero(self.out == group)
+        writers = self.last_write[group : group + 1] if once else flatnonzero(self.out == group)
         return sorted({*read.tolist(), *self.code["out"][writers].tolist()})
 
     def read_by(self, instructions: np.ndarray) -> np.ndarray:

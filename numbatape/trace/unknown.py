@@ -7,6 +7,7 @@ import numpy as np
 from ..late import imported
 from ..ops import OPS, Elementwise
 from ..ops.table import UNKNOWN
+from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD
 from ..tape.tape import ACTIVE, POOLS, Tape
 
@@ -23,7 +24,7 @@ _UNKNOWN = np.array(
 
 def refuse_unknown(tape: Tape) -> None:
     """Raise if a reverse sweep over a tape would need a derivative that is not known."""
-    rows = np.flatnonzero(tape.code["op"] != GUARD)
+    rows = flatnonzero(tape.code["op"] != GUARD)
     op = tape.code["op"][rows] >> 1
     if not np.any(tape.code["active"][rows] & _UNKNOWN[op]):
         return

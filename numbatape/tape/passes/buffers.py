@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..combinations import flatnonzero
 from ..draft import Draft
 from ..families import POOLS
 from ..instruction import NONE, chosen, copied, opcode, without
@@ -41,7 +42,7 @@ def start_buffers(draft: Draft, code: np.ndarray) -> np.ndarray:
     rows = chosen(code, first)
     taken = np.zeros(len(fills), bool)
     for signs, name, swapped in BOTH:
-        pairs = np.flatnonzero(both & (kind == signs[0]) & (kinds[following] == signs[1]))
+        pairs = flatnonzero(both & (kind == signs[0]) & (kinds[following] == signs[1]))
         taken[pairs] = True
         operands = [
             (row["b"], row["active"] >> 1 & 1)

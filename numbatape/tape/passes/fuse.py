@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...late import imported
-from ..combinations import by_combination
+from ..combinations import by_combination, flatnonzero
 from ..draft import Draft
 from ..instruction import NONE, chosen, copied, opcode, without
 from ..tape import Layout
@@ -47,7 +47,7 @@ class _Fusion:
 
     def _of(self, ops) -> np.ndarray:
         """Return the numbers of the instructions of some ops."""
-        return np.flatnonzero(self.ops.is_any(ops, self.code["op"]))
+        return flatnonzero(self.ops.is_any(ops, self.code["op"]))
 
     def _makers(self, rows, values, ops, seen_flat: bool = False) -> np.ndarray:
         """Return the numbers of the rows that make values which only ``rows`` read, one each.
@@ -58,7 +58,7 @@ class _Fusion:
         code, own = self.code, self.group[values]
         at = np.where(self.single[own], self.last[own], -1)
         at[~self.ops.is_any(ops, code["op"][at])] = -1
-        found = np.flatnonzero(at >= 0)
+        found = flatnonzero(at >= 0)
         if len(found):
             makers, readers = chosen(code, at[found]), chosen(code, rows[found])
             wanted = makers["stage"] == readers["stage"]
@@ -162,7 +162,7 @@ class _Fusion:
         a, b = code["a"][rows], code["b"][rows]
         product, addend = np.where(behind, b, a), np.where(behind, a, b)
         at = self._makers(rows, product, products)
-        found = np.flatnonzero(at >= 0)
+        found = flatnonzero(at >= 0)
         if not len(found):
             return
         alike = self._alike(code["out"][rows[found]], addend[found], *self._factors(at[found])[:2])

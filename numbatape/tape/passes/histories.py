@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..combinations import flatnonzero
 from ..draft import Draft
 from ..instruction import NONE
 from ..loop import Loop
@@ -18,7 +19,7 @@ from ..loop import Loop
 
 def drop_histories(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Let loops keep no history that no instruction and no output reads."""
-    rows = np.flatnonzero(draft.ops.is_any(draft.ops.with_trait("calls"), code["op"])).tolist()
+    rows = flatnonzero(draft.ops.is_any(draft.ops.with_trait("calls"), code["op"])).tolist()
     numbers = {k: int(draft.builder.numbers[int(code["c"][k])]) for k in rows}
     loops = {k: loop for k in rows if isinstance(loop := draft.calls[numbers[k]], Loop) and loop.history}
     if not loops:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..column_scans import reach
+from ..combinations import flatnonzero
 from ..draft import Draft
 from ..instruction import MAIN, value_numbers
 from ..tape import F64
@@ -57,7 +58,7 @@ def linear_numbers(draft: Draft, code: np.ndarray, laned: np.ndarray, choices=Fa
     products = [row for row in ops.with_trait("factors") if ops[row].factors == "xy"]
     is_sum, is_product = (ops.is_any(rows, code["op"]) for rows in (ops.with_trait("signs"), products))
     is_product |= choices
-    rows = np.flatnonzero((is_sum | is_product) & laned[uses.out])
+    rows = flatnonzero((is_sum | is_product) & laned[uses.out])
     rows = rows[(code["stage"][rows] == MAIN) & (code["op"][rows] & 1 == F64)]
     fit = (uses.writes[uses.out[rows]] == 1) & draft.is_array(code["out"][rows])
     with_lanes, given = np.zeros((2, len(rows)), np.int8)

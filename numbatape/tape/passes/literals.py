@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..combinations import by_combination
+from ..combinations import by_combination, flatnonzero
 from ..draft import SCALAR_LAYOUT, Draft
 from ..families import F64
 from ..instruction import NONE, copied, opcode
@@ -60,7 +60,7 @@ class _Products:
     def multiplied(self) -> None:
         """Multiply the literals of products of derivatives with those of the products that they read."""
         ops = self.draft.ops
-        rows = np.flatnonzero(self.known & ops.is_any(ops.with_trait("zero_wins"), self.code["op"]))
+        rows = flatnonzero(self.known & ops.is_any(ops.with_trait("zero_wins"), self.code["op"]))
         rows, inner = self._makers(rows, self.other[rows])
         if not len(rows):
             return

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..column_scans import reach
+from ..combinations import flatnonzero
 from ..draft import Draft
 from ..instruction import MAIN, Instruction, chosen, instructions
 from ..tape import F64, Layout
@@ -43,7 +44,7 @@ class NarrowRows(NamedTuple):
 
 def narrow_rows(draft: Draft, code: np.ndarray) -> NarrowRows | None:
     """Return the arrays that are sums of products of narrow values, and that sums alone read."""
-    totals = np.flatnonzero(draft.ops.is_any(draft.ops.with_trait("totals"), code["op"]))
+    totals = flatnonzero(draft.ops.is_any(draft.ops.with_trait("totals"), code["op"]))
     if not len(totals):
         return None
     uses = draft.uses(code)
@@ -71,7 +72,7 @@ def _numbered(code: np.ndarray, rows: np.ndarray) -> Iterable[tuple[int, Instruc
 def _choices(draft: Draft, code: np.ndarray, laned: np.ndarray) -> np.ndarray:
     """Return which instructions choose between a value with lanes and zero, by a value without."""
     found = np.zeros(len(code), bool)
-    rows = np.flatnonzero(draft.ops.is_any(draft.ops.with_trait("chooses"), code["op"]))
+    rows = flatnonzero(draft.ops.is_any(draft.ops.with_trait("chooses"), code["op"]))
     if len(rows):
         operands = draft.uses(code).operands[rows]
         zero = np.zeros(draft.count, bool)

@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from ..column_scans import reach
+from ..combinations import flatnonzero
 from ..draft import Draft
 from ..families import POOLS
 from ..instruction import Instruction, rewritten
@@ -79,7 +80,7 @@ class _Places:
 def _positions(draft: Draft, code: np.ndarray, groups: int) -> np.ndarray:
     """Return which groups are read as positions: nothing may write to their storage afterwards."""
     found = np.zeros(groups, bool)
-    for k in np.flatnonzero(draft.ops.is_any(draft.ops.with_trait("index"), code["op"])).tolist():
+    for k in flatnonzero(draft.ops.is_any(draft.ops.with_trait("index"), code["op"])).tolist():
         for name in draft.ops[int(code["op"][k]) >> 1].index:
             found[draft.group[int(code[name][k])]] = True
     return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..combinations import flatnonzero
 from ..draft import SCALAR_LAYOUT, Draft
 from ..families import CONSTANT, F64
 from ..instruction import MAIN, NONE, Instruction, chosen, columns, copied, opcode
@@ -60,7 +61,7 @@ def multiply_by_reciprocals(draft: Draft, code: np.ndarray) -> np.ndarray:
 def _divisions(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Return the divisions of single cells that may become products."""
     ops = draft.ops
-    rows = np.flatnonzero(ops.is_any(ops.with_trait("by_reciprocal"), code["op"]) & (code["op"] & 1 == F64))
+    rows = flatnonzero(ops.is_any(ops.with_trait("by_reciprocal"), code["op"]) & (code["op"] & 1 == F64))
     for name in ("out", "a", "b"):
         rows = rows[draft.layout[code[name][rows]] == SCALAR_LAYOUT]
     divisors = code["b"][rows]

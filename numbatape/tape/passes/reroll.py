@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..combinations import SPARSE, numbered
+from ..combinations import SPARSE, flatnonzero, numbered
 from ..draft import Draft
 from ..families import F64, POOLS
 from ..instruction import GUARD, NONE, chosen, copied, joined
@@ -122,7 +122,7 @@ class _Search:
         """
         code, cells = self.code, self.cells
         a, b = (cells.writer[cells.of[code[name]]] for name in "ab")
-        swapped = np.flatnonzero((self.addition > 0) & (b > a))
+        swapped = flatnonzero((self.addition > 0) & (b > a))
         if not len(swapped):
             return code
         code, rows = copied(code), chosen(code, swapped)

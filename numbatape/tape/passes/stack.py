@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..combinations import flatnonzero
 from ..draft import Draft
 from ..families import F64, POOLS
 from ..instruction import GUARD, MAIN, NONE, Instruction, chosen, columns, joined
@@ -78,7 +79,7 @@ def stack(draft: Draft, code: np.ndarray) -> np.ndarray:
     for family in search.found:
         if family.whole is not None:
             draft.join(draft.group[code["out"][family.rows]], family.whole, family.size)
-    kept = np.flatnonzero(~gone)
+    kept = flatnonzero(~gone)
     places = np.append(kept, [place for place, _ in made])
     rows = joined([chosen(code, kept), columns([row for _, row in made])])
     return rows[np.argsort(places, kind="stable")]
@@ -96,7 +97,7 @@ class _Search:
         self._layout, self._group = draft.layout.tolist(), draft.group.tolist()
         self._sizes_of: dict[int, int] = {}
         groups = draft.literal_groups()
-        arrays = np.flatnonzero(draft.groups()[0][groups] >= len(POOLS))
+        arrays = flatnonzero(draft.groups()[0][groups] >= len(POOLS))
         self._data = dict(zip(groups[arrays].tolist(), arrays.tolist(), strict=True))
 
     def chosen(self) -> np.ndarray:
@@ -107,7 +108,7 @@ class _Search:
         fit = ops.is_any(kinds, code["op"]) & (code["op"] != GUARD) & (code["op"] & 1 == F64)
         fit &= (code["stage"] == MAIN) & (code["aux"] == NONE) & draft.is_array(code["out"])
         fit &= (uses.writes[uses.out] == 1) & ~draft.fixed(uses)[uses.out] & steady(draft, code)
-        rows = np.flatnonzero(fit)
+        rows = flatnonzero(fit)
         rows = rows[draft.covers(code["out"][rows])]
         homes = draft.storage[code["out"][rows]]
         cells = [self._number(size) for size in draft.storage_columns()[0][homes].tolist()]
