@@ -8,9 +8,10 @@ by the implicit function theorem. The Jacobian is sparse: an interval's equation
 from __future__ import annotations
 
 import inspect
-import sys
 
 import numpy as np
+import scipy.interpolate
+import scipy.optimize
 
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
@@ -101,14 +102,12 @@ def _spline(mesh, y, slopes):
     across = (y[:, 1:] - y[:, :-1]) / steps
     bend = (slopes[:, :-1] + slopes[:, 1:] - 2.0 * across) / steps
     coefficients = [bend / steps, (across - slopes[:, :-1]) / steps - bend, slopes[:, :-1], y[:, :-1]]
-    kind = sys.modules["scipy.interpolate"].PPoly
+    kind = scipy.interpolate.PPoly
     return made("scipy.interpolate", "PPoly", kind)(np.stack(coefficients, 1), mesh, True, 1)
 
 
 def solve_bvp(original, *args, **kwargs):
     """Return SciPy's result, in which ``sol``, ``y``, ``yp`` and ``p`` have derivatives."""
-    import scipy.interpolate  # noqa: F401  (SciPy imports it for its own spline)
-
     signature, line = inspect.signature(original), UsersLine()
     opened = Opened(NAME, (args, kwargs))
 
@@ -152,7 +151,7 @@ def solve_bvp(original, *args, **kwargs):
     z = _Collocated(residual, solve, size, nodes, unknown).of(mesh, *opened.found)
     y, parameters, fun, _ = taken_apart(z, opened.found)
     slopes = _rows(fun(mesh, y))
-    return sys.modules["scipy.optimize"].OptimizeResult(
+    return scipy.optimize.OptimizeResult(
         sol=_spline(mesh, y, slopes),
         p=None if traced["p"] is None else parameters,
         x=mesh,

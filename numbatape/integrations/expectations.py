@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
 
 import numpy as np
+import scipy.integrate
 
 from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
@@ -61,7 +61,7 @@ def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, condition
         )
 
     middle = _data(name, body, low, high, loc, scale, *shapes)
-    quad = made("scipy.integrate", "quad", sys.modules["scipy.integrate"].quad)
+    quad = made("scipy.integrate", "quad", scipy.integrate.quad)
     given, total = (function, distribution.pdf, shapes, loc, scale), 0.0
     for start, end in ((low, middle[0]), (middle[0], middle[1]), (middle[1], high)):
         total = total + quad(_weighed, start, end, args=given, **options)[0]

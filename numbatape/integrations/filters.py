@@ -9,6 +9,7 @@ is composed. A filter with one coefficient ``a_1`` is a linear recurrence, and h
 from __future__ import annotations
 
 import numpy as np
+import scipy.signal
 
 from ..numpy_api.calculus import sliced
 from ..numpy_api.registration import unsupported_argument
@@ -28,8 +29,6 @@ def _delayed(y, j: int):
 
 
 def _recursive_value(a, w):
-    import scipy.signal
-
     return scipy.signal.lfilter([1.0], np.concatenate([[1.0], a]), w, axis=-1)
 
 
@@ -172,8 +171,6 @@ def sosfilt(sos, x, axis=-1, zi=None):
 
 @stands_for("scipy.signal", "filtfilt")
 def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=None):
-    import scipy.signal
-
     trace = find_trace(b, a, x)
     b, a = (_atleast_1d(part, trace) for part in (b, a))
     count = max(len(a), len(b)) * 3 if padlen is None else padlen

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+import scipy.optimize
 
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
@@ -155,7 +154,7 @@ def solve_ivp(original, fun, t_span, y0, method="RK45", t_eval=None, dense_outpu
                 t_last, y_last = found[seen.last][-1]
                 times = np.concatenate([times[:-1], np.reshape(t_last, (1,))])
                 y = np.concatenate([y[:-1], np.reshape(y_last, (1, -1))])
-    return sys.modules["scipy.optimize"].OptimizeResult(t=times, y=np.transpose(y), **result, **problem.done)
+    return scipy.optimize.OptimizeResult(t=times, y=np.transpose(y), **result, **problem.done)
 
 
 MAKERS["scipy.integrate"]["solve_ivp"] = guarded(solve_ivp)

@@ -5,9 +5,8 @@ Their derivatives are integrals of arrays again, and the integrand at the limits
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+import scipy.integrate
 
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace
@@ -32,7 +31,7 @@ class IntegralOfArrays(Integral):
         def entries(x):
             return np.array(integrand(x), float)  # SciPy keeps these, so they must be copies
 
-        run = sys.modules["scipy.integrate"].quad_vec
+        run = scipy.integrate.quad_vec
         value, error = self.line.call(run, entries, float(a), float(b), **self.options)
         return np.asarray(value)[()], np.float64(error)
 

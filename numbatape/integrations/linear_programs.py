@@ -7,9 +7,9 @@ and they are linearly independent. The vertex and the multipliers solve linear s
 from __future__ import annotations
 
 import inspect
-import sys
 
 import numpy as np
+import scipy.optimize
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.searches import Search
@@ -99,7 +99,7 @@ def linprog(original, *args, **kwargs):
     rests = [given[k + 1] - given[k] @ x for k in (1, 3)]
     rests += [x - np.where(np.isinf(given[5]), -np.inf, given[5]), given[6] - x]
     kinds = {
-        name: sys.modules["scipy.optimize"].OptimizeResult(residual=rest, marginals=part)
+        name: scipy.optimize.OptimizeResult(residual=rest, marginals=part)
         for name, rest, part in zip(("eqlin", "ineqlin", "lower", "upper"), rests, parts, strict=True)
     }
     return result_of(x, fun=c @ x, con=rests[0], slack=rests[1], status=0, **kinds)
@@ -124,7 +124,7 @@ def isotonic_regression(original, y, *, weights=None, increasing=True):
     np.add.at(total, block, weighed)
     np.add.at(mass, block, weights)
     x = total[block] / mass[block]
-    return sys.modules["scipy.optimize"].OptimizeResult(x=x, blocks=blocks)
+    return scipy.optimize.OptimizeResult(x=x, blocks=blocks)
 
 
 MAKERS["scipy.optimize"].update(linprog=guarded(linprog), isotonic_regression=guarded(isotonic_regression))

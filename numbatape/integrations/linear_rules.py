@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 
 import numpy as np
+from scipy.sparse.linalg import splu
 
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
@@ -80,8 +81,6 @@ def _splu(original):
 
 def _factorized(original):
     def factorized(A):
-        from scipy.sparse.linalg import splu
-
         return _splu(splu)(A).solve
 
     return factorized

@@ -7,10 +7,10 @@ solves with plain numbers; `numbatape.integrations.implicit` differentiates.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 
 import numpy as np
+import scipy.optimize
 
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
@@ -150,11 +150,11 @@ def as_array(value):
 
 def result_of(x, **more):
     """Return SciPy's result with a traced solution: a solver that fails raises (`_taken`)."""
-    return sys.modules["scipy.optimize"].OptimizeResult(x=x, success=True, **more)
+    return scipy.optimize.OptimizeResult(x=x, success=True, **more)
 
 
 def _root_result(x):
-    made = sys.modules["scipy.optimize"].RootResults(np.nan, 0, 0, 0, None)
+    made = scipy.optimize.RootResults(np.nan, 0, 0, 0, None)
     made.root, made.converged, made.flag = x, True, "converged"
     return made
 
@@ -252,7 +252,7 @@ def _pairs(bounds):
     if hasattr(bounds, "lb"):
         return bounds
     low, high = bounds
-    return sys.modules["scipy.optimize"].Bounds(as_array(low), as_array(high))
+    return scipy.optimize.Bounds(as_array(low), as_array(high))
 
 
 def least_squares(original, *args, **kwargs):

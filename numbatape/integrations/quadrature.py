@@ -7,10 +7,10 @@ contribution of a jump whose place depends on a parameter is missing.
 
 from __future__ import annotations
 
-import sys
 from operator import is_
 
 import numpy as np
+import scipy.integrate
 
 from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
@@ -65,7 +65,7 @@ class Integral:
         return self._quad(lambda x: _number(integrand(x)), a, b)
 
     def _quad(self, integrand, a, b):
-        quad = sys.modules["scipy.integrate"].quad
+        quad = scipy.integrate.quad
         return self.line.call(quad, integrand, float(a), float(b), **self.options)[:2]
 
     def _at(self, x, p):

@@ -11,9 +11,9 @@ Singular values are eigenvalues of ``[[0, A], [A', 0]]``, and their vectors are 
 from __future__ import annotations
 
 import inspect
-import sys
 
 import numpy as np
+import scipy.sparse
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
@@ -102,7 +102,7 @@ def _started(options: dict, size: int) -> dict:
 
 
 def _matrix(data, rows, cols, shape):
-    return sys.modules["scipy.sparse"].csc_array((data, (rows, cols)), shape)
+    return scipy.sparse.csc_array((data, (rows, cols)), shape)
 
 
 def _plain_options(name: str, call: dict) -> None:

@@ -5,9 +5,9 @@ For ``A x = b``: ``lam = A^-T xbar``, ``bbar = lam``, and an entry of A gets ``-
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+import scipy.sparse
+from scipy.sparse.linalg import MatrixRankWarning, splu
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
@@ -48,10 +48,7 @@ class System:
         """Return the factors of the matrix, those of the last call where it has the same entries."""
         known, found = self._factored
         if known is None or not np.array_equal(known, data):
-            from scipy.sparse import csc_array
-            from scipy.sparse.linalg import MatrixRankWarning, splu
-
-            matrix = csc_array((data, (self.rows, self.cols)), self.shape)
+            matrix = scipy.sparse.csc_array((data, (self.rows, self.cols)), self.shape)
             try:
                 found = splu(matrix, permc_spec=self.order, diag_pivot_thresh=self.threshold)
             except RuntimeError:  # singular: spsolve warns and returns NaN
@@ -149,7 +146,7 @@ def _checked(name: str, matrix, b) -> tuple:
     if is_sparse(b):
         raise not_supported(f"{name} with a sparse right-hand side", "use b.toarray()")
     if not is_sparse(matrix):
-        matrix = sys.modules["scipy.sparse"].csc_array(matrix)
+        matrix = scipy.sparse.csc_array(matrix)
     data, rows, cols, shape = entries(matrix)
     b = b if type(b) is TracedArray else np.asarray(b)
     if shape[0] != shape[1]:

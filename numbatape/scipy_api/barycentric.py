@@ -7,9 +7,8 @@ polynomial is the sum of Lagrange's, which have one at every point.
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+import scipy.interpolate
 
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.stand_ins import stands_for
@@ -58,7 +57,7 @@ def _evaluation(original):
 
 @stands_for("scipy.interpolate", "barycentric_interpolate", run=None)
 def barycentric_interpolate(xi, yi, x, axis=0, *, der=0, rng=None):
-    made = standing(sys.modules["scipy.interpolate"].BarycentricInterpolator)(xi, yi, axis)
+    made = standing(scipy.interpolate.BarycentricInterpolator)(xi, yi, axis)
     if np.ndim(der):
         return made.derivatives(x, der=np.amax(der) + 1)[der]
     return made(x) if der == 0 else made.derivative(x, der=der)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from .distributions import register
-from .laws import INF, Law, is_infinity, pick, sc
+from .laws import INF, Law, is_infinity, pick
 
 LOG2, LOGPI = 0.6931471805599453, 1.1447298858494002
 LOG_ROOT_2PI = 0.9189385332046727  # log(sqrt(2 pi))

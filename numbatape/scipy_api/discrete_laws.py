@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from ..trace.integers import TracedInteger
 from .distributions import register
-from .laws import INF, Law, sc
+from .laws import INF, Law
 
 
 def is_whole(x):

@@ -10,11 +10,12 @@ small probabilities.
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from . import discrete_laws  # noqa: F401  (this file extends some of its laws)
 from .continuous_laws import LOG2, PI, log_normal_mass
 from .distributions import extend
-from .laws import is_infinity, pick, sc
+from .laws import is_infinity, pick
 
 EULER = 0.5772156649015329
 

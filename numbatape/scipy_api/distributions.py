@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from dataclasses import replace
 
 import numpy as np
+import scipy.stats
 
 from ..numpy_api.function_tables import MAKERS, STAND_INS
 from ..numpy_api.registration import run_composition
@@ -165,13 +165,13 @@ def extend(name: str, **functions) -> None:
 
 def named(name) -> tuple | None:
     """Return ``(original, stand-in)`` of the distribution with some name, or None."""
-    original = getattr(sys.modules["scipy.stats"], name, None) if isinstance(name, str) else None
+    original = getattr(scipy.stats, name, None) if isinstance(name, str) else None
     return None if original is None or name not in STAND_INS["scipy.stats"] else (original, _stand_in(name))
 
 
 @functools.cache
 def _stand_in(name: str):
-    return made("scipy.stats", name, getattr(sys.modules["scipy.stats"], name))
+    return made("scipy.stats", name, getattr(scipy.stats, name))
 
 
 def stand_in_of(value):

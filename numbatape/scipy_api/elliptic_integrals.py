@@ -8,10 +8,11 @@ real or complex elliptic integrals" (1995). Derivatives of all orders are those 
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from ..numpy_api.registration import unsupported_argument
 from .formula_rules import formula_rule
-from .laws import pick, sc
+from .laws import pick
 from .special_ufuncs import UFUNCS, ufunc
 
 STEPS = 11

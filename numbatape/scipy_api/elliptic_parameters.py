@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.special as sc
 
 from .formula_rules import formula_rule
-from .laws import pick, sc
+from .laws import pick
 from .special_ufuncs import UFUNCS
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import scipy.interpolate
 
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.stand_ins import stands_for, with_original
@@ -104,8 +105,6 @@ def splint(a, b, tck, full_output=0):
 
 @stands_for("scipy.interpolate", "splrep")
 def splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_output=0, per=0, quiet=1):
-    import scipy.interpolate
-
     if find_trace(x, w, xb, xe, t) is not None:
         raise refuse("splrep of traced places", "the values y may be traced: nt.stop_gradient(x)")
     if full_output or (task == 0 and not (s == 0 or (s is None and w is None))) or task == 1:

@@ -7,9 +7,9 @@ call. Lengths are sums of the weights of these edges, so they have derivatives.
 from __future__ import annotations
 
 import inspect
-import sys
 
 import numpy as np
+import scipy.sparse
 
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
@@ -56,7 +56,7 @@ def _parts(graph) -> tuple:
         return lift_first(graph), lambda weights: weights
     graph = graph.tocsr()
     rows, cols, shape = graph.rows, graph.cols, graph.shape
-    return graph.data, lambda weights: sys.modules["scipy.sparse"].csr_array((weights, (rows, cols)), shape)
+    return graph.data, lambda weights: scipy.sparse.csr_array((weights, (rows, cols)), shape)
 
 
 def _matrix_of_edges(graph, directed: bool):

@@ -8,10 +8,10 @@ multiplied with.
 from __future__ import annotations
 
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
+import scipy.interpolate
 
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.stand_ins import stands_for, with_original
@@ -73,7 +73,7 @@ class Grid:
         coefficients here, too, and their derivatives are those of the exact ones.
         """
         k, shape, trailing = DEGREES[method], xi.shape[:-1], values.shape[len(self.grid) :]
-        make, search = sys.modules["scipy.interpolate"].RegularGridInterpolator, None
+        make, search = scipy.interpolate.RegularGridInterpolator, None
         if find_trace(self.values) is None:
             own = self._original if self._original is not None and self._original.method == method else None
             own = make(self.grid, self.values, method=method) if own is None else own
@@ -82,7 +82,7 @@ class Grid:
             name = "scipy.interpolate.RegularGridInterpolator"
             search = Search(name, lambda values: make(self.grid, values, method=method)._spline.c, (values,))
             c = values - stop_gradient(values)
-        made = [sys.modules["scipy.interpolate"].make_interp_spline(x, np.eye(len(x)), k) for x in self.grid]
+        made = [scipy.interpolate.make_interp_spline(x, np.eye(len(x)), k) for x in self.grid]
         if search is not None:
             for d, one in enumerate(made):
                 c = np.moveaxis(np.tensordot(one.c, c, (1, d)), 0, d)
@@ -150,10 +150,9 @@ def interpn(points, values, xi, method="linear", bounds_error=True, fill_value=n
         for d, axis in enumerate(points):
             if np.any(np.less(xi[..., d], axis[0]) | np.greater(xi[..., d], axis[-1])):
                 raise refuse("interpn(method='splinef2d') outside of the grid", "use method='cubic'")
-        made = standing(sys.modules["scipy.interpolate"].RectBivariateSpline)(*points, values)
+        made = standing(scipy.interpolate.RectBivariateSpline)(*points, values)
         return made.ev(xi[..., 0], xi[..., 1])
-    package = sys.modules["scipy.interpolate"]
-    make = standing(package.RegularGridInterpolator)
+    make = standing(scipy.interpolate.RegularGridInterpolator)
     return make(points, values, method=method, bounds_error=bounds_error, fill_value=fill_value)(xi)
 
 
@@ -236,7 +235,7 @@ def _rectangle(original, x, y, z, bbox=(None,) * 4, kx=3, ky=3, s=0, **options) 
     found = []
     for places, k in ((x, kx), (y, ky)):
         places = np.asarray(places, float)
-        made = sys.modules["scipy.interpolate"].make_interp_spline(places, np.eye(len(places)), k)
+        made = scipy.interpolate.make_interp_spline(places, np.eye(len(places)), k)
         found.append((made.t, made.c))
     (tx, cx), (ty, cy) = found
     return Surface(None, (tx, ty), cx @ lift_all(z)[0] @ cy.T, (kx, ky))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.ndimage
 
 from ..numpy_api.registration import unsupported_argument
 from ..trace.axes import axes_of, one_axis, pinned
@@ -77,8 +78,6 @@ def _gaussian(sigma, order: int, truncate: float, radius):
 
     Of a traced width, they are computed by SciPy's formula; how many there are is a guard.
     """
-    import scipy.ndimage
-
     if find_trace(sigma) is not None:
         if radius is None:
             radius = int(np.floor(truncate * stop_gradient(sigma) + 0.5))
@@ -244,8 +243,6 @@ def _spectral(name: str):
     """A filter of spectra multiplies them by numbers: those that it makes of a spectrum of ones."""
 
     def filtered(input, scale, n=-1, axis=-1, output=None):
-        import scipy.ndimage
-
         if find_trace(scale) is not None:
             raise unsupported_argument(f"scipy.ndimage.{name}", "traced widths or shifts")
         x = lift_first(input)

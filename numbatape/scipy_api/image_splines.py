@@ -8,6 +8,8 @@ pixels are the neighbours of a place is data of the tape, so that no place is pa
 from __future__ import annotations
 
 import numpy as np
+import scipy.ndimage
+import scipy.special
 
 from ..numpy_api.registration import unsupported_argument
 from ..trace.axes import one_axis, pinned
@@ -24,8 +26,6 @@ PADDING = 12  # pixels that SciPy adds before it filters in the modes whose ends
 @filters("spline_filter1d")
 def spline_filter1d(input, order=3, axis=-1, output=np.float64, mode="mirror"):
     """A linear map along one axis: its matrix is what SciPy makes of unit vectors."""
-    import scipy.ndimage
-
     x = lift_first(input)
     axis = one_axis(x, axis)
     size = pinned(x, axis)
@@ -228,8 +228,6 @@ def rotate(
     cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
     height, width = shape[first], shape[second]
     if reshape:
-        import scipy.special
-
         cosine, sine = scipy.special.cosdg(angle), scipy.special.sindg(angle)
         corners = np.array([[cosine, sine], [-sine, cosine]]) @ [[0, 0, height, height], [0, width, 0, width]]
         shape[first], shape[second] = (np.ptp(corners, axis=1) + 0.5).astype(int)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+import scipy.interpolate
 
 from ..trace.axes import length
 from ..trace.operands import find_trace, lift_all
@@ -66,8 +65,7 @@ def thawed(value) -> Interp1d:
         if isinstance(fill, str) and kind in ("previous", "next"):
             fill = (np.nan, y[-1]) if kind == "previous" else (y[0], np.nan)
         return Interp1d(value, Steps(kind, value.x, y, value.axis), fill, value.bounds_error)
-    package = sys.modules["scipy.interpolate"]
-    spline = package.make_interp_spline(value.x, y, 1 if spline is None else spline.k)
+    spline = scipy.interpolate.make_interp_spline(value.x, y, 1 if spline is None else spline.k)
     c, x = polynomials_of(spline.t, spline.c, spline.k)
     return Interp1d(value, Piecewise(None, c, x, True, value.axis), fill, value.bounds_error)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 
 import numpy as np
+import scipy.interpolate
 
 from ..errors import UnsupportedOperationError
 from ..late import imported
@@ -26,10 +26,6 @@ from ..usercode.frames import not_supported
 PIECEWISE = ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly")
 NAMES = (*PIECEWISE, "BSpline", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline")
 NAMES += ("interp1d", "RegularGridInterpolator")
-
-
-def _package():
-    return sys.modules["scipy.interpolate"]
 
 
 def refuse(what: str, instead: str) -> UnsupportedOperationError:
@@ -210,9 +206,7 @@ def to_axis(value, points: int, axis: int):
 
 def stand_in_of(value):
     """Return the stand-in for an interpolator that SciPy has made, or None."""
-    package = sys.modules.get("scipy.interpolate")
-    if package is None:
-        return None
+    package = scipy.interpolate
     if isinstance(value, package.PPoly):
         return Piecewise(value, np.asarray(value.c), value.x, value.extrapolate, value.axis)
     if isinstance(value, package.BSpline):
@@ -236,7 +230,7 @@ def stand_in_of(value):
 def polynomials_of(t: np.ndarray, c: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients and breakpoints of a spline, between its base knots, as a piecewise polynomial."""
     n = len(t) - k - 1
-    made = [_package().PPoly.from_spline((t, column, k)) for column in c[:n].reshape(n, -1).T]
+    made = [scipy.interpolate.PPoly.from_spline((t, column, k)) for column in c[:n].reshape(n, -1).T]
     x = made[0].x
     # Intervals of no length hold no points; those before t[k] and after t[n] are not SciPy's either.
     inside = np.flatnonzero((np.diff(x) > 0) & (x[:-1] >= t[k]) & (x[1:] <= t[n]))

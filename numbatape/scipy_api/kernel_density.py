@@ -7,6 +7,7 @@ square of a factor (Scott, Multivariate Density Estimation, 1992).
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
@@ -16,7 +17,6 @@ from ..trace.axes import length, lengths
 from ..trace.operands import find_trace, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import not_supported, where_in_user_code
-from .laws import sc
 
 FACTORS = {
     "scott": lambda n, d: n ** (-1.0 / (d + 4.0)),

@@ -9,19 +9,6 @@ import numpy as np
 
 from ..trace.array import TracedArray
 
-
-class _Special:
-    """``scipy.special``, imported when a formula first needs it."""
-
-    def __getattr__(self, name):
-        import scipy.special
-
-        function = getattr(scipy.special, name)
-        setattr(self, name, function)
-        return function
-
-
-sc = _Special()
 INF = np.inf
 
 

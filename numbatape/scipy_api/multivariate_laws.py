@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
+from scipy.stats._multivariate import _PSD
 
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import run_composition, unsupported_argument
@@ -12,7 +14,6 @@ from ..trace.operands import find_trace, lift, values_of
 from ..trace.primitives import array_instruction, stop_gradient
 from .covariances import as_matrix
 from .distributions import StandIn
-from .laws import sc
 from .normal_areas import multivariate_normal_cdf, multivariate_normal_logcdf
 
 LOG_2PI = 1.8378770664093453
@@ -98,8 +99,6 @@ def _mahalanobis(x, mean, matrix, law: str, singular: bool):
 
 def _range(matrix, law: str):
     """Return what SciPy knows of a singular matrix; None for one of full rank."""
-    from scipy.stats._multivariate import _PSD
-
     found = _PSD(values_of(matrix))
     if found.rank == len(found.V):  # in a later call with a singular matrix, the Cholesky factor raises
         return None

@@ -7,11 +7,11 @@ and volumes are computed from the points at these positions, so they have one.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
+import scipy.optimize
 
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
@@ -27,7 +27,7 @@ from .spatial import METRICS
 @stands_for("scipy.optimize", "linear_sum_assignment", run=None)
 def linear_sum_assignment(cost_matrix, maximize=False):
     cost = lift_first(cost_matrix)
-    solve = sys.modules["scipy.optimize"].linear_sum_assignment
+    solve = scipy.optimize.linear_sum_assignment
     search = Search("scipy.optimize.linear_sum_assignment", lambda cost: solve(cost, maximize), (cost,))
     pairs = search.positions("positions", np.stack)
     return pairs[0], pairs[1]

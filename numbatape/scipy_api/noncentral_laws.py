@@ -7,11 +7,12 @@ freedom has no formula and is refused, unless it has no derivative.
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from .continuous_laws import LOG2, any_real, normal
 from .distributions import extend, register
 from .formula_rules import formula_rule
-from .laws import INF, Law, pick, sc
+from .laws import INF, Law, pick
 
 
 def rule(name: str, slopes: dict):

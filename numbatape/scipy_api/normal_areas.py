@@ -7,21 +7,20 @@ normal multivariate integrals", 1954). SciPy integrates over more variables with
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+import scipy.special as sc
+import scipy.stats
 
 from ..numpy_api.registration import unsupported_argument
 from ..rules.primitive import Primitive, Rule
 from ..trace.array import TracedArray
 from ..trace.operands import lift_all, values_of
-from .laws import sc
 
 NAME = "scipy.stats.multivariate_normal.cdf"
 
 
 def _value(a, b, r):
-    law, points = sys.modules["scipy.stats"].multivariate_normal, np.stack([a, b], -1)
+    law, points = scipy.stats.multivariate_normal, np.stack([a, b], -1)
     return np.reshape(law.cdf(points, cov=np.array([[1.0, r], [r, 1.0]])), np.shape(a))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+import scipy.special as sc
+import scipy.stats
+from scipy.stats._ansari_swilk_statistics import swilk
 
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import run_record
@@ -12,7 +13,6 @@ from ..numpy_api.stand_ins import stand_in
 from ..trace import operations
 from ..trace.axes import pinned
 from ..trace.operands import lift_first
-from .laws import sc
 
 # P. Royston, "Remark AS R94", Applied Statistics 44 (1995): coefficients, the constant first.
 SMALL_MEAN, SMALL_LOG_SCALE = (
@@ -39,8 +39,6 @@ def _p_value(w, size: int):
 
 def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
     """The square of a linear combination of the sorted sample; SciPy knows the coefficients by its size."""
-    from scipy.stats._ansari_swilk_statistics import swilk
-
     x = lift_first(x)
     if axis is not None and x.ndim > 1:
         lines = np.moveaxis(x, axis, -1)
@@ -62,7 +60,7 @@ def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
 
 def _stand_in(original):
     """Return a copy of SciPy's function where that is written in Python, which it is since SciPy 1.18."""
-    if hasattr(sys.modules["scipy.stats._morestats"], "_swilk"):
+    if hasattr(scipy.stats._morestats, "_swilk"):
         return operations.library_copy(original)
     return stand_in(original, implementation=shapiro, run=run_record)
 

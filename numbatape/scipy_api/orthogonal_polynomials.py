@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import scipy.special as sc
 
 from ..trace.array import TracedArray
 from ..trace.operands import values_of
-from .laws import sc
 from .special_ufuncs import refuse_slope, ufunc, whole
 
 

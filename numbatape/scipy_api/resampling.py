@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy.signal
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
@@ -20,8 +21,6 @@ from .signal import convolved, correlate
 def resample(x, num, t=None, axis=0, window=None, domain="time"):
     """Cut or fill the spectrum; a frequency at its end stands for two, or for half of one."""
     if domain != "time" or window is not None or np.iscomplexobj(values_of(x)):
-        import scipy.signal
-
         return operations.library_copy(scipy.signal.resample)(x, num, t, axis, window, domain)
     line = np.moveaxis(lift_first(x), axis, -1)
     size, least = pinned(line, line.ndim - 1), min(num, pinned(line, line.ndim - 1))
@@ -61,8 +60,6 @@ def upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
 
 @stands_for("scipy.signal", "resample_poly")
 def resample_poly(x, up, down, axis=0, window=("kaiser", 5.0), padtype="constant", cval=None):
-    import scipy.signal
-
     x = lift_first(x)
     up, down = int(up) // math.gcd(int(up), int(down)), int(down) // math.gcd(int(up), int(down))
     if up == down == 1:

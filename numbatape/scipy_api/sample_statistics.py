@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import scipy.special as sc
 
 from ..numpy_api.nan_statistics import without_nan
 from ..numpy_api.registration import unsupported_argument
@@ -12,7 +13,6 @@ from ..numpy_api.stand_ins import stands_for
 from ..trace import size_fractions
 from ..trace.axes import axes_of, entries, length, lengths
 from ..trace.operands import find_trace, lift_all, lift_first
-from .laws import sc
 
 
 def statistic(name: str):

@@ -7,9 +7,9 @@ triangle's corners are linear in the point.
 from __future__ import annotations
 
 import inspect
-import sys
 
 import numpy as np
+import scipy.interpolate
 
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.stand_ins import stands_for, with_original
@@ -122,16 +122,17 @@ def _of_traced(original, *args, **kwargs) -> Scattered | None:
 
 @stands_for("scipy.interpolate", "griddata", run=None)
 def griddata(points, values, xi, method="linear", fill_value=np.nan, rescale=False):
-    package = sys.modules["scipy.interpolate"]
     xi = _points((xi,))
     points = np.stack(np.broadcast_arrays(*points), -1) if isinstance(points, tuple) else np.asarray(points)
     if points.ndim < 2 or points.shape[-1] == 1:
         raise refuse("griddata in one dimension", "interp1d, or np.interp")
     if method == "nearest":
-        return standing(package.NearestNDInterpolator)(points, values, rescale=rescale)(xi)
+        return standing(scipy.interpolate.NearestNDInterpolator)(points, values, rescale=rescale)(xi)
     if method != "linear":
         raise refuse(f"griddata(method={method!r}) of traced values", "'linear' and 'nearest' are")
-    return standing(package.LinearNDInterpolator)(points, values, fill_value=fill_value, rescale=rescale)(xi)
+    return standing(scipy.interpolate.LinearNDInterpolator)(
+        points, values, fill_value=fill_value, rescale=rescale
+    )(xi)
 
 
 MAKERS["scipy.interpolate"].update(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.sized import positions, triu_indices
@@ -10,7 +11,6 @@ from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import length, pinned
 from ..trace.operands import lift_all, lift_first
 from ..trace.symbolic_sizes import is_size
-from .laws import sc
 
 # ---- distances: of all pairs of rows, x of shape (m, 1, k) and y of (1, n, k)
 

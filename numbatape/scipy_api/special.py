@@ -7,6 +7,7 @@ functions have stand-ins. Numbers of formulas are those of the DLMF.
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
@@ -22,7 +23,7 @@ from . import (  # noqa: F401  (their ufuncs register themselves)
 )
 from .elliptic_parameters import amplitude
 from .formula_rules import formula_rule
-from .laws import pick, sc
+from .laws import pick
 from .special_ufuncs import UFUNCS, is_active, ufunc, whole
 
 

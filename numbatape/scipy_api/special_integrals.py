@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from .formula_rules import formula_rule
-from .laws import sc
 from .special_ufuncs import UFUNCS, ufunc
 
 

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.special as sc
 
 from ..numpy_api.reductions import logsumexp
 from ..trace.primitives import by_row, stop_gradient
 from .continuous_laws import LOG2, LOG_ROOT_2PI, PI, log1p_ratio, log_difference, normal, right, unit
 from .discrete_laws import count, log_choose, mass
 from .distributions import register
-from .laws import INF, Law, pick, sc
+from .laws import INF, Law, pick
 from .special import riemann
 from .special_ufuncs import whole
 

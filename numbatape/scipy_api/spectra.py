@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.signal
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
@@ -25,8 +26,6 @@ def _last(x, axis):
 
 def _window(name: str, window, nperseg, length: int):
     """Return the weights of a segment, as SciPy chooses them."""
-    import scipy.signal
-
     if find_trace(window) is not None:
         raise unsupported_argument(f"scipy.signal.{name}", "a traced window", "pass it as nt.Constant")
     if isinstance(window, (str, tuple)):
@@ -36,8 +35,6 @@ def _window(name: str, window, nperseg, length: int):
 
 def _segments(x, weights, step: int, trend):
     """Return the weighted segments of a signal, along a new last axis."""
-    import scipy.signal
-
     parts = windows(x, len(weights))[..., ::step, :]
     if callable(trend):
         parts = trend(parts)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+import scipy.special
 
 from ..numpy_api.stand_ins import stands_for
 from ..trace.primitives import by_row
@@ -47,7 +46,7 @@ def _spherical(name, slope_of, sign):
         n, value = np.asarray(n, float), by_row(name)
         slope = slope_of(value, sign)
         ahead = slope if derivative else value
-        if np.isnan(sys.modules["scipy.special"].spherical_jn(0, -1.0)):  # before SciPy 1.15
+        if np.isnan(scipy.special.spherical_jn(0, -1.0)):  # before SciPy 1.15
             return ahead(n, z)
         left = np.less(z, 0.0)
         return pick(

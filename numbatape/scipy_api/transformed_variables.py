@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
+import scipy.special as sc
+import scipy.stats
 
-from .laws import INF, sc
+from .laws import INF
 from .random_variables import RandomVariable, Transformed, continuous
-
-
-def _stats():
-    return sys.modules["scipy.stats"]
 
 
 class Truncated(Transformed):
     """X under the condition that it is between two ends."""
 
     def __init__(self, x, lb=-INF, ub=INF):
-        super().__init__(x, lambda x, lb, ub: _stats().truncate(x, lb, ub), lb, ub)
+        super().__init__(x, lambda x, lb, ub: scipy.stats.truncate(x, lb, ub), lb, ub)
         low, high = x._support()
         self._low, self._high = np.maximum(low, lb), np.minimum(high, ub)
         with np.errstate(all="ignore"):
@@ -57,7 +54,7 @@ class Increasing(Transformed):
     """``exp(X)`` or ``log(X)``: g(X) with the inverse h of g, and with the logarithm of the slope of h."""
 
     def __init__(self, x, name: str):
-        super().__init__(x, lambda x: getattr(_stats(), name)(x))
+        super().__init__(x, lambda x: getattr(scipy.stats, name)(x))
         exponential = np.exp, np.log, lambda x: -np.log(x)
         self._g, self._h, self._log_slope = exponential if name == "exp" else (np.log, np.exp, lambda x: x)
 
@@ -95,7 +92,7 @@ class OrderStatistic(Transformed):
     """The one of rank r among n variables like X."""
 
     def __init__(self, x, r, n):
-        super().__init__(x, lambda x, r, n: _stats().order_statistic(x, r=r, n=n), r, n)
+        super().__init__(x, lambda x, r, n: scipy.stats.order_statistic(x, r=r, n=n), r, n)
         self._r, self._n = r, n
 
     def _support(self):
@@ -138,7 +135,7 @@ class Mixture(RandomVariable):
 
     def _original(self):
         parts = [one._original() for one in self.components]
-        return _stats().Mixture(parts, weights=np.array(self.weights))
+        return scipy.stats.Mixture(parts, weights=np.array(self.weights))
 
     def _sum(self, name: str, *args):
         parts = [getattr(one, name)(*args) * w for one, w in zip(self.components, self.weights, strict=True)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.special as sc
 
 from .formula_rules import formula_rule
-from .laws import sc
 from .special_ufuncs import UFUNCS
 
 
