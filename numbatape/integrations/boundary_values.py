@@ -22,8 +22,7 @@ from ..trace.primitives import sample_of
 from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
 from .implicit import Solution
-from .ode import guarded, refuse
-from .optimisers import as_array
+from .solver_calls import as_array, refuse, where_traced
 from .sparse_solve import System
 
 NAME = "scipy.integrate.solve_bvp"
@@ -32,15 +31,11 @@ NAME = "scipy.integrate.solve_bvp"
 def _collocation(fun, mesh, y) -> tuple:
     """Return the equations' rest in each interval, and the slopes at the nodes."""
     steps = mesh[1:] - mesh[:-1]
-    slopes = _rows(fun(mesh, y))
+    slopes = as_array(fun(mesh, y))
     middle = 0.5 * (y[:, 1:] + y[:, :-1]) - 0.125 * steps * (slopes[:, 1:] - slopes[:, :-1])
-    between = _rows(fun(mesh[:-1] + 0.5 * steps, middle))
+    between = as_array(fun(mesh[:-1] + 0.5 * steps, middle))
     rest = y[:, 1:] - y[:, :-1] - steps / 6.0 * (slopes[:, :-1] + slopes[:, 1:] + 4.0 * between)
     return rest, slopes
-
-
-def _rows(value):
-    return np.stack(value) if isinstance(value, (list, tuple)) else value
 
 
 class _Collocated(Solution):
@@ -142,7 +137,7 @@ def solve_bvp(original, *args, **kwargs):
     def residual(z, mesh, *p):
         y, _, fun, bc = taken_apart(z, p)
         rest, _ = _collocation(fun, mesh, y)
-        return np.concatenate([np.reshape(rest, (-1,)), np.reshape(_rows(bc(y[:, 0], y[:, -1])), (-1,))])
+        return np.concatenate([np.reshape(rest, (-1,)), np.reshape(as_array(bc(y[:, 0], y[:, -1])), (-1,))])
 
     def solve(mesh, *p):
         found = search.found(*p)
@@ -150,7 +145,7 @@ def solve_bvp(original, *args, **kwargs):
 
     z = _Collocated(residual, solve, size, nodes, unknown).of(mesh, *opened.found)
     y, parameters, fun, _ = taken_apart(z, opened.found)
-    slopes = _rows(fun(mesh, y))
+    slopes = as_array(fun(mesh, y))
     return scipy.optimize.OptimizeResult(
         sol=_spline(mesh, y, slopes),
         p=None if traced["p"] is None else parameters,
@@ -163,4 +158,4 @@ def solve_bvp(original, *args, **kwargs):
     )
 
 
-MAKERS["scipy.integrate"]["solve_bvp"] = guarded(solve_bvp)
+MAKERS["scipy.integrate"]["solve_bvp"] = where_traced(solve_bvp)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..trace.primitives import sample_of
 from ..verbs.jacobians import value_and_jacobian
+from .solver_calls import as_array
 
 ACTIVE = 1e-5  # a constraint is active if it holds with less room than this, relative to its scale
 
@@ -69,9 +70,7 @@ def _conditions(constraint, y) -> tuple:
 
 def _vector_of(function: Callable) -> Callable:
     def vector(y):
-        value = function(y)
-        value = np.stack(value) if isinstance(value, (list, tuple)) else value
-        return np.reshape(value, (-1,))
+        return np.reshape(as_array(function(y)), (-1,))
 
     return vector
 

@@ -338,10 +338,11 @@ def _solved(name: str, f: Callable, x0, args: tuple, difference: Callable, solve
     if not opened.found:
         return flatten(x0)[1](found())
     rule = Solution(name, lambda x, *p: equation(p)[0](x), found)
-    _, unflatten = flatten(_without_trace(x0))
+    _, unflatten = flatten(sampled(x0))
     return unflatten(rule.of(*opened.found))
 
 
-def _without_trace(tree):
+def sampled(tree):
+    """Return a tree with plain arrays and numbers in place of traced ones."""
     leaves, structure = pytrees.flatten(tree)
     return pytrees.unflatten(structure, [sample_of(leaf) for leaf in leaves])

@@ -12,7 +12,8 @@ from ..trace.primitives import stop_gradient
 from ..usercode.users_line import UsersLine
 from .events import Events, Observed
 from .flow import Flow
-from .ode import as_array, guarded, right_hand_side, tiled_to
+from .ode import array_in, right_hand_side, tiled_to
+from .solver_calls import where_traced
 
 NAME = "scipy.integrate.solve_ivp"
 
@@ -26,9 +27,9 @@ class InitialValueProblem:
     def __init__(self, original, fun, t_span, y0, method, t_eval, events, vectorized, args, options):
         trace = Opened(NAME, (fun, args, t_span, y0, t_eval, events)).found[0]._trace
         self._trace, self._original, self._method, self._line = trace, original, method, UsersLine()
-        self.y0 = as_array(trace, y0)
-        self.ends = [np.reshape(as_array(trace, end), (1,)) for end in t_span]
-        self.asked = None if t_eval is None else as_array(trace, t_eval)
+        self.y0 = array_in(trace, y0)
+        self.ends = [np.reshape(array_in(trace, end), (1,)) for end in t_span]
+        self.asked = None if t_eval is None else array_in(trace, t_eval)
         self._size = int(self.y0.shape[0])
         f, self._at, self.p = right_hand_side(NAME, fun, args, self._size, True, vectorized)
         self.events = Events(NAME, events, args)
@@ -157,4 +158,4 @@ def solve_ivp(original, fun, t_span, y0, method="RK45", t_eval=None, dense_outpu
     return scipy.optimize.OptimizeResult(t=times, y=np.transpose(y), **result, **problem.done)
 
 
-MAKERS["scipy.integrate"]["solve_ivp"] = guarded(solve_ivp)
+MAKERS["scipy.integrate"]["solve_ivp"] = where_traced(solve_ivp)

@@ -14,8 +14,8 @@ from ..trace.primitives import sample_of
 from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from ..verbs.vjp import vjp
-from .ode import guarded
 from .quadrature import Integral, integrand_of
+from .solver_calls import where_traced
 
 OPTIONS = ("epsabs", "epsrel", "norm", "cache_size", "limit", "points", "quadrature")
 
@@ -67,4 +67,4 @@ def quad_vec(original, f, a, b, *given, args=(), **options):
     return IntegralOfArrays(lambda x, *p: at(p)(x), options, UsersLine(), at).integrate(a, b, *p)
 
 
-MAKERS["scipy.integrate"]["quad_vec"] = guarded(quad_vec)
+MAKERS["scipy.integrate"]["quad_vec"] = where_traced(quad_vec)

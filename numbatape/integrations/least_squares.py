@@ -12,8 +12,7 @@ from ..numpy_api.function_tables import MAKERS
 from ..rules.searches import Search
 from ..trace.library_kinds import is_sparse
 from ..trace.operands import lift_all
-from .ode import guarded, refuse
-from .optimisers import as_array, result_of
+from .solver_calls import as_array, refuse, result_of, where_traced
 
 
 def _with_fixed(matrix, b, free, fixed):
@@ -54,4 +53,4 @@ def lsq_linear(original, A, b, bounds=(-np.inf, np.inf), **options):
     return result_of(x, fun=rest, cost=0.5 * np.sum(rest**2), active_mask=np.astype(side, int))
 
 
-MAKERS["scipy.optimize"].update(lsq_linear=guarded(lsq_linear), nnls=guarded(nnls))
+MAKERS["scipy.optimize"].update(lsq_linear=where_traced(lsq_linear), nnls=where_traced(nnls))

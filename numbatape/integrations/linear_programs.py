@@ -16,8 +16,7 @@ from ..rules.searches import Search
 from ..scipy_api.sparse_matrices import is_sparse
 from ..trace.operands import lift_all
 from ..trace.primitives import sample_of
-from .ode import guarded, refuse
-from .optimisers import as_array, result_of
+from .solver_calls import as_array, refuse, result_of, where_traced
 
 EQUAL = 1e-7  # SciPy's tolerance for constraints
 
@@ -127,4 +126,6 @@ def isotonic_regression(original, y, *, weights=None, increasing=True):
     return scipy.optimize.OptimizeResult(x=x, blocks=blocks)
 
 
-MAKERS["scipy.optimize"].update(linprog=guarded(linprog), isotonic_regression=guarded(isotonic_regression))
+MAKERS["scipy.optimize"].update(
+    linprog=where_traced(linprog), isotonic_regression=where_traced(isotonic_regression)
+)

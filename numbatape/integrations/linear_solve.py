@@ -14,12 +14,11 @@ import numpy as np
 from ..capture.opened import Opened
 from ..errors import ConfigError, ShapeError, SpecError
 from ..late import imported
-from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..usercode.users_line import UsersLine
 from ..verbs.structures import flatten
 from ..verbs.vjp import vjp
-from .implicit import Solution
+from .implicit import Solution, sampled
 
 METHODS = ("cg", "gmres", "bicgstab", "minres")
 
@@ -75,7 +74,7 @@ def linear_solve(A, b, *args, method="gmres", x0=None, tol=1e-12, max_steps=None
     """
     if method not in METHODS:
         raise ConfigError(f"nt.linear_solve: method={method!r} is none of {', '.join(METHODS)}")
-    start = None if x0 is None else np.array(flatten(_plain(x0))[0], float)
+    start = None if x0 is None else np.array(flatten(sampled(x0))[0], float)
     vector, unflatten = flatten(b)
     if not np.size(sample_of(vector)):
         raise ShapeError(f"nt.linear_solve: there are no entries in b, which is {type(b).__name__}")
@@ -85,16 +84,7 @@ def linear_solve(A, b, *args, method="gmres", x0=None, tol=1e-12, max_steps=None
         del options["atol"]
     system = _System(method, options, unflatten, preconditioner)
     found = system.solution(operator, vector, args, transposed=False)
-    return _unflatten_of(b)(found)
-
-
-def _plain(tree):
-    leaves, structure = pytrees.flatten(tree)
-    return pytrees.unflatten(structure, [sample_of(leaf) for leaf in leaves])
-
-
-def _unflatten_of(tree):
-    return flatten(_plain(tree))[1]
+    return flatten(sampled(b))[1](found)
 
 
 class _System:

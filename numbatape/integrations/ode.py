@@ -5,39 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..capture.opened import Opened
-from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
-from ..numpy_api.stand_ins import named_like
 from ..trace.operands import find_trace, lift
-from ..trace.trace import failing
-from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from .flow import Flow, vector
+from .solver_calls import refuse, where_traced
 
 
-def refuse(what: str, hint: str) -> UnsupportedOperationError:
-    return not_supported(f"{what} of traced values", hint)
-
-
-def guarded(implementation):
-    """Return what makes a stand-in, which calls the original where nothing is traced."""
-
-    def make(original):
-        def call(*args, **kwargs):
-            opened = Opened(original.__name__, (args, kwargs))
-            if not opened.found:
-                args, kwargs = opened.filled([])
-                return UsersLine().call(original, *args, **kwargs)
-            with failing(opened.found[0]._trace):
-                return implementation(original, *args, **kwargs)
-
-        return named_like(call, original)
-
-    return make
-
-
-def as_array(trace, x):
-    """Return an argument as an array, traced or plain."""
+def array_in(trace, x):
+    """Return an argument as an array: a traced one of the trace, or a plain one."""
     return np.asarray(x) if find_trace(x) is None else lift(trace, x)
 
 
@@ -71,7 +47,7 @@ def odeint(original, func, y0, t, args=(), Dfun=None, col_deriv=0, full_output=0
         raise refuse("scipy.integrate.odeint(full_output=True)", "leave it out")
     args = args if isinstance(args, tuple) else (args,)
     trace = find_trace(y0, t) or Opened("odeint", (func, args)).found[0]._trace
-    y0, t = as_array(trace, y0), as_array(trace, t)
+    y0, t = array_in(trace, y0), array_in(trace, t)
     y0 = y0 if y0.ndim else np.reshape(y0, (1,))
     size = int(y0.shape[0])
     f, at, p = right_hand_side("scipy.integrate.odeint", func, args, size, tfirst)
@@ -97,4 +73,4 @@ def tiled_to(tolerance, start, size: int):
     )
 
 
-MAKERS["scipy.integrate"]["odeint"] = guarded(odeint)
+MAKERS["scipy.integrate"]["odeint"] = where_traced(odeint)

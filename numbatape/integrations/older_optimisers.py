@@ -10,8 +10,8 @@ import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
 from ..verbs.first_order import grad
-from .ode import guarded
-from .optimisers import Solve, as_array, at_ends, slope_of
+from .optimisers import Solve, at_ends, slope_of
+from .solver_calls import as_array, where_traced
 
 MINIMISERS = {"fmin": "func", "fmin_bfgs": "f", "fmin_cg": "f", "fmin_ncg": "f", "fmin_powell": "func"}
 # A line search that ends because of rounding has found the minimum; its flag is 2. That of the other
@@ -95,9 +95,9 @@ def fminbound(original, *args, **kwargs):
 
 
 MAKERS["scipy.optimize"].update(
-    {name: guarded(_minimiser(parameter)) for name, parameter in MINIMISERS.items()},
-    brent=guarded(_line_search),
-    fminbound=guarded(fminbound),
-    golden=guarded(_line_search),
-    leastsq=guarded(leastsq),
+    {name: where_traced(_minimiser(parameter)) for name, parameter in MINIMISERS.items()},
+    brent=where_traced(_line_search),
+    fminbound=where_traced(fminbound),
+    golden=where_traced(_line_search),
+    leastsq=where_traced(leastsq),
 )

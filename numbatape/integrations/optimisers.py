@@ -21,7 +21,7 @@ from ..verbs.first_order import grad
 from ..verbs.jacobians import value_and_jacobian
 from .constraints import stationarity
 from .implicit import Solution, at_bounds
-from .ode import guarded
+from .solver_calls import as_array, result_of, where_traced
 
 # How far from a constrained minimum a solver may end. SLSQP ends where a step changes the value by less than
 # 1e-6: for the half of a sum of squares, this is 1.4e-3 from the minimum.
@@ -141,16 +141,6 @@ def fixed_point(original, *args, **kwargs):
     return solve.solution(
         "func", lambda f, y, call: np.reshape(as_array(f(y)), shape) - y, lambda found: found
     )
-
-
-def as_array(value):
-    """Return a list of numbers, traced or not, as an array."""
-    return np.stack(value) if isinstance(value, (list, tuple)) else value
-
-
-def result_of(x, **more):
-    """Return SciPy's result with a traced solution: a solver that fails raises (`_taken`)."""
-    return scipy.optimize.OptimizeResult(x=x, success=True, **more)
 
 
 def _root_result(x):
@@ -320,4 +310,4 @@ for _name, _implementation in {
     "minimize": minimize,
     "minimize_scalar": minimize_scalar,
 }.items():
-    MAKERS["scipy.optimize"][_name] = guarded(_implementation)
+    MAKERS["scipy.optimize"][_name] = where_traced(_implementation)

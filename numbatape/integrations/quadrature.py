@@ -22,7 +22,7 @@ from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
 from ..verbs.vjp import vjp
 from .kept_derivatives import KeptDerivatives
-from .ode import guarded, refuse
+from .solver_calls import refuse, where_traced
 
 OPTIONS = ("epsabs", "epsrel", "limit", "points")
 OF_WEIGHTS = ("weight", "wvar", "wopts", "maxp1", "limlst")
@@ -283,5 +283,8 @@ def _between(low, high):
 
 
 MAKERS["scipy.integrate"].update(
-    quad=guarded(quad), dblquad=guarded(dblquad), nquad=guarded(nquad), tplquad=guarded(tplquad)
+    quad=where_traced(quad),
+    dblquad=where_traced(dblquad),
+    nquad=where_traced(nquad),
+    tplquad=where_traced(tplquad),
 )

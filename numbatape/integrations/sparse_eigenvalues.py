@@ -20,7 +20,7 @@ from ..rules.primitive import Primitive, Rule
 from ..scipy_api.sparse_matrices import entries, is_sparse, multiplied
 from ..trace.operands import find_trace, lift_first
 from ..usercode.frames import not_supported
-from .ode import guarded
+from .solver_calls import where_traced
 from .sparse_solve import System
 
 LINALG = "scipy.sparse.linalg"
@@ -164,4 +164,6 @@ def _refuse(original, *args, **kwargs):
     raise not_supported(f"{LINALG}.{original.__name__} of traced values", f"use {INSTEAD[original.__name__]}")
 
 
-MAKERS[LINALG].update(eigsh=guarded(eigsh), svds=guarded(svds), **dict.fromkeys(INSTEAD, guarded(_refuse)))
+MAKERS[LINALG].update(
+    eigsh=where_traced(eigsh), svds=where_traced(svds), **dict.fromkeys(INSTEAD, where_traced(_refuse))
+)

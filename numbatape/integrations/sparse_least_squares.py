@@ -18,7 +18,7 @@ from ..trace.operands import lift_first
 from ..usercode.frames import not_supported
 from ..usercode.users_line import UsersLine
 from .linear_rules import linear
-from .ode import guarded
+from .solver_calls import where_traced
 
 LIMIT = 7  # SciPy's ``istop`` where the iterations were not enough
 NEAR = 1e-6  # SciPy's own tolerance
@@ -88,4 +88,4 @@ def _solver(names: tuple):
 
 LSQR = ("istop", "itn", "r1norm", "normr", "norma", "conda", "normar", "step", "var")
 LSMR = ("istop", "itn", "normr", "normar", "norma", "conda", "normx")
-MAKERS["scipy.sparse.linalg"].update(lsqr=guarded(_solver(LSQR)), lsmr=guarded(_solver(LSMR)))
+MAKERS["scipy.sparse.linalg"].update(lsqr=where_traced(_solver(LSQR)), lsmr=where_traced(_solver(LSMR)))
