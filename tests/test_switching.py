@@ -10,6 +10,7 @@ import pytest
 import numbatape as nt
 from numbatape.caches import program, steady
 from numbatape.engine import Workspace
+from numbatape.engine.calls import Calls
 
 
 def branches(x, bound=1.0):
@@ -203,7 +204,33 @@ def with_loops(x):
     return np.sum(nt.scan(step, 0.1, x)[1] ** 2) + nt.cond(x[0] > 0, SUB_TAPE, np.sum, x)
 
 
-@pytest.mark.parametrize("f", [with_rules, with_loops])
+def with_calls_in_bodies(x):
+    """Bodies that call others: of their own sizes, and of sizes that no body depends on."""
+
+    def step(carry, row):
+        carry = nt.cond(row > 0.5, lambda c: np.tanh(c), lambda c: SUB_TAPE(np.stack([c, row])), carry)
+        return carry, ROOT(carry)
+
+    def loop(v):
+        return with_loops(v) + WEIGHTED(v, np.sin(v))[0]
+
+    both = nt.cond(np.sum(x) > 0, loop, lambda v: np.sum(ROOT(v)), x)
+    return both + nt.function(lambda v: SUB_TAPE(v[1:]) * np.mean(v))(x) + np.sum(nt.scan(step, 0.1, x)[1])
+
+
+def with_arrays_in_bodies(x):
+    """Loops of several steps whose bodies have arrays of the argument's size."""
+
+    def step(carry, row):
+        return (np.tanh(carry[0] * row + x), carry[1] * 0.5 + row), np.sum(carry[0] * x)
+
+    (last, rest), sums = nt.scan(step, (np.zeros(len(x)), x[:2]), x[:4])
+    halved = nt.while_loop(lambda v: np.sum(v * v) > 1.0, lambda v: v * 0.5, x, max_steps=100)
+    total = nt.fori_loop(0, 3, lambda i, v: np.sin(v) + SUB_TAPE(v) * x, x)
+    return np.sum(last * halved) + np.sum(sums) + np.sum(rest) + np.sum(total) / len(x)
+
+
+@pytest.mark.parametrize("f", [with_rules, with_loops, with_calls_in_bodies, with_arrays_in_bodies])
 def test_new_sizes_of_what_calls_rules_and_loops_take_no_general_call(f, monkeypatch):
     rng = np.random.default_rng(3)
     cache = nt.prepare_gradient_cache(f, np.ones(4))
@@ -213,6 +240,7 @@ def test_new_sizes_of_what_calls_rules_and_loops_take_no_general_call(f, monkeyp
     expected = [nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x) for x in points]
     with monkeypatch.context() as patch:
         patch.setattr(program.Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
+        patch.setattr(Calls, "_follow", lambda *_, **__: pytest.fail("loops are made anew"))
         for x, (value, (gradient,)) in zip(points, expected, strict=True):
             found, (its,) = nt.value_and_gradient(cache, x)
             np.testing.assert_allclose(found, value, rtol=1e-13)

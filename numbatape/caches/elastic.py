@@ -223,15 +223,11 @@ class ElasticEntry:
 
     def _follow_calls(self, dimensions: tuple[int, ...]) -> None:
         """Let rules and loops find their operands where these are now."""
-        planner, ends, calls = self._planner, self._ends, self._calls
-        if calls is None:
-            plan = planner.plan_in_tables(dimensions)
+        if self._calls is None:
+            plan = self._planner.plan_in_tables(dimensions)
             self._calls = Calls(plan, self._v, self._g, Workspace).into(self._frame)
-            return
-        calls.begin()
-        active = (ends[1], ends[2] - ends[1]), (ends[4], ends[5] - ends[4])
-        if not calls.stay(planner.sizes, active, self._v, self._g):
-            calls.follow(planner.plan_in_tables(dimensions), self._v, self._g)
+        else:
+            self._calls.move(self._planner, dimensions, self._v, self._g)
 
     def _follow_tables(self) -> None:
         """Let the frame refer to the tables of the plan, which are new ones where strips got more room."""

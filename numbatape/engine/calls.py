@@ -6,9 +6,8 @@ running a sweep (steady calls, bound callables, lanes) works for tapes with rule
 
 * a rule compiled by Numba is called directly, without interpreter and lock; its row has the address of the
   C function and of the call's ``state`` (`numbatape.jit.rules`);
-* any other rule is called by ctypes. `Calls` turns what the kernel writes into views of cells, once for
-each place
-  on the plan: a call site, and in lanes each lane, has an instance of its rule with memory of its own.
+* any other rule is called by ctypes. `Calls` turns what the kernel writes into views of cells, once for each
+  place on the plan: a call site, and in lanes each lane, has an instance of its rule with memory of its own.
 
 An exception cannot pass through compiled code. So it is kept, the sweep returns ``status.CALL`` (a reverse
 sweep goes on, but calls no more rules), and `Workspace` raises it. A compiled rule only reports that it
@@ -20,7 +19,7 @@ from __future__ import annotations
 import collections
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -46,6 +45,9 @@ from .loop_instance import LoopInstance
 from .loop_lanes import lanes_of
 from .loop_runs import LoopRun
 
+if TYPE_CHECKING:
+    from .replan import Replanner
+
 FEW = 16  # calls of bodies that may have a workspace each
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
@@ -61,6 +63,7 @@ class Call(Protocol):
     """An entry of `Tape.calls`."""
 
     family: int
+    size_codes: set[int]  # that it refers to
 
     def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
         """Return how many cells the result and the two operands have at least, given the values of sizes."""
@@ -115,10 +118,10 @@ class Calls:
         self._stayed, self._followed = 2, 0  # how often sizes changed without and with new loops
         self._begin(plan, v, g)
 
-    def follow(self, plan, v, g) -> None:
+    def _follow(self, plan, v, g) -> None:
         """Serve another plan of the same tape, with these cells; the instances are new ones.
 
-        Where sizes change, a few calls of one body get workspaces of their own, which `stay` can move: one
+        Where sizes change, a few calls of one body get workspaces of their own, which `_stay` can move: one
         that calls share would have to be made anew, because they may be of other sizes. Bodies that cannot
         move (those that have calls themselves) are made faster where calls share them.
         """
@@ -128,8 +131,8 @@ class Calls:
         self._begin(plan, v, g)
 
     def _begin(self, plan, v, g) -> None:
-        self._plan, self._cells, self._active = plan, (v, g), plan.active
-        self._sizes = memoryview(plan.sizes)
+        self._adopt(plan)
+        self._cells, self._active = (v, g), plan.active
         for known in (self._instances, self._runs, self._shared, self._loops, self._compiled):
             known.clear()
         self._table[...] = self._in_python
@@ -140,20 +143,29 @@ class Calls:
         for run in runs:
             run.alone = run.alone and users[id(run.space)] == 1
 
-    def stay(self, sizes: np.ndarray, active, v, g) -> bool:
+    def _adopt(self, plan) -> None:
+        self._plan, self._sizes = plan, memoryview(plan.sizes)
+
+    def _size(self, code: int) -> int:
+        """Return the value of a size code in the present plan."""
+        return code if code >= 0 else self._sizes[-code - 1]
+
+    def move(self, planner: Replanner, dimensions: tuple[int, ...], v, g) -> None:
+        """Serve the plan that a planner has made in its tables, with these cells."""
+        self.begin()
+        if planner.sizes is not self._plan.sizes:  # else the last plan's array has other contents now
+            self._adopt(planner.plan_in_tables(dimensions))
+        ends = planner.ends.tolist()
+        active = (ends[1], ends[2] - ends[1]), (ends[4], ends[5] - ends[4])
+        if not self._stay(active, v, g):
+            self._follow(planner.plan_in_tables(dimensions), v, g)
+
+    def _stay(self, active, v, g) -> bool:
         """Serve other sizes without new loops and states of rules; return whether that is possible.
 
-        If it is not, `follow` has to be called.
-
-        Parameters
-        ----------
-        sizes
-            The values of the tape's size codes. Nothing stays unless this is the last plan's array, which has
-            other contents now.
-        active
-            As in `Plan`.
+        If it is not, `_follow` has to be called; ``active`` is as in `Plan`.
         """
-        if sizes is not self._plan.sizes or self._in_lanes:
+        if self._in_lanes:
             return False
         self._cells, self._active = (v, g), active
         for call in (*self._loops.values(), *self._compiled.values()):
@@ -196,7 +208,7 @@ class Calls:
         operands = [int(row[name]) for name in "ab"]
         if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
             return
-        if not _is_dense(plan, int(row["out"])):  # its place in the result tells a lane's memory
+        if not plan.is_dense(int(row["out"])):  # its place in the result tells a lane's memory
             return
         layouts, tape = plan.tape.values["layout"], plan.tape
         in_order = all(tape.layouts[layouts[x]].strides[-1] == 1 for x in (*operands, row["out"]))
@@ -226,12 +238,12 @@ class Calls:
         plan, call = self._plan, self._calls[number]
         options = {} if lanes is None else {"lanes": lanes}
         if self._apart or (not isinstance(call, Branches) and not call.runs_once):
-            return make_run(call, plan.size, plan.values, self._make, reverse, again, **options)
+            return make_run(call, self._size, plan.values, self._make, reverse, again, **options)
         key = id(call), reverse, again, lanes and (lanes.count, lanes.steps, lanes.ports)
         first = self._runs.get(key)
         if first is not None:  # a call like this one has its tables already
             return first.again(lanes)
-        made = make_run(call, plan.size, plan.values, self._shared_workspace, reverse, again, **options)
+        made = make_run(call, self._size, plan.values, self._shared_workspace, reverse, again, **options)
         self._runs[key] = made
         return made
 
@@ -252,17 +264,18 @@ class Calls:
 
     def begin(self) -> None:
         """Forget what an earlier sweep raised; but raise an interrupt, which a steady call ignores."""
-        error, self.error = self.error, None
         signal = self.interrupt()
-        if error is not None and not isinstance(error, Exception):
-            raise error
         if signal is not None:
             raise signal
 
     def interrupt(self) -> BaseException | None:
-        """Forget that a call has failed, in loops too; return what a signal's handler raised there."""
-        failed, number = self.words[CALL_FAILED], int(self.words[CALL_COPY + CALL_NUMBER])
+        """Forget what was raised, in loops too; return it if it is an interrupt: what a signal's handler
+        raised."""
+        (error, self.error), failed = (self.error, None), self.words.item(CALL_FAILED)
         self.raised[0], self.words[CALL_FAILED] = status.DONE, 0
+        if error is not None and not isinstance(error, Exception):
+            return error
+        number = self.words.item(CALL_COPY + CALL_NUMBER)
         return self._loops[number].interrupt() if failed and number in self._loops else None
 
     @property
@@ -373,16 +386,6 @@ class Calls:
             if not 0 <= first < count:
                 return None
         return np.ndarray((size,), dtype, cells, first * dtype.itemsize, (step * dtype.itemsize,))
-
-
-def _is_dense(plan, value: int) -> bool:
-    """Whether a value's cells follow one another in order."""
-    size = 1
-    for n, stride in zip(reversed(plan.shape(value)), reversed(plan.strides(value)), strict=True):
-        if n > 1 and stride != size:
-            return False
-        size *= n
-    return True
 
 
 def expected(tape, size, operands, shape) -> np.ndarray:

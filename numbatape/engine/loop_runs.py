@@ -139,7 +139,8 @@ class LoopRun:
         self._tables = tables = LoopTables(loop, self._body, self._plan, space, size)
         self.state = tables.words
         self._lookout: Lookout | None = None
-        self._moving: Any = None  # a `MovingBody`
+        self._moving: list = []  # a `MovingBody` for each body
+        self._deferred = bool(deferred)
         self.alone = True  # whether nothing else runs in its workspace
         sweeps = jit.load("sweeps", sweep_source()).address
         if loop.runs_once:
@@ -187,32 +188,36 @@ class LoopRun:
         """Serve other sizes of the tape that the loop stands on; return whether that is possible.
 
         ``sizes`` are the values of size codes, as `size` gives them now. A body that keeps its sizes stays
-        where it is, and one that runs once moves.
+        where it is, and others move.
         """
         if self._lanes.count != 1:
             return False
         loop, known = self.loop, self._dimensions
         dimensions = tuple([code if code >= 0 else sizes[-code - 1] for code in loop.dimensions])
         if dimensions != known and any(dimensions[k] != known[k] for k in loop.own_dimensions):
-            if not self.alone or not loop.runs_once or loop.body.calls:
-                return False
-            if self._moving is None:
-                self._moving = imported(".moving_bodies", __package__).MovingBody.of(self._plan, self._space)
-            if self._moving is None or not self._moving.move(dimensions):
+            if not self.alone or not self._move(dimensions):
                 return False
             self._dimensions = dimensions
-            self._tables.follow(sizes)
-            if not self._tables.move(self._moving, sizes):
-                return False
+            self._tables.move(self._moving[0], self._moving[-1], sizes)
         else:
             self._tables.follow(sizes)
         self._note_sizes()
         return True
 
+    def _move(self, dimensions: tuple[int, ...]) -> bool:
+        """Move all bodies to other dimensions; return whether that is possible."""
+        loop = self.loop
+        if not loop.runs_once and (self._deferred or deferred_products(loop, dimensions)[1]):
+            return False
+        if not self._moving:
+            of = imported(".moving_bodies", __package__).MovingBody.of
+            self._moving = [of(space.plan, space) for space in self.spaces]
+        return all([body is not None and body.move(dimensions) for body in self._moving])
+
     def _settle(self) -> None:
         """Let the plan be that of the present sizes, if the body has moved."""
-        if self._moving is not None:
-            self._plan = self._moving.settle(self._dimensions)
+        if self._moving:
+            self._plan, *_ = [body.settle(self._dimensions) for body in self._moving]
 
     def again(self, lanes: LoopLanes | None) -> LoopRun:
         """Return the same for another instruction with the same operands: it has what it keeps to itself."""
@@ -247,9 +252,15 @@ class LoopRun:
         """The bytes that the loop has besides its workspaces."""
         return self._tables.nbytes
 
-    @cached_property
+    @property
     def work_of_step(self) -> float:
-        """About how much work a step is, in the unit of `numbatape.engine.segments`, at the first sizes."""
+        """About how much work a step is, in the unit of `numbatape.engine.segments`."""
+        if self._moving:
+            return INSTRUCTION + sum([body.work for body in self._moving])
+        return self._first_work
+
+    @cached_property
+    def _first_work(self) -> float:
         return INSTRUCTION + sum(
             work_of_plan(space.plan) + (0.0 if space.calls is None else space.calls.work)
             for space in self.spaces
@@ -275,11 +286,10 @@ class LoopRun:
         stopped = int(self.state[WORD["STOPPED"]])
         if stopped == INTERRUPTED and self._lookout is not None:
             return self._lookout.taken()
-        return (
-            self._space.calls.interrupt()
-            if stopped == status.CALL and self._space.calls is not None
-            else None
-        )
+        if stopped != status.CALL:
+            return None
+        signals = [space.calls.interrupt() for space in self.spaces if space.calls is not None]
+        return next((signal for signal in signals if signal is not None), None)
 
     # ---- running it
 

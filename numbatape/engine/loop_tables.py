@@ -5,33 +5,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from ..tape import Tape
-from ..tape.families import ACTIVE, CONSTANT, F64, FAMILIES, FAMILY_DTYPE
+from ..tape.families import ACTIVE, CONSTANT, FAMILY_DTYPE
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
 from .deferred_products import DeferredProduct, Stacked, steps_stacked
 from .loop_words import WORD, WORDS
+from .moving_words import Address, MovingWords, Room, Start, Total, sum_of
 from .plan import Plan
-
-
-class Start(int):
-    """Where a part of an operand or of the result begins, or its cells, with the size code that says so."""
-
-    code: int
-
-
-class Address(int):
-    """The address of a value's first cell, or of its adjoint, with what says where that is.
-
-    Attributes
-    ----------
-    place
-        Whether it is that of an adjoint, the family, the storage, and the size code of the offset in that.
-    """
-
-    place: tuple[bool, int, int, int]
 
 
 class LoopTables:
@@ -56,12 +40,11 @@ class LoopTables:
         self.loop, self._body, self._plan, self._space, self._size = loop, body, plan, space, size
         self.words = np.zeros(len(WORDS), np.int64)
         self._stack_bytes = self._stack_room = 0
-        # Words of tables that follow sizes, and those that follow the cells of the body.
-        self._starts: list[tuple[memoryview, int, int]] = []
-        self._addresses: list[tuple[memoryview, int, tuple]] = []
-        self._counts: set[int] = set()  # the size codes of how many cells are copied
-        self._lacks_rows = False  # whether one of them was zero when the tables were written
-        self._ranges_of_all: dict[str, np.ndarray] = {}  # of a body that moves, instead of those of storages
+        self._moving = MovingWords()
+        self._saved: memoryview | None = None  # the table of that name
+        self._cotangents: tuple[int, ...] = ()  # size codes of how many there are
+        self._cotangent_room = 0
+        self._test_space: Any = None
         self._alive: list[np.ndarray] = []
 
     @property
@@ -78,40 +61,24 @@ class LoopTables:
 
     def follow(self, sizes: memoryview) -> None:
         """Follow other sizes, which leave the body's own ones as they are; ``sizes`` are those of codes."""
-        for words, at, code in self._starts:
-            words[at] = sizes[-code - 1]
-        length = self.loop.length
-        if length < 0 and self.words[WORD["STACK"]]:
-            size = int(self.words[WORD["STACK_BYTES"]]) * sizes[-length - 1]
+        self._moving.follow(sizes)
+        self._follow_stack(sizes)
+
+    def _follow_stack(self, sizes: memoryview) -> None:
+        if self.words[WORD["STACK"]]:
+            length = self.loop.length
+            size = int(self.words[WORD["STACK_BYTES"]]) * (length if length >= 0 else sizes[-length - 1])
             if size > self._stack_room:
                 self._take_stack(size * 5 // 4)
 
-    def move(self, body, sizes: memoryview) -> bool:
-        """Follow the cells of a `MovingBody` that has moved, after `follow`; return whether that is possible.
-
-        A value without cells has no row in the tables.
-        """
-        if self._lacks_rows or any(code < 0 and not sizes[-code - 1] for code in self._counts):
-            return False
-        for words, at, place in self._addresses:
-            words[at] = body.address(place)
-        if self.words[WORD["CLEARED_COUNT"]]:
-            self._note_ranges("CLEARED", body.cleared())
-        if self.words[WORD["SAVED_COUNT"]]:
-            ranges = body.saved()
-            self._note_ranges("SAVED", ranges)
-            size = self.words[WORD["STACK_BYTES"]] = ranges[1] + ranges[3]
-            if size > self._stack_room:
-                self._take_stack(int(size) * 5 // 4)
-        return True
-
-    def _note_ranges(self, name: str, ranges: list[int]) -> None:
-        """Let a table have one row for each family."""
-        found = self._ranges_of_all.get(name)
-        if found is None:
-            found = self._ranges_of_all[name] = np.zeros(len(ranges), np.int64)
-            self.words[WORD[name]], self.words[WORD[f"{name}_COUNT"]] = found.ctypes.data, len(ranges) // 2
-        found[:] = ranges
+    def move(self, body, test, sizes: memoryview) -> None:
+        """Do what `follow` does, and follow the cells of a `MovingBody` and of that of the test."""
+        self._moving.move(body, test, sizes)
+        if self._saved is not None:
+            self.words[WORD["STACK_BYTES"]] = sum(self._saved[1::2])
+        if self._cotangents:
+            self._take_cotangents(sum_of(self._cotangents, sizes))
+        self._follow_stack(sizes)
 
     def _take_stack(self, size: int) -> None:
         """Make room for the saved cells of all steps."""
@@ -126,11 +93,9 @@ class LoopTables:
         found.code = code
         return found
 
-    def _count(self, code: int) -> int:
-        """Return how many cells are copied; a row of a table for none is left out."""
-        found = self._start(code)
-        self._counts.add(code)
-        self._lacks_rows = self._lacks_rows or (code < 0 and not found)
+    def _total(self, factor: int, *codes: int) -> int:
+        found = Total(factor * sum(map(self._size, codes)))
+        found.factor, found.codes = factor, codes
         return found
 
     def _table(self, name: str, rows: list[tuple]) -> None:
@@ -141,15 +106,18 @@ class LoopTables:
         self._alive.append(array)
         words = memoryview(array)
         for at, entry in enumerate([x for row in rows for x in row]):
-            if type(entry) is Start:
-                self._starts.append((words, at, entry.code))
-            elif type(entry) is Address:
-                self._addresses.append((words, at, entry.place))
+            self._moving.note(words, at, entry)
+        if name == "SAVED":
+            self._saved = words
         self.words[WORD[name]] = array.ctypes.data
         self.words[WORD[f"{name}_COUNT"]] = len(rows)
 
-    def _memory(self, name: str, size: int) -> None:
-        self.words[WORD[name]] = self._allocated(size)
+    def _take_cotangents(self, count: int) -> None:
+        """Make room for the cotangents of carries, between steps."""
+        if count >= self._cotangent_room:
+            self._cotangent_room = count * 5 // 4 + 1
+            self._between = np.empty(self._cotangent_room)
+            self.words[WORD["COTANGENTS"]] = self._between.ctypes.data
 
     def _allocated(self, size: int) -> int:
         """Return the address of so many bytes."""
@@ -157,13 +125,14 @@ class LoopTables:
         self._alive.append(array)
         return array.ctypes.data
 
-    def _address(self, value: int, adjoint: bool = False) -> int:
-        """Return the address of a value's first cell, or of its adjoint."""
-        plan, cells = self._plan, (self._space.v, self._space.g)[adjoint]
+    def _address(self, value: int, adjoint: bool = False, of_test: bool = False) -> Address:
+        """Return the address of the first cell of a value of the body or of the test, or of its adjoint."""
+        space = self._test_space if of_test else self._space
+        plan, cells = space.plan, (space.v, space.g)[adjoint]
         family, cell = plan.cell(value)
         first = plan.active[family][0] if adjoint else 0
         found = Address(cells[family].ctypes.data + FAMILY_DTYPE[family].itemsize * (cell - first))
-        found.place = adjoint, family, *self._body.values[value].item()[:2]
+        found.place = of_test, adjoint, family, *plan.tape.values[value].item()[:2]
         return found
 
     def _is_active(self, value: int) -> bool:
@@ -178,26 +147,24 @@ class LoopTables:
     def _inputs(self, *roles: str) -> Iterator[tuple]:
         """Yield (port, value, first cell in the operand, cells) of the body's inputs that play a role."""
         for port, slot in zip(self.loop.ports, self.loop.body.inputs, strict=True):
-            count = self._count(port.count)
-            if port.role in roles and count:
-                yield port, slot.value, self._start(port.start), count
+            if port.role in roles and port.count:
+                yield port, slot.value, self._start(port.start), self._start(port.count)
 
     def _outputs(self, *roles: str) -> Iterator[tuple]:
         """Yield (out, value, first cell in the result, cells) of the body's outputs that play a role."""
         for out, value in zip(self.loop.outs, self.loop.body.outputs, strict=True):
-            count = self._count(out.count)
-            if out.role in roles and count:
-                yield out, value, self._start(out.start), count
+            if out.role in roles and out.count:
+                yield out, value, self._start(out.start), self._start(out.count)
 
     def _history(self) -> Iterator[tuple[int, int, int]]:
         """Yield (value, first cell in the result, cells) of the carries that are stacked."""
         loop = self.loop
         for k, start in zip(loop.carries, loop.history or (), strict=False):
-            count = self._size(loop.ports[k].count)
+            count = loop.ports[k].count
             if count:
-                yield loop.body.inputs[k].value, self._start(start), count
+                yield loop.body.inputs[k].value, self._start(start), self._start(count)
 
-    def _cells(self, value: int, like: int | None = None) -> tuple[int, int, int]:
+    def _cells(self, value: int, like: int | None = None) -> tuple[Address, int, int]:
         """Return the address of a value of the body, and its steps from cell to cell and from lane to lane.
 
         ``like`` is the value of the body without lanes.
@@ -244,29 +211,28 @@ class LoopTables:
         )
         self._table(
             "CARRY",
-            [(y[0], x[0], n, *y[1:], *x[1:]) for y, x, _, n in ends if y[0] != x[0]],
+            [(y[0], x[0], n, *y[1:], *x[1:]) for y, x, _, n in ends if y[0].place != x[0].place],
         )
         self._table("LEAVE", [leaving(x, first, n) for _, x, first, n in ends])
 
     def write_test(self, space) -> None:
         """Fill in the words for the test before each step."""
-        size, loop, plan = self._size, self.loop, space.plan
+        loop, self._test_space = self.loop, space
         assert loop.test is not None
         enter, carried = [], []
         for port, slot in zip(loop.test_ports, loop.test.inputs, strict=True):
-            count, (_, cell) = size(port.count), plan.cell(slot.value)
-            address = space.v[F64].ctypes.data + 8 * cell
-            if port.role == CARRY and count:
+            count, address = self._start(port.count), self._address(slot.value, of_test=True)
+            if port.role == CARRY and port.count:
                 carried.append(
                     (self._address(loop.body.inputs[port.start].value), address, count, 1, 0, 1, 0)
                 )
-            elif count:
+            elif port.count:
                 enter.append((port.operand, self._start(port.start), address, count, 1, 0))
         self._table("TEST_ENTER", enter)
         self._table("TEST_CARRY", carried)
-        _, result = plan.cell(loop.test.outputs[0])
-        self.words[WORD["TEST"]] = space.address
-        self.words[WORD["TEST_RESULT"]] = space.v[F64].ctypes.data + 8 * result
+        result = self._address(loop.test.outputs[0], of_test=True)
+        self._moving.note(memoryview(self.words), WORD["TEST_RESULT"], result)
+        self.words[WORD["TEST"]], self.words[WORD["TEST_RESULT"]] = space.address, result
         self.words[WORD["STRICT"]] = int(loop.strict)
 
     def write_reverse(self) -> None:
@@ -277,14 +243,13 @@ class LoopTables:
         if loop.runs_once and not self.words[WORD["SAVING"]]:
             saved = []
         elif loop.body.calls:
-            saved = [(self._address(x), 8 * n) for _, x, _, n in self._inputs(CARRY)]
+            saved = [(self._address(x), self._total(8, p.count)) for p, x, _, _ in self._inputs(CARRY)]
         self._table("SAVED", saved)
         self._table("CLEARED", self._ranges(True, outside))
-        places, total = {}, 0
-        for k in loop.carries:
-            places[k] = total
-            total += self._size(loop.ports[k].count)
-        self._memory("COTANGENTS", 8 * total)
+        carried = [loop.ports[k].count for k in loop.carries]
+        places = {k: self._total(1, *carried[:number]) for number, k in enumerate(loop.carries)}
+        self._cotangents = tuple(carried)
+        self._take_cotangents(sum(map(self._size, carried)))
         stack = sum(size for _, size in saved)
         self.words[WORD["STACK_BYTES"]] = stack
         self._stack_bytes = stack * self._size(loop.length)
@@ -363,35 +328,34 @@ class LoopTables:
     def _ranges(self, adjoints: bool, kept: set[int]) -> list[tuple[int, int]]:
         """Return (address, bytes) of the cells that differ from step to step, or of their adjoints.
 
-        ``kept`` are storages that do not.
+        ``kept`` are storages that do not. Storages stand in the order of their family, level and number, at
+        all sizes (`numbatape.engine.placement`): what lies next to each other is one range.
         """
         plan, tape = self._plan, self.loop.body
         cells = (self._space.v, self._space.g)[adjoints]
-        sizes = [plan.size(code) for code in tape.storages["size"].tolist()]
-        found: list[tuple[int, int]] = []
-        for family in range(len(FAMILIES)):
-            itemsize = FAMILY_DTYPE[family].itemsize
-            first = plan.active[family][0] if adjoints else 0
-            spans = []
-            for storage, (_, its, level) in enumerate(tape.storages.tolist()):
-                if its != family or level == CONSTANT or not sizes[storage] or storage in kept:
+        rows = sorted((its, level, k, size) for k, (size, its, level) in enumerate(tape.storages.tolist()))
+        runs: list[tuple[int, int, int]] = []
+        follows = False
+        for family, level, storage, size in rows:
+            wanted = level == ACTIVE or (level != CONSTANT and not adjoints)
+            if wanted and storage not in kept:
+                if not size:
                     continue
-                if not adjoints or level == ACTIVE:
-                    start = int(plan.bases[storage]) - first
-                    spans.append((start, start + sizes[storage]))
-            base = cells[family].ctypes.data
-            for start, stop in _merged(spans, 64 // itemsize):
-                size = -(-itemsize * (stop - start) // 8) * 8
-                found.append((base + itemsize * start, size))
+                if follows and runs[-1][0] == family:
+                    runs[-1] = family, runs[-1][1], storage
+                else:
+                    runs.append((family, storage, storage))
+                follows = True
+            elif size:
+                follows = False
+        found = []
+        for family, first, last in runs:
+            itemsize, base = FAMILY_DTYPE[family].itemsize, int(plan.bases[first])
+            stop = int(plan.bases[last]) + plan.size(int(tape.storages["size"][last]))
+            room = Room(-(-itemsize * (stop - base) // 8) * 8)
+            room.place = family, first, last
+            active = plan.active[family][0] if adjoints else 0
+            address = Address(cells[family].ctypes.data + itemsize * (base - active))
+            address.place = False, adjoints, family, first, 0
+            found.append((address, room))
         return found
-
-
-def _merged(spans, gap: int) -> list[tuple[int, int]]:
-    """Return ranges with those joined that lie next to each other: the gap is what alignment leaves."""
-    found: list[tuple[int, int]] = []
-    for start, stop in sorted(spans):
-        if found and start - found[-1][1] < gap:
-            found[-1] = found[-1][0], max(stop, found[-1][1])
-        else:
-            found.append((start, stop))
-    return found

@@ -1,18 +1,20 @@
-"""`MovingBody`: the workspace of a body that runs once, which moves to the sizes of the call.
+"""`MovingBody`: the workspace of a body, which moves to the sizes of the call.
 
-The body of `numbatape.function`, or of a branch, may have arrays of any sizes. A kernel plans it for other
-ones (`numbatape.engine.replan`), and some words of the frame change, as those of a whole tape do
+The body of `numbatape.function`, of a branch or of a loop may have arrays of any sizes. A kernel plans it for
+other ones (`numbatape.engine.replan`), and some words of the frame change, as those of a whole tape do
 (`numbatape.caches.elastic`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..ops import status
 from . import kernels
 from .frame import WORD
 from .moving_cells import ITEMSIZE, MovingCells
 from .plan import Plan
-from .plan_tables import STORAGE_WORDS
+from .plan_tables import END, STORAGE_WORDS
 from .replan import Replanner
 
 
@@ -66,7 +68,10 @@ class MovingBody:
         for family, storage, offset, data in self._literals:
             at = self.first[STORAGE_WORDS * storage] + offset
             self._cells.v[family][at : at + len(data)] = data
-        if not planner.tape.prologue:
+        tape, calls = planner.tape, self._space.calls
+        if calls is not None:
+            calls.move(planner, dimensions, self._cells.v, self._cells.g)
+        if not tape.prologue:
             return True
         return kernels.sweeps()["prologue"](self._space.address, 0) == status.DONE
 
@@ -80,26 +85,22 @@ class MovingBody:
         )
         return space.plan
 
-    def address(self, place: tuple[bool, int, int, int]) -> int:
-        """Return the address of a value, or of its adjoint; see `numbatape.engine.loop_tables.Address`."""
+    @property
+    def work(self) -> float:
+        """About how much work a run is, in the unit of `numbatape.engine.segments`."""
+        calls = self._space.calls
+        return self._planner.work + (0.0 if calls is None else calls.work)
+
+    def address(self, place: Sequence) -> int:
+        """Return the address of a value, or of its adjoint; see `numbatape.engine.moving_words.Address`."""
         adjoint, family, storage, offset = place
         cell = self.first[STORAGE_WORDS * storage] + (offset if offset >= 0 else self.sizes[-offset - 1])
         if adjoint:
             return self.g[family] + ITEMSIZE[family] * (cell - self.ends[3 * family + 1])
         return self.v[family] + ITEMSIZE[family] * cell
 
-    def saved(self) -> list[int]:
-        """Return address and bytes of the cells of each family that a reverse sweep reads."""
-        found = []
-        for family, size in enumerate(ITEMSIZE):
-            begin, end = self.ends[3 * family], self.ends[3 * family + 2]
-            found += self.v[family] + size * begin, -(-size * (end - begin) // 8) * 8
-        return found
-
-    def cleared(self) -> list[int]:
-        """Return address and bytes of the adjoints of each family."""
-        found = []
-        for family, size in enumerate(ITEMSIZE):
-            cells = self.ends[3 * family + 2] - self.ends[3 * family + 1]
-            found += self.g[family], -(-size * cells // 8) * 8
-        return found
+    def room(self, place: tuple[int, int, int]) -> int:
+        """Return the bytes of storages that lie next to each other: of a `moving_words.Room`."""
+        family, first, last = place
+        cells = self.first[STORAGE_WORDS * last + END] - self.first[STORAGE_WORDS * first]
+        return -(-ITEMSIZE[family] * cells // 8) * 8

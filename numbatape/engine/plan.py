@@ -97,6 +97,15 @@ class Plan:
         """Return the strides of a value, in cells."""
         return tuple(map(self.size, self.tape.layouts[self.tape.values["layout"][value]].strides))
 
+    def is_dense(self, value: int) -> bool:
+        """Whether a value's cells follow one another in order."""
+        size = 1
+        for n, stride in zip(reversed(self.shape(value)), reversed(self.strides(value)), strict=True):
+            if n > 1 and stride != size:
+                return False
+            size *= n
+        return True
+
     def require_reverse(self) -> None:
         """Raise if a reverse sweep would find cells that hold the values of other instructions.
 

@@ -114,6 +114,11 @@ class Callee(abc.ABC):
         """Return the rule at given sizes: itself, unless it refers to a call."""
         return self
 
+    @property
+    def size_codes(self) -> set[int]:
+        """The size codes that it refers to: those of a call."""
+        return set()
+
     def result_shapes(self, sizes: Sizes, kind, arguments, results) -> list | None:
         """Return the shapes of the results as size codes; see `ObservedShapes.laws`.
 
@@ -257,6 +262,13 @@ class Site:
             size(ports[-1].stop) if ports else 0 for ports in (self.results, self.first, self.rest)
         )
         return results, first, rest
+
+    @property
+    def size_codes(self) -> set[int]:
+        """The size codes that it refers to."""
+        ports = (*self.first, *self.rest, *self.results)
+        found = {code for port in ports for code in (port.start, port.stop, *port.shape)}
+        return found.union(self.rule.size_codes, *(spec.shape for spec in self.specs))
 
     def at(self, size: Callable[[int], int]) -> Site:
         """Return the same call with numbers in the place of size codes, whose values ``size`` returns."""

@@ -93,6 +93,10 @@ class Linear(Callee):
     def at(self, size) -> Linear:
         return type(self)(self.rule, self.site.at(size))
 
+    @property
+    def size_codes(self) -> set[int]:
+        return self.site.size_codes
+
     def result_shapes(self, sizes, kind, arguments, results) -> list | None:
         return None if self.rule.observed is None else self.models(arguments)
 

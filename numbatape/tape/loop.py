@@ -155,6 +155,15 @@ class Loop:
         """The tapes in it."""
         return (self.body,) if self.test is None else (self.body, self.test)
 
+    @property
+    def size_codes(self) -> set[int]:
+        """The size codes that it refers to."""
+        places = (*self.ports, *self.outs, *self.test_ports)
+        parts = (code for place in places for code in (place.start, place.count))
+        steps = () if self.steps is None else (self.steps,)
+        counted = () if self.test is None else (self.counted,)
+        return {*self.dimensions, self.length, *self.extents, *(self.history or ()), *parts, *steps, *counted}
+
     def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
         """Return how many cells the result and the two operands have at least."""
         return tuple(map(size, self.extents))
@@ -227,6 +236,12 @@ class Branches:
         """The tapes in it."""
         return tuple(loop.body for loop in self.loops)
 
+    @property
+    def size_codes(self) -> set[int]:
+        """The size codes that they refer to."""
+        places = [code for code in (self.index, self.chosen) if code is not None]
+        return {*self.extents, *places}.union(*(loop.size_codes for loop in self.loops))
+
     def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
         """Return how many cells the result and the two operands have at least."""
         return tuple(map(size, self.extents))
@@ -249,9 +264,8 @@ class Branches:
 def dimensions_used(tape: Tape) -> set[int]:
     """Return the numbers of the input dimensions that the sizes of a tape's values depend on."""
     table = tape.sizes
-    if tape.calls:  # their sizes are among those of the tape, too
-        return {left for operation, left, _ in table.rows if operation == INPUT}
-    codes = {code for guard in table.guards for code in (guard.left, guard.right)}
+    codes = {code for call in tape.calls for code in call.size_codes}
+    codes |= {code for guard in table.guards for code in (guard.left, guard.right)}
     codes.update(tape.storages["size"].tolist(), tape.values["offset"].tolist())
     for layout in {*tape.values["layout"].tolist()}:
         codes.update(tape.layouts[layout].dims, tape.layouts[layout].strides)
