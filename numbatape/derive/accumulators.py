@@ -126,39 +126,51 @@ class Cells:
         """Add a cotangent to those of a value; sums over what was broadcast."""
         tape = self.tape
         storage, offset, layout = tape.values[value]
-        family = tape.storages[storage][1]
-        if ct.__class__ is Symbol and ct.family != family:
-            ct = self.emitter.in_family(ct, family)
+        family, fits = tape.storages[storage][1], False
+        if ct.__class__ is Symbol:
+            its_storage, _, its_layout = tape.values[ct.number]
+            fits = its_layout == layout and self.lanes is None
+            if tape.storages[its_storage][1] != family:
+                ct = self.emitter.in_family(ct, family)
         elif ct.__class__ is np.ndarray:
             ct = self.emitter.literal(ct, family)
         if not layout and storage < POOL_COUNT:
-            self._add_to_cell(key_of(storage, offset), ct)
+            self._add_to_cell(key_of(storage, offset), ct if fits else self._fit(ct, ()))
             return
-        its, size = tape.layouts[layout], tape.sizes.value
+        its = tape.layouts[layout]
         dims, strides = its.dims, its.strides
-        # In a broadcast view several entries are one cell. Strides of an array without entries may be 0, too,
-        # but the trace serves further sizes.
-        settled = tape.sizes.settled
-        repeated = [axis for axis, s in enumerate(strides) if settled(s) == 0 and size(dims[axis]) != 1]
-        if repeated:  # a number for all entries counts once per repetition
-            own = ct.dims[len(self.lead) :] if ct.__class__ is Symbol else ()
-            wide = [1] * (len(dims) - len(own)) + list(own)
-            for axis in repeated:
-                place = axis - len(dims)
-                wide[place] = dims[axis] if size(wide[place]) == 1 else wide[place]
-            ct = self._spread(ct, tuple(wide), family)
+        if storage < POOL_COUNT or (strides and min(strides) <= 0):  # symbolic strides are negative codes
+            ct, dims = self._unrepeated(ct, dims, strides, family)
+            fits = False
         if storage < POOL_COUNT:
-            self._add_to_cell(key_of(storage, offset), ct)
+            self._add_to_cell(key_of(storage, offset), self._fit(ct, ()))
             return
-        if repeated:
-            dims = tuple(1 if axis in repeated else dim for axis, dim in enumerate(dims))
         buffer = self.buffers.get(storage)
         if buffer is None:
             buffer = self.buffers[storage] = Buffer()
-        buffer.pending.append((offset, dims, strides, self._fit(ct, dims)))
+        buffer.pending.append((offset, dims, strides, ct if fits else self._fit(ct, dims)))
+
+    def _unrepeated(self, ct, dims, strides, family: int) -> tuple:
+        """Return a cotangent, and the dimensions in which it is added, where several entries may be one cell.
+
+        Such axes of a broadcast view become axes of one entry. Strides of an array without entries may be 0,
+        too, but the trace serves further sizes.
+        """
+        size, settled = self.tape.sizes.value, self.tape.sizes.settled
+        repeated = [axis for axis, s in enumerate(strides) if settled(s) == 0 and size(dims[axis]) != 1]
+        if not repeated:
+            return ct, dims
+        # A number for all entries counts once per repetition.
+        own = ct.dims[len(self.lead) :] if ct.__class__ is Symbol else ()
+        wide = [1] * (len(dims) - len(own)) + list(own)
+        for axis in repeated:
+            place = axis - len(dims)
+            wide[place] = dims[axis] if size(wide[place]) == 1 else wide[place]
+        ct = self._spread(ct, tuple(wide), family)
+        return ct, tuple(1 if axis in repeated else dim for axis, dim in enumerate(dims))
 
     def _add_to_cell(self, key: int, ct) -> None:
-        known, ct = self.cells.get(key), self._fit(ct, ())
+        known = self.cells.get(key)
         self.cells[key] = ct if known is None else known + ct  # type: ignore[operator]
 
     def fitted(self, ct, value: int) -> Symbol:
@@ -178,15 +190,16 @@ class Cells:
             return ct
         emitter, size, lanes = self.emitter, self.tape.sizes.value, len(self.lead)
         lead = len(own) - lanes - len(dims)
-        summed = [*range(lanes, lanes + lead)]
-        for axis, dim in enumerate(dims, lanes + lead):
-            if axis >= lanes and size(dim) == 1 and size(own[axis]) != 1:
-                summed.append(axis)
-        if summed:
-            ct = emitter.sum(ct, summed, keepdims=True)
-        if lead > 0:
-            ct = emitter.drop(ct, range(lanes, lanes + lead))
-        elif lead < 0:
+        behind = [
+            axis
+            for axis, dim in enumerate(dims, lanes + lead)
+            if axis >= lanes and size(dim) == 1 and size(own[axis]) != 1
+        ]
+        if behind or lead > 0:
+            ct = emitter.sum(ct, [*range(lanes, lanes + lead), *behind])
+            if behind:
+                ct = emitter.expand(ct, [axis - max(lead, 0) for axis in behind])
+        if lead < 0:
             ct = emitter.expand(ct, range(lanes, lanes - lead))
         return emitter.broadcast(ct, (*self.lead, *dims))
 
@@ -212,6 +225,8 @@ class Cells:
         its = tape.layouts[layout]
         if buffer.base is None:
             pending = buffer.pending
+            if len(pending) == 1 and pending[0][:3] == (offset, its.dims, its.strides):
+                return pending[0][3]
             if 0 < len(pending) < MANY:
                 pending = self._rearranged(pending, storage, offset, its)
             first = pending[0][:3]
@@ -241,8 +256,10 @@ class Cells:
 
     def _total(self, parts: list):
         """Return the sum of cotangents of one view, added up one after another."""
+        if len(parts) < MANY:
+            return functools.reduce(operator.add, parts)
         symbols = all(part.__class__ is Symbol for part in parts)
-        if len(parts) < MANY or not symbols or not parts[0].ndim or len({part.dims for part in parts}) > 1:
+        if not symbols or not parts[0].ndim or len({part.dims for part in parts}) > 1:
             return functools.reduce(operator.add, parts)
         # The same instructions as columns: a loop over arrays adds to what it captures in each step.
         tape, dims, family = self.tape, parts[0].dims, parts[0].family

@@ -51,6 +51,13 @@ class Places:
         places[numbers == NONE] = NONE
         return places
 
+    def one(self, value: int) -> int:
+        """Return the place of a value."""
+        storage, offset, _ = self._values[value]
+        if storage < len(POOLS):
+            return int(self.starts[storage]) + offset
+        return int(self.starts[-1]) + storage
+
     def _each(self, numbers: np.ndarray) -> np.ndarray:
         storage, offset = self._values.at(numbers)
         places = np.where(storage < len(POOLS), offset, storage)

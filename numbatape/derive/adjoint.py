@@ -109,10 +109,12 @@ class Adjoint:
             self.emitter.line = around
 
     def _pull(self, row: Instruction, needed: int) -> None:
-        out = row.out
+        out, numbers, around = row.out, row.operands, self.emitter.line
+        self.emitter.line = row.line
         ct = self.cotangents.collect(out)
-        assert ct is not None
-        numbers = row.operands
+        if ct is None:  # no seed depends on the result
+            self.emitter.line = around
+            return
         op = OPS[row.row]
         if op.__class__ is Elementwise:
             self._pull_elementwise(op, ct, out, numbers, needed)

@@ -133,7 +133,7 @@ def product(
     if either:
         return strong_product(ct, slope)
     if strong or op.zero_wins:
-        return weighed(ct, slope)
+        return emitter.row("weigh", ct, slope) if slope.__class__ is Symbol else weighed(ct, slope)
     return ct * slope
 
 

@@ -122,13 +122,16 @@ class Pushforward:
     def _push(self, row: Instruction, needed: int) -> None:
         op = OPS[row.row]
         known = self.tangents
-        tangents: list = [
-            known.collect(number) if needed >> k & 1 else None for k, number in enumerate(row.operands)
-        ]
-        if all(tangent is None for tangent in tangents):
+        self.emitter.line = row.line
+        tangents, count = [], 0
+        for k, number in enumerate(row.operands):
+            tangent = known.collect(number) if needed >> k & 1 else None
+            tangents.append(tangent)
+            count += tangent is not None
+        if not count:
             return
-        if isinstance(op, Elementwise):
-            total = self._elementwise(op, row, tangents)
+        if op.__class__ is Elementwise:
+            total = self._elementwise(op, row, tangents, count)
         else:
             pairs = zip(tangents, row.operands, strict=True)
             tangents = [None if tangent is None else known.spread(tangent, n) for tangent, n in pairs]
@@ -136,12 +139,11 @@ class Pushforward:
         if total is not None:
             self.tangents.add(row.out, total)
 
-    def _elementwise(self, op: Elementwise, row: Instruction, tangents):
+    def _elementwise(self, op: Elementwise, row: Instruction, tangents, count: int):
         rank = len(self.tape.layouts[self.tape.values[row.out][2]].dims)
-        if not rank and op.signs and sum(tangent is not None for tangent in tangents) > 1:
+        later: list = []
+        if count > 1 and not rank and op.signs and self._sums:
             tangents, later = self._taken_apart(op, row, tangents)
-        else:
-            later = []
         parts = []
         for k, tangent in enumerate(tangents):
             if tangent is not None:
@@ -160,11 +162,11 @@ class Pushforward:
         That tangent is None in the first result. Its products are added to the other tangent one by one,
         because a product and an addition become one instruction.
         """
-        sole = self._reads[self._places.of(row.operands)] == 1
         for k, tangent in enumerate(tangents):
-            if sole[k] and op.signs[k] > 0 and tangent.__class__ is Symbol and tangent.number in self._sums:
-                others = [None if j == k else other for j, other in enumerate(tangents)]
-                return others, self._sums[tangent.number]
+            if op.signs[k] > 0 and tangent.__class__ is Symbol and tangent.number in self._sums:
+                if self._reads[self._places.one(row.operands[k])] == 1:
+                    others = [None if j == k else other for j, other in enumerate(tangents)]
+                    return others, self._sums[tangent.number]
         return tangents, []
 
     def _array_op(self, op: ArrayOp, row: Instruction, tangents):

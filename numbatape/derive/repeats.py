@@ -67,7 +67,8 @@ class Walk:
         Whether tangents of operands are collected and those of results are added to. Else cotangents of
         results are collected, and those of operands added to.
     derive
-        ``derive(row, needed)`` appends the derivative of an instruction.
+        ``derive(row, needed)`` appends the derivative of an instruction, and lets the emitter's line be its.
+        Without a cotangent of the result it does nothing.
     found
         The instructions in the order of the walk.
     sums
@@ -116,11 +117,8 @@ class Walk:
         self._by_python(done)
 
     def _by_python(self, first: int) -> None:
-        emitter, known = self._emitter, self._cells.known
         for row, needed in self._found.pairs(first):
-            if self._forward or known(row.out):
-                emitter.line = row.line
-                self._derive(row, needed)
+            self._derive(row, needed)
 
     # ---- by the kernel
 
@@ -172,7 +170,6 @@ class Walk:
         touched = memory.touched(at)
         memory.give_back([place for _, place in touched])
         if self._forward or self._cells.known(row.out):
-            self._emitter.line = row.line
             memory.w[names.LATEST] = at
             if noted:
                 operands = [value for j, value in enumerate(row.operands) if needed >> j & 1]

@@ -85,8 +85,8 @@ class Instruction(NamedTuple):
     def operands(self) -> tuple[int, ...]:
         """The operands that there are."""
         _, _, _, _, a, b, c, _, _ = self
-        if a != NONE and b != NONE:
-            return (a, b) if c == NONE else (a, b, c)
+        if a != NONE and c == NONE:
+            return (a,) if b == NONE else (a, b)
         return tuple(value for value in (a, b, c) if value != NONE)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..draft import Draft
-from ..instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
+from ..instruction import MAIN, NONE, PROLOGUE, Instruction, instruction, opcode
 from ..tape import CONSTANT, F64
 
 # How a coefficient is applied. The product is zero where the value is, where the coefficient is, or where
@@ -46,7 +46,7 @@ class Coefficients:
 
     def emit(self, name: str, out: int, a: int, b: int, line: int, stage: int = MAIN) -> None:
         op = opcode(self.ops.number[name], F64)
-        self.emitted.append(Instruction(op, 0, stage, out, a, b, line=line))
+        self.emitted.append(instruction((op, 0, stage, out, a, b, NONE, NONE, line)))
 
     def apply(self, out: int, value: int, coefficient: int, applied: str, line: int) -> None:
         """Emit the product of a value with lanes and a coefficient."""
@@ -68,10 +68,11 @@ class Coefficients:
 
     def joined(self, name: str, a: int, b: int, line: int) -> int:
         """Emit an instruction on coefficients into an array of their common shape."""
-        dims, *other = (self.shape(x) for x in (a, b) if x != NONE)
-        if other and other != [dims]:
-            dims = _broadcast(dims, *other)
-        level = max(self.level(x) for x in (a, b) if x != NONE)
+        dims, level = self.shape(a), self.level(a)
+        if b != NONE:
+            other, level = self.shape(b), max(level, self.level(b))
+            if other != dims:
+                dims = _broadcast(dims, other)
         out = self.array(dims, level)
         self.emit(name, out, a, b, line, stage_of(level))
         return out

@@ -8,6 +8,7 @@ ever added: a result is passed on to its readers as a sum of products if it has 
 product with few readers.
 
 The rules of ``weigh`` hold for products of coefficients, too: a zero stays zero beside an infinite partial.
+Literals among the coefficients are multiplied here and now: ``-0.5 * x * 2.0`` is ``-x``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..draft import Draft
 from ..instruction import NONE, Instruction, chosen, copied, instructions, rewritten
+from ..tape import CONSTANT
 from .coefficients import PLAIN, ZERO_COEFFICIENT, ZERO_VALUE, Coefficients, Factors
 from .linear_rows import LinearRows, linear_rows
 
@@ -25,6 +27,7 @@ from .linear_rows import LinearRows, linear_rows
 READERS = 3
 TERMS = 4  # a sum with more terms is computed, and not passed on
 FACTORS = 8  # a coefficient with more factors is computed
+LEAST, MOST = 1e-100, 1e100  # literals, and products of them, between which a further product is no 0 or inf
 
 
 class Term(NamedTuple):
@@ -37,16 +40,21 @@ class Term(NamedTuple):
     factors
         Coefficients in the order in which they are applied, and how each is: PLAIN, ZERO_VALUE (the product
         is zero where the value is), or ZERO_COEFFICIENT (it is zero where the coefficient is).
-    sign
-        1 or -1.
+    scale
+        The product of the factors that are literals, with the term's sign.
     more
-        Other coefficients of the same base, which are added up: ``(factors, sign)`` each.
+        Other coefficients of the same base, which are added up: ``(factors, scale)`` each.
     """
 
     base: int
     factors: Factors = ()
-    sign: int = 1
-    more: tuple[tuple[tuple, int], ...] = ()
+    scale: float = 1.0
+    more: tuple[tuple[tuple, float], ...] = ()
+
+    @property
+    def is_base(self) -> bool:
+        """Whether the term is its base, up to the sign."""
+        return not self.factors and abs(self.scale) == 1.0
 
 
 def contract(draft: Draft, code: np.ndarray) -> np.ndarray:
@@ -76,6 +84,8 @@ class _Contraction(Coefficients):
         self.rows = rows
         self.code = instructions(chosen(code, rows.numbers).tolist())
         self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by group
+        self._numbers = draft.builder.numbers
+        self._literals: dict[float, int] = {}  # those that are made here
 
     def changes(self) -> dict[int, list[Instruction]]:
         """Return what replaces each instruction that changes."""
@@ -119,14 +129,19 @@ class _Contraction(Coefficients):
         # If a product grew with every row of a long loop, memory would grow with the square of its length.
         if any(term.more or len(term.factors) >= FACTORS for term in terms):
             terms = [self._settled(term, row.line) for term in terms]
+        number = self._numbers.get(coefficient)
+        if number is not None and LEAST < abs(number) < MOST:
+            scaled = [term._replace(scale=term.scale * float(number)) for term in terms]
+            if all(LEAST < abs(term.scale) < MOST for term in scaled):
+                return scaled
         factor = coefficient, applied
-        return [Term(base, (*factors, factor), sign, more) for base, factors, sign, more in terms]
+        return [Term(base, (*factors, factor), scale, more) for base, factors, scale, more in terms]
 
     def _terms(self, value: int, sign: int = 1) -> list[Term]:
         """Return an operand, with a sign, as a sum of products."""
         found = self.forms.get(self.group.item(value))
         if found is None:
-            return [Term(value, sign=sign)]
+            return [Term(value, scale=sign)]
         return found if sign > 0 else [_negated(term) for term in found]
 
     def _merged(self, terms: list[Term]) -> list[Term]:
@@ -139,8 +154,8 @@ class _Contraction(Coefficients):
             known = found.get(its)
             if known is None:
                 found[its] = term
-            elif known.factors and term.factors:
-                found[its] = known._replace(more=(*known.more, (term.factors, term.sign), *term.more))
+            elif not known.is_base and not term.is_base:
+                found[its] = known._replace(more=(*known.more, (term.factors, term.scale), *term.more))
             else:
                 return terms  # x + x has no coefficients that could be added
         return list(found.values())
@@ -150,41 +165,60 @@ class _Contraction(Coefficients):
     def _write(self, row: Instruction, form: list[Term]) -> None:
         """Emit a sum of products into a row's result."""
         out, line = row.out, row.line
-        first, *rest = sorted((self._settled(term, line) for term in form), key=lambda term: -term.sign)
+        first, *rest = sorted((self._settled(term, line) for term in form), key=lambda term: -term.scale)
         total = self._product(first, line, None if rest else out, out)
         for k, term in enumerate(rest, 1):  # subtracted terms come last
             part = self._product(Term(term.base, term.factors), line, None, out)
             made = out if k == len(rest) else self.like(out)
-            self.emit("sub" if term.sign < 0 else "add", made, total, part, line)
+            self.emit("sub" if term.scale < 0 else "add", made, total, part, line)
             total = made
 
     def _product(self, term: Term, line: int, into: int | None, like: int) -> int:
-        """Emit a term; return its value, which is its base if the coefficient is 1."""
-        if not term.factors and term.sign > 0 and into is None:
+        """Emit a term that is settled; return its value, which is its base if the coefficient is 1."""
+        if not term.factors and term.scale > 0 and into is None:
             return term.base
         out = self.like(like) if into is None else into
         if term.factors:
             ((coefficient, applied),) = term.factors
             self.apply(out, term.base, coefficient, applied, line)
         else:
-            self.emit("copy" if term.sign > 0 else "neg", out, term.base, NONE, line)
+            self.emit("copy" if term.scale > 0 else "neg", out, term.base, NONE, line)
         return out
 
     def _settled(self, term: Term, line: int) -> Term:
-        """Return a term with a single coefficient, which is computed here; a sign is part of it."""
-        if not term.factors or (len(term.factors) == 1 and not term.more and term.sign > 0):
+        """Return a term with a single coefficient, which is computed here; a sign is part of it.
+
+        Only a term without a coefficient keeps its sign.
+        """
+        if term.is_base or (len(term.factors) == 1 and not term.more and term.scale == 1.0):
             return term
-        total, how = self.product(term.factors, term.sign, line)
-        for factors, sign in term.more:
-            other, its = self.product(factors, 1, line)
-            total = self.joined("add" if sign > 0 else "sub", total, other, line)
+        total, how = self._scaled(term.factors, term.scale, line)
+        for factors, scale in term.more:
+            other, its = self._scaled(factors, abs(scale), line)
+            total = self.joined("add" if scale > 0 else "sub", total, other, line)
             how = self.strictest(how, its)
         return Term(term.base, ((total, how),))
+
+    def _scaled(self, factors: Factors, scale: float, line: int) -> tuple[int, str]:
+        """Emit a product of coefficients and a number; return it, and how it is applied."""
+        if not factors:
+            return self._literal(scale), PLAIN
+        if abs(scale) == 1.0:
+            return self.product(factors, int(scale), line)
+        total, how = self.product(factors, 1, line)
+        return self.joined("mul", self._literal(scale), total, line), how
+
+    def _literal(self, number: float) -> int:
+        value = self._literals.get(number)
+        if value is None:
+            value = self._literals[number] = self.draft.literal(np.array(number))
+            self.made[value] = (), CONSTANT
+        return value
 
     def _address(self, value: int) -> tuple[int, int, int]:
         return self.storage.item(value), self.offset.item(value), self.layout.item(value)
 
 
 def _negated(term: Term) -> Term:
-    more = tuple((factors, -sign) for factors, sign in term.more)
-    return Term(term.base, term.factors, -term.sign, more)
+    more = tuple((factors, -scale) for factors, scale in term.more)
+    return Term(term.base, term.factors, -term.scale, more)
