@@ -46,7 +46,7 @@ class Places:
         """Return the places of values; NONE has the place NONE."""
         numbers = np.asarray(values, np.intp)
         if numbers.size > len(self._values):  # the same values several times
-            return np.append(self._each(np.arange(len(self._values))), np.int32(NONE))[numbers]
+            return np.append(self._each(slice(None)), np.int32(NONE))[numbers]
         places = self._each(numbers)
         places[numbers == NONE] = NONE
         return places
@@ -58,7 +58,7 @@ class Places:
             return int(self.starts[storage]) + offset
         return int(self.starts[-1]) + storage
 
-    def _each(self, numbers: np.ndarray) -> np.ndarray:
+    def _each(self, numbers: np.ndarray | slice) -> np.ndarray:
         storage, offset = self._values.at(numbers)
         places = np.where(storage < len(POOLS), offset, storage)
         places += self.starts[np.minimum(storage, len(POOLS))]

@@ -185,6 +185,8 @@ class LaneValues:
     @staticmethod
     def _each(function, codes: np.ndarray) -> np.ndarray:
         """Return a function of numbers of which there are few different ones."""
+        if not len(codes):
+            return codes
         found, places = distinct(codes)
         return np.array([function(code) for code in found.tolist()], np.int64)[places]
 

@@ -117,9 +117,9 @@ class _Widened:
     def tape(self) -> Tape:
         old, values, hoist = self.old, self.values, self.level.hoist
         parts = [*self._literals(), *self._rewritten()]
-        outputs, copies = self._outputs()
-        inputs = values.views(np.array([slot.value for slot in old.inputs], np.int64)).tolist()
-        parts += copies
+        ends = values.views(np.array([*old.outputs, *(slot.value for slot in old.inputs)], np.int64)).tolist()
+        outputs, inputs = ends[: len(old.outputs)], ends[len(old.outputs) :]
+        parts += self._copies(outputs)
         code = joined([part.code for part in parts])
         line = np.concatenate([part.line for part in parts])
         at = np.concatenate([part.at for part in parts])
@@ -139,12 +139,12 @@ class _Widened:
             storages=values.storages(),
             literals=tuple(self.literals),
             inputs=tuple(
-                replace(slot, value=value, dims=(values.leads[number], *slot.dims))
+                slot._replace(value=value, dims=(values.leads[number], *slot.dims))
                 if number in values.leads
                 else slot
                 for number, (slot, value) in enumerate(zip(old.inputs, inputs, strict=True))
             ),
-            outputs=outputs,
+            outputs=tuple(outputs),
             positions=line,
             sizes=values.sizes.freeze(),
             prologue=first,
@@ -277,10 +277,9 @@ class _Widened:
             _rows(at, line, op=opcode(ADD, family), active=takes, out=out, a=a, b=between),
         ]
 
-    def _outputs(self) -> tuple[tuple[int, ...], list[Rows]]:
-        """Return the outputs with lanes, and the copies that make their cells contiguous."""
+    def _copies(self, outputs: list[int]) -> list[Rows]:
+        """Return copies of outputs whose lanes are not contiguous, and let these be the outputs."""
         values, old = self.values, self.old
-        outputs = values.views(np.array(old.outputs, np.int64))
         copies = []
         for k, value in enumerate(old.outputs):
             storage, _, layout = old.values[value].item()
@@ -295,5 +294,5 @@ class _Widened:
             copies.append(
                 _rows([len(old)], NONE, op=opcode(COPY, family), active=active, out=copy, a=outputs[k])
             )
-            outputs[k] = copy[0]
-        return tuple(outputs.tolist()), copies
+            outputs[k] = int(copy[0])
+        return copies

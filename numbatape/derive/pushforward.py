@@ -163,10 +163,9 @@ class Pushforward:
         because a product and an addition become one instruction.
         """
         for k, tangent in enumerate(tangents):
-            if op.signs[k] > 0 and tangent.__class__ is Symbol and tangent.number in self._sums:
-                if self._reads[self._places.one(row.operands[k])] == 1:
-                    others = [None if j == k else other for j, other in enumerate(tangents)]
-                    return others, self._sums[tangent.number]
+            parts = self._sums.get(tangent.number) if tangent.__class__ is Symbol else None
+            if parts and op.signs[k] > 0 and self._reads[self._places.one(row.operands[k])] == 1:
+                return [None if j == k else other for j, other in enumerate(tangents)], parts
         return tangents, []
 
     def _array_op(self, op: ArrayOp, row: Instruction, tangents):

@@ -7,7 +7,6 @@ only values that patterns need, those of constant index arrays, are known to the
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 
@@ -50,7 +49,7 @@ def _plan(run: Linearised, outputs: tuple[int, ...]) -> Plan:
         InputSlot(number, layouts[values[number][2]].dims, ACTIVE, builder.storages[values[number][0]][1])
         for number in run.inputs
     ]
-    builder.inputs = [*(replace(slot, level=VARYING) for slot in builder.inputs), *marks]
+    builder.inputs = [*(slot._replace(level=VARYING) for slot in builder.inputs), *marks]
     tape = builder.freeze(outputs)
     found = np.array(tape.sizes.evaluate(dimensions), np.int64)
     bases, cells, active = place_storages(tape, found)

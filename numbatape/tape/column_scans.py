@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from array import array
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,8 @@ def _kernel(name: str):
 
 def _run(name: str, *words) -> None:
     """Call a kernel with numbers and with arrays, of which it gets the addresses."""
-    numbers = [word if isinstance(word, int) else address(word) for word in words]
-    w = np.array(numbers, np.int64)
-    _kernel(name)(address(w), 0)
+    w = array("q", [word if word.__class__ is int else address(word) for word in words])
+    _kernel(name)(w.buffer_info()[0], 0)
 
 
 def groups(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -185,7 +185,7 @@ def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 # NumPy copies arrays of structured dtypes field by field, and compares the fields first: a copy of short
 # ones, and of long ones, takes twenty to sixty times as long as that of the same bytes. So these functions
-# handle instructions, values and storages as bytes.
+# handle instructions, values and storages as bytes, as NumPy's `take` and `compress` do.
 
 
 @cache
@@ -201,8 +201,10 @@ def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def chosen(rows: np.ndarray, which) -> np.ndarray:
     """Return some items of an array of a structured dtype: by their numbers, a flag for each, or a slice."""
-    dtype = rows.dtype
-    return np.ascontiguousarray(rows.view(_as_bytes(dtype))[which]).view(dtype)
+    if which.__class__ is slice:
+        dtype = rows.dtype
+        return np.ascontiguousarray(rows.view(_as_bytes(dtype))[which]).view(dtype)
+    return rows.compress(which) if which.dtype == bool else rows.take(which)
 
 
 def copied(rows: np.ndarray) -> np.ndarray:

@@ -117,7 +117,7 @@ class Values(dict):
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         return iter(self.columns().tolist())
 
-    def at(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, numbers: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
         """Return storages and offsets of some values; what it returns for negative numbers has no meaning."""
         # None of these is a view, which would keep the array from growing.
         words = np.frombuffer(self.words, np.int64)[numbers]

@@ -37,16 +37,14 @@ VALUE = np.dtype([("storage", "i4"), ("offset", "i4"), ("layout", "i4")])
 STORAGE = np.dtype([("size", "i4"), ("family", "u1"), ("level", "u1")])
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Dimensions and strides of a value, as size codes; strides count cells."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class InputSlot:
+class InputSlot(NamedTuple):
     """An argument leaf: the value it fills, its dimensions, whether it takes a gradient."""
 
     value: int
@@ -55,8 +53,7 @@ class InputSlot:
     family: int
 
 
-@dataclass(frozen=True)
-class Guard:
+class Guard(NamedTuple):
     """A traced value that steered Python, and what it was.
 
     ``kind`` is "bool" or "int"; ``outcome`` what Python saw; ``position`` indexes `Tape.lines`.
@@ -67,8 +64,7 @@ class Guard:
     position: int
 
 
-@dataclass(frozen=True)
-class Literal:
+class Literal(NamedTuple):
     """Numbers that the trace met as plain constants: contents for a stretch of a storage."""
 
     storage: int

@@ -222,7 +222,7 @@ def mutate_layout(rng, tape):
     field = "dims" if rng.random() < 0.5 else "strides"
 
     def change(layout):
-        return dataclasses.replace(layout, **{field: mutate_codes(rng, getattr(layout, field))})
+        return layout._replace(**{field: mutate_codes(rng, getattr(layout, field))})
 
     return dataclasses.replace(tape, layouts=_with_one(rng, tape.layouts, change))
 
@@ -248,7 +248,7 @@ def mutate_input(rng, tape):
     def change(slot):
         old = getattr(slot, field)
         new = mutate_codes(rng, old) if field == "dims" else other_number(rng, old)
-        return dataclasses.replace(slot, **{field: new})
+        return slot._replace(**{field: new})
 
     return dataclasses.replace(tape, inputs=_with_one(rng, tape.inputs, change))
 
@@ -263,13 +263,13 @@ def mutate_literal(rng, tape):
 
     def change(literal):
         if field != "data":
-            return dataclasses.replace(literal, **{field: other_number(rng, getattr(literal, field))})
+            return literal._replace(**{field: other_number(rng, getattr(literal, field))})
         data = np.array(literal.data)
         if data.size:
             place = int(rng.integers(data.size))
             near = float(data.flat[place]) + rng.choice([1.0, -1.0, 0.5])
             data.flat[place] = rng.choice([near, -1.0, 0.0, 2.0, 3.0, 1e9, -1e18, 1e30, np.nan, np.inf])
-        return dataclasses.replace(literal, data=data)
+        return literal._replace(data=data)
 
     return dataclasses.replace(tape, literals=_with_one(rng, tape.literals, change))
 
@@ -277,7 +277,7 @@ def mutate_literal(rng, tape):
 def mutate_guard(rng, tape):
     def change(guard):
         field = str(rng.choice(["outcome", "position"]))
-        return dataclasses.replace(guard, **{field: other_number(rng, getattr(guard, field))})
+        return guard._replace(**{field: other_number(rng, getattr(guard, field))})
 
     return dataclasses.replace(tape, guards=_with_one(rng, tape.guards, change))
 

@@ -112,8 +112,7 @@ def test_the_number_of_a_call(number):
     place = next(k for k in range(len(tape)) if tape.name_of(k) == "call")
     value = tape.values[tape.code["c"][place]]
     literals = [
-        dataclasses.replace(
-            item,
+        item._replace(
             data=np.where(
                 np.arange(item.data.size) + item.offset == value["offset"], number, item.data.reshape(-1)
             ),
@@ -150,7 +149,7 @@ def test_a_rule_gets_all_its_cells(operand):
     tape = traced(lambda x, c: np.sum(square(x, c)), x, x, levels="xc")
     place = next(k for k in range(len(tape)) if tape.name_of(k) == "call")
     values, layouts = tape.values.copy(), list(tape.layouts)
-    layouts.append(dataclasses.replace(layouts[values["layout"][tape.code[operand][place]]], dims=(2,)))
+    layouts.append(layouts[values["layout"][tape.code[operand][place]]]._replace(dims=(2,)))
     values = np.append(values, values[tape.code[operand][place]])
     values["layout"][-1] = len(layouts) - 1
     code = tape.code.copy()
@@ -167,14 +166,14 @@ def test_packed_results_have_room(name):
     tape = traced(function, *arrays, levels=levels)
     layouts = list(tape.layouts)
     k = int(tape.values["layout"][tape.code["out"][0]])
-    layouts[k] = dataclasses.replace(layouts[k], dims=(layouts[k].dims[0] - 1, *layouts[k].dims[1:]))
+    layouts[k] = layouts[k]._replace(dims=(layouts[k].dims[0] - 1, *layouts[k].dims[1:]))
     with pytest.raises(VerificationError, match=r"record is damaged"):
         make_plan(dataclasses.replace(tape, layouts=tuple(layouts)), dimensions(*arrays))
 
 
 def test_dimensions_fit_a_set_of_bits():
     tape, sizes = program("scalars")
-    layouts = (*tape.layouts, dataclasses.replace(tape.layouts[0], dims=(1,) * 70, strides=(0,) * 70))
+    layouts = (*tape.layouts, tape.layouts[0]._replace(dims=(1,) * 70, strides=(0,) * 70))
     with pytest.raises(VerificationError, match="too many dimensions"):
         make_plan(dataclasses.replace(tape, layouts=layouts), sizes)
 
@@ -191,13 +190,13 @@ def _each(tape, field, change):
 
 def _layouts(which, number):
     def change(layout):
-        return dataclasses.replace(layout, **{which: tuple(number for _ in getattr(layout, which))})
+        return layout._replace(**{which: tuple(number for _ in getattr(layout, which))})
 
     return lambda tape: _each(tape, "layouts", change)
 
 
 def _items(field, name, number):
-    return lambda tape: _each(tape, field, lambda item: dataclasses.replace(item, **{name: number}))
+    return lambda tape: _each(tape, field, lambda item: item._replace(**{name: number}))
 
 
 def _sizes(number, rows=False):
@@ -276,7 +275,7 @@ def test_source_lines_of_guards():
 
 @pytest.mark.parametrize("change", [lambda data: data.reshape(1, -1), lambda data: data * 1j])
 def test_literals_are_rows_of_real_numbers(change):
-    tape = _each(branching(), "literals", lambda item: dataclasses.replace(item, data=change(item.data)))
+    tape = _each(branching(), "literals", lambda item: item._replace(data=change(item.data)))
     with pytest.raises(VerificationError, match="no row of real numbers"):
         make_plan(tape, (3,))
 

@@ -37,7 +37,7 @@ def changed(array, field, by=1):
 
 
 def with_first(items, **fields):
-    return (dataclasses.replace(items[0], **fields), *items[1:])
+    return (items[0]._replace(**fields), *items[1:])
 
 
 def other_formula(op):

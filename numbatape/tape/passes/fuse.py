@@ -103,10 +103,13 @@ class _Fusion:
         if not len(self._of(negations)):
             return
         code = self.code
+        negated = self.single & self.ops.is_any(negations, code["op"][self.last])
         both = [(self._of(self.ops.with_signs(signs)), becomes, places) for signs, becomes, places in NEGATED]
         for rows, becomes, places in both:
             for place in places:
                 other = "a" if place == "b" else "b"
+                if not negated[self.group[code[place][rows]]].any():
+                    continue
                 at = self._makers(rows, code[place][rows], negations)
                 k, rest, at = rows[at >= 0], rows[at < 0], at[at >= 0]
                 active = code["active"][k]

@@ -16,7 +16,6 @@ until the recording is complete, so that the tracer does not notice windows.
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -269,7 +268,7 @@ class _Part:
                 part.literals.append(Literal(item.storage, place, item.data))
         inputs = self._ends[len(self.outputs) :]
         slots = zip(whole.inputs, inputs, strict=True)
-        part.inputs = [replace(slot, value=value) for slot, value in slots]
+        part.inputs = [slot._replace(value=value) for slot, value in slots]
         part.guards, part.calls, part.rewrites = whole.guards, whole.calls, whole.rewrites
         part.past = whole.line_table()
         return part, tuple(self._ends[: len(self.outputs)])
