@@ -276,6 +276,7 @@ ORDER = {
     "put(c, argsort, reversed)": written(double, lambda c, x: np.put(c, np.argsort(x)[:3], c[::-1])),
     "put_along_axis": written(double, lambda c, x: np.put_along_axis(c, np.arange(4), c[::-1], 0)),
     "add.at of itself": written(double, lambda c, x: np.add.at(c, [0, 1, 2], c[::-1][:3])),
+    "multiply.at of itself": written(double, lambda c, x: np.multiply.at(c, [0, 1, 0], c[::-1][-3:])),
     "flat = reversed": written(double, lambda c, x: setattr(c, "flat", c[::-1])),
     "flat[1:] = c[:-1]": written(double, lambda c, x: c.flat.__setitem__(slice(1, None), c[:-1])),
     "flat[c > 1] = reversed": written(double, lambda c, x: c.flat.__setitem__(c > 1.0, c[::-1])),

@@ -150,6 +150,8 @@ def one_by_one(ufunc, x, indices, operands) -> None:
             rounds.append([])
         rounds[turn].append(k)
     x = x if x.ndim else x[None]
-    for chosen in map(np.array, rounds):
+    # The operands of all rounds are taken first: they may be views of what the rounds write to.
+    taken = [(np.array(chosen), [part[chosen] for part in parts]) for chosen in rounds]
+    for chosen, its in taken:
         where = np.unravel_index(flat[chosen], x._value.shape)
-        assign(x, where, ufunc(x[where], *(part[chosen] for part in parts)))
+        assign(x, where, ufunc(x[where], *its))
