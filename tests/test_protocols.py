@@ -586,3 +586,51 @@ def test_random_is_not_confused_by_the_tests_own_state():
     state = random.getstate(), np.random.get_state(legacy=False)["state"]["pos"]  # noqa: NPY002
     nt.grad(lambda x: x.sum())(X)
     assert (random.getstate(), np.random.get_state(legacy=False)["state"]["pos"]) == state  # noqa: NPY002
+
+
+class Doubled:
+    """A user's number, whose class has reflected operators."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __rmul__(self, other):
+        return 2.0 * self.value * other
+
+    __radd__ = __rsub__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rdivmod__ = __rmul__
+
+    def __gt__(self, other):
+        return 2.0 * self.value > other
+
+    def __eq__(self, other):
+        return bool(self.value == other)
+
+
+BINARY = (
+    operator.mul,
+    operator.add,
+    operator.sub,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    pow,
+    divmod,
+)
+
+
+@pytest.mark.parametrize("operate", BINARY, ids=lambda operate: operate.__name__)
+def test_a_number_asks_an_object_as_numpys_numbers_do(operate):
+    value, slopes = nt.value_and_grad(lambda x: operate(x[0], Doubled(x[1])))(np.array([3.0, 5.0]))
+    assert value == operate(np.float64(3.0), Doubled(5.0)) == 30.0
+    np.testing.assert_array_equal(slopes, [10.0, 6.0])
+
+
+def test_comparisons_of_a_number_with_an_object():
+    def f(x):
+        first = x[0] if x[0] < Doubled(x[1]) else 3.0 * x[0]
+        return first * (x[1] if x[0] == Doubled(x[0]) else 1.0)
+
+    for x in ([1.0, 5.0], [5.0, 1.0]):
+        assert nt.value_and_grad(f)(np.array(x))[0] == f(np.array(x))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        nt.grad(lambda x: x[0] * object.__new__(type("Plain", (), {})))(np.ones(2))

@@ -352,3 +352,44 @@ def test_arrays_that_are_kept_are_the_callers():
         kept.append(model.last)
         model.last[0] = -1.0
     np.testing.assert_array_equal(np.stack(kept)[:, 1], 2.0 * np.arange(4.0))
+
+
+SEVERAL_RUNS = {
+    "jacobian": lambda f: nt.jacobian(f, mode="reverse"),
+    "value and Jacobian": lambda f: lambda x: nt.value_and_jacobian(f)(x)[1],
+    "Hessian": lambda f: nt.hessian(lambda x: np.sum(f(x) ** 2) / 4.0),
+    "sparse Jacobian": lambda f: lambda x: nt.sparse_jacobian(f)(x).toarray(),
+    "sparse Hessian": lambda f: lambda x: nt.sparse_hessian(lambda x: np.sum(f(x) ** 3) / 6.0)(x).toarray(),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL_RUNS)
+def test_a_call_is_one_run_however_often_the_function_is_traced(name):
+    calls = []
+
+    def f(x):
+        calls.append(len(calls))
+        return x + calls[-1]
+
+    expected = {"Hessian": lambda k: 0.5 * np.eye(3), "sparse Hessian": lambda k: (1.0 + k) * np.eye(3)}
+    run = SEVERAL_RUNS[name](f)
+    for k in range(3):
+        found = run(np.ones(3))
+        np.testing.assert_allclose(found, expected.get(name, lambda k: np.eye(3))(k))
+        assert calls == list(range(k + 1))
+
+
+def test_the_jacobian_of_a_cache_is_one_run():
+    calls = []
+
+    def f(x):
+        calls.append(len(calls))
+        return x * calls[-1]
+
+    for prepare in (nt.prepare_pullback_cache, nt.prepare_derivative_cache):
+        calls.clear()
+        cache = prepare(f, np.ones(2))
+        assert calls == [0]
+        for k in (1, 2):
+            np.testing.assert_array_equal(nt.value_and_jacobian(cache, np.ones(2))[1], k * np.eye(2))
+            assert calls == list(range(k + 1))

@@ -43,7 +43,7 @@ class Compressed:
 
     def known_for(self, flat: Flattened) -> KnownPattern | None:
         """Return pattern and colours for the path that some arguments take, None if they do not pay."""
-        primal = self.sparse._evaluator.forward(flat)
+        primal = self.sparse._evaluator.forward(flat, trial=True)
         if primal.variant.single_use:
             return None
         known = self.sparse._known_for(flat, primal)

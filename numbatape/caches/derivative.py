@@ -164,7 +164,7 @@ class DerivativeCache(JacobianCache):
     def _gradient(self, *args):
         """Return ``(value, gradients)`` of a scalar function, by chunks of columns."""
         flat = self._flatten(args)
-        scalar_output(self._evaluator.forward(flat).variant.recording)
+        scalar_output(self._evaluator.forward(flat, trial=True).variant.recording)
         _, value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
         if not self._program.config.friendly_tangents:
             return value, Layout.of(flat).ravel(rows[0])

@@ -18,7 +18,7 @@ from .front import Front
 from .leaf_rows import direction_rows
 from .outs import Out
 from .program import Evaluator, Program
-from .variant import VariantWorkspace
+from .variant import Variant, VariantWorkspace
 
 # Value cells in lanes (8 MB): up to this size one wide sweep costs no more per lane than several narrow
 # ones, and it can be served by a steady call.
@@ -79,17 +79,22 @@ class Derived:
             self._evaluators[fixed] = Evaluator(self.program, levels)
         return self._evaluators[fixed]
 
-    def sweep(self, extended: Flattened, width: int = 0, fill=None, fixed: bool = False) -> VariantWorkspace:
+    def sweep(
+        self, extended: Flattened, width: int = 0, fill=None, fixed: bool = False, traced=None
+    ) -> VariantWorkspace:
         """Run the derivative.
 
         ``fill(views)`` writes the directions into their lanes; where they are ``fixed``, only once.
+        ``traced`` is a trace that was made for this call.
         """
         slots = self.slots(extended)
         evaluator = self.evaluator(slots, fixed)
         self.current = extended
         if not self.lanes:
             return evaluator.forward(extended)
-        return evaluator.forward(extended, (width,), lambda space: fill([space.inputs[k] for k in slots]))
+        return evaluator.forward(
+            extended, (width,), lambda space: fill([space.inputs[k] for k in slots]), traced=traced
+        )
 
     def again(self, space: VariantWorkspace, extended: Flattened, fill) -> None:
         """Run once more at the same arguments, for other directions."""
@@ -121,10 +126,13 @@ class Derived:
         if seeds is None:
             seeds = UnitSeeds([int(np.size(sample)) for sample in samples])
         total = seeds.total
-        width = chunk_width(total, chunk or self.preferred_width(extended, total))
+        traced = None
+        if chunk is None:
+            chunk, traced = self.preferred_width(extended, total)
+        width = chunk_width(total, chunk)
         # If one sweep is enough the lanes hold all directions, and may stay.
         whole = width >= total
-        space = self.sweep(extended, width, lambda views: seeds.write(views, 0), whole)
+        space = self.sweep(extended, width, lambda views: seeds.write(views, 0), whole, traced)
         self.last = space if whole else None
         visit(space, 0, min(width, total))
         for first in range(width, total, width):
@@ -167,16 +175,27 @@ class Derived:
         left_out = omitted | {extended.count - 1}
         front.learn(extended, evaluator, space, result, outs, "watched", left_out, trees, rows)
 
-    def preferred_width(self, extended: Flattened, total: int) -> int:
+    def preferred_width(self, extended: Flattened, total: int) -> tuple[int, Variant | None]:
         """Return how many lanes fit into a core's cache, for arguments of these sizes; not more than needed.
 
         Parameters
         ----------
         total
             How many directions there are.
+
+        Returns
+        -------
+        lanes : int
+            The number of lanes.
+        traced : Variant, optional
+            The trace that was made in order to know this, for these arguments.
         """
+        self.program.refresh()
+        variant, fresh = self.program.find_or_trace(extended)
+        return self._lanes_of(variant, extended, total), variant if fresh else None
+
+    def _lanes_of(self, variant: Variant, extended: Flattened, total: int) -> int:
         slots = self.slots(extended)
-        variant = self.program.find_or_trace(extended)[0]
         if total <= min(WIDEST, LANE_CELLS // (2 * variant.most_cells(extended.dimensions))):
             return total  # a bound on the cells of a lane is enough to know this
         lanes = (_lanes(slots, True),)

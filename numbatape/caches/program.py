@@ -75,6 +75,7 @@ class Program:
         self.log = TraceLog()
         self._data_integers = True  # whether Python ints are tried as data, see `record`
         self._once: Variant | None = None  # the last trace that served a single call
+        self._before: Environment | None = None  # the state before the last trace, if that has changed it
         self._captures = False  # whether captured arrays are traced, see `record`
         self.version = 0  # counts the times that captured values changed
         self._repeats = repeats
@@ -144,6 +145,11 @@ class Program:
             ) from None
         return False
 
+    def take_back(self) -> None:
+        """Undo what the last trace has changed: the function runs once more in the same call."""
+        if self._before is not None:
+            self._before.undo()
+
     @property
     def single_use(self) -> bool:
         """Whether the last trace served one call only."""
@@ -185,6 +191,7 @@ class Program:
             if written and not variant.single_use:
                 self._written = union(self._written + written)
                 self.environment = self._environment(self._written)
+            self._before = environment if changes or written else None
             if variant.single_use:
                 if self._once is not None:
                     variant.share_plans(self._once)
@@ -316,7 +323,13 @@ class Evaluator:
             dropped.entry.retire()
 
     def forward(
-        self, flat: Flattened, widths: tuple = (), fill=None, checks: bool = True
+        self,
+        flat: Flattened,
+        widths: tuple = (),
+        fill=None,
+        checks: bool = True,
+        trial: bool = False,
+        traced: Variant | None = None,
     ) -> VariantWorkspace:
         """Run the forward sweep of the trace that fits; trace the function if none does.
 
@@ -327,6 +340,10 @@ class Evaluator:
             leaves of inputs with lanes stand for their shapes.
         checks
             Whether ``Config(debug_mode=True)`` checks the sweep: not while a cache is prepared.
+        trial
+            Whether the call sweeps a derivative of the function next, to which side effects are left.
+        traced
+            A trace that was made for this call, after `Program.refresh`.
 
         Raises
         ------
@@ -334,13 +351,14 @@ class Evaluator:
             As NumPy would, with the source line.
         """
         program = self.program
-        program.refresh()
+        if traced is None:
+            program.refresh()
         key = (flat.statics, flat.dimensions, program.version)
-        variant = self._last.get(key)
+        variant = self._last.get(key) if traced is None else traced
         if variant is None or variant.contents is not None or variant.sharing is not None:
-            variant = None
+            variant = traced
         tried: set[int] = set()
-        stop, fresh = None, False
+        stop, fresh = None, traced is not None
         while True:
             if variant is None:
                 variant, fresh = program.find_or_trace(flat, stop, tried)
@@ -371,7 +389,9 @@ class Evaluator:
             if program.config.debug_mode and checks:
                 imported(".debug", __package__).checked_forward(space)
             variant.counter[0] += 1
-            if variant.effects is not None and not fresh:  # a fresh trace has just run the function
+            if trial and fresh:
+                program.take_back()
+            elif variant.effects is not None and not fresh and not trial:  # a fresh trace has just run it
                 variant.effects.replay(space.outputs)
             if variant.single_use:
                 return space

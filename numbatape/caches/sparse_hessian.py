@@ -97,7 +97,7 @@ class SparseHessianCache(SparseCache):
     @one_at_a_time
     def _general(self, *args):
         flat = self._flatten(args)
-        self._space = primal = self._evaluator.forward(flat)
+        self._space = primal = self._evaluator.forward(flat, trial=True)
         matrix, known = self._fill(flat, primal, samples_of(flat), 2)
         directions = random_directions(flat) if self._check else samples_of(flat)
         if self._check or not known.compression.lanes or known.derived.last is None:

@@ -91,7 +91,7 @@ class SparseJacobianCache(SparseCache):
     @one_at_a_time
     def _general(self, *args):
         flat = self._flatten(args)
-        self._space = primal = self._evaluator.forward(flat)
+        self._space = primal = self._evaluator.forward(flat, trial=True)
         samples = samples_of(flat)
         if self._known_for(flat, primal).compression.kind == ROWS:
             views = float_outputs(primal, primal.variant.recording.result)

@@ -1,7 +1,8 @@
-"""What counts as a sparse matrix, and as an object of pandas, xarray or polars. This imports none of them."""
+"""What counts as a sparse matrix, an object of pandas, xarray or polars, or no array. This imports none."""
 
 from __future__ import annotations
 
+import numbers
 import sys
 import types
 
@@ -12,6 +13,8 @@ from ..usercode.frames import where_in_user_code
 LABELLED = frozenset(("pandas", "polars", "xarray"))
 COLUMN = "_is_traced_column"  # an attribute of `numbatape.trace.traced_columns.TracedColumn`
 DECIDES = "_decides_before_traced_arrays"  # an attribute of classes whose operators come before arrays' own
+# A class that has one of these is an array for NumPy, or becomes one.
+_ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__buffer__")
 
 
 class Sparse:
@@ -52,6 +55,18 @@ def is_column(value) -> bool:
 def package_of(value) -> str:
     """Return the package that a value's class comes from."""
     return str(type(value).__module__).partition(".")[0]
+
+
+def is_no_array(value) -> bool:
+    """Whether an operand is an object that NumPy takes as a whole, of the user's class or another package's.
+
+    A number of NumPy's hands it on to Python's own operator, which asks the object.
+    """
+    kind = type(value)
+    if package_of(value) in ("numbatape", "numpy", "builtins") or issubclass(kind, numbers.Number):
+        return False
+    is_sequence = hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
+    return not is_sequence and not any(hasattr(kind, name) for name in _ARRAYS)
 
 
 def labelled_package(value) -> str | None:

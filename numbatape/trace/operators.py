@@ -22,7 +22,7 @@ from ..usercode.frames import where_in_user_code
 from . import operations
 from .complex_array import combine as complex_combine
 from .kinds import PYTHON
-from .library_kinds import DECIDES, LABELLED, is_sparse, package_of
+from .library_kinds import DECIDES, LABELLED, is_no_array, is_sparse, package_of
 from .methods import in_place, may_be_operand
 from .trace import failing
 
@@ -210,7 +210,11 @@ def _comparison(name: str, ufunc, function):
                     number = trace.literal(other, F64)
                 level = min(level, VARYING)
                 return record_number(trace, function(left, other), code, 0, level, self._id, number)
-        if not may_be_operand(other) or type(other) is operations.TracedInteger:
+        if (
+            not may_be_operand(other)
+            or type(other) is operations.TracedInteger
+            or (its is not ndarray and is_no_array(other))
+        ):
             if its is ndarray and ufunc in DIFFER and (other is None or kind in (str, bytes, dict, set)):
                 return np.full_like(self, DIFFER[ufunc], dtype=bool)  # entry by entry
             return NotImplemented
@@ -253,6 +257,8 @@ def general(ufunc, left, right):
     if package_of(other) in LABELLED and ufunc is not np.matmul:
         return operations.ufunc_of_labelled(ufunc, (left, right), {})
     if not may_be_operand(left) or not may_be_operand(right) or type(right) is operations.TracedInteger:
+        return NotImplemented
+    if is_no_array(other) and not isinstance((left if other is right else right)._value, ndarray):
         return NotImplemented
     if ufunc in DIVISIONS and _is_weak(left) and _is_weak(right):
         _require_divisor(ufunc, left, right)
@@ -357,6 +363,12 @@ def _neg(self):
     return np.negative(self)
 
 
+def _divmod(left, right, self, other):
+    if self._value.__class__ is not ndarray and is_no_array(other):
+        return NotImplemented
+    return left // right, left % right
+
+
 def _methods() -> dict:
     """Return the methods by name."""
     found = {
@@ -364,8 +376,8 @@ def _methods() -> dict:
         "__pos__": lambda self: np.positive(self) if isinstance(self._value, ndarray) else self,
         "__abs__": lambda self: self._as_weak(np.absolute(self)),
         "__invert__": lambda self: np.invert(self),
-        "__divmod__": lambda self, other: (self // other, self % other),
-        "__rdivmod__": lambda self, other: (other // self, other % self),
+        "__divmod__": lambda self, other: _divmod(self, other, self, other),
+        "__rdivmod__": lambda self, other: _divmod(other, self, self, other),
         "__pow__": _pow,
         "__rpow__": lambda self, other: _power(other, self),
     }

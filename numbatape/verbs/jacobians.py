@@ -166,7 +166,7 @@ def differentiated(
             with shelf.lent(what, Caller) as caller:
                 direction = "forward"
                 if mode != "forward":
-                    primal = shelf.evaluator(caller, target, flat).forward(flat)
+                    primal = shelf.evaluator(caller, target, flat).forward(flat, trial=True)
                     result = primal.variant.recording.result
                     if has_aux:
                         require_aux(primal.variant.recording)
