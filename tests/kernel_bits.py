@@ -8,7 +8,7 @@ import numpy as np
 
 from numbatape.engine.codegen import FIRST_KERNEL
 from numbatape.engine.frame import WORD, WORDS
-from numbatape.engine.kernels import ITERATIONS, sweeps
+from numbatape.engine.kernels import ITERATIONS, sweep_address
 
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, np.inf, -np.inf, np.nan, 1e308, 5e-324, 1e15, 710.0])
 STRIDES = [(1, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (2, 3, 1, 2)]
@@ -44,7 +44,7 @@ def swept(kernels, direction, seed, n, strides, outer, active):
     code = np.array([active << 16 | FIRST_KERNEL, 500, 100, 250, 0], np.int32)
     table = np.array([kernels.address[direction]])
     frame = np.zeros(len(WORDS), np.int64)
-    sweeps()  # fills the table that ITERATIONS is
+    sweep_address("iterations")  # fills the table that ITERATIONS is
     words = {"CODE": code, "AUX": record, "ITERATIONS": ITERATIONS, direction.upper(): table, **stacks}
     for name, array in words.items():
         frame[WORD[name]] = array.ctypes.data

@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from ..config import Config, chosen
-from ..engine.kernels import sweeps
+from ..engine.kernels import sweep
 from ..late import imported
 from ..threads import Turn, alone
 from ..trace import pytrees
@@ -351,7 +351,7 @@ class PreparedCache:
         """
         from .profile import profile  # what notebooks show is imported when it is first asked for
 
-        return alone(self._turn, profile, self._space.whole(), sweeps(), repeats)
+        return alone(self._turn, profile, self._space.whole(), sweep, repeats)
 
     def _repr_html_(self) -> str:
         from .description import as_tables  # what notebooks show is imported when it is first asked for

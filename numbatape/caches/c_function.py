@@ -167,7 +167,7 @@ class CFunction:
         first = self._records[number, SEAT.index("first") :]
         fields = {
             "frame": space.address,
-            "sweep": kernels.sweep_address(self.sweep),
+            "sweep": kernels.sweep_address(space.entry_point(self.sweep)),
             "value": views[-1].ctypes.data if self.finite else 0,
             "next": first[0],
             **{f"argument_{k}": writes.get(k, self._unread).ctypes.data for k in range(ARGUMENTS)},

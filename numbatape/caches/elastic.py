@@ -85,7 +85,7 @@ class ElasticEntry:
         self._v, self._g, self._at_v = self._cells.v, self._cells.g, self._cells.at_v
         self._sizes = memoryview(planner.sizes)
         self._follow_tables()
-        self._prologue = kernels.sweeps()["prologue"] if tape.prologue else None
+        self._prologue = kernels.sweep("prologue") if tape.prologue else None
         self._is_short = len(tape) <= BRIEF_CODE and not tape.calls
         self._calls: Calls | None = None  # what the tape calls
         # With strips, all cells stay where they are until a vector needs more room.
@@ -208,7 +208,7 @@ class ElasticEntry:
 
     def _enter_segments(self, name: str) -> int:
         assert self._cuts is not None
-        return Segments(self._frame, self._cuts, kernels.sweeps()).run(name)
+        return Segments(self._frame, self._cuts, kernels.sweep).run(name)
 
     def _write_literals(self) -> None:
         """Write the numbers of the tape to their cells, unless they are there from the last sizes."""

@@ -92,7 +92,7 @@ class Entry(Served):
             others = tuple(out.source for out in outs[1:])  # one tuple for all calls
             outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
-        self.sweep, self.captured, self.turn = sweep, captured, turn
+        self.sweep, self.captured, self.turn = space.entry_point(sweep), captured, turn
         self.rebound = None if captured is None else captured.rebound
         self.owner: SteadyCalls | LaneEntry | None = None
         self.first: Callable | None = None  # serves a call when this entry is in front
@@ -100,7 +100,7 @@ class Entry(Served):
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
         dummy = np.zeros(1)
-        self._run, self._alive = kernels.call_of(sweep, space, dummy, _stopped, space.variant.counter)
+        self._run, self._alive = kernels.call_of(self.sweep, space, dummy, _stopped, space.variant.counter)
         self._natives: list[tuple] = []  # (words, rows) of the builtins there are
         self._retired = False
         self._stale = False  # whether the cells hold no prologue of the rows' constants

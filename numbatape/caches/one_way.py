@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config import STRIPS, Config, chosen_passes
-from ..engine.frame import WORD
 from ..engine.placement import evaluated, storage_sizes
 from ..engine.plan import Plan, make_plan
 from ..engine.replan import Replanner
@@ -161,11 +160,10 @@ class OneWayReplanner(StripReplanner):
 
 
 class OneWayWorkspace(VariantWorkspace):
-    """A workspace whose forward sweep computes the gradient too; the reverse sweep does nothing."""
+    """A workspace whose forward sweep computes the gradient too, so that there is no reverse sweep."""
 
     def __init__(self, plan: Plan, variant: Variant, adjoints: Adjoints | None = None):
         super().__init__(plan, variant, adjoints)
-        self.frame[WORD["ONE_WAY"]] = 1
         parts = iter(self.outputs[1:])
         self.gradients = tuple(next(parts) if slot.level == ACTIVE else None for slot in plan.tape.inputs)
         self.outputs = self.outputs[:1]
@@ -186,8 +184,14 @@ class OneWayWorkspace(VariantWorkspace):
         gradients = [(next(numbers), view, False) for view in self.gradients if view is not None]
         return [*gradients, (tape.outputs[0], self.outputs[0], False)]
 
+    def entry_point(self, name: str) -> str:
+        return {"gradient": "watched", "bound": "bound_value"}.get(name, name)
+
     def require_reverse(self) -> None:
         """There is no reverse sweep that could fail."""
+
+    def reverse(self) -> None:
+        """The forward sweep has computed the gradient."""
 
 
 def _is_active_scalar(tape: Tape, value: int) -> bool:

@@ -6,6 +6,7 @@ The sweeps run one instruction at a time, between stops of the clock, as a long 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 
 import numpy as np
@@ -142,24 +143,24 @@ class Profile(list):
         return lines + table("Passes, when the tape was recorded", titles, passes)
 
 
-class _Clock(dict):
+class _Clock:
     """The entry points of the sweeps, with the time that each instruction takes.
 
     Parameters
     ----------
-    sweeps : dict
+    sweep : callable
+        Returns an entry point by its name.
     frame : array
     count : int
         Instructions of the plan.
     """
 
-    def __init__(self, sweeps: dict, frame: np.ndarray, count: int):
-        super().__init__(sweeps)
-        self._frame = frame
+    def __init__(self, sweep: Callable[[str], Callable], frame: np.ndarray, count: int):
+        self._sweep, self._frame = sweep, frame
         self.forward, self.reverse = np.zeros(count), np.zeros(count)
 
-    def __getitem__(self, name: str):
-        sweep, frame = super().__getitem__(name), self._frame
+    def __call__(self, name: str):
+        sweep, frame = self._sweep(name), self._frame
 
         def timed(address, start):
             begun = perf_counter_ns()
@@ -174,7 +175,7 @@ class _Clock(dict):
         return timed
 
 
-def profile(space, sweeps: dict, repeats: int) -> Profile:
+def profile(space, sweep: Callable[[str], Callable], repeats: int) -> Profile:
     """Run the sweeps of a workspace one instruction at a time, and return the least times."""
     plan, tape = space.plan, space.plan.tape
     count = len(tape)
@@ -182,10 +183,10 @@ def profile(space, sweeps: dict, repeats: int) -> Profile:
     usual, frame = space.segments, space.frame
     both = not tape.forward and bool(tape.outputs)
     forward, reverse = np.full(count, np.inf), np.full(count, np.inf)
-    idle = _entering(sweeps, frame)
+    idle = _entering(sweep("resume"), frame)
     try:
         for _ in range(max(1, repeats)):
-            clock = _Clock(sweeps, frame, count)
+            clock = _Clock(sweep, frame, count)
             space.segments = Segments(frame, cuts, clock)
             space.prologue_done = False
             space.forward()
@@ -213,9 +214,9 @@ def profile(space, sweeps: dict, repeats: int) -> Profile:
     return Profile(rows, tape.rewrites)
 
 
-def _entering(sweeps: dict, frame: np.ndarray) -> float:
+def _entering(sweep: Callable, frame: np.ndarray) -> float:
     """Return how many nanoseconds it takes to enter a kernel that has nothing to do."""
-    kept, address, sweep, least = frame[WORD["COUNT"]], frame.ctypes.data, sweeps["resume"], np.inf
+    kept, address, least = frame[WORD["COUNT"]], frame.ctypes.data, np.inf
     frame[WORD["COUNT"]] = 0
     for _ in range(50):
         begun = perf_counter_ns()

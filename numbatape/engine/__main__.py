@@ -10,7 +10,7 @@ from .codegen import kernel_source
 def main(names: list[str]) -> None:
     """Print the kernels of the named ops, or the sweeps if none is named."""
     if not names:
-        print(sweep_source())
+        print(sweep_source("forward"), sweep_source("reverse"), sep="\n")
     for name in names:
         if name not in OPCODE:
             sys.exit(f"no op is called {name!r}; there are {', '.join(OPCODE)}")

@@ -1,5 +1,8 @@
 """The sweeps as text: a dispatch chain of one-cell instructions, and the entry points.
 
+Each direction is a module of its own: a tape that is only swept forward does not wait for the compiler to
+finish the other chain, which is as large.
+
 A chain of serial arithmetic (``s = s + x[i]``) is bound by the latency of storing a result and
 loading it again in the next instruction, 7 of some 11 cycles. So arithmetic keeps its last result
 in a register: an instruction flagged FROM_LAST takes operand ``a`` from it, one flagged TO_NEXT its
@@ -115,21 +118,29 @@ def _chain(arms) -> str:
 
 
 @functools.cache
-def sweep_source() -> str:
-    """Return the module of the sweeps: dispatch chains and entry points."""
-    hot = hot_ops()
-    forward = [(code, op.name, forward_arm(op)) for code, op in hot]
-    reverse = [(code, op.name, reverse_arm(op)) for code, op in hot if op.differentiable]
+def sweep_source(direction: str) -> str:
+    """Return the module of the sweeps in a direction: the dispatch chain and the entry points.
+
+    Parameters
+    ----------
+    direction
+        "forward" or "reverse".
+    """
+    forward = direction == "forward"
+    arms = [
+        (code, op.name, forward_arm(op) if forward else reverse_arm(op))
+        for code, op in hot_ops()
+        if forward or op.differentiable
+    ]
     for code, op, pattern in vector_arms():
-        forward.append((code, f"{op.name} {pattern}", forward_vector(op, pattern)))
-        if op.arity < 3:
-            reverse.append((code, f"{op.name} {pattern}", reverse_vector(op, pattern)))
-    body = _SWEEPS.format(
+        if forward or op.arity < 3:
+            lines = forward_vector(op, pattern) if forward else reverse_vector(op, pattern)
+            arms.append((code, f"{op.name} {pattern}", lines))
+    body = ((_FORWARD if forward else _REVERSE) + _COPIES).format(
         GUARD=GUARD,
         SHIFT=ACTIVE_SHIFT,
         FIRST_KERNEL=FIRST_KERNEL,
-        forward=_chain(forward),
-        reverse=_chain(reverse),
+        arms=_chain(arms),
         STATUS_GUARD=status.GUARD,
         STATUS_CONSTANT=status.CONSTANT,
         ROW_OF_MEMORY=", ".join(f"words_q[{MEMORY_WORDS} * k{at}]" for at in ("", " + 1", " + 2")),
@@ -139,7 +150,7 @@ def sweep_source() -> str:
 
 
 # The frame is frame_q where formulas stand: their third operand is called w.
-_SWEEPS = """
+_FORWARD = """
 def forward_range(frame_q, start, stop):
     code = frame_q[CODE]
     v = frame_q[V64]
@@ -157,7 +168,7 @@ def forward_range(frame_q, start, stop):
         o = code[at + {CELL_O}]
         a = code[at + {CELL_A}]
         b = code[at + {CELL_B}]
-{forward}
+{arms}
         elif op == {GUARD}:
             if v[a] != v[b]:
                 frame_q[STOPPED] = pc
@@ -169,31 +180,6 @@ def forward_range(frame_q, start, stop):
                 return stopped
         pc += 1
     return 0
-
-
-def reverse_range(frame_q, start, stop):
-    code = frame_q[CODE]
-    v = frame_q[V64]
-    g = frame_q[G64]
-    table = frame_q[REVERSE]
-    last = 0.0
-    if start < stop and code[{STRIDE} * (stop - 1)] & {TO_NEXT} << {SHIFT}:
-        last = g[code[{STRIDE} * (stop - 1) + {CELL_O}]]
-    pc = stop
-    while pc > start:
-        pc -= 1
-        at = {STRIDE} * pc
-        word = code[at]
-        flags = word >> {SHIFT}
-        if flags & {OPERANDS_MASK} == 0:
-            continue
-        op = word & 0xFFFF
-        o = code[at + {CELL_O}]
-        a = code[at + {CELL_A}]
-        b = code[at + {CELL_B}]
-{reverse}
-        else:
-            invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
 
 
 def iterations(w, pc):
@@ -254,14 +240,60 @@ def strip_range(w, pc):
     return forward_range(w, 0, pc)
 
 
+def watched(w, pc):
+    words_q = w[WATCH]
+    for k in range(w[WATCH_COUNT]):
+        if differs({ROW_OF_MEMORY}) != 0:
+            w[STOPPED] = k
+            return {STATUS_CONSTANT}
+    return forward_range(w, w[SPLIT], w[COUNT])
+
+
+def bound_forward(w, pc):
+    copy_all(w[COPY_IN], w[COPY_IN_COUNT])
+    return forward_range(w, w[SPLIT], w[COUNT])
+
+
+def bound_value(w, pc):
+    stopped = bound_forward(w, pc)
+    if stopped != 0:
+        return stopped
+    copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
+    return 0
+"""
+
+_REVERSE = """
+def reverse_range(frame_q, start, stop):
+    code = frame_q[CODE]
+    v = frame_q[V64]
+    g = frame_q[G64]
+    table = frame_q[REVERSE]
+    last = 0.0
+    if start < stop and code[{STRIDE} * (stop - 1)] & {TO_NEXT} << {SHIFT}:
+        last = g[code[{STRIDE} * (stop - 1) + {CELL_O}]]
+    pc = stop
+    while pc > start:
+        pc -= 1
+        at = {STRIDE} * pc
+        word = code[at]
+        flags = word >> {SHIFT}
+        if flags & {OPERANDS_MASK} == 0:
+            continue
+        op = word & 0xFFFF
+        o = code[at + {CELL_O}]
+        a = code[at + {CELL_A}]
+        b = code[at + {CELL_B}]
+{arms}
+        else:
+            invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
+
+
 def clear_adjoints(w):
     clear(w[G64], w[FIRST64], w[CELLS64], 8)
     clear(w[G32], w[FIRST32], w[CELLS32], 4)
 
 
 def pullback(w, pc):
-    if w[ONE_WAY] != 0:
-        return 0
     clear_adjoints(w)
     r = w[SEEDS]
     d = w[SEED_DATA]
@@ -281,30 +313,15 @@ def pullback(w, pc):
     return w[RAISED]
 
 
-def watched(w, pc):
-    words_q = w[WATCH]
-    for k in range(w[WATCH_COUNT]):
-        if differs({ROW_OF_MEMORY}) != 0:
-            w[STOPPED] = k
-            return {STATUS_CONSTANT}
-    return forward_range(w, w[SPLIT], w[COUNT])
-
-
 def gradient(w, pc):
-    stopped = watched(w, pc)
+    stopped = invoke(w[SWEEPS], {SWEEP_WATCHED}, w, pc)
     if stopped != 0:
         return stopped
     return pullback(w, pc)
 
 
-def copy_all(words_q, count):
-    for k in range(count):
-        copy_bytes({ROW_OF_MEMORY})
-
-
 def bound(w, pc):
-    copy_all(w[COPY_IN], w[COPY_IN_COUNT])
-    stopped = forward_range(w, w[SPLIT], w[COUNT])
+    stopped = invoke(w[SWEEPS], {SWEEP_BOUND}, w, pc)
     if stopped != 0:
         return stopped
     stopped = pullback(w, pc)
@@ -312,15 +329,13 @@ def bound(w, pc):
         return stopped
     copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
     return 0
+"""
 
+_COPIES = """
 
-def bound_value(w, pc):
-    copy_all(w[COPY_IN], w[COPY_IN_COUNT])
-    stopped = forward_range(w, w[SPLIT], w[COUNT])
-    if stopped != 0:
-        return stopped
-    copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
-    return 0
+def copy_all(words_q, count):
+    for k in range(count):
+        copy_bytes({ROW_OF_MEMORY})
 """
 
 

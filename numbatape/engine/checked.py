@@ -99,7 +99,6 @@ class CheckedWorkspace:
         plan.write_literals(self.v)
         self.seeds, cells = seed_table(plan)
         self.seed = np.ones(max(1, cells))
-        self._sweeps = module(sweep_source())
         self._calls = Calls(plan, self.v, self.g, Workspace, native=False) if plan.tape.calls else None
         self.words = self._frame()
 
@@ -114,7 +113,7 @@ class CheckedWorkspace:
             "G32": Cells(self.g[F32], plan.active[F32][0]),
             "FORWARD": lambda number: self._kernel(number, "forward"),
             "REVERSE": lambda number: self._kernel(number, "reverse"),
-            "ITERATIONS": lambda number: self._sweeps["iterations"],
+            "ITERATIONS": lambda number: module(sweep_source("forward"))["iterations"],
             "SEEDS": Cells(self.seeds.reshape(-1)),
             "SEED_DATA": Cells(self.seed),
             **plan.counts(),
@@ -150,9 +149,9 @@ class CheckedWorkspace:
         cells, positions = self._positions(value, adjoint=False)
         cells[positions] = data
 
-    def _run(self, entry: str, *arguments):
+    def _run(self, entry: str, *arguments, direction: str = "forward"):
         with np.errstate(all="ignore"):
-            outcome = self._sweeps[entry](self.words, *arguments)
+            outcome = module(sweep_source(direction))[entry](self.words, *arguments)
         if self._calls is not None:
             self._calls.end()
         return outcome
@@ -163,7 +162,7 @@ class CheckedWorkspace:
 
     def step_back(self, instruction: int) -> None:
         """Run one instruction in reverse."""
-        self._run("reverse_range", instruction, instruction + 1)
+        self._run("reverse_range", instruction, instruction + 1, direction="reverse")
 
     def forward(self) -> int:
         """Run prologue and main part; return the status."""
@@ -172,4 +171,4 @@ class CheckedWorkspace:
     def reverse(self) -> None:
         """Clear the adjoints and run the reverse sweep with the cotangents in ``seed``."""
         self.plan.require_reverse()
-        self._run("pullback", 0)
+        self._run("pullback", 0, direction="reverse")

@@ -42,10 +42,12 @@ WORDS = (
     "MOVED_B",
     "MOVED_C",
     "STRIPS",  # address of the blocks that run strip by strip, see `numbatape.engine.strip_kernels`
-    "RANGE",  # address of the address of the sweeps' function `strip_range`
-    "ONE_WAY",  # not 0 where the forward sweep computes the gradient too
+    "SWEEPS",  # address of the addresses of the functions `SWEEP_FUNCTIONS` of the forward sweeps
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
+# What strips and the reverse sweeps, which are modules of their own, call.
+SWEEP_FUNCTIONS = ("strip_range", "watched", "bound_forward")
+SWEEP_STRIPS, SWEEP_WATCHED, SWEEP_BOUND = range(len(SWEEP_FUNCTIONS))
 
 # A plan's instruction: word 0 is the op and, above 16 bits, which operands are active.
 # Words 1 to 4 are first cells: of the result and the operands. In place of operand c an instruction that is

@@ -15,13 +15,14 @@ from ..ops import OPS, ArrayOp
 from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
+from .frame import SWEEP_FUNCTIONS
 from .vectors import STRIP_OPCODE, single_arms
 
 FORWARD = np.zeros(STRIP_OPCODE + 1 + len(single_arms()) - FIRST_KERNEL, np.int64)
 FORWARD_NUMPY = np.zeros_like(FORWARD)  # Config(values="numpy")
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
-# The sweeps' functions `iterations` and `strip_range`, which kernels call.
-ITERATIONS, RANGE = np.zeros(1, np.int64), np.zeros(1, np.int64)
+# Functions of the forward sweeps that kernels and the reverse sweeps call: `iterations`, and others.
+ITERATIONS, SWEEPS = np.zeros(1, np.int64), np.zeros(len(SWEEP_FUNCTIONS), np.int64)
 
 
 def forward_table(values: str) -> np.ndarray:
@@ -37,7 +38,7 @@ def ensure(kernels, values: str = "fast", reverse: bool = True) -> None:
     reverse
         Whether the reverse kernels are needed too.
     """
-    sweeps()
+    _forward_sweeps()
     forward = forward_table(values)
     for number in kernels:
         if not forward[number]:
@@ -81,17 +82,28 @@ BACKWARD = ("pullback", "gradient", "bound")  # entry points that sweep back
 
 
 @functools.cache
-def sweeps() -> dict:
-    """Return the sweeps' entry points as callables ``(frame address, 0) -> status``."""
-    loaded = jit.load("sweeps", sweep_source())
-    ITERATIONS[0], RANGE[0] = loaded.address["iterations"], loaded.address["strip_range"]
-    names = ("prologue", "value", "lanes", "resume", "pullback", "watched", "gradient", "bound")
-    return {name: loaded.function(name) for name in names}
+def _forward_sweeps():
+    """Return the module of the forward sweeps, of which other kernels know some functions from now on."""
+    loaded = jit.load("sweeps", sweep_source("forward"))
+    ITERATIONS[0] = loaded.address["iterations"]
+    SWEEPS[:] = [loaded.address[name] for name in SWEEP_FUNCTIONS]
+    return loaded
+
+
+def _module_of(name: str):
+    forward = _forward_sweeps()
+    return jit.load("sweeps-reverse", sweep_source("reverse")) if name in BACKWARD else forward
+
+
+@functools.cache
+def sweep(name: str) -> Callable:
+    """Return an entry point of the sweeps as a callable ``(frame address, first instruction) -> status``."""
+    return _module_of(name).function(name)
 
 
 def sweep_address(name: str) -> int:
     """Return the address of an entry point of the sweeps."""
-    return jit.load("sweeps", sweep_source()).address[name]
+    return _module_of(name).address[name]
 
 
 def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, turn=None):
@@ -150,7 +162,7 @@ def entry_words(space, sweep: str) -> dict[str, int]:
     """Return the words about the entry point of a workspace's sweeps."""
     return {
         "frame": space.address,
-        "sweep": sweep_address(sweep),
+        "sweep": sweep_address(space.entry_point(sweep)),
         "locked": int(space.plan.is_brief),
     }
 

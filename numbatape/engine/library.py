@@ -42,7 +42,8 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
         if isinstance(given, str) or not set(given) <= set(known):
             raise ValueError(f"{name}={given!r}: must be a sequence of names out of {', '.join(known)}")
     families = [DTYPES.index(dtype) for dtype in dtypes]
-    yield "sweeps", sweep_source()
+    yield "sweeps", sweep_source("forward")
+    yield "sweeps-reverse", sweep_source("reverse")
     yield "plan", plan_source("plan")
     yield "replan", plan_source("replan")
     yield "scans", scan_source()
@@ -97,7 +98,7 @@ def warmup(
     --------
     >>> import numbatape as nt
     >>> nt.warmup(dtypes=())
-    ['bodies', 'loops', 'moves', 'plan', 'replan', 'scans', 'strips', 'sweeps', 'walk']
+    ['bodies', 'loops', 'moves', 'plan', 'replan', 'scans', 'strips', 'sweeps', 'sweeps-reverse', 'walk']
     """
     wanted = list(texts(dtypes, values))
     with COMPILING.piece("warmup", quiet=progress is not None):

@@ -27,11 +27,11 @@ from ..ops import status
 from ..tape import Tape
 from ..tape.loop import Loop
 from ..threads import survives_fork
-from .chain import sweep_source
 from .deferred_products import DeferredProduct, deferred_products
 from .failures import failure
 from .frame import WORD as FRAME_WORD
 from .interrupts import Lookout, steps_between_looks, work_of_plan
+from .kernels import sweep_address
 from .loop_kernels import INTERRUPTED, TOO_MANY, body_source, loop_source
 from .loop_lanes import LoopLanes, laned_body
 from .loop_tables import LoopTables
@@ -142,7 +142,6 @@ class LoopRun:
         self._moving: list = []  # a `MovingBody` for each body
         self._deferred = bool(deferred)
         self.alone = True  # whether nothing else runs in its workspace
-        sweeps = jit.load("sweeps", sweep_source()).address
         if loop.runs_once:
             kernels = jit.load("bodies", body_source()).address
             self.forward, self.back = kernels["once"], kernels["once_back"]
@@ -153,8 +152,8 @@ class LoopRun:
         # make.
         again = again or (loop.runs_once and (loop.recompute or bool(loop.body.calls)))
         words = {
-            "VALUE": sweeps["value"],
-            "PULLBACK": sweeps["pullback"],
+            "VALUE": sweep_address("value"),
+            "PULLBACK": sweep_address("pullback") if reverse else 0,
             "FRAME": space.address,
             "BACKWARDS": int(loop.reverse),
             "SAVING": int(reverse and not (again and loop.runs_once)),

@@ -73,7 +73,7 @@ class MovingBody:
             calls.move(planner, dimensions, self._cells.v, self._cells.g)
         if not tape.prologue:
             return True
-        return kernels.sweeps()["prologue"](self._space.address, 0) == status.DONE
+        return kernels.sweep("prologue")(self._space.address, 0) == status.DONE
 
     def settle(self, dimensions: tuple[int, ...]) -> Plan:
         """Return the present plan, and let the workspace have it: for messages of errors."""

@@ -17,6 +17,7 @@ import bisect
 import ctypes
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -235,12 +236,12 @@ class Segments:
     ----------
     frame
         Its words say what the kernels run; they are restored after each sweep.
-    sweeps
-        The entry points, by name.
+    sweep
+        Returns an entry point by its name.
     """
 
-    def __init__(self, frame: np.ndarray, cuts: Cuts, sweeps: dict):
-        self._frame, self._cuts, self._sweeps = frame, cuts, sweeps
+    def __init__(self, frame: np.ndarray, cuts: Cuts, sweep: Callable[[str], Callable]):
+        self._frame, self._cuts, self._sweep = frame, cuts, sweep
         self._address = address(frame)
 
     def run(self, name: str, start: int = 0) -> int:
@@ -257,9 +258,8 @@ class Segments:
     def _run(self, name: str, start: int) -> int:
         frame = self._frame
         count, split, uniform = (int(frame[WORD[word]]) for word in ("COUNT", "SPLIT", "UNIFORM"))
-        one_way = bool(frame[WORD["ONE_WAY"]])
         if name == "pullback":
-            return 0 if one_way else self._reverse(split, count)
+            return self._reverse(split, count)
         if name in ("prologue", "resume", "lanes"):
             first = uniform if name == "lanes" else start
             return self._forward(first, split if name == "prologue" else count)
@@ -271,14 +271,14 @@ class Segments:
         if name.startswith("bound"):
             self._copy("COPY_IN")
         outcome = self._forward(split, count)
-        if not outcome and name in ("gradient", "bound") and not one_way:
+        if not outcome and name in ("gradient", "bound"):
             outcome = self._reverse(split, count)
         if not outcome and name.startswith("bound"):
             self._copy("COPY_OUT")
         return outcome
 
     def _enter(self, name: str, start: int = 0) -> int:
-        return self._sweeps[name](self._address, start)
+        return self._sweep(name)(self._address, start)
 
     def _table(self, name: str, count: int) -> list[list[int]]:
         """Return the rows of three 64-bit words that a word of the frame refers to."""

@@ -9,7 +9,7 @@ from ..ops import ArrayOp, reduce
 from ..ops.table import parameters
 from ..ops.text import helpers
 from .codegen import record_fields
-from .frame import CELL_A, CELL_B, CELL_O, CORE_HEAD, RECORD_WORD, STRIDE, constants
+from .frame import CELL_A, CELL_B, CELL_O, CORE_HEAD, RECORD_WORD, STRIDE, SWEEP_STRIPS, constants
 from .vectors import forward_vector, single_arms
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of
@@ -57,7 +57,7 @@ def run_strips(w, block_q, v, e):
         if left < strip:
             for k in serial(block_q[{count_count}]):
                 words_t[counts_t[k]] = left
-        invoke(w[RANGE], 0, w, block_q[{rows}])
+        invoke(w[SWEEPS], {SWEEP_STRIPS}, w, block_q[{rows}])
         for k in serial(block_q[{move_count}]):
             words_t[moves_t[{MOVE_WORDS} * k]] += moves_t[{MOVE_WORDS} * k + {MOVE_STEP}]
         left -= strip
@@ -139,6 +139,7 @@ def strip_source() -> str:
         TOTAL_FIRST=TOTAL_FIRST,
         TOTAL_COUNT=TOTAL_COUNT,
         TOTAL_SINGLE=TOTAL_SINGLE,
+        SWEEP_STRIPS=SWEEP_STRIPS,
         **{name: k for k, name in enumerate(BLOCK)},
     )
     return "# cells: f64\n" + constants(text) + helpers(text, reduce) + text

@@ -87,7 +87,7 @@ class Workspace:
         self.outputs = tuple(self.value_view(value) for value in plan.tape.outputs)
         self.prologue_done = False
         self._fill_frame()
-        self.segments = None if plan.cuts is None else Segments(self.frame, plan.cuts, kernels.sweeps())
+        self.segments = None if plan.cuts is None else Segments(self.frame, plan.cuts, kernels.sweep)
         self.calls = None
         if plan.tape.calls:  # most tapes have no rules and no loops, and do without the modules for them
             from .calls import Calls
@@ -129,7 +129,7 @@ class Workspace:
             "FORWARD": address(kernels.forward_table(plan.values)),
             "REVERSE": address(kernels.REVERSE),
             "ITERATIONS": address(kernels.ITERATIONS),
-            "RANGE": address(kernels.RANGE),
+            "SWEEPS": address(kernels.SWEEPS),
             "SEEDS": address(self.seeds),
             "SEED_COUNT": len(plan.tape.outputs),
             "SEED_DATA": address(self.seed),
@@ -168,9 +168,14 @@ class Workspace:
 
     def enter(self, name: str, start: int = 0) -> int:
         """Run a sweep and return its status, whatever rules in it have raised."""
+        name = self.entry_point(name)
         if self.segments is not None:
             return self.segments.run(name, start)
-        return kernels.sweeps()[name](self.address, start)
+        return kernels.sweep(name)(self.address, start)
+
+    def entry_point(self, name: str) -> str:
+        """Return the entry point of the sweeps that does here what one is asked for."""
+        return name
 
     def run_prologue(self) -> int:
         """Compute what depends on constants alone; needed before the first forward sweep."""

@@ -141,9 +141,8 @@ def wait(w, pc):
 
 
 def test_sweeps_are_called_without_the_gil():
-    sweeps = kernels.sweeps()
-    assert {"value", "gradient", "bound", "pullback"} <= set(sweeps)
-    for function in sweeps.values():
+    for name in ("value", "gradient", "bound", "pullback"):
+        function = kernels.sweep(name)
         assert isinstance(function, ctypes._CFuncPtr)
         assert not function._flags_ & ctypes._FUNCFLAG_PYTHONAPI
 

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numbatape as nt
-from numbatape.engine import Workspace, make_plan
+from numbatape.engine import Workspace, kernels, make_plan
 from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.codegen import source_of
 from numbatape.engine.reference import Reference
@@ -556,3 +556,28 @@ def test_many_numbers_are_sorted_by_their_digits(dtype):
         for function in functions:
             with np.errstate(invalid="ignore", over="ignore"):
                 np.testing.assert_array_equal(nt.grad(function)(numbers), expected)
+
+
+def test_what_is_only_swept_forward_does_without_the_reverse_sweeps(monkeypatch, rng):
+    """A first run does not wait for a chain of which it has no use."""
+    source = kernels.sweep_source
+
+    def forward_only(direction):
+        assert direction == "forward"
+        return source(direction)
+
+    monkeypatch.setattr(kernels, "sweep_source", forward_only)
+    kernels.sweep.cache_clear()
+
+    def f(x):
+        return np.sum(np.sin(x) * x)
+
+    x = rng.normal(size=5000)  # value and gradient of long vectors are one sweep
+    want = np.cos(x) * x + np.sin(x)
+    for _ in range(2):
+        np.testing.assert_allclose(nt.jvp(f, (x,), (x,))[1], np.dot(want, x), rtol=1e-12)
+        np.testing.assert_allclose(nt.batch(f)(x[:20].reshape(4, 5))[1].ravel(), want[:20], rtol=1e-12)
+        np.testing.assert_allclose(nt.grad(f)(x), want, rtol=1e-12)
+    cache, gradient = nt.prepare_gradient_cache(f, x), np.empty_like(x)
+    assert cache.bind(x, out=(gradient,))() == pytest.approx(f(x), rel=1e-12)
+    np.testing.assert_allclose(gradient, want, rtol=1e-12)

@@ -170,11 +170,12 @@ def test_the_sweeps_of_the_lowest_level_give_the_same_gradient(tmp_path, monkeyp
     want = nt.value_and_grad(f)(x)
     monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path))
     for level in HERE[-1:]:
-        key, packed = release.compiled(level, kernels.sweep_source())
-        swept = loader.link(store.unpacked(key, zlib.decompress(packed)), key)
-        monkeypatch.setattr(
-            kernels, "sweeps", lambda swept=swept: {n: swept.function(n) for n in swept.address}
-        )
+        swept = {}
+        for direction in ("forward", "reverse"):
+            key, packed = release.compiled(level, kernels.sweep_source(direction))
+            found = loader.link(store.unpacked(key, zlib.decompress(packed)), key)
+            swept |= {name: found.function(name) for name in found.address}
+        monkeypatch.setattr(kernels, "sweep", swept.__getitem__)
         value, gradient = nt.value_and_grad(lambda x: f(x))(x)
         assert value == want[0]
         np.testing.assert_array_equal(gradient, want[1])
@@ -256,7 +257,9 @@ def test_a_process_from_a_wheel_compiles_nothing(tmp_path):
     release.write(directory, level, [*kernels, *release.builtins(level)])
     _, origins, same, imports_llvm = in_process(directory, tmp_path / "empty")
     assert set(origins.values()) == {"wheel"}
-    assert {"sweeps", "plan", "builtin", "steady", "audit", "mul-f32-reverse"} <= set(origins)
+    assert {"sweeps", "sweeps-reverse", "plan", "builtin", "steady", "audit", "mul-f32-reverse"} <= set(
+        origins
+    )
     assert not (tmp_path / "empty").exists()
     assert not imports_llvm or not LOADS_OWN_KERNELS
     assert same == bits
@@ -356,7 +359,7 @@ def test_a_symbol_that_this_process_lacks(package, monkeypatch):
 def test_the_library_has_what_plans_ask_for():
     texts = list(library.texts())
     names = [name for name, _ in texts]
-    assert names[:2] == ["sweeps", "plan"]
+    assert names[:3] == ["sweeps", "sweeps-reverse", "plan"]
     for k, op in enumerate(OPS):
         ways = ("forward", "reverse") if op.differentiable else ("forward",)
         assert {kernel_name(2 * k + family, way) for family in (0, 1) for way in ways} <= set(names)
@@ -371,7 +374,7 @@ def test_unknown_kinds_of_kernels(given):
 
 def test_warmup_tells_how_far_it_is(monkeypatch):
     monkeypatch.setattr(
-        library, "texts", lambda dtypes, values: iter([("sweeps", library.sweep_source())] * 3)
+        library, "texts", lambda dtypes, values: iter([("sweeps", library.sweep_source("forward"))] * 3)
     )
     seen = []
     assert nt.warmup(progress=lambda done, total: seen.append((done, total))) == ["sweeps"]
@@ -412,7 +415,9 @@ def test_the_library_has_every_kernel_that_is_loaded_by_name():
     """What `warmup` and a wheel leave out would be compiled at a user's first call."""
     package = Path(nt.__file__).parent
     loaded = {
-        name for file in package.rglob("*.py") for name in re.findall(r'jit\.load\("(\w+)"', file.read_text())
+        name
+        for file in package.rglob("*.py")
+        for name in re.findall(r'jit\.load\("([\w-]+)"', file.read_text())
     }
-    assert loaded >= {"sweeps", "loops"}
+    assert loaded >= {"sweeps", "sweeps-reverse", "loops"}
     assert loaded <= {name for name, _ in library.texts(("f64", "f32"), ("fast",))}
