@@ -121,7 +121,7 @@ def lstsq(a, b, rcond=None):
     value = np.linalg.lstsq(values_of(a), values_of(b), rcond)
     a, b = lift_all(a, b)
     cutoff = np.finfo(value[3].dtype).eps * max(a.shape) if rcond is None else rcond
-    inverse = pseudo_inverse if is_complex(a) else decompositions._pinv
+    inverse = pseudo_inverse if is_complex(a) else decompositions.pseudo_inverse
     solution = np.matmul(inverse(np.linalg.lstsq, a, cutoff), b)
     residuals = value[1]
     if np.size(residuals):

@@ -12,13 +12,11 @@ import math
 import numpy as np
 
 from ..trace import symbolic_sizes as sizes
-from ..trace.axes import axes_of, count_of, length, pinned
+from ..trace.axes import axes_of, count_of, length
 from ..trace.operands import adopt, lift, lift_all, lift_first
 from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
 from .function_tables import HOLDS
-from .registration import composes, converted, records, run_record, unsupported_argument
-from .sized import positions
-from .stand_ins import stands_for
+from .registration import composes, converted, records, unsupported_argument
 
 
 def _packed(op: str, a, parts, cores):
@@ -152,7 +150,7 @@ def _check_rank(function, a, cutoff) -> None:
         raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")
 
 
-def _relative(a):
+def relative_cutoff(a):
     """Return up to which share of the largest singular value NumPy takes the others for zero."""
     return (length(a, -1) if _is_wide(a) else length(a, -2)) * np.finfo(a.dtype).eps
 
@@ -162,17 +160,18 @@ def _solve_upper(r, b):
     return array_instruction("solve_upper", (r, b), value)
 
 
-def _pinv(function, a, cutoff):
+def pseudo_inverse(function, a, cutoff):
+    """Return the pseudo-inverse of a real matrix, which must have full rank (a guard)."""
     a = lift_first(a)
     if 0 in a._value.shape:
         raise unsupported_argument(function, "an empty matrix")
     _check_rank(function, a, cutoff)
     if _is_wide(a):
-        return np.matrix_transpose(_tall_pinv(np.matrix_transpose(a)))
-    return _tall_pinv(a)
+        return np.matrix_transpose(_tall_inverse(np.matrix_transpose(a)))
+    return _tall_inverse(a)
 
 
-def _tall_pinv(a):
+def _tall_inverse(a):
     q, r = _qr(a)
     return _solve_upper(r, np.matrix_transpose(q))
 
@@ -183,16 +182,16 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     if np.ndim(0.0 if cutoff is None else cutoff):
         raise unsupported_argument(np.linalg.pinv, "an array as rcond")
     a = _from_lower(a) if hermitian else a
-    default = _relative(a) if rtol is None else 1e-15
-    return _pinv(np.linalg.pinv, a, default if cutoff is None else cutoff)
+    default = relative_cutoff(a) if rtol is None else 1e-15
+    return pseudo_inverse(np.linalg.pinv, a, default if cutoff is None else cutoff)
 
 
 @records(np.linalg.lstsq, complex="complex_matrices.lstsq")
 def lstsq(value, a, b, rcond=None):
     a, b = lift_all(*(converted([a, b], np.float32, np.float64) if value[0].dtype == np.float64 else (a, b)))
     a, b = (x if x.dtype.kind == "f" else np.astype(x, np.float64) for x in (a, b))
-    cutoff = _relative(a) if rcond is None else rcond
-    solution = np.matmul(_pinv(np.linalg.lstsq, a, cutoff), b)
+    cutoff = relative_cutoff(a) if rcond is None else rcond
+    solution = np.matmul(pseudo_inverse(np.linalg.lstsq, a, cutoff), b)
     residuals, rank = value[1], length(a, -1)
     if _is_wide(a):
         rank = length(a, -2)
@@ -221,7 +220,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     values = _svd(stop_gradient(_from_lower(A) if hermitian else A))[1]
     if tol is not None:
         return np.count_nonzero(values > np.expand_dims(tol, -1), -1)
-    relative = _relative(A) if rtol is None else rtol
+    relative = relative_cutoff(A) if rtol is None else rtol
     return np.count_nonzero(values > np.max(values, -1, keepdims=True) * np.expand_dims(relative, -1), -1)
 
 
@@ -252,77 +251,3 @@ def tensorsolve(a, b, axes=None):
 def tensorinv(a, ind=2):
     shape = (*a.shape[ind:], *a.shape[:ind])
     return np.reshape(np.linalg.inv(np.reshape(a, (math.prod(a.shape[:ind]), -1))), shape)
-
-
-# ---- scipy.linalg
-
-
-@stands_for("scipy.linalg", "svd", run=run_record)
-def scipy_svd(value, a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True,
-              lapack_driver="gesdd"):  # fmt: skip
-    if lapack_driver != "gesdd" and compute_uv:
-        return completed().svd(a, completed().svd_by(lapack_driver, full_matrices))
-    result = np.linalg.svd(a, full_matrices, compute_uv)
-    return tuple(result) if compute_uv else result
-
-
-@stands_for("scipy.linalg", "svdvals", run=run_record)
-def scipy_svdvals(value, a, overwrite_a=False, check_finite=True):
-    return np.linalg.svd(a, compute_uv=False)
-
-
-@stands_for("scipy.linalg", "qr", run=run_record)
-def scipy_qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
-    if mode not in ("full", "economic", "r"):
-        raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "'full', 'economic' and 'r' are")
-    order = ()
-    if pivoting:
-        order = np.astype(stop_gradient(completed().column_order(a)), value[-1].dtype)
-        order = (adopt(order, value[-1]),)
-        a = np.take_along_axis(a, np.expand_dims(order[0], -2), -1)
-    if mode != "r":
-        return *np.linalg.qr(a, "reduced" if mode == "economic" else "complete"), *order
-    r = np.linalg.qr(a, "r")
-    missing = pinned(a, -2) - r.shape[-2]  # R has the rows of the whole Q
-    r = np.pad(r, (*[(0, 0)] * (r.ndim - 2), (0, missing), (0, 0))) if missing else r
-    return (r, *order) if isinstance(value, tuple) else r  # an array of a stack
-
-
-@stands_for("scipy.linalg", "pinv")
-def scipy_pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
-    if atol is not None or return_rank:
-        raise unsupported_argument("scipy.linalg.pinv", "atol or return_rank", "rtol is")
-    cutoff = _relative(a) if rtol is None else rtol
-    return np.linalg.pinv(a, cutoff) if np.iscomplexobj(a) else _pinv("scipy.linalg.pinv", a, cutoff)
-
-
-@stands_for("scipy.linalg", "block_diag")
-def block_diag(*arrs):
-    blocks = [np.atleast_2d(x) for x in lift_all(*arrs)]
-    batch = ()
-    if any(x.ndim > 2 for x in blocks):  # stacks of blocks since SciPy 1.16
-        batch = np.broadcast_shapes(*(x.shape[:-2] for x in blocks))
-    width = sum(length(x, -1) for x in blocks)
-    rows, first = [], 0
-    for x in blocks:
-        n = length(x, -1)
-        x = np.broadcast_to(x, batch + x.shape[-2:]) if batch and x.shape[:-2] != batch else x
-        rows.append(np.pad(x, (*[(0, 0)] * (len(batch) + 1), (first, width - first - n))))
-        first += n
-    return np.concatenate(rows, -2)
-
-
-@stands_for("scipy.linalg", "toeplitz")
-def toeplitz(c, r=None):
-    c, r = lift_all(c, np.conj(c) if r is None else r)  # stacked along leading axes since SciPy 1.17
-    c, r = (np.reshape(x, (1,)) if x.ndim == 0 else x for x in (c, r))
-    down, right = positions(c, -1), positions(r, -1)
-    values = np.concatenate([np.flip(r[..., 1:], -1), c], -1)
-    return values[..., (length(r, -1) - 1) + down[:, None] - right]
-
-
-@stands_for("scipy.linalg", "circulant")
-def circulant(c):
-    c = lift_first(c)
-    at = positions(c, -1)
-    return c[..., (at[:, None] - at) % length(c, -1)]

@@ -8,20 +8,22 @@ from __future__ import annotations
 # Functions, by module (`numbatape.capture.rebinding`).
 STAND_INS = {
     "scipy.linalg": {
-        "numpy_api.decompositions": "block_diag circulant pinv qr svd svdvals toeplitz",
-        "scipy_api.special_and_linalg": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
+        "scipy_api.linear_systems": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
         "scipy_api.matrix_functions": """
             coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
         """,
         "scipy_api.linalg": """
             eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal hessenberg ldl lstsq lu lu_factor
-            lu_solve null_space orth orthogonal_procrustes pinvh polar rq schur solve_continuous_are
-            solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov solve_lyapunov
-            solve_sylvester subspace_angles
+            lu_solve pinvh schur solve_continuous_are solve_continuous_lyapunov solve_discrete_are
+            solve_discrete_lyapunov solve_lyapunov solve_sylvester
+        """,
+        "scipy_api.orthogonal_factors": """
+            null_space orth orthogonal_procrustes pinv polar qr rq subspace_angles svd svdvals
         """,
         "scipy_api.structured_matrices": """
-            cho_solve_banded cholesky_banded convolution_matrix diagsvd eigvals_banded hankel ishermitian
-            issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant solve_toeplitz solveh_banded
+            block_diag cho_solve_banded cholesky_banded circulant convolution_matrix diagsvd eigvals_banded
+            hankel ishermitian issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant
+            solve_toeplitz solveh_banded toeplitz
         """,
         "scipy_api.linalg_refusals": """
             cossin eig_banded funm qr_multiply qz signm
@@ -35,7 +37,7 @@ STAND_INS = {
         """,
     },
     "cmath": {
-        "scipy_api.cmath_and_fft": """
+        "scipy_api.cmath_functions": """
             acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan log log10 phase polar rect sin
             sinh sqrt tan tanh
         """,
@@ -62,11 +64,10 @@ STAND_INS = {
         "scipy_api.scattered": "LinearNDInterpolator NearestNDInterpolator griddata",
     },
     "scipy.fft": {
-        "scipy_api.cmath_and_fft": """
-            fft fft2 fftn fftshift fht hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ifht ihfft ihfft2 ihfftn
-            irfft irfft2 irfftn rfft rfft2 rfftn
+        "scipy_api.fourier_transforms": """
+            dct dctn dst dstn fft fft2 fftn fftshift fht hfft hfft2 hfftn idct idctn idst idstn ifft ifft2
+            ifftn ifftshift ifht ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
         """,
-        "scipy_api.spatial": "dct dctn dst dstn idct idctn idst idstn",
     },
     "numpy.fft": {"numpy_api.fft": "fftfreq rfftfreq"},
     "numpy": {
@@ -133,7 +134,7 @@ STAND_INS = {
     "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
     "scipy.spatial.transform._rotation_xp": {"scipy_api.rotations": "as_rotvec from_rotvec"},
     "scipy.spatial.distance": {
-        "scipy_api.spatial": """
+        "scipy_api.distances": """
             braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean jensenshannon minkowski
             pdist sqeuclidean squareform
         """,
@@ -145,7 +146,7 @@ STAND_INS = {
         """,
         "scipy_api.special": "diric lambertw zeta",
         "scipy_api.spherical_bessel": "spherical_in spherical_jn spherical_kn spherical_yn",
-        "scipy_api.special_and_linalg": """
+        "scipy_api.special_functions": """
             comb factorial h1vp h2vp ivp jvp kvp log_softmax logsumexp multigammaln perm polygamma softmax
             softplus yvp
         """,

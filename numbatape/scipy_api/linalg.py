@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..matrix import completed, eigen, equations, factors, similarity
+from ..matrix import eigen, equations, factors, similarity
 from ..matrix.equations import linalg
 from ..matrix.matrix_rule import MatrixRule, adjoint, call, is_complex
 from ..numpy_api import decompositions
@@ -12,10 +12,10 @@ from ..numpy_api.complex_matrices import pseudo_inverse, squared
 from ..numpy_api.registration import run_record, unsupported_argument
 from ..numpy_api.sized import positions
 from ..numpy_api.stand_ins import stands_for
-from ..trace.axes import is_empty, is_square, length
+from ..trace.axes import is_empty, is_square
 from ..trace.operands import adopt, lift_all, lift_first
 from ..trace.primitives import stop_gradient
-from .special_and_linalg import triangular
+from .linear_systems import triangular
 
 CHECKS = ("overwrite_a", "overwrite_b", "check_finite")
 
@@ -168,36 +168,6 @@ def lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
     return triangular(both, half, False)
 
 
-@stands_for("scipy.linalg", "rq")
-def rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
-    a = lift_first(a)
-    m, n = length(a, -2), length(a, -1)
-    if mode not in ("economic", "full", "r") or m > n or (mode != "economic" and m != n):
-        raise unsupported_argument("scipy.linalg.rq", f"mode={mode!r}", "mode='economic' of a wide matrix is")
-    r, q = call(factors.RQ, a)
-    return r if mode == "r" else (r, q)
-
-
-@stands_for("scipy.linalg", "polar")
-def polar(a, side="right"):
-    a = lift_first(a)
-    m, n = length(a, -2), length(a, -1)
-    if (m < n) if side == "right" else (m > n):
-        hint = "a of at least as many rows as columns is; with side='left' of at most as many"
-        raise unsupported_argument("scipy.linalg.polar", f"side={side!r}", hint)
-    if side == "right":
-        return call(factors.POLAR, a)
-    u, p = call(factors.POLAR, adjoint(a))
-    return adjoint(u), p
-
-
-@stands_for("scipy.linalg", "orthogonal_procrustes")
-def orthogonal_procrustes(A, B, check_finite=True):
-    a, b = lift_all(A, B)
-    turn, stretch = call(factors.POLAR, np.matmul(adjoint(a), b))
-    return turn, np.trace(stretch.real)
-
-
 @stands_for("scipy.linalg", "ldl")
 def ldl(A, lower=True, hermitian=True, overwrite_a=False, check_finite=True):
     a = lift_first(A)
@@ -234,58 +204,6 @@ def _one_square(function: str, a):
     return a
 
 
-def _full_rank(function: str, a, cutoff):
-    """Return left singular vectors and values of a matrix; a guard holds that it has full rank."""
-    u, s, _ = np.linalg.svd(a, full_matrices=False)
-    if not bool(np.min(s) > cutoff * np.max(s)):
-        raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")
-    return u, s
-
-
-@stands_for("scipy.linalg", "orth")
-def orth(A, rcond=None):
-    a = lift_first(A)
-    cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
-    return _full_rank("scipy.linalg.orth", a, cutoff)[0]
-
-
-@stands_for("scipy.linalg", "null_space", run=run_record)
-def null_space(value, A, rcond=None, *, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
-    A = lift_first(A)
-    _same_rank(A, value.shape[-1], rcond)
-    return adopt(call(completed.null_space_by(rcond, lapack_driver), A)[0], value)
-
-
-def _same_rank(a, missing: int, rcond) -> None:
-    """Guard that a matrix has as many null vectors as it has now."""
-    if 0 in a.shape:  # all directions are null vectors
-        return
-    values = np.linalg.svd(stop_gradient(a), compute_uv=False)
-    cutoff = np.max(values, -1) * (np.finfo(values.dtype).eps * max(a.shape[-2:]) if rcond is None else rcond)
-    int(a.shape[-1] - np.count_nonzero(values > cutoff) - missing)
-
-
-@stands_for("scipy.linalg", "subspace_angles")
-def subspace_angles(A, B):
-    a, b = lift_all(A, B)
-    bases = []
-    for x in (a, b):
-        if x.shape[0] < x.shape[1]:
-            raise unsupported_argument("scipy.linalg.subspace_angles", "more columns than rows")
-        _full_rank("scipy.linalg.subspace_angles", x, np.finfo(x.dtype).eps * max(x.shape))
-        bases.append(np.linalg.qr(x)[0])
-    if bases[0].shape[1] < bases[1].shape[1]:
-        bases.reverse()
-    first, second = bases
-    inner = np.matmul(adjoint(first), second)
-    cosines = np.linalg.svd(inner, compute_uv=False)
-    sines = np.linalg.svd(second - np.matmul(first, inner), compute_uv=False)
-    # The arccosine loses digits near 1. SciPy evaluates this condition in another order than its cosines.
-    small = np.greater_equal(cosines * cosines, 0.5)
-    cosine = np.where(small, 0.0, cosines[::-1])
-    return np.where(small, np.arcsin(np.where(small, sines, 0.0)), np.arccos(cosine))
-
-
 @stands_for("scipy.linalg", "pinvh")
 def pinvh(a, atol=None, rtol=None, lower=True, return_rank=False, check_finite=True):
     refuse("scipy.linalg.pinvh", {"atol": atol, "return_rank": return_rank})
@@ -312,7 +230,7 @@ def lstsq(
 ):
     a, b = lift_all(a, b)
     cutoff = np.finfo(a.dtype).eps if cond is None else cond
-    inverse = pseudo_inverse if is_complex(a) else decompositions._pinv
+    inverse = pseudo_inverse if is_complex(a) else decompositions.pseudo_inverse
     solution = np.matmul(inverse("scipy.linalg.lstsq", a, cutoff), b)
     residuals, values = value[1], value[3]
     if np.size(residuals) and a.shape[0] > a.shape[1]:

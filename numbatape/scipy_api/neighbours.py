@@ -21,7 +21,7 @@ from ..trace.operands import find_trace, lift_all, lift_first
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import failing
 from ..usercode.frames import not_supported, where_in_user_code
-from .spatial import METRICS
+from .distances import METRICS
 
 
 @stands_for("scipy.optimize", "linear_sum_assignment", run=None)

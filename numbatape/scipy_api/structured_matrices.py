@@ -1,4 +1,4 @@
-"""``scipy.linalg``'s banded, Toeplitz and circulant matrices.
+"""``scipy.linalg``'s banded, block diagonal, Toeplitz and circulant matrices.
 
 SciPy solves banded systems. Toeplitz and circulant systems, and a band's Cholesky factor, are computed with
 the whole matrix: O(n^2) memory, O(n^3) time.
@@ -17,7 +17,7 @@ from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import length
 from ..trace.operands import lift_all, lift_first
 from .linalg import refuse
-from .special_and_linalg import triangular
+from .linear_systems import triangular
 
 # ---- banded
 
@@ -175,6 +175,38 @@ def diagsvd(s, M, N):
     s = lift_first(s)
     n = s.shape[0]
     return np.pad(np.diag(s), ((0, int(M) - n), (0, int(N) - n)))
+
+
+@stands_for("scipy.linalg", "block_diag")
+def block_diag(*arrs):
+    blocks = [np.atleast_2d(x) for x in lift_all(*arrs)]
+    batch = ()
+    if any(x.ndim > 2 for x in blocks):  # stacks of blocks since SciPy 1.16
+        batch = np.broadcast_shapes(*(x.shape[:-2] for x in blocks))
+    width = sum(length(x, -1) for x in blocks)
+    rows, first = [], 0
+    for x in blocks:
+        n = length(x, -1)
+        x = np.broadcast_to(x, batch + x.shape[-2:]) if batch and x.shape[:-2] != batch else x
+        rows.append(np.pad(x, (*[(0, 0)] * (len(batch) + 1), (first, width - first - n))))
+        first += n
+    return np.concatenate(rows, -2)
+
+
+@stands_for("scipy.linalg", "toeplitz")
+def toeplitz(c, r=None):
+    c, r = lift_all(c, np.conj(c) if r is None else r)  # stacked along leading axes since SciPy 1.17
+    c, r = (np.reshape(x, (1,)) if x.ndim == 0 else x for x in (c, r))
+    down, right = positions(c, -1), positions(r, -1)
+    values = np.concatenate([np.flip(r[..., 1:], -1), c], -1)
+    return values[..., (length(r, -1) - 1) + down[:, None] - right]
+
+
+@stands_for("scipy.linalg", "circulant")
+def circulant(c):
+    c = lift_first(c)
+    at = positions(c, -1)
+    return c[..., (at[:, None] - at) % length(c, -1)]
 
 
 # ---- predicates

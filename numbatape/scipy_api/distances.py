@@ -1,4 +1,4 @@
-"""``scipy.spatial.distance`` between points, and ``scipy.fft``."""
+"""``scipy.spatial.distance``: distances between points, of all pairs or one by one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import scipy.special as sc
 
 from ..numpy_api.registration import unsupported_argument
-from ..numpy_api.sized import positions, triu_indices
+from ..numpy_api.sized import triu_indices
 from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import length, pinned
 from ..trace.operands import lift_all, lift_first
@@ -149,75 +149,3 @@ for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "c
         return METRICS[_name if centered else "cosine"](u, v, **options)
 
     stands_for("scipy.spatial.distance", _name)(_single)
-
-
-# ---- scipy.fft: real transforms (the complex ones: numbatape.scipy_api.cmath_and_fft)
-
-
-def _real_transform(name: str):
-    """A cosine or sine transform as a product with its matrix, which SciPy makes of a unit matrix."""
-
-    def transform(x, type=2, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, orthogonalize=None):
-        import scipy.fft
-
-        x = lift_first(x)
-        line = np.moveaxis(x, axis, -1)
-        if type == 2 and n is None and orthogonalize is None and is_size(length(line, -1)):
-            return np.moveaxis(np.matmul(line, _matrix_of_type_two(name, line, norm).T), -1, axis)
-        size = pinned(line, line.ndim - 1)
-        if n is not None and n != size:
-            line = line[..., :n] if n < size else np.pad(line, [(0, 0)] * (x.ndim - 1) + [(0, n - size)])
-            size = n
-        # SciPy transforms complex arrays with other options than real ones: it ignores orthogonalize.
-        unit = np.eye(size, dtype=complex if np.iscomplexobj(x) else float)
-        matrix = getattr(scipy.fft, name)(unit, type, axis=0, norm=norm, orthogonalize=orthogonalize).real
-        return np.moveaxis(np.matmul(line, matrix.T), -1, axis)
-
-    return transform
-
-
-def _matrix_of_type_two(name: str, line, norm):
-    """Return the matrix of a transform of type 2 along the last axis, for every length.
-
-    Its rows are orthogonal. The first row of cosines and the last one of sines have the square 4n, all
-    others 2n.
-    """
-    n, at = length(line, -1), positions(line, -1)
-    odd = 2 * at + 1
-    if name.endswith("dct"):
-        rows, longer = at, at == 0
-        matrix = 2.0 * np.cos(rows[:, None] * odd % (4 * n) * (np.pi / (2 * n)))
-    else:
-        rows, longer = at + 1, at == n - 1
-        matrix = 2.0 * np.sin(rows[:, None] * odd % (4 * n) * (np.pi / (2 * n)))
-    squares = np.where(longer, 4.0 * n, 2.0 * n)[:, None]
-    if norm == "ortho":
-        matrix = matrix / np.sqrt(squares)
-        return matrix if name[0] == "d" else matrix.T
-    if name[0] == "d":
-        return matrix / (2 * n) if norm == "forward" else matrix
-    inverse = (matrix / squares).T
-    return 2 * n * inverse if norm == "forward" else inverse
-
-
-for _name in ("dct", "idct", "dst", "idst"):
-    stands_for("scipy.fft", _name)(_real_transform(_name))
-
-
-def _real_transforms(name: str):
-    def transform(x, type=2, s=None, axes=None, norm=None, overwrite_x=False, workers=None, *,
-                  orthogonalize=None):  # fmt: skip
-        x = lift_first(x)
-        if axes is None:
-            axes = range(x.ndim) if s is None else range(x.ndim - np.size(s), x.ndim)
-        sizes = None if s is None else np.atleast_1d(s)
-        for k, axis in enumerate(np.atleast_1d(axes)):
-            n = None if sizes is None else int(sizes[k])
-            x = _real_transform(name)(x, type, n, int(axis), norm, orthogonalize=orthogonalize)
-        return x
-
-    return transform
-
-
-for _name in ("dct", "idct", "dst", "idst"):
-    stands_for("scipy.fft", _name + "n")(_real_transforms(_name))
