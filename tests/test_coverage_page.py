@@ -33,9 +33,11 @@ from numbatape.numpy_api.function_tables import MAKERS, REAL, WRITERS
 from numbatape.numpy_api.ufunc_compositions import COMPOSED
 from numbatape.ops import Elementwise, find
 from numbatape.recording.contents import load_all
-from numbatape.scipy_api import graphs, linalg_refusals, values_only
-from numbatape.scipy_api.distributions import LAWS
-from numbatape.scipy_api.special import UFUNCS
+from numbatape.scipy_api.linalg import linalg_refusals
+from numbatape.scipy_api.sparse import graphs
+from numbatape.scipy_api.special.composed_ufuncs import UFUNCS
+from numbatape.scipy_api.stats import values_only
+from numbatape.scipy_api.stats.distributions import LAWS
 from numbatape.usercode.ownership import is_library_function, runs_as_users
 
 load_all()

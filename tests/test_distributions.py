@@ -20,8 +20,8 @@ import numbatape as nt
 import numbatape.integrations  # announces its stand-ins
 from numbatape.numpy_api.function_tables import MAKERS
 from numbatape.recording.contents import load_all
-from numbatape.scipy_api.distributions import LAWS
-from numbatape.scipy_api.values_only import NAMES as VALUES_ONLY
+from numbatape.scipy_api.stats.distributions import LAWS
+from numbatape.scipy_api.stats.values_only import NAMES as VALUES_ONLY
 from tests.every_case import every
 
 load_all()

@@ -140,10 +140,9 @@ SHARED_NAMES = {
     "fft": "the op, and NumPy's functions",
     "indexing": "reading entries of traced arrays, and the ops gather and scatter",
     "jacobians": "the verbs, and what they record inside of a trace",
-    "linalg": "BLAS and LAPACK, the ops, NumPy's functions, SciPy's functions",
+    "linalg": "BLAS and LAPACK, the ops, NumPy's functions",
     "ordering": "the ops, and NumPy's functions",
     "products": "the ops, and NumPy's functions",
-    "special": "the ops, and SciPy's functions",
     "steady": "the builtin that serves a steady call, and the tables that it reads",
 }
 

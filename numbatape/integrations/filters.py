@@ -15,7 +15,7 @@ from ..numpy_api.calculus import sliced
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.borders import continued
+from ..scipy_api.signal.borders import continued
 from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import length, one_axis, pinned

@@ -13,7 +13,7 @@ import scipy.optimize
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.searches import Search
-from ..scipy_api.sparse_matrices import is_sparse
+from ..scipy_api.sparse.sparse_matrices import is_sparse
 from ..trace.operands import lift_all
 from ..trace.primitives import sample_of
 from .solver_calls import as_array, refuse, result_of, where_traced

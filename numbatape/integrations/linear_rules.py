@@ -15,7 +15,7 @@ from scipy.sparse.linalg import splu
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.sparse_matrices import TracedSparse
+from ..scipy_api.sparse.sparse_matrices import TracedSparse
 from ..trace.operands import find_trace, lift_first
 from ..trace.trace import failing
 from ..usercode.frames import not_supported

@@ -17,7 +17,7 @@ import scipy.sparse
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.sparse_matrices import entries, is_sparse, multiplied
+from ..scipy_api.sparse.sparse_matrices import entries, is_sparse, multiplied
 from ..trace.operands import find_trace, lift_first
 from ..usercode.frames import not_supported
 from .solver_calls import where_traced

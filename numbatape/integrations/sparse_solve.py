@@ -11,7 +11,7 @@ from scipy.sparse.linalg import MatrixRankWarning, splu
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.sparse_matrices import TracedSparse, entries, is_sparse, multiplied
+from ..scipy_api.sparse.sparse_matrices import TracedSparse, entries, is_sparse, multiplied
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.primitives import value_of

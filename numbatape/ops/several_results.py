@@ -1,7 +1,7 @@
 """Functions of ``scipy.special`` that give several results, or complex ones: one row per result.
 
 A loop is named in full (see `numbatape.jit.symbols`): ``sc.airy__d_dddd_1(x)`` is Ai'. The tracer
-puts the results together again (`numbatape.scipy_api.special`).
+puts the results together again (`numbatape.scipy_api.special.composed_ufuncs`).
 """
 
 # ruff: noqa: E501  (a row is read as a line)

@@ -8,29 +8,31 @@ from __future__ import annotations
 # Functions, by module (`numbatape.capture.rebinding`).
 STAND_INS = {
     "scipy.linalg": {
-        "scipy_api.linear_systems": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
-        "scipy_api.matrix_functions": """
+        "scipy_api.linalg.linear_systems": """
+            cho_factor cho_solve cholesky det inv norm solve solve_triangular
+        """,
+        "scipy_api.linalg.matrix_functions": """
             coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
         """,
-        "scipy_api.linalg": """
+        "scipy_api.linalg.factors_and_equations": """
             eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal hessenberg ldl lstsq lu lu_factor
             lu_solve pinvh schur solve_continuous_are solve_continuous_lyapunov solve_discrete_are
             solve_discrete_lyapunov solve_lyapunov solve_sylvester
         """,
-        "scipy_api.orthogonal_factors": """
+        "scipy_api.linalg.orthogonal_factors": """
             null_space orth orthogonal_procrustes pinv polar qr rq subspace_angles svd svdvals
         """,
-        "scipy_api.structured_matrices": """
+        "scipy_api.linalg.structured_matrices": """
             block_diag cho_solve_banded cholesky_banded circulant convolution_matrix diagsvd eigvals_banded
             hankel ishermitian issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant
             solve_toeplitz solveh_banded toeplitz
         """,
-        "scipy_api.linalg_refusals": """
+        "scipy_api.linalg.linalg_refusals": """
             cossin eig_banded funm qr_multiply qz signm
         """,
     },
     "scipy.sparse": {
-        "scipy_api.sparse_structure": """
+        "scipy_api.sparse.sparse_structure": """
             block_array block_diag bmat bsr_array bsr_matrix coo_array coo_matrix csc_array csc_matrix
             csr_array csr_matrix dia_array dia_matrix diags diags_array hstack issparse isspmatrix kron tril
             triu vstack
@@ -50,21 +52,21 @@ STAND_INS = {
     "scipy._lib.array_api_extra": {"scipy_api.array_api": "at"},
     "scipy._external.array_api_extra": {"scipy_api.array_api": "at"},
     "scipy.interpolate": {
-        "scipy_api.barycentric": """
+        "scipy_api.interpolate.barycentric": """
             BarycentricInterpolator.__init__ BarycentricInterpolator._evaluate barycentric_interpolate
         """,
-        "scipy_api.fitpack": """
+        "scipy_api.interpolate.fitpack": """
             InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline splev splint splrep
         """,
-        "scipy_api.grids": "RectBivariateSpline bisplev interpn",
-        "scipy_api.interpolation": """
+        "scipy_api.interpolate.grids": "RectBivariateSpline bisplev interpn",
+        "scipy_api.interpolate.interpolation": """
             Akima1DInterpolator BSpline CubicHermiteSpline CubicSpline PPoly PchipInterpolator
             RegularGridInterpolator interp1d make_interp_spline make_lsq_spline make_smoothing_spline
         """,
-        "scipy_api.scattered": "LinearNDInterpolator NearestNDInterpolator griddata",
+        "scipy_api.interpolate.scattered": "LinearNDInterpolator NearestNDInterpolator griddata",
     },
     "scipy.fft": {
-        "scipy_api.fourier_transforms": """
+        "scipy_api.signal.fourier_transforms": """
             dct dctn dst dstn fft fft2 fftn fftshift fht hfft hfft2 hfftn idct idctn idst idstn ifft ifft2
             ifftn ifftshift ifht ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
         """,
@@ -120,39 +122,39 @@ STAND_INS = {
             stdev variance
         """,
     },
-    "scipy.optimize": {"scipy_api.neighbours": "linear_sum_assignment"},
+    "scipy.optimize": {"scipy_api.spatial.neighbours": "linear_sum_assignment"},
     "scipy.sparse.csgraph": {
-        "scipy_api.graphs": """
+        "scipy_api.sparse.graphs": """
             bellman_ford breadth_first_order breadth_first_tree connected_components depth_first_order
             depth_first_tree dijkstra floyd_warshall johnson laplacian maximum_bipartite_matching maximum_flow
             min_weight_full_bipartite_matching minimum_spanning_tree reverse_cuthill_mckee shortest_path
             structural_rank yen
         """,
     },
-    "scipy.cluster.hierarchy": {"scipy_api.clusters": "fcluster fclusterdata linkage"},
-    "scipy.cluster.vq": {"scipy_api.clusters": "kmeans2 vq whiten"},
-    "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
-    "scipy.spatial.transform._rotation_xp": {"scipy_api.rotations": "as_rotvec from_rotvec"},
+    "scipy.cluster.hierarchy": {"scipy_api.spatial.clusters": "fcluster fclusterdata linkage"},
+    "scipy.cluster.vq": {"scipy_api.spatial.clusters": "kmeans2 vq whiten"},
+    "scipy.spatial": {"scipy_api.spatial.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
+    "scipy.spatial.transform._rotation_xp": {"scipy_api.spatial.rotations": "as_rotvec from_rotvec"},
     "scipy.spatial.distance": {
-        "scipy_api.distances": """
+        "scipy_api.spatial.distances": """
             braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean jensenshannon minkowski
             pdist sqeuclidean squareform
         """,
     },
     "scipy.special": {
-        "scipy_api.legendre_functions": """
+        "scipy_api.special.legendre_functions": """
             assoc_legendre_p assoc_legendre_p_all legendre_p legendre_p_all sph_harm_y sph_harm_y_all
             sph_legendre_p sph_legendre_p_all
         """,
-        "scipy_api.special": "diric lambertw zeta",
-        "scipy_api.spherical_bessel": "spherical_in spherical_jn spherical_kn spherical_yn",
-        "scipy_api.special_functions": """
+        "scipy_api.special.composed_ufuncs": "diric lambertw zeta",
+        "scipy_api.special.spherical_bessel": "spherical_in spherical_jn spherical_kn spherical_yn",
+        "scipy_api.special.special_functions": """
             comb factorial h1vp h2vp ivp jvp kvp log_softmax logsumexp multigammaln perm polygamma softmax
             softplus yvp
         """,
     },
     "scipy.stats": {
-        "scipy_api.continuous_laws": """
+        "scipy_api.stats.continuous_laws": """
             alpha anglit arcsine beta betaprime bradford burr burr12 cauchy chi chi2 cosine
             dgamma dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk
             foldcauchy foldnorm gamma genextreme gengamma genlogistic gennorm genpareto
@@ -164,21 +166,21 @@ STAND_INS = {
             skewcauchy skewnorm t trapezoid triang truncexpon truncnorm truncpareto uniform
             vonmises vonmises_line wald weibull_max weibull_min wrapcauchy
         """,
-        "scipy_api.discrete_laws": """
+        "scipy_api.stats.discrete_laws": """
             bernoulli betabinom betanbinom binom boltzmann dlaplace geom hypergeom logser
             nbinom nhypergeom planck poisson randint skellam yulesimon
         """,
-        "scipy_api.distribution_families": "Binomial Logistic Normal Uniform make_distribution",
-        "scipy_api.empirical": "ecdf",
-        "scipy_api.kernel_density": "gaussian_kde",
-        "scipy_api.normality": "shapiro",
-        "scipy_api.special_laws": """
+        "scipy_api.stats.distribution_families": "Binomial Logistic Normal Uniform make_distribution",
+        "scipy_api.stats.empirical": "ecdf",
+        "scipy_api.stats.kernel_density": "gaussian_kde",
+        "scipy_api.stats.normality": "shapiro",
+        "scipy_api.stats.special_laws": """
             argus crystalball dpareto_lognorm gausshyper genexpon genhalflogistic
             genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign
             nchypergeom_fisher pearson3 rel_breitwigner truncweibull_min zipf zipfian
         """,
-        "scipy_api.noncentral_laws": "ncf nct ncx2 skewnorm",
-        "scipy_api.distribution_functions": """
+        "scipy_api.stats.noncentral_laws": "ncf nct ncx2 skewnorm",
+        "scipy_api.stats.distribution_functions": """
             alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi chi2
             dgamma dlaplace dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk gamma
             genextreme gengamma genlogistic gennorm genpareto geom gibrat gompertz gumbel_l gumbel_r
@@ -188,59 +190,59 @@ STAND_INS = {
             powernorm randint rayleigh rdist reciprocal rice skewcauchy t triang truncexpon truncnorm
             truncpareto uniform weibull_max weibull_min
         """,
-        "scipy_api.multivariate_laws": """
+        "scipy_api.stats.multivariate_laws": """
             dirichlet dirichlet_multinomial invwishart matrix_normal matrix_t multinomial multivariate_normal
             multivariate_t normal_inverse_gamma vonmises_fisher wishart
         """,
-        "scipy_api.covariances": "Covariance",
-        "scipy_api.variable_functions": "Mixture abs exp log order_statistic truncate",
-        "scipy_api.sample_distances": """
+        "scipy_api.stats.covariances": "Covariance",
+        "scipy_api.stats.variable_functions": "Mixture abs exp log order_statistic truncate",
+        "scipy_api.stats.sample_distances": """
             energy_distance kendalltau mannwhitneyu siegelslopes wasserstein_distance weightedtau wilcoxon
         """,
-        "scipy_api.sample_statistics": """
+        "scipy_api.stats.sample_statistics": """
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean sem
             skew trim_mean variation zmap zscore
         """,
-        "scipy_api.values_only": "ksone kstwo studentized_range",
+        "scipy_api.stats.values_only": "ksone kstwo studentized_range",
     },
     "scipy.integrate": {
         "scipy_api.integrate": "cumulative_trapezoid fixed_quad romb simpson trapezoid",
     },
     "scipy.signal": {
-        "scipy_api.resampling": """
+        "scipy_api.signal.resampling": """
             chirp freqz gausspulse medfilt medfilt2d order_filter resample resample_poly sawtooth sweep_poly
             upfirdn wiener
         """,
-        "scipy_api.signal": """
+        "scipy_api.signal.convolutions": """
             convolve convolve2d correlate correlate2d detrend fftconvolve hilbert oaconvolve savgol_filter
         """,
-        "scipy_api.signal_windows": "get_window",
-        "scipy_api.spectra": "coherence csd istft lombscargle periodogram spectrogram stft welch",
+        "scipy_api.signal.signal_windows": "get_window",
+        "scipy_api.signal.spectra": "coherence csd istft lombscargle periodogram spectrogram stft welch",
     },
     "scipy.signal.windows": {
-        "scipy_api.signal_windows": """
+        "scipy_api.signal.signal_windows": """
             bartlett blackman blackmanharris boxcar cosine exponential flattop gaussian general_gaussian
             hamming hann kaiser nuttall tukey
         """,
     },
-    "scipy.signal._spline_filters": {"scipy_api.signal": "_quadratic"},
-    "scipy.signal._bsplines": {"scipy_api.signal": "_quadratic"},
+    "scipy.signal._spline_filters": {"scipy_api.signal.convolutions": "_quadratic"},
+    "scipy.signal._bsplines": {"scipy_api.signal.convolutions": "_quadratic"},
     "scipy.signal._peak_finding_utils": {
-        "scipy_api.peaks": "_local_maxima_1d _peak_prominences _peak_widths _select_by_peak_distance",
+        "scipy_api.signal.peaks": "_local_maxima_1d _peak_prominences _peak_widths _select_by_peak_distance",
     },
     "scipy.ndimage": {
-        "scipy_api.image_filters": """
+        "scipy_api.images.image_filters": """
             convolve convolve1d correlate correlate1d fourier_ellipsoid fourier_gaussian fourier_shift
             fourier_uniform gaussian_filter gaussian_filter1d gaussian_gradient_magnitude gaussian_laplace
             laplace prewitt sobel uniform_filter uniform_filter1d
         """,
-        "scipy_api.image_splines": """
+        "scipy_api.images.image_splines": """
             affine_transform map_coordinates rotate shift spline_filter spline_filter1d zoom
         """,
-        "scipy_api.image_statistics": """
+        "scipy_api.images.image_statistics": """
             center_of_mass maximum mean median minimum standard_deviation sum sum_labels variance
         """,
-        "scipy_api.image_windows": """
+        "scipy_api.images.image_windows": """
             black_tophat grey_closing grey_dilation grey_erosion grey_opening maximum_filter maximum_filter1d
             median_filter minimum_filter minimum_filter1d morphological_gradient morphological_laplace
             percentile_filter rank_filter white_tophat
@@ -250,13 +252,13 @@ STAND_INS = {
 
 # Objects that libraries' classes have made outside of the function, by the beginning of the class's module.
 OBJECTS = {
-    "scipy.stats._distribution_infrastructure": "scipy_api.distribution_families",
-    "scipy.stats._new_distributions": "scipy_api.distribution_families",
-    "scipy.stats._kde": "scipy_api.kernel_density",
-    "scipy.stats._survival": "scipy_api.empirical",
-    "scipy.stats.": "scipy_api.distributions",
-    "scipy.interpolate.": "scipy_api.interpolation",
-    "scipy.spatial._ckdtree": "scipy_api.neighbours",
-    "scipy.spatial._kdtree": "scipy_api.neighbours",
-    "scipy.spatial._qhull": "scipy_api.neighbours",
+    "scipy.stats._distribution_infrastructure": "scipy_api.stats.distribution_families",
+    "scipy.stats._new_distributions": "scipy_api.stats.distribution_families",
+    "scipy.stats._kde": "scipy_api.stats.kernel_density",
+    "scipy.stats._survival": "scipy_api.stats.empirical",
+    "scipy.stats.": "scipy_api.stats.distributions",
+    "scipy.interpolate.": "scipy_api.interpolate.interpolation",
+    "scipy.spatial._ckdtree": "scipy_api.spatial.neighbours",
+    "scipy.spatial._kdtree": "scipy_api.spatial.neighbours",
+    "scipy.spatial._qhull": "scipy_api.spatial.neighbours",
 }

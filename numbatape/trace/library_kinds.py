@@ -18,7 +18,7 @@ _ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__array_ufun
 
 
 class Sparse:
-    """The base class of sparse matrices with traced entries (`numbatape.scipy_api.sparse_matrices`)."""
+    """The base of matrices with traced entries (`numbatape.scipy_api.sparse.sparse_matrices`)."""
 
     __slots__ = ()
 

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from ..caches.arguments import is_mark
 from ..nested.transforms import Linearised, or_zeros
-from ..scipy_api.sparse_matrices import TracedSparse
+from ..scipy_api.sparse.sparse_matrices import TracedSparse
 from ..sparse.compression import ROWS, Compression, compress_hessian, compress_jacobian, known_pattern
 from ..sparse.pattern import among_rows
 from ..sparse.stretch import pattern_of

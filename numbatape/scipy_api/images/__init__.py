@@ -1,0 +1,1 @@
+"""``scipy.ndimage`` of traced images."""

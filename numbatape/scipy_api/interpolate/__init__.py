@@ -1,0 +1,1 @@
+"""``scipy.interpolate`` of traced values and at traced points."""

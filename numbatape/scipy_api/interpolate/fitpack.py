@@ -1,0 +1,133 @@
+"""FITPACK's splines in ``scipy.interpolate``: `splrep`, `splev`, `splint` and `UnivariateSpline`.
+
+A spline that interpolates is linear in the values: SciPy makes it of unit vectors once. One that smooths
+chooses its knots by the values, and has no derivative.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import scipy.interpolate
+
+from ...numpy_api.function_tables import MAKERS
+from ...numpy_api.stand_ins import stands_for, with_original
+from ...trace.operands import find_trace
+from ...trace.primitives import sample_of
+from .interpolation import Piecewise, bspline, refuse
+
+SMOOTH = "interpolating splines (s=0) are, and so is make_interp_spline"
+
+
+class Fitted:
+    """The stand-in for an object of `UnivariateSpline` and the classes that derive from it.
+
+    Parameters
+    ----------
+    original
+        SciPy's object, for plain points; None if its values are traced.
+    inside : Piecewise
+    ext : int
+        What is done outside of the knots, as in `splev`.
+    """
+
+    def __init__(self, original, inside: Piecewise, ext: int):
+        self._original, self._inside, self._ext = original, inside, ext
+
+    def __call__(self, x, nu: int = 0, ext=None):
+        if find_trace(x) is None and self._original is not None:
+            return self._original(x, nu, ext)
+        return _evaluated(self._inside, x, nu, self._ext if ext is None else EXTENSIONS[ext])
+
+    def derivative(self, n: int = 1):
+        """Return the derivative, as a stand-in."""
+        if self._original is not None:
+            return fitted(self._original.derivative(n))
+        return Fitted(None, self._inside.derivative(n), self._ext)
+
+    def integral(self, a, b):
+        """Return the integral from a to b; the spline counts as zero outside of its knots."""
+        if self._original is not None and find_trace(a, b) is None:
+            return self._original.integral(a, b)
+        rising, (low, high) = self._inside.antiderivative(), self._inside.x[[0, -1]]
+        return rising(np.clip(b, low, high)) - rising(np.clip(a, low, high))
+
+    def __getattr__(self, name: str):
+        original = self.__dict__.get("_original")
+        if original is None:
+            raise refuse(f"UnivariateSpline.{name} of traced values", "call it, with nu= for derivatives")
+        return getattr(original, name)
+
+
+EXTENSIONS = {0: 0, "extrapolate": 0, 1: 1, "zeros": 1, 2: 2, "raise": 2, 3: 3, "const": 3}
+
+
+def fitted(value) -> Fitted:
+    """Return the stand-in for a spline that SciPy has fitted."""
+    return Fitted(value, bspline(*value._eval_args), EXTENSIONS[value.ext])
+
+
+def _evaluated(inside: Piecewise, x, nu: int, ext: int):
+    """Return the values of a spline, or of its derivative, with one of FITPACK's four extensions."""
+    first, last = inside.x[0], inside.x[-1]
+    if ext == 3:
+        x = np.clip(x, first, last)
+    value = inside(x, nu)
+    if ext in (1, 2):
+        outside = np.less(x, first) | np.greater(x, last)
+        if ext == 2 and np.any(outside):
+            raise ValueError("a value of x is outside of the knots of the spline")
+        value = np.where(outside, 0.0, value)
+    return value
+
+
+@stands_for("scipy.interpolate", "splev")
+def splev(x, tck, der=0, ext=0):
+    if hasattr(tck, "tck"):
+        tck = tck.tck
+    t, c, k = tck
+    if find_trace(t) is not None:
+        raise refuse("splev with traced knots", "knots are data: nt.stop_gradient(t)")
+    if isinstance(c, list):  # a curve: one spline for each coordinate
+        return [splev(x, (t, one, k), der, ext) for one in c]
+    return _evaluated(bspline(t, c, int(sample_of(k))), x, der, ext)
+
+
+@stands_for("scipy.interpolate", "splint")
+def splint(a, b, tck, full_output=0):
+    """The integral of a polynomial is one; between the ends, the spline is zero outside of its knots."""
+    t, c, k = tck
+    if full_output or find_trace(t) is not None:
+        raise refuse("splint with full_output or traced knots", "knots are data: nt.stop_gradient(t)")
+    return Fitted(None, bspline(t, c, k), 0).integral(a, b)
+
+
+@stands_for("scipy.interpolate", "splrep")
+def splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_output=0, per=0, quiet=1):
+    if find_trace(x, w, xb, xe, t) is not None:
+        raise refuse("splrep of traced places", "the values y may be traced: nt.stop_gradient(x)")
+    if full_output or (task == 0 and not (s == 0 or (s is None and w is None))) or task == 1:
+        raise refuse("splrep of traced values with s > 0", SMOOTH)
+    options = {"w": w, "xb": xb, "xe": xe, "k": k, "task": task, "t": t, "per": per, "quiet": quiet}
+    made = [scipy.interpolate.splrep(x, unit, s=0, **options) for unit in np.eye(len(x))]
+    return made[0][0], np.stack([c for _, c, _ in made], 1) @ y, k
+
+
+def _of_traced(original, *args, **kwargs) -> Fitted:
+    """Return a spline of traced values, of one of SciPy's classes."""
+    name = original.__name__
+    bound = inspect.signature(original).bind(*args, **kwargs).arguments
+    y = bound.pop("y")
+    if find_trace(tuple(bound.values())) is not None:
+        raise refuse(f"{name} of traced places", "the values y may be traced")
+    if name == "UnivariateSpline" and bound.get("s") != 0:
+        raise refuse(f"{name} of traced values with s > 0", SMOOTH)
+    made = [original(y=unit, **bound) for unit in np.eye(len(bound["x"]))]
+    t, c, k = made[0]._eval_args
+    c = np.stack([one._eval_args[1] for one in made], 1) @ y
+    return Fitted(None, bspline(t, c, k), EXTENSIONS[made[0].ext])
+
+
+for _name in ("UnivariateSpline", "InterpolatedUnivariateSpline", "LSQUnivariateSpline"):
+    MAKERS["scipy.interpolate"][_name] = with_original(_of_traced, fitted)

@@ -1,0 +1,115 @@
+"""``scipy.interpolate.interp1d`` of traced values and at traced points."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.interpolate
+
+from ...trace.axes import length
+from ...trace.operands import find_trace, lift_all
+from ...trace.primitives import stop_gradient
+from .interpolation import Piecewise, combined, polynomials_of, to_axis
+
+STEPS = ("nearest", "nearest-up", "previous", "next", "zero")
+
+
+class Steps:
+    """A function that is constant between places: it takes the values at positions, which are data."""
+
+    def __init__(self, kind: str, x, values, axis: int):
+        self._kind, self.x, self.c, self._axis = kind, x, values, axis
+
+    def __call__(self, x):
+        places, values, x = lift_all(self.x, self.c, x)
+        x, last = stop_gradient(x), len(self.x) - 1
+        if self._kind.startswith("nearest"):
+            middles = (places[1:] + places[:-1]) / 2.0
+            k = np.searchsorted(middles, x, "right" if self._kind == "nearest-up" else "left")
+        elif self._kind == "next":
+            k = np.searchsorted(places, x, "left")
+        else:
+            k = np.searchsorted(places, x, "right") - 1
+        return to_axis(values[np.clip(k, 0, last)], x.ndim, self._axis)
+
+
+class Interp1d:
+    """The stand-in for ``interp1d``: it knows what to do outside of its range."""
+
+    def __init__(self, original, inside: Piecewise | Steps, fill_value, bounds_error: bool):
+        self._original, self._inside = original, inside
+        self._fill, self._raises = fill_value, bounds_error
+
+    def __call__(self, x):
+        if find_trace(x) is None and find_trace(self._inside.c, self._inside.x, self._fill) is None:
+            return self._original(x)
+        value, fill = self._inside(x), self._fill
+        if isinstance(fill, str):  # "extrapolate"
+            return value
+        low, high = np.less(x, self._inside.x[0]), np.greater(x, self._inside.x[-1])
+        if self._raises and bool(np.any(low | high)):
+            raise ValueError("A value in x is outside of the interpolation range.")
+        below, above = fill if isinstance(fill, tuple) else (fill, fill)
+        return np.where(low, below, np.where(high, above, value))
+
+    def __getattr__(self, name: str):
+        return getattr(self.__dict__["_original"], name)
+
+
+def thawed(value) -> Interp1d:
+    """Return the stand-in for an `interp1d` that SciPy has made."""
+    spline, kind = getattr(value, "_spline", None), getattr(value, "_kind", None)
+    y = np.moveaxis(value.y, value.axis, 0)
+    fill = value.fill_value
+    if kind in STEPS or (spline is not None and spline.k == 0):
+        kind = kind if kind in STEPS else "zero"
+        if isinstance(fill, str) and kind in ("previous", "next"):
+            fill = (np.nan, y[-1]) if kind == "previous" else (y[0], np.nan)
+        return Interp1d(value, Steps(kind, value.x, y, value.axis), fill, value.bounds_error)
+    spline = scipy.interpolate.make_interp_spline(value.x, y, 1 if spline is None else spline.k)
+    c, x = polynomials_of(spline.t, spline.c, spline.k)
+    return Interp1d(value, Piecewise(None, c, x, True, value.axis), fill, value.bounds_error)
+
+
+def linear(made, values, axis: int, fill, order) -> Interp1d:
+    """Return an `interp1d` of traced values, given SciPy's one of unit vectors.
+
+    Parameters
+    ----------
+    made
+        SciPy's object.
+    values : array
+        With the interpolated axis first.
+    axis : int
+        Where this axis goes.
+    fill
+        As the user has given it; None for SciPy's choice.
+    order : array, or None
+        What sorts the places; None if they are sorted.
+    """
+    base = thawed(made)
+    inner = base._inside
+    if isinstance(inner, Steps):
+        values = values if order is None else values[order]
+        inside: Piecewise | Steps = Steps(inner._kind, inner.x, values, axis)
+        if fill == "extrapolate" and inner._kind in ("previous", "next"):
+            fill = (np.nan, values[-1]) if inner._kind == "previous" else (values[0], np.nan)
+    else:
+        inside = Piecewise(None, combined(inner.c, values), inner.x, True, axis)
+    return Interp1d(made, inside, base._fill if fill is None else fill, base._raises)
+
+
+def of_traced_places(original, x, y, options: dict) -> Interp1d:
+    """Return a linear `interp1d` whose places are traced, too."""
+    axis = options.get("axis", -1)
+    x, y = lift_all(x, y)
+    made = original(x._value, y._value, **{key: v for key, v in options.items() if key != "fill_value"})
+    fill, raises = options.get("fill_value", np.nan), options.get("bounds_error")
+    axis, y = axis % y.ndim, np.moveaxis(y, axis, 0)
+    _ = length(x, 0) == length(y, 0)  # a guard: SciPy has an error for other sizes
+    if not options.get("assume_sorted"):
+        order = np.argsort(x, kind="stable")
+        x, y = x[order], y[order]
+    steps = np.reshape(x[1:] - x[:-1], (-1, *(1,) * (y.ndim - 1)))
+    inside = Piecewise(None, np.stack([(y[1:] - y[:-1]) / steps, y[:-1]]), x, True, axis)
+    raises = "fill_value" not in options if raises is None else raises
+    return Interp1d(made, inside, fill, raises and not isinstance(fill, str))

@@ -1,0 +1,1 @@
+"""``scipy.linalg`` of traced matrices."""

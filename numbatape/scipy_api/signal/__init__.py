@@ -1,0 +1,1 @@
+"""``scipy.signal`` and ``scipy.fft`` of traced signals."""

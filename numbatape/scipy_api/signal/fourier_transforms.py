@@ -1,0 +1,143 @@
+"""``scipy.fft``: NumPy's transforms, and cosine, sine and Hankel transforms as products with a matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.fft
+
+from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.sized import positions
+from ...numpy_api.stand_ins import stands_for
+from ...trace.axes import length, pinned
+from ...trace.operands import find_trace, lift_first
+from ...trace.symbolic_sizes import is_size
+
+
+def _one_axis(function):
+    def transform(x, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, *, plan=None):
+        return function(x, n, axis, norm)
+
+    return transform
+
+
+def _several_axes(function, usual):
+    def transform(x, s=None, axes=usual, norm=None, overwrite_x=False, workers=None, *, plan=None):
+        if axes is None and s is not None:  # NumPy warns of this, SciPy takes the last axes
+            axes = range(-len(s), 0)
+        return function(x, s, axes if axes is None or np.ndim(axes) else (axes,), norm)
+
+    return transform
+
+
+def _hermitian(name: str):
+    """``hfftn`` and ``ihfftn``, which NumPy lacks, by the transforms that are scaled the other way."""
+
+    def transform(x, s, axes, norm):
+        norm = {"ortho": "ortho", "forward": "backward"}.get(norm, "forward")
+        if name[0] == "i":
+            return np.conj(getattr(np.fft, name.replace("ihf", "rf"))(x, s, axes, norm))
+        return getattr(np.fft, name.replace("hf", "irf"))(np.conj(x), s, axes, norm)
+
+    return transform
+
+
+def _hankel(name: str):
+    """A fast Hankel transform as a product with its matrix, which SciPy makes of a unit matrix."""
+
+    def transform(a, dln, mu, offset=0.0, bias=0.0):
+        options = (dln, mu, offset, bias)
+        if find_trace(options) is not None:
+            hint = "of constants it is; write the transform as a product with a matrix"
+            raise unsupported_argument(f"scipy.fft.{name}", "traced parameters", hint)
+        a = lift_first(a)
+        return np.matmul(a, getattr(scipy.fft, name)(np.eye(pinned(a, a.ndim - 1)), *options))
+
+    return transform
+
+
+def _orders(function):
+    return lambda x, axes=None: function(x, axes)
+
+
+for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
+    stands_for("scipy.fft", _name)(_one_axis(getattr(np.fft, _name)))
+for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
+    _usual = (-2, -1) if _name.endswith("2") else None
+    stands_for("scipy.fft", _name)(_several_axes(getattr(np.fft, _name), _usual))
+for _name in ("hfft2", "hfftn", "ihfft2", "ihfftn"):
+    _usual = (-2, -1) if _name.endswith("2") else None
+    stands_for("scipy.fft", _name)(_several_axes(_hermitian(_name), _usual))
+for _name in ("fht", "ifht"):
+    stands_for("scipy.fft", _name)(_hankel(_name))
+for _name in ("fftshift", "ifftshift"):
+    stands_for("scipy.fft", _name)(_orders(getattr(np.fft, _name)))
+
+
+# ---- cosine and sine transforms
+
+
+def _real_transform(name: str):
+    """A cosine or sine transform as a product with its matrix, which SciPy makes of a unit matrix."""
+
+    def transform(x, type=2, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, orthogonalize=None):
+        x = lift_first(x)
+        line = np.moveaxis(x, axis, -1)
+        if type == 2 and n is None and orthogonalize is None and is_size(length(line, -1)):
+            return np.moveaxis(np.matmul(line, _matrix_of_type_two(name, line, norm).T), -1, axis)
+        size = pinned(line, line.ndim - 1)
+        if n is not None and n != size:
+            line = line[..., :n] if n < size else np.pad(line, [(0, 0)] * (x.ndim - 1) + [(0, n - size)])
+            size = n
+        # SciPy transforms complex arrays with other options than real ones: it ignores orthogonalize.
+        unit = np.eye(size, dtype=complex if np.iscomplexobj(x) else float)
+        matrix = getattr(scipy.fft, name)(unit, type, axis=0, norm=norm, orthogonalize=orthogonalize).real
+        return np.moveaxis(np.matmul(line, matrix.T), -1, axis)
+
+    return transform
+
+
+def _matrix_of_type_two(name: str, line, norm):
+    """Return the matrix of a transform of type 2 along the last axis, for every length.
+
+    Its rows are orthogonal. The first row of cosines and the last one of sines have the square 4n, all
+    others 2n.
+    """
+    n, at = length(line, -1), positions(line, -1)
+    odd = 2 * at + 1
+    if name.endswith("dct"):
+        rows, longer = at, at == 0
+        matrix = 2.0 * np.cos(rows[:, None] * odd % (4 * n) * (np.pi / (2 * n)))
+    else:
+        rows, longer = at + 1, at == n - 1
+        matrix = 2.0 * np.sin(rows[:, None] * odd % (4 * n) * (np.pi / (2 * n)))
+    squares = np.where(longer, 4.0 * n, 2.0 * n)[:, None]
+    if norm == "ortho":
+        matrix = matrix / np.sqrt(squares)
+        return matrix if name[0] == "d" else matrix.T
+    if name[0] == "d":
+        return matrix / (2 * n) if norm == "forward" else matrix
+    inverse = (matrix / squares).T
+    return 2 * n * inverse if norm == "forward" else inverse
+
+
+for _name in ("dct", "idct", "dst", "idst"):
+    stands_for("scipy.fft", _name)(_real_transform(_name))
+
+
+def _real_transforms(name: str):
+    def transform(x, type=2, s=None, axes=None, norm=None, overwrite_x=False, workers=None, *,
+                  orthogonalize=None):  # fmt: skip
+        x = lift_first(x)
+        if axes is None:
+            axes = range(x.ndim) if s is None else range(x.ndim - np.size(s), x.ndim)
+        sizes = None if s is None else np.atleast_1d(s)
+        for k, axis in enumerate(np.atleast_1d(axes)):
+            n = None if sizes is None else int(sizes[k])
+            x = _real_transform(name)(x, type, n, int(axis), norm, orthogonalize=orthogonalize)
+        return x
+
+    return transform
+
+
+for _name in ("dct", "idct", "dst", "idst"):
+    stands_for("scipy.fft", _name + "n")(_real_transforms(_name))

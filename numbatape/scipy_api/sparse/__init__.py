@@ -1,0 +1,1 @@
+"""``scipy.sparse``: matrices with traced entries, and graphs."""

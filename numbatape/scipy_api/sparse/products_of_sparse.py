@@ -1,0 +1,48 @@
+"""Products of two sparse matrices of which one has traced entries.
+
+The positions are plain, so which entries meet is known when the product is recorded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...trace.primitives import value_of
+from ...usercode.frames import not_supported
+from .sparse_matrices import TracedSparse, entries, stands_for_matrix, summed_up
+
+
+def product_of_sparse(left, right) -> TracedSparse:
+    """Return the product of two sparse matrices: each entry (i, k) meets each entry (k, j)."""
+    (data, rows, cols, shape), (others, inner, ends, other_shape) = _real_entries(left), _real_entries(right)
+    if shape[1] != other_shape[0]:
+        raise ValueError(f"M @ N: shapes {shape} of M and {other_shape} of N do not fit")
+    order = np.argsort(inner, kind="stable")
+    starts = np.searchsorted(inner[order], np.arange(shape[1] + 1))
+    counts = np.diff(starts)[cols]
+    first = np.repeat(np.arange(len(rows)), counts)
+    turn = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+    second = order[starts[cols[first]] + turn]
+    terms = data[first] * others[second]
+    is_matrix = stands_for_matrix(left) and stands_for_matrix(right)
+    return summed_up(terms, rows[first], ends[second], (shape[0], other_shape[1]), is_matrix)
+
+
+def multiplied_by_entries(left, right) -> TracedSparse:
+    """Return the product of two sparse matrices entry by entry."""
+    sides = [summed_up(*_real_entries(x), is_matrix=False) for x in (left, right)]
+    if sides[0].shape != sides[1].shape:
+        raise ValueError(f"inconsistent shapes {sides[0].shape} and {sides[1].shape}")
+    places = [side.rows * side.shape[1] + side.cols for side in sides]
+    _, one, two = np.intersect1d(*places, assume_unique=True, return_indices=True)
+    is_matrix = stands_for_matrix(left) and stands_for_matrix(right)
+    first, second = sides
+    data = first.data[one] * second.data[two]
+    return TracedSparse(data, first.rows[one], first.cols[one], first.shape, is_matrix)
+
+
+def _real_entries(matrix) -> tuple:
+    found = entries(matrix)
+    if value_of(found[0]).dtype.kind == "c":
+        raise not_supported("a product of traced sparse entries with complex numbers", "use real ones")
+    return found

@@ -1,0 +1,1 @@
+"""``scipy.spatial`` and ``scipy.cluster`` of traced points."""

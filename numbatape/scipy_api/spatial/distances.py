@@ -1,0 +1,151 @@
+"""``scipy.spatial.distance``: distances between points, of all pairs or one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special as sc
+
+from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.sized import triu_indices
+from ...numpy_api.stand_ins import stands_for
+from ...trace.axes import length, pinned
+from ...trace.operands import lift_all, lift_first
+from ...trace.symbolic_sizes import is_size
+
+# ---- distances: of all pairs of rows, x of shape (m, 1, k) and y of (1, n, k)
+
+
+def _root(total):
+    """Return roots whose derivative at zero is zero: a point's distance from itself."""
+    zero = np.equal(total, 0.0)
+    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, total)))
+
+
+def _total(terms, w):
+    return np.sum(terms if w is None else w * terms, -1)
+
+
+def _cosine(x, y, w=None):
+    return 1.0 - _total(x * y, w) / (np.sqrt(_total(x * x, w)) * np.sqrt(_total(y * y, w)))
+
+
+def _correlation(x, y, w=None):
+    if w is not None:
+        w = w / np.sum(w)
+        return _cosine(x - _total(x, w)[..., None], y - _total(y, w)[..., None], w)
+    return _cosine(x - np.mean(x, -1, keepdims=True), y - np.mean(y, -1, keepdims=True))
+
+
+def _minkowski(x, y, p=2.0, w=None):
+    if np.isinf(p):
+        return _chebyshev(x, y, w)
+    total = _total(np.abs(x - y) ** p, w)
+    zero = np.equal(total, 0.0)
+    return np.where(zero, 0.0, np.where(zero, 1.0, total) ** (1.0 / p))
+
+
+def _chebyshev(x, y, w=None):
+    apart = np.abs(x - y)
+    return np.max(apart if w is None else np.where(np.greater(w, 0.0), apart, 0.0), -1)
+
+
+def _canberra(x, y, w=None):
+    both = np.abs(x) + np.abs(y)
+    zero = np.equal(both, 0.0)
+    return _total(np.where(zero, 0.0, np.abs(x - y) / np.where(zero, 1.0, both)), w)
+
+
+def _mahalanobis(x, y, VI=None):
+    if VI is None:
+        raise unsupported_argument("scipy.spatial.distance", "metric='mahalanobis' without VI", "pass VI")
+    d = x - y
+    return _root(np.sum(np.matmul(d, VI) * d, -1))
+
+
+def _seuclidean(x, y, V=None):
+    if V is None:
+        raise unsupported_argument("scipy.spatial.distance", "metric='seuclidean' without V", "pass V")
+    return _root(np.sum((x - y) ** 2 / V, -1))
+
+
+METRICS = {
+    "euclidean": lambda x, y, w=None: _root(_total((x - y) ** 2, w)),
+    "sqeuclidean": lambda x, y, w=None: _total((x - y) ** 2, w),
+    "cityblock": lambda x, y, w=None: _total(np.abs(x - y), w),
+    "chebyshev": _chebyshev,
+    "cosine": _cosine,
+    "correlation": _correlation,
+    "minkowski": _minkowski,
+    "canberra": _canberra,
+    "braycurtis": lambda x, y, w=None: _total(np.abs(x - y), w) / _total(np.abs(x + y), w),
+    "mahalanobis": _mahalanobis,
+    "seuclidean": _seuclidean,
+}
+
+
+def _distances(x, y, metric, options):
+    if metric not in METRICS:
+        known = ", ".join(METRICS)
+        raise unsupported_argument("scipy.spatial.distance", f"metric={metric!r}", f"{known} are")
+    return METRICS[metric](x, y, **options)
+
+
+@stands_for("scipy.spatial.distance", "cdist")
+def cdist(XA, XB, metric="euclidean", *, out=None, **options):
+    if out is not None:
+        raise unsupported_argument("scipy.spatial.distance.cdist", "out", "take the result")
+    x, y = lift_all(XA, XB)
+    return _distances(x[:, None, :], y[None, :, :], metric, options)
+
+
+def _pairs(x):
+    """Return the first and the second of all pairs of rows, for any number of rows."""
+    count = length(x, 0)
+    return triu_indices(x._trace, count, 1) if is_size(count) else np.triu_indices(count, 1)
+
+
+@stands_for("scipy.spatial.distance", "pdist")
+def pdist(X, metric="euclidean", *, out=None, **options):
+    if out is not None:
+        raise unsupported_argument("scipy.spatial.distance.pdist", "out", "take the result")
+    x = lift_first(X)
+    rows, cols = _pairs(x)
+    return _distances(x[rows], x[cols], metric, options)
+
+
+@stands_for("scipy.spatial.distance", "jensenshannon")
+def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
+    p, q = (x / np.sum(x, axis, keepdims=True) for x in lift_all(p, q))
+    middle = (p + q) / 2.0
+    total = np.sum(sc.rel_entr(p, middle), axis, keepdims=keepdims)
+    total = total + np.sum(sc.rel_entr(q, middle), axis, keepdims=keepdims)
+    # Of distributions that are equal but for rounding, the sum may be just below zero.
+    return _root(np.maximum(total, 0.0) / (2.0 if base is None else 2.0 * np.log(base)))
+
+
+@stands_for("scipy.spatial.distance", "squareform")
+def squareform(X, force="no", checks=True):
+    x = lift_first(X)
+    if x.ndim == 2:
+        return x[_pairs(x)]
+    count = max(1, int(np.ceil(np.sqrt(pinned(x, 0) * 2))))  # one point has no distances
+    place = np.zeros((count, count), int)
+    rows, cols = np.triu_indices(count, 1)
+    place[rows, cols] = place[cols, rows] = 1 + np.arange(len(rows))
+    return np.concatenate([np.zeros(1), x])[place]
+
+
+for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "correlation", "canberra",
+              "braycurtis", "minkowski"):  # fmt: skip
+
+    def _single(u, v, *args, _name=_name, centered=True, **options):
+        u, v = lift_all(u, v)
+        if _name == "minkowski" and args:
+            options["p"], *args = args
+        if args:
+            options["w"], *args = args
+        if args:
+            (centered,) = args
+        return METRICS[_name if centered else "cosine"](u, v, **options)
+
+    stands_for("scipy.spatial.distance", _name)(_single)

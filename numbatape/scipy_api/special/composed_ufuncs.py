@@ -1,0 +1,363 @@
+"""``scipy.special``: functions that are compositions of rows, ufuncs and others.
+
+Calls of a ufunc come from NumPy's protocol, wherever the call is (`numbatape.numpy_api.ufuncs`); other
+functions have stand-ins. Numbers of formulas are those of the DLMF.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special as sc
+
+from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.stand_ins import stands_for
+from ...trace.array import TracedArray
+from ...trace.operands import adopt, lift_first, values_of
+from ...trace.primitives import by_row
+from ..stats.laws import pick
+from . import (  # noqa: F401  (their ufuncs register themselves)
+    elliptic_integrals,
+    orthogonal_polynomials,
+    special_integrals,
+    tukey_lambda,
+    wave_functions,
+)
+from .elliptic_parameters import amplitude
+from .formula_rules import formula_rule
+from .ufunc_table import UFUNCS, is_active, ufunc, whole
+
+
+def composed_special(function, inputs, kwargs):
+    """Return the result of a ufunc that is composed, or None."""
+    implementation = UFUNCS.get(function.__name__)
+    if implementation is None or getattr(sc, function.__name__, None) is not function:
+        return None
+    value = function(*map(values_of, inputs), **kwargs)
+    dtype = np.asarray(value[0] if isinstance(value, tuple) else value).dtype
+    with np.errstate(all="ignore"):
+        return adopt(implementation(*(_widened(x, dtype) for x in inputs)), value)
+
+
+def _widened(x, dtype):
+    """Return a number or an array in the dtype of the result, if NumPy's functions of it would be narrower.
+
+    The root of an int8 is a float16, in which a composition would lose most of its digits.
+    """
+    its = np.asarray(values_of(x)).dtype
+    if its.kind not in "buif" or its.itemsize > 2:
+        return x
+    return np.astype(x, dtype) if isinstance(x, (TracedArray, np.ndarray)) else dtype.type(x)
+
+
+# ---- distribution functions: counts as regularised gamma and beta functions, 8.4.10, 8.17.5
+# SciPy cuts off the fractions of counts, so that these functions are steps of them.
+
+
+@ufunc("bdtr")
+def bdtr(k, n, p):
+    k, n = np.floor(k), np.trunc(n)
+    inside = by_row("betaincc")(np.minimum(k, n - 1.0) + 1.0, np.maximum(n - k, 1.0), p)
+    return _counted(k, n, p, inside, 1.0)
+
+
+@ufunc("bdtrc")
+def bdtrc(k, n, p):
+    k, n = np.floor(k), np.trunc(n)
+    inside = by_row("betainc")(np.maximum(k, 0.0) + 1.0, np.maximum(n - k, 1.0), p)
+    return np.where(np.less(k, 0) & (p >= 0) & (p <= 1), 1.0, _counted(k, n, p, inside, 0.0))
+
+
+def _counted(k, n, p, inside, at_end):
+    bad = (p < 0) | (p > 1) | np.less(n, k) | np.less(k, 0)
+    return np.where(bad, np.nan, np.where(np.equal(k, n), at_end, inside))
+
+
+@ufunc("bdtri")
+def bdtri(k, n, y):
+    k, n = np.floor(k), np.trunc(n)
+    return np.where(np.equal(k, n) | np.less(k, 0), np.nan, by_row("betainccinv")(k + 1.0, n - k, y))
+
+
+def _negative_binomial(row, k, n, p):
+    k, n = np.trunc(k), np.trunc(n)
+    return np.where(np.less(k, 0) | np.less_equal(n, 0), np.nan, by_row(row)(n, k + 1.0, p))
+
+
+@ufunc("nbdtr")
+def nbdtr(k, n, p):
+    return _negative_binomial("betainc", k, n, p)
+
+
+@ufunc("nbdtrc")
+def nbdtrc(k, n, p):
+    return _negative_binomial("betaincc", k, n, p)
+
+
+@ufunc("nbdtri")
+def nbdtri(k, n, y):
+    return _negative_binomial("betaincinv", k, n, y)
+
+
+@ufunc("pdtri")
+def pdtri(k, y):
+    inside = np.greater_equal(y, 0.0) & np.less(y, 1.0)  # SciPy has no rate whose probability is one
+    return np.where(
+        inside, by_row("gammainccinv")(np.trunc(k) + 1.0, np.where(inside, y, 0.5)), np.multiply(np.nan, y)
+    )
+
+
+@ufunc("chdtri")
+def chdtri(v, p):
+    return 2.0 * by_row("gammainccinv")(0.5 * v, p)
+
+
+@ufunc("fdtri")
+def fdtri(m, n, p):
+    rest = by_row("betainccinv")(0.5 * n, 0.5 * m, p)  # 1 - w, because w near one would have lost its digits
+    return by_row("betaincinv")(0.5 * m, 0.5 * n, p) * n / (m * rest)
+
+
+@ufunc("gdtrix")
+def gdtrix(a, b, p):
+    return by_row("gammaincinv")(b, p) / a
+
+
+@ufunc("gdtria")
+def gdtria(p, b, x):
+    return by_row("gammaincinv")(b, p) / x
+
+
+@ufunc("nrdtrimn")
+def nrdtrimn(p, std, x):
+    return np.where(np.greater(std, 0.0), x - std * sc.ndtri(p), np.nan)
+
+
+@ufunc("nrdtrisd")
+def nrdtrisd(mn, p, x):
+    return (x - mn) / sc.ndtri(p)
+
+
+@ufunc("smirnov")
+def smirnov(n, d):
+    """Birnbaum and Tingey's sum, whose terms are all positive."""
+    n = whole("smirnov", n)
+    j = np.arange(n + 1.0)
+    d = np.expand_dims(d, -1)
+    share = j / n
+    inside = np.less(d + share, 1.0)
+    left = np.where(inside, 1.0 - d - share, 0.5)
+    choose = sc.gammaln(n + 1.0) - sc.gammaln(j + 1.0) - sc.gammaln(n - j + 1.0)
+    terms = np.exp(choose + (j - 1.0) * np.log(np.where(inside, d + share, 0.5)) + (n - j) * np.log(left))
+    flat = np.squeeze(d, -1)
+    total = flat * np.sum(np.where(inside, terms, 0.0), -1)
+    return np.where(flat <= 0, np.where(flat < 0, np.nan, 1.0), np.where(flat > 1, np.nan, total))
+
+
+# ---- Gauss' hypergeometric function, 15.5.1
+
+UFUNCS["hyp2f1"] = _HYP2F1 = formula_rule(
+    "hyp2f1", {3: lambda z, a, b, c, x: a * b / c * _HYP2F1(a + 1.0, b + 1.0, c + 1.0, x)}
+)
+
+
+# ---- several results
+
+
+def results(*rows):
+    def function(*args):
+        return tuple(by_row(name)(*args) for name in rows)
+
+    return function
+
+
+UFUNCS["airy"] = results("airy_ai", "airy_aip", "airy_bi", "airy_bip")
+UFUNCS["airye"] = results("airye_ai", "airye_aip", "airye_bi", "airye_bip")
+UFUNCS["sici"] = results("sine_integral", "cosine_integral")
+UFUNCS["shichi"] = results("sinh_integral", "cosh_integral")
+UFUNCS["fresnel"] = results("fresnel_sine", "fresnel_cosine")
+
+
+@ufunc("ellipj")
+def ellipj(u, m):
+    """22.16.11 and 12."""
+    phi = amplitude(u, m) if is_active(m) else by_row("amplitude")(u, m)
+    sine, cosine = np.sin(phi), np.cos(phi)
+    return sine, cosine, np.sqrt(cosine * cosine + (1.0 - m) * (sine * sine)), phi
+
+
+# ---- complex results of real numbers
+
+
+def _hankel(v, x, sign: float):
+    """``J + sign*i*Y``; at negative x, above the cut, by 10.11.5."""
+    negative = np.less(x, 0.0)
+    size = np.where(negative, -x, x)
+    re, im = sc.jv(v, size), sign * sc.yv(v, size)
+
+    def turned():
+        turn = np.exp(-1j * np.pi * v)
+        if sign > 0.0:
+            return -turn * (re - 1j * im)
+        return np.conj(turn) * (re - 1j * im) + 2.0 * np.cos(np.pi * v) * (re + 1j * im)
+
+    return pick(negative, turned, lambda: re + 1j * im)
+
+
+@ufunc("hankel1")
+def hankel1(v, x):
+    return _hankel(v, x, 1.0)
+
+
+@ufunc("hankel2")
+def hankel2(v, x):
+    return _hankel(v, x, -1.0)
+
+
+@ufunc("hankel1e")
+def hankel1e(v, x):
+    return hankel1(v, x) * np.exp(-1j * x)
+
+
+@ufunc("hankel2e")
+def hankel2e(v, x):
+    return hankel2(v, x) * np.exp(1j * x)
+
+
+@ufunc("wofz")
+def wofz(x):
+    """7.5.1."""
+    return np.exp(-np.square(x)) + 1j * (2.0 / np.sqrt(np.pi) * sc.dawsn(x))
+
+
+@stands_for("scipy.special", "lambertw")
+def lambertw(z, k=0, tol=1e-8):
+    """The two branches that are real, 4.13.1."""
+    if type(z) is not TracedArray or k not in (0, -1):
+        raise unsupported_argument("scipy.special.lambertw", f"k={k!r}", "real z and k = 0 and -1 are")
+    if not np.all(z >= -np.exp(-1.0) if k == 0 else (z >= -np.exp(-1.0)) & (z < 0)):
+        raise unsupported_argument("scipy.special.lambertw", "z", "z where the branch is real is")
+    return by_row("lambertw" if k == 0 else "lambertw_minus")(z) + 0j
+
+
+# ---- elementary and elliptic
+
+
+@ufunc("radian")
+def radian(d, m, s):
+    return np.deg2rad(d + m / 60.0 + s / 3600.0)
+
+
+@ufunc("inv_boxcox")
+def inv_boxcox(y, lmbda):
+    return np.exp(_inverse_power(y, lmbda))
+
+
+@ufunc("inv_boxcox1p")
+def inv_boxcox1p(y, lmbda):
+    return np.expm1(_inverse_power(y, lmbda))
+
+
+def _inverse_power(y, lmbda):
+    """``log1p(lmbda*y)/lmbda``, smooth at lmbda = 0."""
+    return y / sc.exprel(np.log1p(lmbda * y))
+
+
+@ufunc("agm")
+def agm(a, b):
+    """19.8.5; where an argument is zero, so is the mean, and its slope for that argument is infinite."""
+    total = a + b
+    a_is_zero, b_is_zero = np.equal(a, 0.0), np.equal(b, 0.0)
+    zero = a_is_zero | b_is_zero
+
+    def mean(total, a, b):
+        return np.pi / 4.0 * total / sc.ellipkm1(4.0 * a * b / np.square(total))
+
+    def between():
+        inside = mean(*(np.where(zero, one, part) for one, part in ((2.0, total), (1.0, a), (1.0, b))))
+        # The root is zero and has an infinite slope. At two zeros the slopes are those of equal arguments.
+        root = np.sqrt(np.where(a_is_zero, np.where(a_is_zero, a, 1.0), np.where(b_is_zero, b, 1.0)))
+        return np.where(a_is_zero & b_is_zero, 0.5 * total, np.where(zero, root, inside))
+
+    return pick(np.any(zero), between, lambda: mean(total, a, b))
+
+
+@ufunc("voigt_profile")
+def voigt_profile(x, sigma, gamma):
+    """7.19.1, by Faddeeva's function."""
+    width = np.sqrt(2.0) * sigma
+
+    def folded():
+        return by_row("faddeeva_re")(x / width, gamma / width) / (np.sqrt(np.pi) * width)
+
+    return pick(np.equal(sigma, 0.0), lambda: gamma / np.pi / (np.square(x) + np.square(gamma)), folded)
+
+
+@stands_for("scipy.special", "diric")
+def diric(x, n):
+    """1.15.3, and its analogue for even n: sums of cosines, smooth where the ratio of sines is 0/0."""
+    n = whole("diric", n)
+    x = lift_first(x)
+    waves = np.arange(1.0 + n % 2, n, 2.0) / 2.0
+    total = np.sum(np.cos(np.expand_dims(x, -1) * waves), -1)
+    return (2.0 * total + n % 2) / n
+
+
+# ---- zeta functions
+
+
+def _hurwitz(s, q):
+    """Euler and Maclaurin's sum, 25.11.5 to six terms; differentiable in both arguments."""
+    count = 16
+    s, q = np.asarray(s, float) if type(s) is not TracedArray else s, q
+    places = np.arange(float(count))
+    terms = np.power(np.expand_dims(q, -1) + places, -np.expand_dims(s, -1))
+    t = 1.0 / (q + count)
+    u = t * t
+    tail = 1.0 - (s + 11.0) * (s + 12.0) * u * (35 / 1382)
+    for k, constant in ((9.0, 691 / 27300), (7.0, 5 / 198), (5.0, 1 / 40), (3.0, 1 / 42), (1.0, 1 / 60)):
+        tail = 1.0 - (s + k) * (s + (k + 1.0)) * u * constant * tail
+    return np.sum(terms, -1) + (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * np.power(t, s - 1.0)
+
+
+# Coefficients of zeta's Taylor series at 0
+AROUND_ZERO = (-0.5, -0.9189385332046728, -1.0031782279542925, -1.0007851944770425)
+AROUND_ZERO += (-0.9998792995005712, -1.0000019408963206, -1.000001301146014, -0.9999998313841736)
+AROUND_ZERO += (-1.000000005764676, -1.0000000009110166, -0.9999999998502992, -1.000000000009407)
+AROUND_ZERO += (-1.0000000000000409,)
+
+
+def riemann(s, q=1.0):
+    """``zeta(s, q)`` for q = 1 or 2, to the left of 1/2 by reflection, 25.4.1."""
+    left, tiny = np.less(s, 0.5), np.less(np.abs(s), 0.03)
+
+    def expanded():
+        result = 0.0
+        for coefficient in reversed(AROUND_ZERO):
+            result = result * np.where(tiny, s, 0.0) + coefficient
+        return result - (q - 1.0)
+
+    def reflected():
+        return pick(tiny, expanded, elsewhere)  # at 0 a pole meets a zero
+
+    def elsewhere():
+        t = np.where(left & ~tiny, s, -1.0)
+        factor = np.power(2.0, t) * np.power(np.pi, t - 1.0) * np.sin(np.pi / 2.0 * t) * sc.gamma(1.0 - t)
+        return factor * _hurwitz(1.0 - t, 1.0) - (q - 1.0)
+
+    return pick(left, reflected, lambda: _hurwitz(np.where(left, 2.0, s), q))
+
+
+@stands_for("scipy.special", "zeta")
+def zeta(x, q=None, out=None):
+    if out is not None:
+        raise unsupported_argument("scipy.special.zeta", "out")
+    if q is None:
+        return riemann(x)
+    if type(x) is not TracedArray and np.all(np.greater_equal(x, 2.0) & np.equal(x, np.floor(x))):
+        return by_row("hurwitz")(np.asarray(x, float)[()], q)  # to the left of 0 as well
+    return pick(np.less(x, 1.0) | np.less_equal(q, 0.0), lambda: np.nan * x * q, lambda: _hurwitz(x, q))
+
+
+@ufunc("zetac")
+def zetac(x):
+    return riemann(x, 2.0)

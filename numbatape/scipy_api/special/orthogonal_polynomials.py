@@ -1,0 +1,140 @@
+"""Orthogonal polynomials: of whole degree by recurrences of the DLMF's table 18.9.1, else hypergeometric."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import scipy.special as sc
+
+from ...trace.array import TracedArray
+from ...trace.operands import values_of
+from .ufunc_table import refuse_slope, ufunc, whole
+
+
+def polynomial(name: str, first, step, between=None):
+    """Register a family: its member of degree 1, and how member k follows from the two before.
+
+    Both take ``(k, x, *parameters)``; `step` returns the factors of p(k-1) and p(k-2). SciPy's functions of
+    other degrees than whole ones are hypergeometric, ``between(n, x, *parameters)``.
+    """
+
+    def evaluate(n, *rest):
+        *parameters, x = rest
+        refuse_slope(name, n)
+        if between is not None and bool(np.any(np.less(n, 0) | np.not_equal(n, np.floor(n)))):
+            n = n if type(n) is TracedArray else np.asarray(n, float)[()]
+            return between(n, x, *parameters)
+        degrees = np.unique(values_of(n))
+        if len(degrees) == 1 and np.ndim(values_of(n)) == 0:
+            return _members(whole(name, n), x, parameters)[-1]
+        bool(np.all(functools.reduce(np.logical_or, [np.equal(n, degree) for degree in degrees])))  # a guard
+        degrees = [whole(name, degree) for degree in degrees]
+        members = _members(max(degrees), x, parameters)
+        result = members[degrees[0]] + 0.0 * np.asarray(n)
+        for degree in degrees[1:]:
+            result = np.where(np.equal(n, degree), members[degree], result)
+        return result
+
+    def _members(count, x, parameters):
+        one = x * 0.0 + 1.0
+        for parameter in parameters:
+            one = one + 0.0 * parameter
+        members = [one]
+        if count:
+            members.append(one * first(x, *parameters))
+        for k in range(2, count + 1):
+            up, back = step(float(k), x, *parameters)
+            members.append(up * members[-1] - back * members[-2])
+        return members
+
+    return ufunc(name)(evaluate)
+
+
+def _jacobi_step(n, x, a, b):
+    """18.9.2."""
+    c = 2.0 * n + a + b
+    scale = 2.0 * n * (n + a + b) * (c - 2.0)
+    up = (c - 1.0) * (c * (c - 2.0) * x + a * a - b * b) / scale
+    return up, 2.0 * (n + a - 1.0) * (n + b - 1.0) * c / scale
+
+
+# Between whole degrees: 18.5.7, 18.5.9, 18.5.11, 18.5.12
+jacobi = polynomial(
+    "eval_jacobi",
+    lambda x, a, b: a + 1.0 + 0.5 * (a + b + 2.0) * (x - 1.0),
+    _jacobi_step,
+    lambda n, x, a, b: sc.binom(n + a, n) * sc.hyp2f1(-n, n + a + b + 1.0, a + 1.0, 0.5 - 0.5 * x),
+)
+polynomial(
+    "eval_gegenbauer",
+    lambda x, a: 2.0 * a * x,
+    lambda n, x, a: (2.0 * (n + a - 1.0) * x / n, (n + 2.0 * a - 2.0) / n),
+    lambda n, x, a: (
+        sc.gamma(n + 2.0 * a)
+        / (sc.gamma(n + 1.0) * sc.gamma(2.0 * a))
+        * sc.hyp2f1(-n, n + 2.0 * a, a + 0.5, 0.5 - 0.5 * x)
+    ),
+)
+legendre = polynomial(
+    "eval_legendre",
+    lambda x: x,
+    lambda n, x: ((2.0 - 1.0 / n) * x, 1.0 - 1.0 / n),
+    lambda n, x: sc.hyp2f1(-n, n + 1.0, 1.0, 0.5 - 0.5 * x),
+)
+first_kind = polynomial(
+    "eval_chebyt",
+    lambda x: x,
+    lambda n, x: (2.0 * x, 1.0),
+    lambda n, x: sc.hyp2f1(-n, n, 0.5, 0.5 - 0.5 * x),
+)
+
+
+def _second_kind(n, x):
+    return (n + 1.0) * sc.hyp2f1(-n, n + 2.0, 1.5, 0.5 - 0.5 * x)
+
+
+second_kind = polynomial("eval_chebyu", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 1.0), _second_kind)
+polynomial("eval_chebys", lambda x: x, lambda n, x: (x, 1.0), lambda n, x: _second_kind(n, 0.5 * x))
+polynomial(
+    "eval_laguerre",
+    lambda x: 1.0 - x,
+    lambda n, x: (2.0 - (1.0 + x) / n, 1.0 - 1.0 / n),
+    lambda n, x: sc.hyp1f1(-n, 1.0, x),
+)
+polynomial(
+    "eval_genlaguerre",
+    lambda x, a: 1.0 + a - x,
+    lambda n, x, a: ((2.0 * n - 1.0 + a - x) / n, (n + a - 1.0) / n),
+    lambda n, x, a: sc.binom(n + a, n) * sc.hyp1f1(-n, a + 1.0, x),
+)
+polynomial("eval_hermite", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 2.0 * n - 2.0))
+polynomial("eval_hermitenorm", lambda x: x, lambda n, x: (x, n - 1.0))
+
+
+@ufunc("eval_chebyc")
+def eval_chebyc(n, x):
+    """18.1.3: twice the first kind at x/2."""
+    return 2.0 * first_kind(n, 0.5 * x)
+
+
+@ufunc("eval_sh_legendre")
+def eval_sh_legendre(n, x):
+    return legendre(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_chebyt")
+def eval_sh_chebyt(n, x):
+    return first_kind(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_chebyu")
+def eval_sh_chebyu(n, x):
+    return second_kind(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_jacobi")
+def eval_sh_jacobi(n, p, q, x):
+    """18.1.2."""
+    refuse_slope("eval_sh_jacobi", n)
+    return jacobi(n, p - q, q - 1.0, 2.0 * x - 1.0) / sc.binom(2.0 * n + p - 1.0, n)

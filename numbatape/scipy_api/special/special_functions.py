@@ -1,0 +1,144 @@
+"""``scipy.special``: functions that are no ufuncs: they are written in Python, and call np.asarray first."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.special
+
+from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.stand_ins import stands_for
+from ...trace.axes import axes_of, count_of, drop_axes, over_axes
+from ...trace.operands import lift_all, lift_first
+from ...trace.primitives import elementwise, layout_of, stop_gradient
+from .ufunc_table import whole
+
+
+@stands_for("scipy.special", "logsumexp")
+def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
+    x = lift_first(a, b)
+    axes = axes_of(x, axis)
+    if b is None:
+        result = over_axes("logsumexp", x, axes, np.logaddexp.reduce, keepdims)
+        return (result, np.sign(np.exp(result))) if return_sign else result
+    x, b = np.broadcast_arrays(x, b)
+    if count_of(x, axes) == 0:
+        count_of(x, range(x.ndim))
+        nothing = np.log(np.zeros_like(x._value.sum(axes, keepdims=keepdims)))
+        return (nothing, np.sign(nothing)) if return_sign else nothing
+    largest = np.max(np.where(np.equal(b, 0), -np.inf, x), axes, keepdims=True, initial=-np.inf)
+    largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
+    above = x - largest
+    # What has no weight adds nothing, be it infinite, NaN, or far above the others.
+    most = math.log(np.finfo(above.dtype).max)
+    above = np.where(np.equal(b, 0) & ~(above < most), 0.999 * most, above)
+    terms = b * np.exp(above)
+    total = np.sum(terms, axes, keepdims=keepdims)
+    largest = largest if keepdims else drop_axes(largest, axes)
+    result = np.log(np.abs(total) if return_sign else total) + largest
+    if bool(np.any(np.equal(total, np.inf))):  # what is infinite shares the slope, as without weights
+        infinite = np.where(np.equal(terms, np.inf), x + np.inf, -np.inf)
+        shared = over_axes("logsumexp", infinite, axes, np.logaddexp.reduce, keepdims)
+        result = np.where(np.equal(total, np.inf), shared, result)
+    return (result, np.sign(total)) if return_sign else result
+
+
+@stands_for("scipy.special", "log_softmax")
+def log_softmax(x, axis=None):
+    x = lift_first(x)
+    return x - over_axes("logsumexp", x, axes_of(x, axis), np.logaddexp.reduce, True)
+
+
+@stands_for("scipy.special", "softmax")
+def softmax(x, axis=None):
+    x = lift_first(x)
+    for axis_of_x in axes_of(x, axis):  # SciPy raises if there are no entries
+        x._trace.tape.sizes.guard(layout_of(x).dims[axis_of_x], ">=", 1)
+    return np.exp(log_softmax(x, axis))
+
+
+@stands_for("scipy.special", "polygamma")
+def polygamma(n, x):
+    order = whole("polygamma", n)
+    x = lift_first(x)
+    if order < 2:
+        return elementwise(("psi", "trigamma")[order], x)
+    return (
+        (-1.0) ** (order + 1) * math.factorial(order) * elementwise("hurwitz", order + 1.0, x)
+    )  # DLMF 25.11.12
+
+
+@stands_for("scipy.special", "multigammaln")
+def multigammaln(a, d):
+    a = lift_first(a)
+    d = int(d)
+    total = 0.25 * d * (d - 1) * math.log(math.pi)
+    for j in range(d):
+        total = elementwise("gammaln", a - 0.5 * j) + total
+    return total
+
+
+@stands_for("scipy.special", "softplus")
+def softplus(x):
+    return np.logaddexp(0.0, lift_first(x))
+
+
+@stands_for("scipy.special", "comb")
+def comb(N, k, *, exact=False, repetition=False):
+    if exact:
+        raise unsupported_argument("scipy.special.comb", "exact=True")
+    n, k = lift_all(N, k)
+    if repetition:
+        if scipy.special.comb(0.5, 0.3, repetition=True):  # since SciPy 1.16 all numbers count
+            return np.where((k == 0) & (n >= 0), 1.0, elementwise("binom", n + k - 1, k))
+        n = n + k - 1
+    return np.where((k <= n) & (n >= 0) & (k >= 0), elementwise("binom", n, k), 0.0)
+
+
+@stands_for("scipy.special", "perm")
+def perm(N, k, exact=False):
+    if exact:
+        raise unsupported_argument("scipy.special.perm", "exact=True")
+    n, k = lift_all(N, k)
+    return np.where((k <= n) & (n >= 0) & (k >= 0), elementwise("poch", n - k + 1, k), 0.0)
+
+
+@stands_for("scipy.special", "factorial")
+def factorial(n, exact=False, extend="zero"):
+    if exact or extend != "zero":
+        raise unsupported_argument("scipy.special.factorial", "exact or extend")
+    n = lift_first(n)
+    return np.where(n < 0, 0.0, elementwise("gamma", n + 1))
+
+
+def _bessel_derivative(row: str, sign: float, base: float):
+    """The n-th derivative by the recurrence of DLMF 10.6.7 and 10.29.5."""
+
+    def derivative(v, z, n=1):
+        z = lift_first(z, v)
+        total, factor = elementwise(row, v - n, z), 1.0
+        for i in range(1, n + 1):
+            factor *= sign * (n - i + 1) / i
+            total = total + factor * elementwise(row, v - n + 2 * i, z)
+        return total * (base * 0.5) ** n
+
+    return derivative
+
+
+_DERIVATIVES = {
+    f"{row}p": _bessel_derivative(row, sign, base)
+    for row, sign, base in (("jv", -1.0, 1.0), ("yv", -1.0, 1.0), ("iv", 1.0, 1.0), ("kv", 1.0, -1.0))
+}
+for _name, _its in _DERIVATIVES.items():
+    stands_for("scipy.special", _name)(_its)
+
+
+@stands_for("scipy.special", "h1vp")
+def h1vp(v, z, n=1):
+    return _DERIVATIVES["jvp"](v, z, n) + 1j * _DERIVATIVES["yvp"](v, z, n)
+
+
+@stands_for("scipy.special", "h2vp")
+def h2vp(v, z, n=1):
+    return _DERIVATIVES["jvp"](v, z, n) - 1j * _DERIVATIVES["yvp"](v, z, n)

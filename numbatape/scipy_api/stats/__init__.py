@@ -1,0 +1,1 @@
+"""``scipy.stats``: distributions, random variables, statistics of samples."""

@@ -1,0 +1,179 @@
+"""Noncentral distributions of ``scipy.stats`` and the skew normal one: SciPy's values, slopes by formulas.
+
+Their cumulative functions are sums or integrals without a closed form, which SciPy computes. A degree of
+freedom has no formula and is refused, unless it has no derivative.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special as sc
+
+from ..special.formula_rules import formula_rule
+from .continuous_laws import LOG2, any_real, normal
+from .distributions import extend, register
+from .laws import INF, Law, pick
+
+
+def rule(name: str, slopes: dict):
+    """Return a method of a distribution of ``scipy.stats`` as a function with derivatives."""
+    return formula_rule(name, slopes, home="scipy.stats")
+
+
+def within(low, function):
+    """Return a function of a law that other points do not reach, since slopes are NaN at infinity."""
+    return lambda x, *shapes: function(np.where((x <= low) | np.equal(x, INF), 1.0, x), *shapes)
+
+
+def finite(function, below, above):
+    """Return a function of a law on the whole line, with its values at minus and plus infinity."""
+    inside = within(-INF, function)
+
+    def everywhere(x, *shapes):
+        infinite = np.isinf(x)
+        return np.where(infinite, np.where(x > 0, above, below), inside(x, *shapes))
+
+    return everywhere
+
+
+# ---- Student's t: with s = sqrt(chi2/df), the moments E[s**k * normal_density(x*s - nc)] give all slopes.
+
+
+def _log_scale(df):
+    """The logarithm of the constant of the density of s."""
+    return 0.5 * df * np.log(0.5 * df) + LOG2 - sc.gammaln(0.5 * df)
+
+
+def _moment(k: int, x, df, nc):
+    """The k-th moment, which is a density of ``df + k - 1`` degrees of freedom, but for its constant."""
+    d = df + (k - 1.0)
+    ratio = d / df
+    factor = np.exp(_log_scale(df) - _log_scale(d) + 0.5 * (d + 1.0) * np.log(ratio))
+    return factor * _T_PDF(x * np.sqrt(ratio), d, nc)
+
+
+def _zeroth_moment(x, df, nc):
+    """By integration by parts where there are too few degrees of freedom."""
+    few = np.less(df, 1.5)
+    from_second = (np.square(x) / df + 1.0) * _moment(2, x, df, nc) - x / df * nc * _T_PDF(x, df, nc)
+    return np.where(few, from_second, _moment(0, x, np.where(few, 2.0, df), nc))
+
+
+_T_PDF = rule(
+    "nct.pdf",
+    {
+        0: lambda z, x, df, nc: nc * _moment(2, x, df, nc) - x * _moment(3, x, df, nc),
+        2: lambda z, x, df, nc: x * _moment(2, x, df, nc) - nc * z,
+    },
+)
+_T_CDF = rule(
+    "nct.cdf",
+    {0: lambda z, x, df, nc: _T_PDF(x, df, nc), 2: lambda z, x, df, nc: -_zeroth_moment(x, df, nc)},
+)
+_T_SF = rule(
+    "nct.sf",
+    {0: lambda z, x, df, nc: -_T_PDF(x, df, nc), 2: lambda z, x, df, nc: _zeroth_moment(x, df, nc)},
+)
+
+
+# ---- F: a sum over Poisson's law, whose slope for nc is half the difference of two degrees of freedom.
+
+
+def _log_f(x, m, n, nc):
+    central = 0.5 * m * np.log(m) + 0.5 * n * np.log(n) + sc.xlogy(0.5 * m - 1.0, x)
+    share = m * x / (n + m * x)
+    rest = 0.5 * (m + n) * np.log(n + m * x) + sc.betaln(0.5 * m, 0.5 * n)
+    return central - rest - 0.5 * nc + np.log(sc.hyp1f1(0.5 * (m + n), 0.5 * m, 0.5 * nc * share))
+
+
+def _f_for_noncentrality(cumulative):
+    """The slope for nc of a cumulative function of x, which is to be scaled for other degrees of freedom."""
+    return lambda z, x, m, n, nc: 0.5 * (cumulative(x * m / (m + 2.0), m + 2.0, n, nc) - z)
+
+
+_F_CDF = rule(
+    "ncf.cdf",
+    {
+        0: lambda z, x, m, n, nc: np.exp(_log_f(x, m, n, nc)),
+        3: lambda *args: _f_for_noncentrality(_F_CDF)(*args),
+    },
+)
+_F_SF = rule(
+    "ncf.sf",
+    {
+        0: lambda z, x, m, n, nc: -np.exp(_log_f(x, m, n, nc)),
+        3: lambda *args: _f_for_noncentrality(_F_SF)(*args),
+    },
+)
+
+
+# ---- Chi-squared: like F
+
+
+def _log_chi2(x, df, nc):
+    def central():
+        return sc.xlogy(0.5 * df - 1.0, 0.5 * x) - 0.5 * x - sc.gammaln(0.5 * df) - LOG2
+
+    def ratio():
+        root = np.sqrt(nc * x)
+        gap = np.sqrt(x) - np.sqrt(nc)
+        bessel = np.log(sc.ive(0.5 * df - 1.0, root))
+        return -LOG2 - 0.5 * gap * gap + (0.25 * df - 0.5) * np.log(x / nc) + bessel
+
+    return pick(np.equal(nc, 0.0), central, ratio)
+
+
+_CHI2_SF = rule(
+    "ncx2.sf",
+    {
+        0: lambda z, x, df, nc: -np.exp(_log_chi2(x, df, nc)),
+        2: lambda z, x, df, nc: 0.5 * (_CHI2_SF(x, df + 2.0, nc) - z),
+    },
+)
+
+
+# ---- The skew normal law
+
+
+def _skew_density(z, x, a):
+    return 2.0 * np.exp(normal(x) + sc.log_ndtr(a * x))
+
+
+def _skew_slope(z, x, a):
+    square = np.square(a)
+    return -np.exp(-0.5 * np.square(x) * (1.0 + square)) / (np.pi * (1.0 + square))
+
+
+_SKEW_CDF = rule("skewnorm.cdf", {0: _skew_density, 1: _skew_slope})
+
+register(
+    "nct",
+    Law(
+        finite(lambda x, df, nc: np.log(_T_PDF(x, df, nc)), np.nan, np.nan),  # NaN is SciPy's
+        valid=lambda df, nc: [df > 0, *any_real(nc)],
+        cdf=finite(_T_CDF, 0.0, 1.0),
+        sf=finite(_T_SF, 1.0, 0.0),
+    ),
+)
+register(
+    "ncf",
+    Law(
+        _log_f,
+        low=0.0,
+        valid=lambda m, n, nc: [m > 0, n > 0, nc >= 0],
+        cdf=within(0.0, _F_CDF),
+        sf=within(0.0, _F_SF),
+    ),
+)
+register(
+    "ncx2",
+    Law(
+        _log_chi2,
+        low=0.0,
+        far=True,
+        valid=lambda df, nc: [df > 0, df < INF, nc >= 0],
+        cdf=lambda x, df, nc: pick(np.equal(nc, 0.0), lambda: sc.chdtr(df, x), lambda: sc.chndtr(x, df, nc)),
+        sf=within(0.0, _CHI2_SF),
+    ),
+)
+extend("skewnorm", cdf=_SKEW_CDF, sf=lambda x, a: _SKEW_CDF(-x, -a))

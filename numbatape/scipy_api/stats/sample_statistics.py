@@ -1,0 +1,216 @@
+"""``scipy.stats``: statistics of samples, as compositions of NumPy's functions."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import scipy.special as sc
+
+from ...numpy_api.nan_statistics import without_nan
+from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.stand_ins import stands_for
+from ...trace import size_fractions
+from ...trace.axes import axes_of, entries, length, lengths
+from ...trace.operands import find_trace, lift_all, lift_first
+
+
+def statistic(name: str):
+    """Register a statistic, also under ``nan_policy``."""
+
+    def register(function):
+        def call(*args, nan_policy="propagate", **kwargs):
+            # A guard says whether something is NaN; SciPy has raised its own error already.
+            given = [x for x in (*args, *kwargs.values()) if hasattr(x, "ndim")]
+            if nan_policy == "omit" and any(bool(np.any(np.isnan(x))) for x in given):
+                return _omitting(name, function, *args, **kwargs)
+            if nan_policy == "raise":
+                for x in given:
+                    bool(np.any(np.isnan(x)))
+            return function(*args, **kwargs)
+
+        stands_for("scipy.stats", name)(call)
+        return function
+
+    return register
+
+
+def _omitting(name: str, function, *args, **kwargs):
+    """Return a statistic of the entries that are not NaN."""
+    if name in ("zscore", "gzscore", "zmap"):
+        return function(*args, **kwargs, mean=np.nanmean, std=np.nanstd)
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    options = bound.arguments
+    if options.get("weights") is not None or options.get("qk") is not None or name == "boxcox_llf":
+        raise unsupported_argument(f"scipy.stats.{name}", "nan_policy='omit'", "of one sample it is")
+    x, *_ = options.values()
+    data, axis, keepdims = next(iter(options)), options.pop("axis"), options.pop("keepdims")
+    del options[data]
+    return without_nan(lift_first(x), axis, keepdims, lambda row: function(row, axis=0, **options))
+
+
+def _count(x, axis):
+    """Return the number of entries along an axis: an int, or a traced number."""
+    return entries(x, axes_of(x, axis))
+
+
+def _central(x, axis):
+    return x - np.mean(x, axis, keepdims=True)
+
+
+@statistic("zmap")
+def zmap(scores, compare, axis=0, ddof=0, *, mean=np.mean, std=np.std):
+    compare = lift_first(compare, scores)
+    return (scores - mean(compare, axis, keepdims=True)) / std(compare, axis, ddof=ddof, keepdims=True)
+
+
+@statistic("zscore")
+def zscore(a, axis=0, ddof=0, **by):
+    return zmap(a, a, axis, ddof, **by)
+
+
+@statistic("gzscore")
+def gzscore(a, *, axis=0, ddof=0, **by):
+    return zscore(np.log(lift_first(a)), axis, ddof, **by)
+
+
+@statistic("gmean")
+def gmean(a, axis=0, dtype=None, weights=None, *, keepdims=False):
+    _no_dtype("gmean", dtype)
+    return np.exp(np.average(np.log(lift_first(a, weights)), axis, weights, keepdims=keepdims))
+
+
+@statistic("hmean")
+def hmean(a, axis=0, dtype=None, *, weights=None, keepdims=False):
+    _no_dtype("hmean", dtype)
+    return 1.0 / np.average(1.0 / lift_first(a, weights), axis, weights, keepdims=keepdims)
+
+
+@statistic("pmean")
+def pmean(a, p, *, axis=0, dtype=None, weights=None, keepdims=False):
+    _no_dtype("pmean", dtype)
+    if p == 0:
+        return gmean(a, axis, weights=weights, keepdims=keepdims)
+    return np.average(lift_first(a, weights) ** float(p), axis, weights, keepdims=keepdims) ** (
+        1.0 / float(p)
+    )
+
+
+def _no_dtype(name, dtype):
+    if dtype is not None:
+        raise unsupported_argument(f"scipy.stats.{name}", "dtype")
+
+
+@statistic("gstd")
+def gstd(a, axis=0, ddof=1, *, keepdims=False):
+    return np.exp(np.std(np.log(lift_first(a)), axis, ddof=ddof, keepdims=keepdims))
+
+
+@statistic("moment")
+def moment(a, order=1, axis=0, *, center=None, keepdims=False):
+    if np.ndim(order):
+        return np.stack([moment(a, one, axis, center=center, keepdims=keepdims) for one in order])
+    if np.ndim(center):
+        raise unsupported_argument("scipy.stats.moment", "several centers", "one number is")
+    x = lift_first(a, center)
+    gap = _central(x, axis) if center is None else x - center
+    if order == 1 and center is None:
+        gap = 0.0 * gap  # the first central moment is exactly zero in SciPy
+    return np.mean(gap ** int(order), axis, keepdims=keepdims)
+
+
+def _standardised_moment(a, order: int, axis, keepdims):
+    gap = _central(lift_first(a), axis)
+    second = np.mean(np.square(gap), axis, keepdims=keepdims)
+    return np.mean(gap**order, axis, keepdims=keepdims) / second ** (0.5 * order)
+
+
+@statistic("skew")
+def skew(a, axis=0, bias=True, *, keepdims=False):
+    result = _standardised_moment(a, 3, axis, keepdims)
+    n = _count(lift_first(a), axis)
+    return result if bias or n < 3 else np.sqrt(n * (n - 1.0)) / (n - 2.0) * result
+
+
+@statistic("kurtosis")
+def kurtosis(a, axis=0, fisher=True, bias=True, *, keepdims=False):
+    result = _standardised_moment(a, 4, axis, keepdims)
+    n = _count(lift_first(a), axis)
+    if not bias and n > 3:
+        unbiased = (n * n - 1.0) * result - 3.0 * (n - 1.0) ** 2
+        result = unbiased / ((n - 2.0) * (n - 3.0)) + 3.0
+    return result - 3.0 if fisher else result
+
+
+@statistic("sem")
+def sem(a, axis=0, ddof=1, *, keepdims=False):
+    a = lift_first(a)
+    return np.std(a, axis, ddof=ddof, keepdims=keepdims) / np.sqrt(1.0 * _count(a, axis))
+
+
+@statistic("variation")
+def variation(a, axis=0, *, ddof=0, keepdims=False):
+    a = lift_first(a)
+    return np.std(a, axis, ddof=ddof, keepdims=keepdims) / np.mean(a, axis, keepdims=keepdims)
+
+
+@statistic("trim_mean")
+def trim_mean(a, proportiontocut, axis=0, *, keepdims=False):
+    a = lift_first(a)
+    kept = tuple(1 if axis is None or k == axis % a.ndim else n for k, n in enumerate(lengths(a)))
+    if axis is None:
+        a, axis = np.reshape(a, -1), 0
+    rows, n = np.moveaxis(np.sort(a, axis), axis, -1), length(a, axis)
+    share = proportiontocut * n
+    size = None if find_trace(share) is None else size_fractions.rounded_to_size(share, size_fractions.DOWN)
+    cut = int(share) if size is None else size
+    result = np.mean(rows[..., cut : n - cut], -1)
+    return np.reshape(result, kept) if keepdims else result
+
+
+@statistic("iqr")
+def iqr(x, axis=None, rng=(25, 75), scale=1.0, interpolation="linear", keepdims=False):
+    x = lift_first(x)
+    if bool(_count(x, axis) == 0):  # NumPy has an error for percentiles of no entries, SciPy a NaN
+        return np.sum(x, axis, keepdims=keepdims) + np.nan
+    low, high = (np.percentile(x, q, axis, method=interpolation, keepdims=keepdims) for q in sorted(rng))
+    return (high - low) / _scale("iqr", scale, 1.3489795003921634)
+
+
+@statistic("median_abs_deviation")
+def median_abs_deviation(x, axis=0, center=np.median, scale=1.0, *, keepdims=False):
+    if center is not np.median:
+        raise unsupported_argument("scipy.stats.median_abs_deviation", "center", "np.median is")
+    gap = np.abs(x - np.median(x, axis, keepdims=True))
+    return np.median(gap, axis, keepdims=keepdims) / _scale("median_abs_deviation", scale, 0.6744897501960817)
+
+
+def _scale(name: str, scale, normal: float):
+    if isinstance(scale, str):
+        if scale.lower() != "normal":
+            raise unsupported_argument(f"scipy.stats.{name}", f"scale={scale!r}", "numbers and 'normal' are")
+        return normal
+    return scale
+
+
+@statistic("entropy")
+def entropy(pk, qk=None, base=None, axis=0, *, keepdims=False):
+    if qk is None:
+        pk = lift_first(pk)
+        terms = sc.entr(pk / np.sum(pk, axis, keepdims=True))
+    else:
+        pk, qk = np.broadcast_arrays(*lift_all(pk, qk))
+        terms = sc.rel_entr(pk / np.sum(pk, axis, keepdims=True), qk / np.sum(qk, axis, keepdims=True))
+    total = np.sum(terms, axis, keepdims=keepdims)
+    return total if base is None else total / np.log(base)
+
+
+@statistic("boxcox_llf")
+def boxcox_llf(lmb, data, *, axis=0, keepdims=False):
+    data = lift_first(data, lmb)
+    n = _count(data, axis)
+    logs = np.log(data)
+    # The variance of the powers; it does not depend on their constant -1/lmb.
+    variance = np.var(sc.boxcox(data, lmb), axis, keepdims=keepdims)
+    return (lmb - 1.0) * np.sum(logs, axis, keepdims=keepdims) - 0.5 * n * np.log(variance)
