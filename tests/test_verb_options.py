@@ -1,9 +1,13 @@
 """``static_argnums`` and ``static_argnames`` on every verb, and keyword arguments of primitives."""
 
+import functools
+import inspect
+
 import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.caches.base import parameter_names
 
 X = np.array([0.5, 1.5, 2.5])
 
@@ -131,3 +135,19 @@ def test_sparse_derivatives_take_arguments_by_name(verb):
 def test_options_of_another_kind_are_named(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make(np.sum)
+
+
+def test_names_of_parameters_are_those_of_the_signature():
+    """Plain functions are read off their code; wrapped ones have the parameters of what they wrap."""
+
+    def plain(a, /, b, *rest, c=1, **more):
+        return a
+
+    @functools.wraps(plain)
+    def wrapping(*args, **kwargs):
+        return plain(*args, **kwargs)
+
+    for function in (plain, wrapping, functools.partial(plain, 1), np.dot):
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in kinds]
+        assert [*parameter_names(function)] == names

@@ -380,3 +380,14 @@ def test_functions_release_the_gil(directory):
     function = jit.load("test", source_of(9.0)).function("nothing")
     assert isinstance(function, ctypes._CFuncPtr)
     assert not function._flags_ & ctypes._FUNCFLAG_PYTHONAPI
+
+
+@pytest.mark.parametrize("finds_fields", [True, False])
+def test_addresses_of_arrays(monkeypatch, finds_fields):
+    """Addresses are NumPy's, whether fields of array objects are where they are looked for or not."""
+    monkeypatch.setattr(jit, "_finds_fields", finds_fields)
+    whole = np.arange(12.0).reshape(3, 4)
+    fixed = whole[1:]
+    fixed.flags.writeable = False
+    for array in (whole, whole[:, 1:], fixed, whole[::-1], np.zeros(0), np.array(1.0), np.ones(3, bool)):
+        assert jit.address(array) == array.ctypes.data
