@@ -243,15 +243,8 @@ for _name, _ufunc in {
     setattr(TracedComplex, f"__i{_name}__", in_place(_ufunc))
 
 
-REAL = {
-    float,
-    int,
-    bool,
-    str,
-    slice,
-    type(None),
-    np.float64,
-}  # and `TracedArray`: classes that `meets` need not look into
+# Classes that `meets` need not look into; `TracedArray`, which is above this file, is added there.
+REAL = {float, int, bool, str, slice, type(None), np.float64}
 
 
 def meets(args) -> bool:

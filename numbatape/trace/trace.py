@@ -146,10 +146,8 @@ class Trace:
         self.vouched = False  # whether a user's key stands for the guards (`numbatape.guarded`)
         self.containers: list = []  # (container, its copy, entries of both, how to change the container)
         self.lent: list = []  # (class, name) of members that are behind a switch
-        self.library_copies = (
-            None  # `numbatape.capture.library_copies.LibraryCopies`, of functions that ran so far
-        )
-        self.copies = None  # `numbatape.capture.copies.Copies`, which makes stand-ins for the user's values
+        self.library_copies = None  # copies of libraries' functions (`numbatape.capture.library_copies`)
+        self.copies = None  # makes stand-ins for the user's values (`numbatape.capture.copies`)
         self.snapshots: dict[int, tuple] = {}  # by id: an array of the user's, and a copy for rules
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
@@ -157,9 +155,8 @@ class Trace:
         self.joined: dict[int, object] = {}  # parts of complex arguments by the id of the inputs
         self.writes_inputs = False
         self.located: dict[int, list] = {}  # traced positions of rows that NumPy makes views, by storage
-        self.borrowers: list[
-            tuple
-        ] = []  # (weak reference to an array outside of the trace, owner of its memory)
+        # Weak references to arrays outside of the trace that have memory of plain arrays, and its owners.
+        self.borrowers: list[tuple] = []
         self.grids: dict[tuple, np.ndarray] = {}  # arrays of consecutive numbers by shape, each one literal
         self.fixed: dict[int, np.ndarray] = {}  # by id: memory that the body under way may not write to
         self.labels: dict[int, Any] = {}  # of arguments with labels, by value number: see `trace/labels.py`
