@@ -17,10 +17,63 @@ X = np.array([1.3, 2.6, 0.4])
 POINTS = [X, np.array([2.2, 0.7, 1.6]), np.array([0.3, 1.5, 2.9])]
 A = np.arange(9.0).reshape(3, 3) + 5.0 * np.eye(3)
 STACK = np.stack([A, A.T])
+SYMMETRIC = A + A.T
 DATA = np.array([3.0, 4.0, 5.0])
 LOWER, UPPER = sp.csr_array(np.tril(A)), sp.csc_array(np.triu(A))
 
 CALLS = {
+    "kaiser, whose ends are a root of zero": lambda x: np.kaiser(5, x[0]),
+    "piecewise, functions of all their entries": lambda x: np.piecewise(
+        x, [x < 1.0], [lambda s: s - s.mean(), lambda s: s / s.max()]
+    ),
+    "piecewise of plain places": lambda x: np.piecewise(
+        np.arange(3.0), [DATA > 3.5], [lambda s: s * x[0], lambda s: x[1] * np.exp(s)]
+    ),
+    "apply_along_axis to plain data": lambda x: np.apply_along_axis(lambda row: row * x[0], 1, A),
+    "nanquantile, weights": lambda x: np.nanquantile(
+        np.where(x > 2.0, np.nan, x), 0.4, weights=x**2, method="inverted_cdf"
+    ),
+    "nanpercentile, weights and axes": lambda x: np.nanpercentile(
+        np.where(STACK > 13.0, np.nan, STACK * x), 30, (0, 2), weights=STACK * 0.1, method="inverted_cdf"
+    ),
+    "svd(hermitian=True)": lambda x: np.concatenate(
+        [part.ravel() for part in np.linalg.svd(SYMMETRIC - np.diag(9.0 * x), hermitian=True)]
+    ),
+    "svd(hermitian=True), complex": lambda x: np.linalg.svd(
+        SYMMETRIC * x[0] + 1j * (A - A.T), hermitian=True, compute_uv=False
+    ),
+    "norm of a matrix without entries": lambda x: np.linalg.norm(np.ones((3, 0)) * x[0], ord=2) * x,
+    "eigvalsh, type=2": lambda x: sl.eigvalsh(SYMMETRIC, SYMMETRIC + np.diag(x), type=2),
+    "eigvalsh, type=3, upper": lambda x: sl.eigvalsh(A * x[0], SYMMETRIC * x[1], type=3, lower=False),
+    "eigvalsh, by value": lambda x: sl.eigvalsh(SYMMETRIC * x[0], subset_by_value=[2.0, 100.0]),
+    "eigvalsh_tridiagonal, by position": lambda x: sl.eigvalsh_tridiagonal(
+        x, x[:2], select="i", select_range=(0, 1)
+    ),
+    "eigvalsh_tridiagonal, by value": lambda x: sl.eigvalsh_tridiagonal(
+        x, x[:2], select="v", select_range=(-9.0, 3.0)
+    ),
+    "logsumexp, complex": lambda x: sc.logsumexp(x + 1j * x[::-1], b=DATA),
+    "logsumexp, complex, sign": lambda x: sc.logsumexp(x + 1j * x[::-1], return_sign=True)[1],
+    "softmax, complex": lambda x: sc.softmax(x + 1j * x[::-1]) + sc.log_softmax(1j * x),
+    "lambertw, other branches": lambda x: sc.lambertw(x, 2) + sc.lambertw(-x) * sc.lambertw(x - 1.5j, -1),
+    **{
+        f"{name} of complex numbers": lambda x, name=name: getattr(sc, name)(0.5 * x - 0.4 + 0.7j * x[::-1])
+        for name in (
+            *("dawsn", "erf", "erfc", "erfcx", "erfi", "exp1", "expi", "expm1", "gamma", "log1p", "log_ndtr"),
+            *("loggamma", "ndtr", "psi", "rgamma", "spence", "wofz", "wrightomega"),
+        )
+    },
+    "results of complex ufuncs": lambda x: (
+        sum(part[1] for part in (f(x + 0.5j) for f in (sc.airy, sc.fresnel, sc.shichi, sc.sici)))
+    ),
+    "Bessel functions of complex numbers": lambda x: sum(
+        f(1.5, x + 0.5j)
+        for f in (sc.jv, sc.yv, sc.iv, sc.kv, sc.kve, sc.hankel1, sc.hankel1e, sc.hankel2, sc.hankel2e)
+    ),
+    "hypergeometric functions of complex numbers": lambda x: (
+        sc.hyp0f1(1.2, 1j * x) + sc.hyp1f1(1.2, 0.7, 1j * x) + sc.hyp2f1(1.2, 0.7, 2.3, 0.1j * x)
+    ),
+    "xlogy of complex numbers": lambda x: sc.xlogy(x - 1.3, x + 1j) + sc.xlog1py(x, 1j * x),
     "ufunc of a list": lambda x: np.exp([x[0], x[1], 2.0]),
     "ufunc of a list and a tuple": lambda x: np.add([x[0], 1.0], (x[1], 2.0)) * np.hypot([x[0], 1.0], x[2]),
     "ufunc's methods of lists": lambda x: (

@@ -106,6 +106,16 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     return points if dtype is None else np.astype(points, np.dtype(dtype))
 
 
+@stands_for("numpy", "kaiser")
+def kaiser(M, beta):
+    """Return the window of a plain length; its two ends do not depend on ``beta`` by way of a root of 0."""
+    count = int(M)
+    if count == 1:
+        return np.ones(1) + 0.0 * beta
+    places = 2.0 * np.arange(count) / (count - 1) - 1.0
+    return np.i0(beta * np.sqrt(1.0 - places**2)) / np.i0(beta)
+
+
 @stands_for("numpy", "full")
 def full(shape, fill_value, dtype=None, order="C"):
     return np.copy(np.broadcast_to(_filled_in(fill_value, dtype), shape))

@@ -50,7 +50,8 @@ def eigvalsh(a, UPLO="L"):
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     value = np.linalg.svd(values_of(a), full_matrices, compute_uv, hermitian)
     if hermitian:
-        raise unsupported("np.linalg.svd(hermitian=True)", "np.linalg.eigh is")
+        parts = decompositions.hermitian_svd(a, compute_uv)
+        return named(value, *parts) if compute_uv else adopt(parts, value)
     if not compute_uv:
         return adopt(factors.svd(a)[1], value)
     if full_matrices and a.shape[-1] != a.shape[-2]:

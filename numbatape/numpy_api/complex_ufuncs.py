@@ -6,12 +6,12 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT
-from ..trace import complex_parts, writes
+from ..trace import complex_parts, operations, writes
 from ..trace.operands import adopt, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import not_supported
 from .function_tables import RULES
-from .ufuncs import METHODS, into_out
+from .ufuncs import METHODS, into_out, name_of
 
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}
 ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
@@ -59,7 +59,10 @@ def call(ufunc, inputs, kwargs):
         if all(x._level == CONSTANT for x in inputs if complex_parts.is_traced(x)):
             trace.pin_constants()
             return value
-        raise unsupported(f"np.{ufunc.__name__}")
+        found = operations.complex_special(ufunc, inputs)
+        if found is None:
+            raise unsupported(name_of(ufunc))
+        return found
     operands = [complex_parts.halves(x, trace) for x in inputs]
     result = function(*operands)
     return complex_parts.make(*result, value) if result.__class__ is tuple else adopt(result, value)

@@ -106,11 +106,24 @@ def _svd(a):
 @records(np.linalg.svd, complex="complex_matrices.svd")
 def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if hermitian:
-        a = _from_lower(a)
+        parts = hermitian_svd(a, compute_uv)
+        return type(value)(*parts) if compute_uv else parts
     if compute_uv and full_matrices and length(a, -1) != length(a, -2):
         return type(value)(*completed().svd(a))
     parts = _svd(a)
     return type(value)(*parts) if compute_uv else parts[1]
+
+
+def hermitian_svd(a, compute_uv: bool):
+    """Return the parts of ``svd(hermitian=True)`` as NumPy makes them of eigenvalues and eigenvectors."""
+    if not compute_uv:
+        return np.sort(np.abs(np.linalg.eigvalsh(a)), -1)[..., ::-1]
+    values, vectors = np.linalg.eigh(a)
+    order = np.argsort(np.abs(values), -1)[..., ::-1]
+    values = np.take_along_axis(values, order, -1)
+    left = np.take_along_axis(vectors, order[..., None, :], -1)
+    right = np.matrix_transpose(np.conj(left * np.sign(values)[..., None, :]))
+    return left, np.abs(values), right
 
 
 @records(np.linalg.svdvals, complex="complex_matrices.svdvals")
@@ -232,6 +245,8 @@ def _from_lower(a):
 def spectral_norm(x, ord, axes, keepdims):
     """Norms of matrices by their singular values: 2, -2 and "nuc"."""
     moved = np.moveaxis(x, axes, (-2, -1))
+    if ord == 2 and 0 in (length(moved, -1), length(moved, -2)):
+        return np.sum(x, axes, keepdims=keepdims)  # a matrix without entries has the norm 0
     values = _svd(moved)[1]
     result = np.sum(values, -1) if ord == "nuc" else values[..., 0 if ord == 2 else -1]
     return np.expand_dims(result, axes_of(x, axes)) if keepdims else result

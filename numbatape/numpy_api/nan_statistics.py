@@ -12,11 +12,15 @@ from .registration import composes, unsupported_argument
 NO = np._NoValue
 
 
-def without_nan(x, axis, keepdims, reduce):
-    """Reduce the entries that are not NaN along an axis; positions are data, their number is a guard."""
+def without_nan(x, axis, keepdims, reduce, *others):
+    """Reduce the entries that are not NaN along an axis; positions are data, their number is a guard.
+
+    ``reduce`` gets the entries of a row, and those of other arrays of the same shape at these places.
+    """
     if axis is None:
-        flat = merge(x, [x.ndim])
-        result = reduce(flat[np.logical_not(np.isnan(flat))])
+        flat, *more = (merge(each, [x.ndim]) for each in (x, *others))
+        kept = np.logical_not(np.isnan(flat))
+        result = reduce(flat[kept], *(each[kept] for each in more))
         return expand(result, tuple(range(result.ndim, result.ndim + x.ndim))) if keepdims else result
     if np.ndim(axis):
         axes = axes_of(x, axis)
@@ -25,8 +29,10 @@ def without_nan(x, axis, keepdims, reduce):
                 "np.nanquantile", f"axis={axis!r}", "one axis or several are, and None"
             )
         kept = [k for k in range(x.ndim) if k not in axes]
-        rows = merge(np.transpose(x, [*kept, *axes]), [1] * len(kept) + [len(axes)])
-        result = without_nan(rows, -1, False, reduce)
+        rows, *more = (
+            merge(np.transpose(each, [*kept, *axes]), [1] * len(kept) + [len(axes)]) for each in (x, *others)
+        )
+        result = without_nan(rows, -1, False, reduce, *more)
         return expand(result, tuple(a - x.ndim for a in sorted(axes))) if keepdims else result
     axis = one_axis(x, axis)
     rows = axis_to_end(x, axis)
@@ -34,8 +40,10 @@ def without_nan(x, axis, keepdims, reduce):
     shape = rows.shape[:-1]
     if count == 0:
         return np.sum(x, axis, keepdims=keepdims)
-    rows = np.reshape(rows, (count, count_of(rows, (rows.ndim - 1,))))
-    parts = [reduce(rows[k][np.logical_not(np.isnan(rows[k]))]) for k in range(count)]
+    flat = (count, count_of(rows, (rows.ndim - 1,)))
+    rows, *more = (np.reshape(each, flat) for each in (rows, *(axis_to_end(y, axis) for y in others)))
+    masks = [np.logical_not(np.isnan(rows[k])) for k in range(count)]
+    parts = [reduce(rows[k][kept], *(each[k][kept] for each in more)) for k, kept in enumerate(masks)]
     stacked = np.stack(parts, -1)
     result = np.reshape(stacked, (*stacked.shape[:-1], *shape))
     return expand(result, (axis - x.ndim,)) if keepdims else result
@@ -45,23 +53,32 @@ def without_nan(x, axis, keepdims, reduce):
 def nanquantile(
     a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=NO, *, weights=None
 ):
-    if weights is not None:
-        raise unsupported_argument(np.nanquantile, "weights")
     keepdims = keepdims is not NO and keepdims
-    return _ordered(lift_first(a, q), axis, keepdims, np.shape(values_of(q)), np.quantile, q, method=method)
+    x, options, shape = lift_first(a, q, weights), {"method": method}, np.shape(values_of(q))
+    if weights is None:
+        return _ordered(x, axis, keepdims, shape, np.quantile, q, **options)
+    weights = lift(x._trace, weights)
+    if weights.ndim != x.ndim:  # those of the axis, for each row
+        weights = expand(weights, tuple(k for k in range(x.ndim) if k not in axes_of(x, axis)))
+    weights = np.broadcast_to(weights, x.shape)
+
+    def quantile(row, weights):
+        return np.quantile(row, q, weights=weights, **options)
+
+    return _ordered(x, axis, keepdims, shape, quantile, others=(weights,))
 
 
-def _ordered(x, axis, keepdims, shape, function, *args, **options):
+def _ordered(x, axis, keepdims, shape, function, *args, others=(), **options):
     """Reduce the entries that are not NaN by a function of order statistics with results of a shape."""
 
-    def reduce(row):
+    def reduce(row, *more):
         if pinned(row, 0):
-            return function(row, *args, **options)
+            return function(row, *more, *args, **options)
         return lift(x._trace, np.full(shape, np.nan))
 
     if any([length(x, k) == 0 for k in range(x.ndim)]):
         return np.nanmean(x, axis, keepdims=keepdims)  # as NumPy does, whatever the shape is
-    return without_nan(x, axis, keepdims, reduce)
+    return without_nan(x, axis, keepdims, reduce, *others)
 
 
 @composes(np.nanpercentile)

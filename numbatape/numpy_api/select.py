@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.array import TracedArray
-from ..trace.axes import axis_to_end, length, merge, one_axis, pinned
+from ..trace.axes import length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, values_of
 from ..trace.plain_arrays import fixed
@@ -65,29 +65,6 @@ def select(condlist, choicelist, default=0):
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         result = np.where(condition, choice, result)
     return result
-
-
-@implements(np.piecewise, complex=HOLDS)
-def piecewise(x, condlist, funclist, *args, **kw):
-    """Call each function on all of ``x``; entries that it is not chosen for get no adjoint from it."""
-    x = lift_first(x, *condlist)
-    if not isinstance(condlist, (list, tuple)) or np.ndim(values_of(condlist[0])) == 0 != x.ndim:
-        condlist = [condlist]
-    conditions = list(condlist)
-    if len(funclist) == len(conditions) + 1:
-        anywhere = conditions[0]
-        for condition in conditions[1:]:
-            anywhere = np.logical_or(anywhere, condition)
-        conditions.append(np.logical_not(anywhere))
-    elif len(funclist) != len(conditions):
-        n = len(conditions)
-        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
-    result = np.zeros_like(x)
-    with np.errstate(all="ignore"):
-        for condition, function in zip(conditions, funclist, strict=True):
-            part = function(x, *args, **kw) if callable(function) else function
-            result = np.where(condition, part, result)
-    return np.astype(result, x.dtype) if result.dtype != x.dtype else result
 
 
 @composes(np.nan_to_num, complex="by_parts")
@@ -253,15 +230,3 @@ def insert(value, arr, obj, values, axis=None):
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     both = np.concatenate([x, np.broadcast_to(np.astype(values, x.dtype), shape)], axis)
     return adopt(np.take(both, np.insert(np.arange(n), obj, n + np.arange(count)), axis), value)
-
-
-@implements(np.apply_along_axis, complex=HOLDS)
-def apply_along_axis(func1d, axis, arr, *args, **kwargs):
-    x = axis_to_end(lift_first(arr), one_axis(arr, axis))
-    places = [pinned(x, k) for k in range(x.ndim - 1)]
-    # Views, as in NumPy, because the function may write to them.
-    results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(*places)]
-    stacked, shape = np.stack(results), np.shape(values_of(results[0]))
-    stacked = np.reshape(stacked, (*places, *stacked._sizes()[1:]))
-    axis = one_axis(arr, axis)
-    return np.moveaxis(stacked, range(x.ndim - 1, stacked.ndim), range(axis, axis + len(shape)))

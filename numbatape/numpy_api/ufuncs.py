@@ -54,7 +54,7 @@ NO_OPTIONS: dict = {}
 SQUARE = row("square")
 
 
-def _name(ufunc) -> str:
+def name_of(ufunc) -> str:
     for module, short in (("numpy", "np"), ("numpy.linalg", "np.linalg"), ("scipy.special", "scipy.special")):
         if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
             return f"{short}.{ufunc.__name__}"
@@ -77,7 +77,7 @@ def call_ufunc(ufunc, method, inputs, kwargs):
         inputs = tuple(lift(trace, x) if find_trace(x) is not None else x for x in inputs)
     handler = METHODS.get(method)
     if handler is None:
-        raise _unsupported(f"{_name(ufunc)}.{method}")
+        raise _unsupported(f"{name_of(ufunc)}.{method}")
     return apart(handler(ufunc, inputs, kwargs), inputs)
 
 
@@ -140,7 +140,7 @@ def into_out(ufunc, method, inputs, kwargs):
 
     options = {name: value for name, value in kwargs.items() if name != "casting"}
     result = getattr(ufunc, method)(*inputs, **(options if kwargs.get("casting") == "unsafe" else kwargs))
-    return operations.store_all(out, inputs, result, where, _name(ufunc), again)
+    return operations.store_all(out, inputs, result, where, name_of(ufunc), again)
 
 
 def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
@@ -150,7 +150,7 @@ def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
 def call(ufunc, inputs, kwargs):
     if kwargs.get("where", True) is not True:
         raise _unsupported(
-            f"{_name(ufunc)}(..., where=mask)",
+            f"{name_of(ufunc)}(..., where=mask)",
             "it leaves other entries undefined: use np.where(mask, ..., ...)",
         )
     kwargs.pop("where", None)
@@ -162,7 +162,7 @@ def call(ufunc, inputs, kwargs):
         ufunc(*map(value_of, inputs), axis=axis)  # raises NumPy's own errors
         return ufunc(*(np.moveaxis(x, axis, -1) for x in inputs))
     if options:
-        raise _unsupported(f"{_name(ufunc)}({', '.join(options)}=...)")
+        raise _unsupported(f"{name_of(ufunc)}({', '.join(options)}=...)")
     function = COMPOSED.get(ufunc)
     if function is not None:
         if any(package_of(x) in LABELLED for x in inputs):
@@ -179,7 +179,7 @@ def call(ufunc, inputs, kwargs):
         return record_row(ufunc, op, inputs, kwargs)
     if constant_only(inputs):
         return on_constants(ufunc, inputs, kwargs)
-    name = _name(ufunc)
+    name = name_of(ufunc)
     if name.startswith("the ufunc"):  # np.frompyfunc has made it, or Numba
         hint = "np.vectorize(f) of the Python function is, and so is the function itself, called with arrays"
         raise _unsupported(name, hint)
@@ -209,7 +209,7 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
         # Cells are floats, without the bits of integers, and without wrapping around in small dtypes.
         if constant_only(inputs):
             return on_constants(ufunc, inputs, kwargs)
-        raise _unsupported(f"{_name(ufunc)} with a result of dtype {value.dtype}", "use float64")
+        raise _unsupported(f"{name_of(ufunc)} with a result of dtype {value.dtype}", "use float64")
     if ufunc is np.multiply and inputs[0] is inputs[1] and value.dtype.kind == "f":
         op, inputs = SQUARE, inputs[:1]
     return elementwise(op, *inputs, value=value)
@@ -219,7 +219,7 @@ def _in_dtype(ufunc, inputs, kwargs):
     """Call a ufunc whose loop is chosen by ``dtype=``: operands are converted first, as NumPy does."""
     dtype = np.dtype(kwargs["dtype"])
     if dtype not in (np.float64, np.float32) or ufunc.nout != 1:
-        raise _unsupported(f"{_name(ufunc)}(dtype={dtype})")
+        raise _unsupported(f"{name_of(ufunc)}(dtype={dtype})")
     ufunc(*map(value_of, inputs), **kwargs)  # raises NumPy's own error if the casting rule forbids it
     converted = [np.astype(x, dtype) if type(x) is TracedArray else np.asarray(x, dtype)[()] for x in inputs]
     return ufunc(*converted)
@@ -259,7 +259,7 @@ def reduce(ufunc, inputs, kwargs):
             f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
         )
     if ufunc.identity is None and (where is not True or initial is not np._NoValue):
-        raise _unsupported(f"{_name(ufunc)}.reduce(where, initial=...)")  # NumPy leaves entries out
+        raise _unsupported(f"{name_of(ufunc)}.reduce(where, initial=...)")  # NumPy leaves entries out
     parts, masks = [x], [None if where is True else np.broadcast_to(where, x.shape)]
     for k in sorted(axes, reverse=True):
         parts = [piece for part in parts for piece in along(part, k)]
@@ -290,7 +290,7 @@ def _refuse_options(ufunc, method, kwargs):
         k for k, v in kwargs.items() if not (v is None or v is np._NoValue or (k == "where" and v is True))
     ]
     if given:
-        raise _unsupported(f"{_name(ufunc)}.{method}({', '.join(given)}=...)")
+        raise _unsupported(f"{name_of(ufunc)}.{method}({', '.join(given)}=...)")
 
 
 def accumulate(ufunc, inputs, kwargs):

@@ -28,6 +28,7 @@ OPERATIONS = {
     "numpy_api.join": "array_of_numbers",
     "numpy_api.reductions": "logsumexp",
     "scipy_api.special.composed_ufuncs": "composed_special",
+    "scipy_api.special.complex_special": "complex_special",
     "trace.data_frames": "arrays_of",
     "trace.labelled_calls": "has_labels product ufunc_of_labelled",
     "trace.indexing": "getitem item",
@@ -93,9 +94,10 @@ NUMPY = {
         all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum max min
         prod ptp sum
     """,
+    "numpy_api.callbacks": "apply_along_axis piecewise",
     "numpy_api.select": """
-        apply_along_axis choose clip compress delete extract insert nan_to_num piecewise ravel_multi_index
-        select take take_along_axis unravel_index where
+        choose clip compress delete extract insert nan_to_num ravel_multi_index select take take_along_axis
+        unravel_index where
     """,
     "numpy_api.sets": """
         argpartition histogram histogram2d histogramdd intersect1d isin lexsort partition poly setdiff1d

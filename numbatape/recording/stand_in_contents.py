@@ -74,6 +74,7 @@ STAND_INS = {
     "numpy.fft": {"numpy_api.fft": "fftfreq rfftfreq"},
     "numpy": {
         "capture.type_tests": "isscalar",
+        "numpy_api.callbacks": "apply_along_axis piecewise",
         "numpy_api.sized": """
             arange array asanyarray asarray bartlett blackman broadcast_shapes broadcast_to diag_indices
             empty eye fromfunction full geomspace hamming hanning identity indices linspace logspace mgrid
@@ -83,7 +84,7 @@ STAND_INS = {
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite
             ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack
             concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack
-            fromiter full hstack inner kron max mean median min nanmax nanmean nanmin nansum
+            fromiter full hstack inner kaiser kron max mean median min nanmax nanmean nanmin nansum
             ndenumerate outer pad percentile polyval prod ptp quantile ravel repeat require reshape roll sort
             squeeze stack std sum tile trace transpose tril triu vander var vdot vstack
         """,

@@ -69,13 +69,15 @@ def _finite(function: str, w) -> None:
 @stands_for("scipy.linalg", "eigh")
 def eigh(a, b=None, *, lower=True, eigvals_only=False, type=1, subset_by_index=None, subset_by_value=None,
          driver=None, **options):  # fmt: skip
-    refuse(
-        "scipy.linalg.eigh",
-        {"subset_by_value": subset_by_value, "type": None if type == 1 else type, **options},
-    )
+    kind = None if type == 1 or b is None or eigvals_only else type
+    refuse("scipy.linalg.eigh", {"type": kind, **options})
     matrices = lift_all(a) if b is None else lift_all(a, b)
     if eigvals_only and b is None:
         values = np.linalg.eigvalsh(matrices[0], "L" if lower else "U")
+    elif type != 1 and b is not None:  # eigenvalues of a @ b, and of b @ a
+        a, b = (_mirrored(matrix, lower) for matrix in matrices)
+        root = np.linalg.cholesky(b)
+        values = np.linalg.eigvalsh(np.matrix_transpose(root) @ a @ root)
     else:
         value = _all_eigenvectors(subset_by_index, lower=lower, driver=driver)
         rule = eigen.hermitian("scipy.linalg.eigh", value, bool(lower))
@@ -83,7 +85,25 @@ def eigh(a, b=None, *, lower=True, eigvals_only=False, type=1, subset_by_index=N
         if not eigvals_only:
             vectors = eigen.turned(vectors, bool(lower), *matrices[1:])
     some = slice(None) if subset_by_index is None else slice(subset_by_index[0], subset_by_index[1] + 1)
+    if subset_by_value is not None:
+        if not eigvals_only:
+            raise unsupported_argument("scipy.linalg.eigh", "subset_by_value", "subset_by_index is")
+        some = _between(values, *subset_by_value)
     return values[..., some] if eigvals_only else (values[..., some], vectors[..., some])
+
+
+def _mirrored(a, lower: bool):
+    """Return the symmetric (or Hermitian) matrix of which one triangle is read."""
+    if not lower:
+        a = np.matrix_transpose(np.conj(a))
+    below = np.tril(a, -1)
+    return np.tril(a) + np.matrix_transpose(np.conj(below))
+
+
+def _between(values, low, high) -> slice:
+    """Return which ascending values are above ``low`` and at most ``high``: their numbers are guards."""
+    start = int(np.sum(np.less_equal(values, low)))
+    return slice(start, max(start, int(np.sum(np.less_equal(values, high)))))
 
 
 def _all_eigenvectors(subset, **options):
@@ -114,8 +134,16 @@ def eigvalsh(
 @stands_for("scipy.linalg", "eigh_tridiagonal")
 def eigh_tridiagonal(d, e, eigvals_only=False, select="a", select_range=None, check_finite=True, tol=0.0,
                      lapack_driver="auto"):  # fmt: skip
-    refuse("scipy.linalg.eigh_tridiagonal", {"select": None if select in ("a", "all", 0) else select})
+    every = select in ("a", "all", 0)
+    if not (every or eigvals_only):
+        raise unsupported_argument(
+            "scipy.linalg.eigh_tridiagonal", f"select={select!r}", "eigvalsh_tridiagonal is, or a part of all"
+        )
     values, vectors = call(eigen.TRIDIAGONAL, *lift_all(d, e))
+    if not every:
+        low, high = select_range
+        by_index = select in ("i", "index", 2)
+        values = values[slice(low, high + 1) if by_index else _between(values, low, high)]
     return values if eigvals_only else (values, vectors)
 
 
@@ -123,7 +151,7 @@ def eigh_tridiagonal(d, e, eigvals_only=False, select="a", select_range=None, ch
 def eigvalsh_tridiagonal(
     d, e, select="a", select_range=None, check_finite=True, tol=0.0, lapack_driver="auto"
 ):
-    return eigh_tridiagonal(d, e, True, select)
+    return eigh_tridiagonal(d, e, True, select, select_range)
 
 
 # ---- factorisations

@@ -231,12 +231,13 @@ def wofz(x):
 
 @stands_for("scipy.special", "lambertw")
 def lambertw(z, k=0, tol=1e-8):
-    """The two branches that are real, 4.13.1."""
-    if type(z) is not TracedArray or k not in (0, -1):
-        raise unsupported_argument("scipy.special.lambertw", f"k={k!r}", "real z and k = 0 and -1 are")
-    if not np.all(z >= -np.exp(-1.0) if k == 0 else (z >= -np.exp(-1.0)) & (z < 0)):
-        raise unsupported_argument("scipy.special.lambertw", "z", "z where the branch is real is")
-    return by_row("lambertw" if k == 0 else "lambertw_minus")(z) + 0j
+    """The two branches that are real, 4.13.1; others by SciPy's function of complex numbers."""
+    real = type(z) is TracedArray and k in (0, -1)
+    if real and np.all(z >= -np.exp(-1.0) if k == 0 else (z >= -np.exp(-1.0)) & (z < 0)):
+        return by_row("lambertw" if k == 0 else "lambertw_minus")(z) + 0j
+    from scipy.special._ufuncs import _lambertw
+
+    return _lambertw(z + 0j, np.asarray(k, int), tol)
 
 
 # ---- elementary and elliptic

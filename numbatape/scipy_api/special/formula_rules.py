@@ -75,12 +75,12 @@ def formula_rule(
                 known = " and ".join(str(j + 1) for j in range(len(args)) if slope_of(j, args) is not None)
                 hint = f"for it there is no closed form; argument {known} is"
                 raise unsupported_argument(f"{home}.{name}", f"argument {k + 1} with a derivative", hint)
-        return rule(*_broadcast(args))
+        return rule(*broadcast(args))
 
     return function
 
 
-def _broadcast(args) -> list:
+def broadcast(args) -> list:
     """Return arguments of the same shape, except for plain numbers, which a rule takes as they are."""
     alone = [find_trace(part) is None and np.ndim(part) == 0 for part in args]
     arrays = iter(np.broadcast_arrays(*(part for part, one in zip(args, alone, strict=True) if not one)))

@@ -10,7 +10,8 @@ import scipy.special
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import axes_of, count_of, drop_axes, over_axes
-from ...trace.operands import lift_all, lift_first
+from ...trace.complex_array import TracedComplex
+from ...trace.operands import lift_all, lift_first, values_of
 from ...trace.primitives import elementwise, layout_of, stop_gradient
 from .ufunc_table import whole
 
@@ -19,6 +20,8 @@ from .ufunc_table import whole
 def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     x = lift_first(a, b)
     axes = axes_of(x, axis)
+    if type(x) is TracedComplex or type(b) is TracedComplex or np.asarray(values_of(b)).dtype.kind == "c":
+        return _complex_logsumexp(x, axes, 1.0 if b is None else b, keepdims, return_sign)
     if b is None:
         result = over_axes("logsumexp", x, axes, np.logaddexp.reduce, keepdims)
         return (result, np.sign(np.exp(result))) if return_sign else result
@@ -44,15 +47,30 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     return (result, np.sign(total)) if return_sign else result
 
 
+def _complex_logsumexp(x, axes, b, keepdims: bool, return_sign: bool):
+    largest = np.max(np.where(np.equal(b, 0), -np.inf, np.real(x)), axes, keepdims=True, initial=-np.inf)
+    largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
+    total = np.sum(b * np.exp(x - largest), axes, keepdims=keepdims)
+    largest = largest if keepdims else drop_axes(largest, axes)
+    if return_sign:
+        return np.log(np.abs(total)) + largest, total / np.abs(total)
+    return np.log(total) + largest
+
+
 @stands_for("scipy.special", "log_softmax")
 def log_softmax(x, axis=None):
     x = lift_first(x)
+    if type(x) is TracedComplex:
+        return x - _complex_logsumexp(x, axes_of(x, axis), 1.0, True, False)
     return x - over_axes("logsumexp", x, axes_of(x, axis), np.logaddexp.reduce, True)
 
 
 @stands_for("scipy.special", "softmax")
 def softmax(x, axis=None):
     x = lift_first(x)
+    if type(x) is TracedComplex:
+        terms = np.exp(x - stop_gradient(np.max(np.real(x), axis, keepdims=True)))
+        return terms / np.sum(terms, axis, keepdims=True)
     for axis_of_x in axes_of(x, axis):  # SciPy raises if there are no entries
         x._trace.tape.sizes.guard(layout_of(x).dims[axis_of_x], ">=", 1)
     return np.exp(log_softmax(x, axis))
