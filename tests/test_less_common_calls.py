@@ -63,8 +63,8 @@ CALLS = {
             *("loggamma", "ndtr", "psi", "rgamma", "spence", "wofz", "wrightomega"),
         )
     },
-    "results of complex ufuncs": lambda x: (
-        sum(part[1] for part in (f(x + 0.5j) for f in (sc.airy, sc.fresnel, sc.shichi, sc.sici)))
+    "results of complex ufuncs": lambda x: sum(
+        part[1] for part in (f(x + 0.5j) for f in (sc.airy, sc.fresnel, sc.shichi, sc.sici))
     ),
     "Bessel functions of complex numbers": lambda x: sum(
         f(1.5, x + 0.5j)

@@ -103,8 +103,7 @@ SLOPES: dict[str, Callable] = {
 
 
 def _xlogy(x, y):
-    nothing = np.equal(x, 0.0)
-    return np.where(nothing, 0.0, x * np.log(np.where(nothing, 1.0, y)))
+    return x * np.log(np.where(np.equal(x, 0.0) & np.equal(y, 0.0), 1.0, y))
 
 
 COMPOSED: dict[str, Callable] = {
