@@ -38,7 +38,7 @@ def as_jax_function(f, *examples):
     ModuleNotFoundError
         If JAX is not installed.
     TypeError
-        If there are no examples.
+        If there are no examples, or later arguments have other structures or shapes.
 
     Examples
     --------
@@ -72,6 +72,7 @@ def _function(jax, f: Callable, examples: list):
 
     @jax.custom_vjp
     def function(*args):
+        _require_alike(jax, args, examples)  # what a callback raises, JAX shows as an internal error
         return jax.pure_callback(computed, expected, *args, vmap_method="sequential")
 
     # The derivatives are JAX functions of the same kind, made when somebody differentiates.
@@ -97,6 +98,20 @@ def _function(jax, f: Callable, examples: list):
 
     function.defvjp(forward, backward)
     return function
+
+
+def _require_alike(jax, args, examples) -> None:
+    """Refuse arguments whose structures or shapes are not those of the examples."""
+    tree = jax.tree_util
+    if len(args) != len(examples):
+        raise TypeError(f"the function has {len(examples)} arguments (as many as examples), got {len(args)}")
+    for k, (arg, example) in enumerate(zip(args, examples, strict=True)):
+        found, wanted = tree.tree_structure(arg), tree.tree_structure(example)
+        if found != wanted:
+            raise TypeError(f"argument {k} has the structure {found}, its example {wanted}")
+        for leaf, like in zip(tree.tree_leaves(arg), tree.tree_leaves(example), strict=True):
+            if np.shape(leaf) != np.shape(like):
+                raise TypeError(f"argument {k} has the shape {np.shape(leaf)}, its example {np.shape(like)}")
 
 
 def _times(jax, factor, slope):
@@ -230,6 +245,12 @@ def _sampled(jax, logp, start, transforms, dims, coords, factor: float):
     function = _function(jax, density, [density.start])
 
     def sampled(vector):
+        if getattr(vector, "shape", None) != density.start.shape:
+            got = f"shape {vector.shape}" if hasattr(vector, "shape") else type(vector).__name__
+            raise TypeError(
+                f"the position is the unconstrained vector of {density.start.size} numbers, as "
+                f".density.start is (.density.constrain returns parameters); got {got}"
+            )
         return factor * function(vector)
 
     sampled.density = density  # type: ignore[attr-defined]

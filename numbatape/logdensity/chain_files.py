@@ -50,6 +50,9 @@ class ChainFiles:
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
         self._journal = Journal(folder, identity, _is_chain, WAY_OUT)
 
+    def __len__(self) -> int:
+        return len({piece["chain"] for piece in self._journal.pieces})
+
     def restore(self, chains: Iterable[int]) -> dict[int, Arrays]:
         """Return those of the chains that are finished and whole."""
         wanted, found = set(chains), {}

@@ -15,6 +15,7 @@ from typing import Any
 
 from numbatape.logdensity.command_line import parse
 from numbatape.logdensity.exits import InputError, ModelError, Terminated
+from numbatape.logdensity.progress import counted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,8 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(options: argparse.Namespace, code: int, message: str) -> int:
-    if code != InputError.exit_code and getattr(options, "resume", False):
-        message += f"\nfinished {options.unit} are kept, if any: the same command goes on from there"
+    kept = len(getattr(options, "kept", ()))
+    if kept and code != InputError.exit_code:
+        what = counted(kept, f"finished {options.unit}")
+        message += f"\n{what} {'is' if kept == 1 else 'are'} kept: the same command goes on from there"
     with contextlib.suppress(InputError):  # stderr may be closed: the exit code tells of the failure
         _say(f"numbatape {options.command}: {message}", sys.stderr)
     if options.json:

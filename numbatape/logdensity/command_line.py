@@ -65,7 +65,7 @@ def _logp(command: Commands) -> None:
         help="keep finished blocks in OUT.parts, and evaluate only what is missing there",
     )
     _dask(sub)
-    sub.set_defaults(unit="blocks")
+    sub.set_defaults(unit="block")
 
 
 def _sample(command: Commands) -> None:
@@ -75,7 +75,7 @@ def _sample(command: Commands) -> None:
         "--out", required=True, metavar="DIR", help="gets the chains, and draws.nc of all of them"
     )
     sub.add_argument("--draws", type=_positive, default=1000, metavar="N", help="kept of each chain (1000)")
-    sub.add_argument("--tune", type=_count, default=1000, metavar="N", help="draws before them (1000)")
+    sub.add_argument("--tune", type=_positive, default=1000, metavar="N", help="draws before them (1000)")
     sub.add_argument("--chains", type=_positive, default=4, metavar="N", help="(4)")
     sub.add_argument("--cores", type=_positive, metavar="N", help="chains at a time (as many as CPUs)")
     sub.add_argument("--seed", type=_count, metavar="N", help="default: another one each time")
@@ -87,7 +87,7 @@ def _sample(command: Commands) -> None:
     sub.add_argument("--target-accept", type=_share, default=0.8, metavar="P", help="mean acceptance (0.8)")
     sub.add_argument("--zarr", action="store_true", help="write draws.zarr instead of draws.nc")
     _dask(sub)
-    sub.set_defaults(resume=True, unit="chains")
+    sub.set_defaults(unit="chain")
 
 
 def _optimize(command: Commands) -> None:
@@ -116,8 +116,8 @@ def _check(command: Commands) -> None:
     sub.add_argument("--draws", help="check at the first draws of these files", **SEVERAL)
     sub.add_argument("--points", type=_positive, default=3, metavar="N", help="how many points (3)")
     sub.add_argument("--size", type=_positive, metavar="N", help="length of theta, without names or draws")
-    sub.add_argument("--seed", type=int, default=0, help="of the random points, without draws (0)")
-    sub.add_argument("--rtol", type=float, default=1e-6, help="tolerance of the gradient (1e-6)")
+    sub.add_argument("--seed", type=_count, default=0, help="of the random points, without draws (0)")
+    sub.add_argument("--rtol", type=_share, default=1e-6, help="tolerance of the gradient (1e-6)")
 
 
 def _info(command: Commands) -> None:

@@ -103,6 +103,8 @@ def _read_file(file: str) -> Draws:
     kind = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
     reader = READERS.get(kind.lower())
     if reader is None:
+        if path.is_dir():
+            raise InputError(f"{file}: is a directory")
         kinds = ", ".join(sorted([*READERS, *ARVIZ]))
         raise InputError(f"{file}: draws are read from {kinds} files (or .gz), not `{kind or path.name}`")
     raw = read_bytes(path)
@@ -186,7 +188,9 @@ def _load(raw: bytes, file: str) -> Any:
     try:
         return np.load(io.BytesIO(raw), allow_pickle=False)
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"{file}: not a NumPy file: {error}") from error
+        # NumPy takes any other bytes for a pickle, and advises how to load one.
+        known = raw.startswith((b"\x93NUMPY", b"PK"))
+        raise InputError(f"{file}: not a NumPy file" + (f": {error}" if known else "")) from error
 
 
 def _matrix(array: Any, file: str) -> Matrix:

@@ -67,7 +67,7 @@ def _run(
         if earlier is not None and earlier.shape == table.shape:
             table, missing = earlier, []
         else:
-            parts = Parts(out, identity)
+            parts = options.kept = Parts(out, identity)
             missing = parts.restore(table)
     try:
         threads, alone = _sweep(options, model, thetas, table, missing, parts, clock)

@@ -39,11 +39,15 @@ def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     lines = [f"{model.label}: {counted(points.shape[1], 'parameter')}, {counted(len(points), 'point')}"]
     for k, report in enumerate(reports):
         state = "ok" if report["passed"] else "FAILED"
-        lines.append(f"point {k}: {state}, logp {report['logp']!r} (NumPy {report['numpy']!r})")
+        lines.append(f"point {k}: {state}, logp {_shown(report['logp'])} (NumPy {_shown(report['numpy'])})")
     lines += _table(reports)
     for why, count in worker.alone.items():
         lines.append(f"one draw at a time: {count} draws, because nt.batch raised {why}")
-    lines.append("value and gradient agree" if passed else "value or gradient disagrees")
+    unknown = sum(report["numpy"] is None for report in reports)
+    if unknown:
+        lines.append(f"the log-density is not finite at {counted(unknown, 'point')}")
+    if unknown < len(reports):
+        lines.append("value and gradient agree" if passed else "value or gradient disagrees")
     return summary, "\n".join(lines), 0 if passed else 1
 
 
@@ -59,7 +63,7 @@ def _table(reports: list[dict[str, Any]]) -> list[str]:
     width = max(len("coordinate"), *map(len, worst))
     lines = [f"{'coordinate':<{width}}  {'error':>9} {'gradient':>24} {'finite differences':>24}  point"]
     for error, point, row in rows:
-        gradient, differences = (repr(row[key]) for key in ("gradient", "differences"))
+        gradient, differences = (_shown(row[key]) for key in ("gradient", "differences"))
         lines.append(f"{row['name']:<{width}}  {error:>9.2g} {gradient:>24} {differences:>24}  {point}")
     return lines
 
@@ -139,6 +143,10 @@ def _difference(model: Model, theta: Matrix, k: int) -> float:
 
 def _same(a: float, b: float) -> bool:
     return a == b or (np.isnan(a) and np.isnan(b))
+
+
+def _shown(number: float | None) -> str:
+    return "not finite" if number is None else repr(number)
 
 
 def _json_number(number: float) -> float | None:

@@ -34,6 +34,9 @@ class Parts:
         self.folder = output.with_name(output.name + ".parts")
         self._journal = Journal(self.folder, identity, _is_block, WAY_OUT)
 
+    def __len__(self) -> int:
+        return len({block["start"] for block in self._journal.pieces})
+
     def restore(self, table: Matrix) -> list[tuple[int, int]]:
         """Copy the finished blocks into `table`; return the row ranges that are still missing."""
         done = np.zeros(len(table), dtype=bool)

@@ -48,7 +48,7 @@ def sample(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
             options.draws, options.tune, identity["seed"], options.target_accept, starts, radius
         )
         clock.lap("read")
-        files = ChainFiles(folder, identity)
+        files = options.kept = ChainFiles(folder, identity)
         try:
             found = files.restore(range(options.chains))
             missing = [chain for chain in range(options.chains) if chain not in found]

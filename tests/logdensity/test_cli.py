@@ -187,6 +187,9 @@ def test_a_model_that_fails(tmp_path, capsys, model, draws, name, message):
         ["logp", SCHOOLS + ":nothing", "--draws", SCHOOL_DRAWS, "--out", "a.npz"],
         ["logp", "missing.py", "--draws", SCHOOL_DRAWS, "--out", "a.npz"],
         ["check", "missing.py"],
+        ["check", SCHOOLS, "--seed", "-1"],
+        ["check", SCHOOLS, "--rtol", "nan"],
+        ["sample", SCHOOLS, "--out", "a", "--tune", "0"],  # nutpie's threads would panic
     ],
 )
 def test_usage(tmp_path, monkeypatch, capsys, argv):
@@ -221,7 +224,9 @@ def test_resume_evaluates_only_what_is_missing(tmp_path, capsys, monkeypatch, mo
     with monkeypatch.context() as patch:
         patch.setattr(parts.Parts, "save", interrupted)
         code, summary, err = run_json(capsys, *argv)
-    assert code == 130 and "finished blocks are kept" in err
+    assert code == 130 and err.endswith(
+        "interrupted\n3 finished blocks are kept: the same command goes on from there\n"
+    )
     assert not out.exists()
 
     filled = []
@@ -303,6 +308,15 @@ def test_check_finds_what_is_wrong(tmp_path, capsys):
     code, summary, _ = run_json(capsys, "check", tmp_path / "wrong.py", "--points", 1)
     assert code == 1 and not summary["passed"]
     assert summary["points"][0]["worst"]["name"] == "b"
+
+
+def test_check_says_that_a_density_is_not_finite(tmp_path, capsys):
+    text = "import numpy as np\nnames = ['a']\ndef logp(theta): return np.log(-1.0 - theta[0] ** 2)\n"
+    (tmp_path / "model.py").write_text(text)
+    assert main(["check", str(tmp_path / "model.py"), "--points", "2"]) == 1
+    out = capsys.readouterr().out
+    assert "logp not finite (NumPy not finite)" in out and "None" not in out
+    assert out.endswith("the log-density is not finite at 2 points\n")
 
 
 def test_check_lists_all_coordinates_by_error(tmp_path, capsys):

@@ -5,6 +5,7 @@ import importlib.util
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import numbatape as nt
 from numbatape import transforms
@@ -53,6 +54,17 @@ logdensity, potential = to_blackjax(density), to_numpyro(logp, start, {"sigma": 
 assert np.allclose(logdensity(jnp.ones(2)), density(np.ones(2)))
 assert np.allclose(potential(jnp.ones(2)), -density(np.ones(2)))
 assert np.allclose(jax.grad(logdensity)(jnp.ones(2)), nt.grad(density)(np.ones(2)))
+
+# What does not fit is named before JAX calls back, for its own error then is a page long.
+for wrong, message in [(start, "vector of 2 numbers.* got dict"), (jnp.ones(3), r"got shape \(3,\)")]:
+    with pytest.raises(TypeError, match=message):
+        jax.grad(logdensity)(wrong)
+with pytest.raises(TypeError, match=r"argument 0 has the shape \(3,\), its example \(2,\)"):
+    jax.jit(several)(jnp.ones(3), jnp.ones(3))
+with pytest.raises(TypeError, match="argument 0 has the structure"):
+    g({"b": x}, 2.0)
+with pytest.raises(TypeError, match=r"2 arguments .*, got 1"):
+    jax.grad(several)(x)
 
 if importlib.util.find_spec("blackjax"):
     import blackjax

@@ -175,6 +175,7 @@ with tempfile.TemporaryDirectory() as name:
     # What the model raises on the way ends the run, with its line.
     code, summary, err = run("sample", f"{model}:raising", *LOW, "--out", folder / "raising")
     assert code == 1 and "no such place" in err and "model.py" in err and "in raising" in err, err
+    assert "kept" not in err  # no chain was finished
     assert "panicked" not in err
 
     # So does nutpie's own error.
