@@ -24,6 +24,7 @@ from numbatape.derive.formulas import SPECIAL as SPECIAL_HELPERS
 from numbatape.derive.partials import SIDE
 from numbatape.ops import BY_FUNCTION, OPS, Elementwise, find, resolve, scalars
 from numbatape.ops.libm import PREFIX
+from numbatape.ops.series import kve_slope
 from numbatape.ops.table import BOOLEAN, OPERANDS, UNKNOWN
 from tests.every_case import every
 from tests.formulas import LANGUAGE, evaluate
@@ -344,6 +345,7 @@ EXACT = {
         * sum((nc / 2) ** j / mp.factorial(j) * lower_gamma(k / 2 + j, x / 2) for j in range(60))
     ),
     "kolmogorov": lambda x: 2 * sum((-1) ** (k - 1) * mp.exp(-2 * k * k * x * x) for k in range(1, 60)),
+    "kve_slope": lambda n, v, x: mp.exp(x) * mp.diff(lambda u: mp.besselk(u, x), v, int(n)),
     "kolmogorov_slope": lambda n, x: (
         2 * sum((-1) ** k * 4 * k * k * x * mp.exp(-2 * k * k * x * x) for k in range(1, 60))
     ),
@@ -351,7 +353,7 @@ EXACT = {
     "wrightomega": lambda x: mp.lambertw(mp.exp(x)).real,
 }
 
-WHOLE_ORDERS = ("hurwitz", "erfc_ratio", "kolmogorov_slope")
+WHOLE_ORDERS = ("hurwitz", "erfc_ratio", "kolmogorov_slope", "kve_slope")
 # Derivatives for parameters, by series: to 1e-12, and no third ones.
 SERIES = (
     "gammainc_a",
@@ -542,11 +544,11 @@ def test_value_is_the_oracle_s(op):
 
 # Their results may be as small as one likes beside what they add up: errors are those of the terms.
 ADDING = {"logaddexp": 1.0, "logaddexp2": 1.0, "sinc": 1.0, "addmul": 3.0, "addweigh": 3.0}
-# The value is SciPy's own, and compared with SciPy's above.
+# The value is SciPy's own, and compared with SciPy's above; in kve_slope it is a factor.
 OURS = [
     op
     for op in DIFFERENTIABLE
-    if not op.value.startswith("sc.") and op.name not in ("remainder", "fmod", *SERIES)
+    if not op.value.startswith("sc.") and op.name not in ("remainder", "fmod", "kve_slope", *SERIES)
 ]
 
 
@@ -556,6 +558,18 @@ def test_value_is_exact_within_ulps(op):
         want = exactly(op, point)
         error = relative_error(value_at(op, point), want, ADDING.get(op.name, 1e-300))
         assert error <= tolerance(op) * EPS, (point, error / EPS)
+
+
+@pytest.mark.parametrize(
+    ("v", "x"),
+    [(1.3, 2.0), (0.1, 3e-12), (1e-9, 1e-3), (-4.2, 1.8), (30.0, 1e-6), (400.0, 300.0), (0.5, 3e3), (2.0, 1e-300)],
+)
+@pytest.mark.parametrize("n", [1.0, 2.0, 3.0])
+def test_derivatives_of_kve_for_its_order(n, v, x):
+    with mp.workdps(50):
+        value = mp.besselk(mp.mpf(v), mp.mpf(x))
+        want = mp.diff(lambda u: mp.besselk(u, mp.mpf(x)), mp.mpf(v), int(n), h=mp.mpf("1e-10")) / value
+        assert relative_error(kve_slope(n, v, x, 1.0), want) <= 20 * EPS
 
 
 # Derivatives.

@@ -42,7 +42,7 @@ INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
 STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
 # Functions in an op's formula that take as long as arithmetic, and functions that may add up a series.
 CHEAP_CALLS = r"math\.(fabs|copysign)\("
-LONG_CALLS = r"\bsc\.|\b(zeta|(gamma|beta|kolmogorov)_slope|erfc_ratio)\("
+LONG_CALLS = r"\bsc\.|\b(zeta|(gamma|beta|kolmogorov|kve)_slope|erfc_ratio)\("
 
 
 @functools.cache

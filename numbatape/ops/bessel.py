@@ -3,7 +3,7 @@
 Partials in ``smooth`` avoid a division by x, in which more digits cancel near 0 with each derivative.
 Derivatives follow from the recurrences of DLMF 10.6, 10.29, 10.46, 10.51, 10.63, 11.4, 13.3, 14.10 and
 16.3. The derivative with respect to an order or another parameter has no closed form: such an operand is
-opaque, and the tracer refuses it.
+opaque, and the tracer refuses it. The order of kv and kve is an exception: `series.kve_slope` adds up an integral.
 """
 
 # ruff: noqa: E501  (a row is read as a line)
@@ -22,6 +22,17 @@ def _spherical(name):
 
     return function
 
+
+def kve_order_derivative(n, v, x):
+    """The n-th derivative of ``scipy.special.kve(v, x)`` for v, n = 1, 2, ..."""
+    import scipy.special
+
+    from .series import kve_slope
+
+    return np.vectorize(kve_slope, otypes=[float])(n, v, x, scipy.special.kve(v, x))[()]
+
+
+_SIDES = "kve_slope(x, y - 1.0, w, sc.kve(y - 1.0, w)) + kve_slope(x, y + 1.0, w, sc.kve(y + 1.0, w))"
 
 # Bessel functions
 unary ("i0",        "sc.i0(x)",        ("sc.i0", np.i0), dx="sc.i1(x)", dxx="0.5*(z + sc.iv(2.0, x))", loop="sc.i0")
@@ -54,13 +65,22 @@ binary("ive",       "sc.ive(x, y)",    "sc.ive",      POSITIVES, opaque="x", loo
        dy="0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) - sign(y)*z",
        dyy="0.25*(sc.ive(x - 2.0, y) + 2.0*z + sc.ive(x + 2.0, y)) - sign(y)*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + z",
        smooth={"y": "0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + (-sign(y) if y != 0.0 else y)*z"})
-binary("kv",        "sc.kv(x, y)",     "sc.kv",       POSITIVES, opaque="x", loop="sc.kv",
+binary("kv",        "sc.kv(x, y)",     "sc.kv",       POSITIVES, loop="sc.kv",
+       dx="math.exp(-y)*kve_slope(1.0, x, y, sc.kve(x, y))", dxx="math.exp(-y)*kve_slope(2.0, x, y, sc.kve(x, y))",
+       dxy="-0.5*math.exp(-y)*(kve_slope(1.0, x - 1.0, y, sc.kve(x - 1.0, y)) + kve_slope(1.0, x + 1.0, y, sc.kve(x + 1.0, y)))",
        dy="-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))")
 binary("kn",        "sc.kn(x, y)",     "sc.kn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.kn",
        dy="-0.5*(sc.kv(math.trunc(x) - 1.0, y) + sc.kv(math.trunc(x) + 1.0, y))", dyy="0.25*(sc.kv(math.trunc(x) - 2.0, y) + 2.0*z + sc.kv(math.trunc(x) + 2.0, y))")
-binary("kve",       "sc.kve(x, y)",    "sc.kve",      POSITIVES, opaque="x", loop="sc.kve",
+binary("kve",       "sc.kve(x, y)",    "sc.kve",      POSITIVES, loop="sc.kve",
+       dx="kve_slope(1.0, x, y, z)", dxx="kve_slope(2.0, x, y, z)",
+       dxy="dx - 0.5*(kve_slope(1.0, x - 1.0, y, sc.kve(x - 1.0, y)) + kve_slope(1.0, x + 1.0, y, sc.kve(x + 1.0, y)))",
        dy="z - 0.5*(sc.kve(x - 1.0, y) + sc.kve(x + 1.0, y))",
        dyy="0.25*(sc.kve(x - 2.0, y) + 2.0*z + sc.kve(x + 2.0, y)) + 2.0*dy - z")
+# The x-th derivative of kve(y, w) for the order y
+ternary("kve_slope", "kve_slope(x, y, w, sc.kve(y, w))", kve_order_derivative, ((1.0, 1.0), POSITIVE, POSITIVE), opaque="x",
+       dy="kve_slope(x + 1.0, y, w, sc.kve(y, w))", dw=f"z - 0.5*({_SIDES})",
+       second={"yy": "kve_slope(x + 2.0, y, w, sc.kve(y, w))", "yw": f"dy - 0.5*({_SIDES})".replace("kve_slope(x, ", "kve_slope(x + 1.0, "),
+               "ww": "2.0*dw - z + 0.25*(kve_slope(x, y - 2.0, w, sc.kve(y - 2.0, w)) + 2.0*z + kve_slope(x, y + 2.0, w, sc.kve(y + 2.0, w)))"})
 binary("struve",    "sc.struve(x, y)", "sc.struve",   POSITIVES, opaque="x", loop="sc.struve",
        dy="sc.struve(x - 1.0, y) - x/y*z",
        dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y - (1.0 - x*x/(y*y))*z")

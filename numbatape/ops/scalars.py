@@ -11,6 +11,7 @@ from .series import (  # noqa: F401  (formulas call them)
     floor,
     gamma_slope,
     kolmogorov_slope,
+    kve_slope,
     ldexp,
     rint,
     trigamma,

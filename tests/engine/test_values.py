@@ -30,6 +30,7 @@ COMPOSED = {
     "power_rise",
     "ldexp",
     "kolmogorov_slope",
+    "kve_slope",
     "cast",
 }  # NumPy has no loop of float64 for them
 # Nor for derivatives for parameters (`numbatape.ops.parameters`), results of loops that are named in full.
