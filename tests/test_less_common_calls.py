@@ -22,6 +22,9 @@ DATA = np.array([3.0, 4.0, 5.0])
 LOWER, UPPER = sp.csr_array(np.tril(A)), sp.csc_array(np.triu(A))
 
 CALLS = {
+    "kv and kve, whose order is fitted": lambda x: sc.kv(x, x[::-1]) + sc.kve(x[0] - 2.0, DATA),
+    "genhyperbolic, whose index is fitted": lambda x: st.genhyperbolic(x[0], 2.0 + x[1], 0.5).logpdf(0.3),
+    "geninvgauss, whose index is fitted": lambda x: st.geninvgauss(x[0], x[1]).logpdf(DATA),
     "kaiser, whose ends are a root of zero": lambda x: np.kaiser(5, x[0]),
     "piecewise, functions of all their entries": lambda x: np.piecewise(
         x, [x < 1.0], [lambda s: s - s.mean(), lambda s: s / s.max()]
