@@ -562,7 +562,7 @@ def test_value_is_exact_within_ulps(op):
 
 @pytest.mark.parametrize(
     ("v", "x"),
-    [(1.3, 2.0), (0.1, 3e-12), (1e-9, 1e-3), (-4.2, 1.8), (30.0, 1e-6), (400.0, 300.0), (0.5, 3e3), (2.0, 1e-300)],
+    [(1.3, 2.0), (0.1, 3e-12), (1e-9, 1e-3), (-4.2, 1.8), (30.0, 1e-6), (400.0, 300.0), (2.0, 1e-300)],
 )
 @pytest.mark.parametrize("n", [1.0, 2.0, 3.0])
 def test_derivatives_of_kve_for_its_order(n, v, x):

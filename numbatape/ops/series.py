@@ -292,10 +292,11 @@ def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
 def kve_slope(n, v, x, value):
     """The n-th derivative for v, n whole, of ``kve(v, x)``, whose value is given.
 
-    K_v(x) is the integral of exp(-x cosh t) cosh(v t) over t > 0 (DLMF 10.32.9), and the n-th derivative has the
-    n-th moment: t**n, and sinh in place of cosh for odd n. Both integrands are even in t and analytic for
-    abs(Im t) < pi/2, so the trapezoidal rule converges exponentially (Trefethen and Weideman 2014); both sums
-    go from the integrand's peak outwards, which leaves some 20 to 60 terms, and only their ratio is needed.
+    K_v(x) is the integral of exp(-x cosh t) cosh(v t) over t > 0 (DLMF 10.32.9). In that of its n-th
+    derivative there is a factor t**n, and sinh in place of cosh for odd n. Both integrands are even in t and
+    analytic for abs(Im t) < pi/2, so the trapezoidal rule converges exponentially (Trefethen and Weideman
+    2014). Both sums go from the peak of the integrand outwards, some 20 to 60 terms, and only their ratio is
+    needed.
     """
     a = math.fabs(v)
     odd = n % 2.0 == 1.0
@@ -320,8 +321,8 @@ def kve_slope(n, v, x, value):
     while k >= 0.0:
         t = k * step
         s = t - peak
-        # The logarithm of the integrand over its value at the peak is v s - x (cosh t - cosh peak). Near the peak
-        # that is v (s - sinh s) - r (cosh s - 1), in which nothing cancels.
+        # The integrand's logarithm, less that at the peak, is v s - x (cosh t - cosh peak). Near the peak it
+        # is written as v (s - sinh s) - r (cosh s - 1), in which nothing cancels.
         if math.fabs(s) < 0.5:
             half = math.sinh(0.5 * s)
             u = s * s
