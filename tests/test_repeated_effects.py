@@ -4,9 +4,12 @@ A program is the text of a class or of a function with its state. It runs with p
 with the same arguments and the same changes from outside between the calls.
 """
 
+import array as std_array
 import collections
 import copy
 import dataclasses
+import io
+import itertools
 import textwrap
 import types
 
@@ -393,3 +396,108 @@ def test_the_jacobian_of_a_cache_is_one_run():
         for k in (1, 2):
             np.testing.assert_array_equal(nt.value_and_jacobian(cache, np.ones(2))[1], k * np.eye(2))
             assert calls == list(range(k + 1))
+
+
+def counting(name):
+    """Return a function that counts its runs in a place of some kind, and returns the count."""
+
+    class Holder:
+        n = 0
+
+        def __next__(self):
+            self.n += 1
+            return self.n
+
+    class Slotted:
+        __slots__ = ("n",)
+
+    held, slotted, memory, numbers = Holder(), Slotted(), bytearray(1), iter([*range(1, 99)])
+    lines = io.StringIO("".join(f"{k}\n" for k in range(1, 99)))
+    array, grown = std_array.array("q", [0]), np.zeros(0)
+
+    def member():
+        Holder.n += 1
+        return Holder.n
+
+    def new_member():
+        Holder.new = getattr(Holder, "new", 0) + 1
+        return Holder.new
+
+    def slot():
+        slotted.n = getattr(slotted, "n", 0) + 1
+        return slotted.n
+
+    def bytes_():
+        memory[0] += 1
+        return memory[0]
+
+    def words():
+        array.append(1)
+        return len(array) - 1
+
+    def size():
+        grown.resize(len(grown) + 1, refcheck=False)
+        return len(grown)
+
+    counts = {
+        "member of a class": member,
+        "new member of a class": new_member,
+        "slot without a value": slot,
+        "bytearray": bytes_,
+        "array.array": words,
+        "size of an array": size,
+        "iterator of a user's": lambda: next(held),
+        "iterator of Python's": lambda: next(numbers),
+        "text": lambda: float(lines.readline()),
+    }
+    return counts[name]
+
+
+PLACES = (
+    *("member of a class", "new member of a class", "slot without a value", "bytearray", "array.array"),
+    *("size of an array", "iterator of a user's", "iterator of Python's", "text"),
+)
+
+
+@pytest.mark.filterwarnings("ignore::numbatape.UnwatchedWarning")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_run_that_only_finds_sizes_leaves_no_trace(place):
+    count = counting(place)
+    jacobian = nt.value_and_jacobian(lambda x: x * count(), mode="reverse")
+    for k in (1, 2):
+        value, slopes = jacobian(np.ones(2))
+        np.testing.assert_array_equal(value, [k, k])
+        np.testing.assert_array_equal(slopes, k * np.eye(2))
+
+
+def test_members_of_classes_count_once_in_sparse_jacobians():
+    count = counting("member of a class")
+    jacobian = nt.sparse_jacobian(lambda x: x * count())
+    for k in (1, 2):
+        np.testing.assert_array_equal(jacobian(np.ones(2)).toarray(), k * np.eye(2))
+
+
+def generated():
+    yield from itertools.count(1)
+
+
+@pytest.mark.parametrize("make", [lambda: itertools.count(1), generated], ids=["count", "generator"])
+def test_iterators_that_cannot_be_set_back_serve_one_run_or_are_refused(make):
+    items = make()
+
+    def f(x):
+        return x * next(items)
+
+    jacobian = nt.value_and_jacobian(f)
+    for k in (1, 2):
+        value, slopes = jacobian(np.ones(2))
+        np.testing.assert_array_equal(value, [k, k])
+        np.testing.assert_array_equal(slopes, k * np.eye(2))
+    for refused in (nt.jacobian(f, mode="reverse"), nt.sparse_jacobian(f)):
+        with pytest.raises(
+            nt.UnsupportedOperationError, match=r"`items` .* cannot yield the same items again"
+        ):
+            refused(np.ones(2))
+    cache = nt.prepare_pullback_cache(f, np.ones(2))
+    with pytest.raises(nt.UnsupportedOperationError, match="`items` "):
+        nt.value_and_jacobian(cache, np.ones(2))

@@ -14,9 +14,10 @@ from operator import is_
 
 import numpy as np
 
+from ..errors import UnsupportedOperationError
 from ..trace.trace import Outside
 from . import watch_rows, watching
-from .noted import NotedArray, NotedClass
+from .noted import NotedArray, NotedClass, NotedIterator
 from .references import same
 
 
@@ -48,9 +49,9 @@ class Captured:
         self._members_of_classes: list[tuple] = []  # (mapping, key, value) of those classes
         self._layouts: list[NotedArray] = []
         self._parts: list[tuple] = []  # (a function that gives an object's parts, the parts)
-        self._contents: list[tuple] = []  # (a function that gives an object's bytes, the bytes)
+        self._contents: list[tuple] = []  # (object, a function that gives its bytes, the bytes)
         self.opaque: list[Outside] = []
-        self._iterates = False
+        self._iterators: list[NotedIterator] = []
         self._generators: list = []
 
     @property
@@ -58,7 +59,7 @@ class Captured:
         """Whether there is nothing that `rebound` would check."""
         named = self._cells or self._bindings or self._attributes or self._absent or self._functions
         things = self._objects or self._classes or self._layouts or self._empty or self._unset
-        others = self._sequences or self._sets or self._iterates or self._parts or self._contents
+        others = self._sequences or self._sets or self._iterators or self._parts or self._contents
         return not (named or things or others)
 
     def watch_rows(self, alive: list) -> list[dict] | None:
@@ -67,7 +68,7 @@ class Captured:
         They are stricter than `rebound`, which takes equal numbers for the same. None if there is something
         that only `rebound` can check.
         """
-        if self._iterates or self._sets or self._parts or self._contents or self._unset:
+        if self._iterators or self._sets or self._parts or self._contents or self._unset:
             return None
         dictionaries = self.dictionaries()
         lists = [
@@ -92,7 +93,7 @@ class Captured:
 
     def rebound(self) -> bool:
         """Whether a name is bound to another value than before (contents of arrays aside)."""
-        if self._iterates:
+        if self._iterators:
             return True
         try:
             for cell, value in self._cells:
@@ -155,7 +156,7 @@ class Captured:
             for its, before in zip(now, parts, strict=True):
                 if not same(its, before):
                     return True
-        return any(read() != before for read, before in self._contents)
+        return any(read() != before for _, read, before in self._contents)
 
     def rewritten(self) -> bool:
         """Whether the contents of an array are other than before."""
@@ -236,8 +237,16 @@ class Captured:
         self._sequences = found
 
     def undo(self) -> None:
-        """Restore what code has changed, so that a trace which starts again starts from the same state."""
+        """Restore what code has changed, so that a trace which starts again starts from the same state.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If an iterator has yielded something, or may have, that it cannot yield again.
+        """
         for array, copy in self.arrays:
+            if array.shape != copy.shape:
+                array.resize(copy.shape, refcheck=False)
             if array.tobytes() != copy.tobytes():
                 array[...] = copy
         for cell, value in self._cells:
@@ -254,7 +263,7 @@ class Captured:
             if isinstance(mapping, dict) and mapping.get(key) is not value:
                 mapping[key] = value
         for mapping, key in self._absent:
-            # What was imported stays, and so do, as above, the members of classes.
+            # What was imported stays.
             made = mapping.get(key, types) if isinstance(mapping, dict) else types
             if not isinstance(made, types.ModuleType):
                 del mapping[key]
@@ -275,6 +284,30 @@ class Captured:
             if isinstance(container, set) and container != members:
                 container.clear()
                 container.update(members)
+        for slot, value in self._unset:
+            if not is_unset(slot, value):
+                slot.__delete__(value)
+        for noted in self._classes:
+            noted.restore()
+        for value, read, before in self._contents:
+            if read() != before:
+                watching.put_back(value, before)
+        self._set_back()
+
+    @property
+    def runs_once(self) -> bool:
+        """Whether there is an iterator that `undo` could not set back."""
+        return not all(noted.returns for noted in self._iterators)
+
+    def _set_back(self) -> None:
+        for noted in self._iterators:
+            if not noted.restore():
+                site = noted.site
+                raise UnsupportedOperationError(
+                    f"{site.what} at {site.file}:{site.line}: the function has to run twice here, and the "
+                    "iterator cannot yield the same items again. Take the item outside of the "
+                    "function and pass it as nt.Constant(...), or use nt.jacobian(..., mode='forward')"
+                )
 
 
 def is_among(places, mapping, name) -> bool:

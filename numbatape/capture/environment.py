@@ -231,10 +231,6 @@ class Environment(LibraryObjects, Walk):
         self._generators.append(value)
         return []
 
-    def _iterator(self, value):
-        self._iterates = True  # what it yields next cannot be inspected
-        return []
-
     def _class(self, cls):
         for base in cls.__mro__:
             if not ownership.is_users_class(base):
@@ -377,7 +373,11 @@ def _reader_of(cls: type) -> Callable[[Environment, Any], list[Reference]]:
     for kinds, reader in _READERS:
         if issubclass(cls, kinds):
             return reader
-    return Environment._iterator if hasattr(cls, "__next__") else Environment._instance
+    # An iterator of the user's class is an object like others: its attributes say what it yields next.
+    owner = next((base for base in cls.__mro__ if "__next__" in vars(base)), None)
+    return (
+        Environment._instance if owner is None or ownership.is_users_class(owner) else Environment._iterator
+    )
 
 
 _READERS: tuple[tuple[tuple[type, ...], Callable], ...] = (

@@ -6,6 +6,7 @@ file) is *opaque*: a tape that was recorded with it serves one call.
 
 from __future__ import annotations
 
+import io
 import types
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..usercode.bytecode import line_of
 from ..usercode.ownership import module_of
 from . import watching
 from .captured import Captured
-from .noted import NotedArray
+from .noted import NotedArray, NotedIterator
 from .randomness import generators
 from .references import CLASS, FIELDS, SEQUENCES, SLOT, Reference, references
 
@@ -49,14 +50,23 @@ class LibraryObjects(Captured):
     def _note_opaque(self, value, always=False):
         """Note a value as opaque if it may give other numbers in each call."""
         if always or watching.is_opaque(value):
-            kind = f"{type(value).__module__}.{type(value).__qualname__}"
-            name, code = self._sites.get(id(value), ("", None))
-            if code is None:
-                self.opaque.append(Outside(f"a {kind}", "<unknown>", 0))
-            else:
-                line = line_of(code, name.rpartition(".")[2])
-                self.opaque.append(Outside(f"`{name}` ({kind})", code.co_filename, line))
+            self.opaque.append(self._site_of(value))
+            if isinstance(value, io.IOBase):
+                self._iterators.append(NotedIterator(value, self.opaque[-1]))
         return []
+
+    def _iterator(self, value):
+        """Note an iterator: what it yields next can rarely be inspected."""
+        self._iterators.append(NotedIterator(value, self._site_of(value)))
+        return []
+
+    def _site_of(self, value) -> Outside:
+        """Return how code refers to a value, and where."""
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        name, code = self._sites.get(id(value), ("", None))
+        if code is None:
+            return Outside(f"a {kind}", "<unknown>", 0)
+        return Outside(f"`{name}` ({kind})", code.co_filename, line_of(code, name.rpartition(".")[2]))
 
     def _note_foreign(self, module) -> bool:
         """Note that code of a module may be called; return whether it may do more than compute."""
@@ -88,7 +98,7 @@ class LibraryObjects(Captured):
             return [*map(Reference, found)], True
         read = watching.contents_of(value)
         if read is not None:
-            self._contents.append((read, read()))
+            self._contents.append((value, read, read()))
         return [], read is not None
 
     def _array(self, array):

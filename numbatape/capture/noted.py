@@ -1,4 +1,6 @@
-"""What a captured class and a captured array were like when a function was traced: members, sizes, memory.
+"""What captured classes, arrays and iterators were like when a function was traced.
+
+That is: members; sizes and memory; what is yielded next.
 
 The entries of an array are compared elsewhere. To compare all members of a class takes long, so a few words
 of the object in memory are compared first: Python gives a class a new version number when anything in it
@@ -10,10 +12,14 @@ new words are noted.
 from __future__ import annotations
 
 import ctypes
+import io
+import itertools
+import types
 
 import numpy as np
 
 from ..jit import address, layout, steady
+from ..trace.trace import Outside
 from ..usercode.ownership import is_users_class
 from .references import members_of, same
 
@@ -47,6 +53,19 @@ class NotedClass:
                 return True
         self._note_version()
         return False
+
+    def restore(self) -> None:
+        """Give the user's classes the members again that they had."""
+        if not self.changed():
+            return
+        for base, before in self._members:
+            now = members_of(base)
+            # Not by the metaclass, whose hooks are the user's code.
+            for name in now.keys() - before.keys():
+                type.__delattr__(base, name)
+            for name, value in before.items():
+                if now.get(name, self) is not value:
+                    type.__setattr__(base, name, value)
 
     def row(self) -> dict | None:
         """Return a row of `jit.steady.WATCH`, which holds as long as the class has the noted version."""
@@ -106,6 +125,60 @@ class NotedArray:
             self._known = np.concatenate([np.frombuffer(self._raw, np.int64), sizes])
         place = {"kind": steady.SHAPED, "place": ctypes.addressof(self._fields)}
         return place | _expected(self._known, 2 * len(self._shape))
+
+
+class NotedIterator:
+    """An iterator or an open file, and what it yields next as far as it tells.
+
+    Attributes
+    ----------
+    site
+        The name by which code refers to it, and where.
+    returns
+        Whether it can be set back.
+    """
+
+    def __init__(self, value, site: Outside):
+        self.site = site
+        self._value = value
+        self._position = _position(value)
+        self._state = None
+        if isinstance(value, io.IOBase):
+            self.returns = self._position is not None and value.seekable()
+        else:
+            if type(value).__module__ == "builtins" and hasattr(value, "__setstate__"):
+                self._state = (*value.__reduce__(), None, None)[2]
+            self.returns = self._position is not None and self._state is not None
+
+    def restore(self) -> bool:
+        """Set it back to what it was to yield next; return whether it yields that now."""
+        if self._position is None:
+            return False
+        if _position(self._value) != self._position and self.returns:
+            try:
+                if isinstance(self._value, io.IOBase):
+                    self._value.seek(self._position)
+                    return True  # a text file that was iterated over does not tell its position
+                self._value.__setstate__(self._state)
+            except (OSError, ValueError):  # it was closed
+                return False
+        return _position(self._value) == self._position
+
+
+def _position(value) -> object:
+    """Return where an iterator or a file is, as something that can be compared; None if it does not tell."""
+    if isinstance(value, io.IOBase):
+        try:
+            return value.tell()
+        except (OSError, ValueError):  # a pipe, or a closed file
+            return None
+    if type(value) is itertools.count:
+        return repr(value)
+    if type(value) is types.GeneratorType:
+        return "finished" if value.gi_frame is None else None
+    if type(value).__module__ == "builtins" and hasattr(value, "__length_hint__"):
+        return value.__length_hint__()
+    return None
 
 
 def _expected(words: np.ndarray, count: int) -> dict:

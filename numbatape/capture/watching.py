@@ -199,6 +199,17 @@ def contents_of(value) -> Callable[[], bytes] | None:
     return None
 
 
+def put_back(value, contents: bytes) -> None:
+    """Give an object of Python's with memory of its own the bytes again that `contents_of` has read."""
+    if isinstance(value, array.array):
+        del value[:]
+        value.frombytes(contents)
+    elif isinstance(value, bytearray) or (isinstance(value, mmap.mmap) and len(value) == len(contents)):
+        value[:] = contents
+    elif isinstance(value, memoryview):
+        value.cast("B")[:] = contents
+
+
 def _of_polars(value) -> Callable[[], bytes] | None:
     """Return a function that returns what a Series or a DataFrame of polars holds as bytes, or None."""
     if type(value).__name__ not in ("Series", "DataFrame"):

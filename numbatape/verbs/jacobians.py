@@ -166,7 +166,10 @@ def differentiated(
             with shelf.lent(what, Caller) as caller:
                 direction = "forward"
                 if mode != "forward":
-                    primal = shelf.evaluator(caller, target, flat).forward(flat, trial=True)
+                    evaluator = shelf.evaluator(caller, target, flat)
+                # Columns need no other run than their own, which is all that an iterator allows.
+                if mode != "forward" and (mode != "auto" or not evaluator.program.environment.runs_once):
+                    primal = evaluator.forward(flat, trial=True)
                     result = primal.variant.recording.result
                     if has_aux:
                         require_aux(primal.variant.recording)
