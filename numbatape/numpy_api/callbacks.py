@@ -15,6 +15,7 @@ from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current, failing
 from .function_tables import HOLDS, MAKERS, implements
+from .stand_ins import named_like
 
 
 @implements(np.piecewise, complex=HOLDS)
@@ -117,11 +118,11 @@ def _for_closures(at: int, implementation: Callable):
             with failing(trace):
                 return implementation(*args[:at], lift(trace, args[at]), *args[at + 1 :], **kwargs)
 
-        return call
+        return named_like(call, original)
 
     return make
 
 
-MAKERS.setdefault("numpy", {}).update(
+MAKERS["numpy"].update(
     piecewise=_for_closures(0, np.piecewise), apply_along_axis=_for_closures(2, np.apply_along_axis)
 )

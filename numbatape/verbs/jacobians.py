@@ -167,14 +167,14 @@ def differentiated(
                 direction = "forward"
                 if mode != "forward":
                     evaluator = shelf.evaluator(caller, target, flat)
-                # Columns need no other run than their own, which is all that an iterator allows.
-                if mode != "forward" and (mode != "auto" or not evaluator.program.environment.runs_once):
-                    primal = evaluator.forward(flat, trial=True)
-                    result = primal.variant.recording.result
-                    if has_aux:
-                        require_aux(primal.variant.recording)
-                        result = result[0]
-                    direction = dense.choose(mode, flat, primal, result)
+                    # Columns need no other run than their own, which is all that an iterator allows.
+                    if mode != "auto" or not evaluator.program.environment.runs_once:
+                        primal = evaluator.forward(flat, trial=True)
+                        result = primal.variant.recording.result
+                        if has_aux:
+                            require_aux(primal.variant.recording)
+                            result = result[0]
+                        direction = dense.choose(mode, flat, primal, result)
                 serve.taken = direction
                 if direction == "forward":
                     derived = shelf.derived(caller, target, flat, by_columns, lanes=True)
