@@ -13,7 +13,7 @@ import numbatape as nt
 from numbatape.caches.c_function import CGradient, CValue
 from numbatape.integrations.compiled_model import Failures, compiled_model
 from numbatape.integrations.nutpie_model import jitter
-from numbatape.logdensity.evaluate import Worker
+from numbatape.logdensity.evaluate import gradient_cache
 from numbatape.logdensity.exits import ModelError, short_traceback
 from numbatape.logdensity.matrix import Matrix
 from numbatape.logdensity.model_parameters import Arrays
@@ -61,8 +61,7 @@ class Sampler:
         self.model, self.settings, self._advance = model, settings, advance
         self.failures = Failures()
         start = settings.starts[0]
-        worker = Worker.prepare(model, start)
-        self._density = CGradient(worker.cache, worker.constants, self.failures.of_density)
+        self._density = CGradient(*gradient_cache(model, start), self.failures.of_density)
         self._draw = CValue(nt.prepare_pullback_cache(np.copy, start), (), self.failures.of_draw)
         self._told = 0
 

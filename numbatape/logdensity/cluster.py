@@ -40,7 +40,7 @@ class Blocks:
         try:
             worker = self._idle.get_nowait()
         except queue.Empty:
-            worker = Worker.prepare(self.model, self.theta)
+            worker = Worker(self.model, self.theta)
         try:
             thetas = np.array(thetas)  # what Dask hands over may be read-only
             table = np.full((len(thetas), self.width), np.nan)

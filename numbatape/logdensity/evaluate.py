@@ -11,19 +11,34 @@ from typing import Any
 
 import numpy as np
 
+from numbatape.errors import OutputError
 from numbatape.logdensity.exits import running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model
 
 SLICE = 512  # at most this many draws between two looks at the stop flag and two reports of progress
 SLICE_SECONDS = 0.1
-# Seconds a call must take: shorter ones are mostly Python, which one thread runs as fast as several.
-WORTH_A_THREAD = 50e-6
+TRIED = 32  # draws whose time says how long others take; of a single one, most may be the call's own
+WORTH_A_THREAD = 0.02  # seconds of work, of which a thread would take a part
+MOSTLY_PYTHON = 50e-6  # a draw that is evaluated alone in less time: threads would wait for each other
+SLOW = 1e-3  # seconds of a draw, beside which those of a call do not count
 Block = tuple[int, int]
 
 
+def gradient_cache(model: Model, theta: Matrix) -> tuple[Any, list[Any]]:
+    """Trace the model's log-density at `theta`; return its cache, and the arguments after theta."""
+    import numbatape as nt
+
+    constants = [nt.Constant(value, frozen=True) for value in model.arguments]
+    with running_model(f"{model.label}: tracing"), np.errstate(all="ignore"):
+        config = nt.Config(reuse_buffers=True)
+        return nt.prepare_gradient_cache(model.logp, theta, *constants, config=config), constants
+
+
 class Worker:
-    """A cache with its own buffers; each thread has a worker.
+    """Evaluates draws with buffers of its own; each thread has a worker.
+
+    Draws that `nt.batch` refuses are evaluated one by one, by a cache that is made for the first of them.
 
     Attributes
     ----------
@@ -31,47 +46,41 @@ class Worker:
         How many draws were evaluated one by one, by the error that `nt.batch` raised for them.
     """
 
-    def __init__(self, model: Model, cache: Any, theta: Matrix) -> None:
+    def __init__(self, model: Model, theta: Matrix, cache: Any = None) -> None:
         import numbatape as nt
 
-        self.label = model.label
-        self.cache = cache
+        self.model = model
         self.theta = theta.copy()  # binding evaluates the model, so it needs a point at which the model works
-        self.gradient = np.empty(theta.size)
-        self.run = cache.bind(self.theta, out=(self.gradient, *(None for _ in model.arguments)))
         self.batched = nt.batch(model.logp)
         self.constants = [nt.Constant(value, frozen=True) for value in model.arguments]
         self.slice = SLICE
         self.alone: Counter[str] = Counter()
+        self._cache = cache
+        self._bound: tuple[Callable[[], float], Matrix, Matrix] | None = None
 
-    @classmethod
-    def prepare(cls, model: Model, theta: Matrix) -> Worker:
-        """Trace the model's log-density at `theta`."""
-        import numbatape as nt
-
-        constants = [nt.Constant(value, frozen=True) for value in model.arguments]
-        with running_model(f"{model.label}: tracing"), np.errstate(all="ignore"):
-            cache = nt.prepare_gradient_cache(
-                model.logp, theta, *constants, config=nt.Config(reuse_buffers=True)
-            )
-            return cls(model, cache, theta)
-
-    def clone(self, model: Model) -> Worker:
+    def clone(self) -> Worker:
         """Return a worker for another thread."""
-        made = Worker(model, self.cache.clone(), self.theta)
+        cache = None if self._cache is None else self._cache.clone()
+        made = Worker(self.model, self.theta, cache)
         made.slice = self.slice
         return made
 
-    def seconds_a_call(self, theta: Matrix) -> float:
-        """Return the time of the second of two calls, because the first one may load kernels."""
-        with running_model(f"{self.label}: first evaluation"), np.errstate(all="ignore"):
-            self.theta[:] = theta
-            self.run()
-            started = time.perf_counter()
-            self.run()
-        seconds = time.perf_counter() - started
+    def is_worth_threads(self, rows: list[int], thetas: Matrix, table: Matrix) -> bool:
+        """Fill the first of the given rows; return whether the work of all is worth a thread."""
+        seconds = self._seconds(rows[:1], thetas, table)
+        if seconds < SLOW and len(rows) > 1:
+            seconds = self._seconds(rows[:TRIED], thetas, table) / len(rows[:TRIED])
         self.slice = max(1, min(SLICE, int(SLICE_SECONDS / max(seconds, 1e-9))))
-        return seconds
+        mostly_python = bool(self.alone) and seconds < MOSTLY_PYTHON
+        self.alone.clear()  # these rows are filled again
+        return not mostly_python and seconds * len(rows) > WORTH_A_THREAD
+
+    def _seconds(self, rows: list[int], thetas: Matrix, table: Matrix) -> float:
+        """Return the time of the second of two calls: the first one traces, and loads kernels."""
+        self.fill(rows, thetas, table)
+        started = time.perf_counter()
+        self.fill(rows, thetas, table)
+        return time.perf_counter() - started
 
     def fill(self, rows: list[int], thetas: Matrix, table: Matrix) -> None:
         """Write (logp, grad) of the given rows of `thetas` into `table`."""
@@ -80,7 +89,9 @@ class Worker:
         try:
             with np.errstate(all="ignore"):
                 values, gradients = self.batched(thetas[rows], *self.constants)
-        except Exception as error:  # if the model raised it, evaluating draws one by one finds the draw
+            if values.shape != (len(rows),) or values.dtype.kind == "c":
+                raise OutputError("the log-density is not a number")
+        except (Exception, SystemExit) as error:  # if the model raised it, one by one the draw is found
             self._one_by_one(rows, thetas, table)
             why = str(error).partition("\n")[0]
             self.alone[f"{type(error).__name__}: {why}"] += len(rows)
@@ -90,9 +101,11 @@ class Worker:
             table[rows, 1:] = gradients
 
     def _one_by_one(self, rows: Iterable[int], thetas: Matrix, table: Matrix) -> None:
-        theta, run, gradient = self.theta, self.run, self.gradient
+        if self._bound is None:
+            self._bound = self._bind()
+        run, theta, gradient = self._bound
         row = -1
-        with running_model(lambda: f"{self.label} at draw {row}"), np.errstate(all="ignore"):
+        with running_model(lambda: f"{self.model.label} at draw {row}"), np.errstate(all="ignore"):
             if table.shape[1] == 1:
                 for row in rows:
                     theta[:] = thetas[row]
@@ -103,6 +116,15 @@ class Worker:
                     theta[:] = thetas[row]
                     values[row] = run()
                     gradients[row] = gradient
+
+    def _bind(self) -> tuple[Callable[[], float], Matrix, Matrix]:
+        """Return what evaluates one draw, the array that it reads, and the one that gets the gradient."""
+        if self._cache is None:
+            self._cache, _ = gradient_cache(self.model, self.theta)
+        theta, gradient = self.theta.copy(), np.empty(self.theta.size)
+        with running_model(f"{self.model.label}: first evaluation"), np.errstate(all="ignore"):
+            run = self._cache.bind(theta, out=(gradient, *(None for _ in self.constants)))
+        return run, theta, gradient
 
 
 def usable_cpus() -> int:

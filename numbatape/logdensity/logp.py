@@ -17,13 +17,7 @@ from numbatape.logdensity.arviz_results import read_arviz_result, write_arviz_re
 from numbatape.logdensity.clock import Clock
 from numbatape.logdensity.columns import thetas_of
 from numbatape.logdensity.draws import Draws, read_draws
-from numbatape.logdensity.evaluate import (
-    WORTH_A_THREAD,
-    Worker,
-    evaluate,
-    split,
-    usable_cpus,
-)
+from numbatape.logdensity.evaluate import Worker, evaluate, split, usable_cpus
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model, import_path, load_model, model_path
 from numbatape.logdensity.output import SUFFIXES as TABLES
@@ -134,15 +128,14 @@ def _sweep(
     if options.dask is not None:
         blocks = split(missing, options.chunk or CHUNK)
         return 0, _sweep_on_cluster(options.dask, model, first, thetas, table, blocks, finished, clock)
-    worker = Worker.prepare(model, first)
-    threads = options.threads or usable_cpus()
-    if options.threads is None and worker.seconds_a_call(first) < WORTH_A_THREAD:
-        threads = 1
+    worker = Worker(model, first)
+    worth = worker.is_worth_threads(todo, thetas, table)
+    threads = options.threads or (usable_cpus() if worth else 1)
     clock.lap("prepare")
 
     blocks = split(missing, options.chunk or min(CHUNK, -(-len(todo) // threads)))
     threads = min(threads, len(blocks))
-    workers = [worker] + [worker.clone(model) for _ in range(threads - 1)]
+    workers = [worker] + [worker.clone() for _ in range(threads - 1)]
     with Progress(sum(stop - start for start, stop in missing)) as progress:
         evaluate(workers, blocks, thetas, table, progress.advance, finished)
     clock.lap("sweeps")

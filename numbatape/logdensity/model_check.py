@@ -26,7 +26,7 @@ def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
         draws = read_draws(*options.draws) if options.draws else None
         model = load_model(options.model, options.data)
         points, names = _points(options, model, draws)
-        worker = Worker.prepare(model, points[0])
+        worker = Worker(model, points[0])
         reports = [_compare(model, worker, theta, names, options.rtol) for theta in points]
     passed = all(report["passed"] for report in reports)
     summary = {

