@@ -107,6 +107,8 @@ class SteadyCalls:
         if sizes in self._entries:
             self.welcome = True  # if none of them serves, it is something else than the sizes that is new
             result = self._served_in_python(opened, sizes)
+            if result is REFUSED and self._elastic and not self._has_room():
+                result = self._served_elastically(opened, sizes)  # such as the other path at these sizes
         else:
             result = self._served_elastically(opened, sizes)
         return self._general(*leaves) if result is REFUSED else result
@@ -119,6 +121,8 @@ class SteadyCalls:
         few = len(self._entries) < AT_ONCE and len(self) < AT_ONCE
         self.welcome = few or times > RARE or (times > 1 and self._has_room())
         if self.welcome:
+            if times > RARE:
+                del self._met[sizes]  # it counts anew: its entry may soon lose its place to another one's
             return REFUSED
         if self._untried:
             self._make_elastic_entries()
