@@ -53,11 +53,11 @@ if TYPE_CHECKING:
         UnwatchedWarning,
         VerificationError,
     )
-    from .integrations.implicit import fixed_point, minimize_scalar, root
-    from .integrations.linear_solve import linear_solve
     from .jit.loader import kernel_info
     from .rules.primitive import primitive, zero_derivative
     from .rules.site import ArgumentSpec
+    from .solvers.implicit import fixed_point, minimize_scalar, root
+    from .solvers.linear_solve import linear_solve
     from .subtapes.functions import checkpoint, function, guarded
     from .testing.check import check
     from .verbs.batch import batch
@@ -145,18 +145,18 @@ _NAMES = {
         "UnwatchedWarning",
         "VerificationError",
     ),
-    "integrations.implicit": (
-        "fixed_point",
-        "minimize_scalar",
-        "root",
-    ),
-    "integrations.linear_solve": ("linear_solve",),
     "jit.loader": ("kernel_info",),
     "rules.primitive": (
         "primitive",
         "zero_derivative",
     ),
     "rules.site": ("ArgumentSpec",),
+    "solvers.implicit": (
+        "fixed_point",
+        "minimize_scalar",
+        "root",
+    ),
+    "solvers.linear_solve": ("linear_solve",),
     "subtapes.functions": (
         "checkpoint",
         "function",
@@ -210,7 +210,7 @@ def __getattr__(name: str):
     with LOCK:
         found = globals()[name] = getattr(imported(f".{_HOME[name]}", __name__), name)
         if f"{__name__}.trace" in sys.modules:
-            imported(".integrations", __name__)  # it announces its stand-ins to the tracer
+            imported(".solvers", __name__)  # it announces its stand-ins to the tracer
     return found
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-import numbatape.integrations  # noqa: F401  (it announces stand-ins of its own)
+import numbatape.solvers  # noqa: F401  (it announces stand-ins of its own)
 from numbatape.numpy_api import function_tables
 from numbatape.recording import contents
 from numbatape.trace import operations
@@ -125,7 +125,7 @@ def test_a_stand_in_is_made_by_the_files_that_are_announced_for_it():
             before = MAKERS.get(module, {})
             MAKERS[module] = Noting(before)
             MAKERS[module].module = module
-        import numbatape.integrations
+        import numbatape.solvers
         contents.load_all()
         assert len(found) > 300
         for (module, name), files in found.items():

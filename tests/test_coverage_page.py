@@ -27,8 +27,7 @@ import scipy.spatial.transform
 import scipy.special
 import scipy.stats
 
-import numbatape.integrations  # noqa: F401  (it announces rules for SciPy)
-from numbatape.integrations import sparse_eigenvalues
+import numbatape.solvers  # noqa: F401  (it announces rules for SciPy)
 from numbatape.numpy_api.function_tables import MAKERS, REAL, WRITERS
 from numbatape.numpy_api.ufunc_compositions import COMPOSED
 from numbatape.ops import Elementwise, find
@@ -38,6 +37,7 @@ from numbatape.scipy_api.sparse import graphs
 from numbatape.scipy_api.special.composed_ufuncs import UFUNCS
 from numbatape.scipy_api.stats import values_only
 from numbatape.scipy_api.stats.distributions import LAWS
+from numbatape.solvers import sparse_eigenvalues
 from numbatape.usercode.ownership import is_library_function, runs_as_users
 
 load_all()

@@ -17,7 +17,7 @@ from scipy import integrate, special, stats
 from scipy.stats import gamma, norm
 
 import numbatape as nt
-import numbatape.integrations  # announces its stand-ins
+import numbatape.solvers  # announces its stand-ins
 from numbatape.numpy_api.function_tables import MAKERS
 from numbatape.recording.contents import load_all
 from numbatape.scipy_api.stats.distributions import LAWS

@@ -25,7 +25,7 @@ import pytest
 import scipy.special
 
 import numbatape as nt
-import numbatape.integrations  # announces its stand-ins
+import numbatape.integrations
 from numbatape.numpy_api.function_tables import MAKERS, REAL, WRITERS, full_name
 from numbatape.ops import OPS, Elementwise, resolve
 from numbatape.recording.contents import load_all

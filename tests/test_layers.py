@@ -35,6 +35,7 @@ LAYERS = (
     {"caches"},
     {"verbs", "numpy"},
     {"testing", "transforms"},
+    {"solvers"},
     {"integrations"},
     {"distributed"},
     {"logdensity"},

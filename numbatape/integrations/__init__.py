@@ -1,61 +1,10 @@
-"""Other packages: SciPy's solvers in traced functions; functions as optimisers and samplers take them.
+"""Functions as other packages take them: SciPy's optimisers, samplers, Ipopt, JAX, PyTensor, PyTorch.
 
-Importing this package announces stand-ins for SciPy's solvers (`numbatape.numpy_api.stand_ins`). A file
-here is imported only once a traced function refers to one of its functions, or when a name below is first
-used; so is the package that it is for.
+A file here is imported only when one of the names below is first used; so is the package that it is for.
 """
 
+from .. import solvers  # noqa: F401  (whatever a function given to these packages solves has derivatives)
 from ..late import imported
-from ..numpy_api.function_tables import OBJECTS, announce
-
-announce("scipy.integrate", f"{__name__}.boundary_values", ("solve_bvp",))
-announce("scipy.integrate", f"{__name__}.ode", ("odeint",))
-announce("scipy.integrate", f"{__name__}.initial_values", ("solve_ivp",))
-announce("scipy.integrate", f"{__name__}.integrals_of_arrays", ("quad_vec",))
-announce("scipy.integrate", f"{__name__}.quadrature", ("dblquad", "nquad", "quad", "tplquad"))
-announce(
-    "scipy.optimize",
-    f"{__name__}.optimisers",
-    (
-        *("bisect", "brenth", "brentq", "curve_fit", "fixed_point", "fsolve", "least_squares", "minimize"),
-        *("minimize_scalar", "newton", "ridder", "root", "root_scalar", "toms748"),
-    ),
-)
-announce(
-    "scipy.stats",
-    f"{__name__}.expectations",
-    ("_methods.expect", "_methods.moment", "_methods.nnlf"),
-)
-announce("scipy.stats", f"{__name__}.fits", ("_methods.fit",))
-announce("scipy.optimize", f"{__name__}.linear_programs", ("isotonic_regression", "linprog"))
-announce("scipy.optimize", f"{__name__}.least_squares", ("lsq_linear", "nnls"))
-announce(
-    "scipy.optimize",
-    f"{__name__}.older_optimisers",
-    (
-        *("brent", "fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell", "fminbound", "golden"),
-        "leastsq",
-    ),
-)
-announce(
-    "scipy.signal", f"{__name__}.filters", ("filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi")
-)
-announce(
-    "scipy.sparse.linalg",
-    f"{__name__}.linear_rules",
-    (
-        *("bicg", "bicgstab", "cg", "cgs", "factorized", "gcrotmk", "gmres"),
-        *("lgmres", "minres", "qmr", "spilu", "splu", "tfqmr"),
-    ),
-)
-OBJECTS["builtins.SuperLU"] = f"{__name__}.linear_rules"
-announce(
-    "scipy.sparse.linalg",
-    f"{__name__}.sparse_eigenvalues",
-    ("eigs", "eigsh", "lobpcg", "svds"),
-)
-announce("scipy.sparse.linalg", f"{__name__}.sparse_least_squares", ("lsmr", "lsqr"))
-announce("scipy.sparse.linalg", f"{__name__}.sparse_solve", ("spsolve", "spsolve_triangular"))
 
 _HOME = {
     "as_jax_function": "jax_functions",

@@ -137,11 +137,11 @@ def unsupported(name: str) -> UnsupportedOperationError:
     known = sorted(f"np.{each}" for each in REAL.files)
     near = difflib.get_close_matches(name, known, 3, 0.6)
     works = f"supported and close: {', '.join(near)}; " if near else ""
-    solvers = imported("..usercode.solvers", __package__)
-    solver = solvers.solver_above()
+    running_solver = imported("..usercode.running_solver", __package__)
+    solver = running_solver.solver_above()
     if solver:
         return UnsupportedOperationError(
-            f"{solver} at {where_in_user_code()} cannot be traced ({name}); {solvers.implicit(solver)}"
+            f"{solver} at {where_in_user_code()} cannot be traced ({name}); {running_solver.implicit(solver)}"
         )
     return not_supported(
         f"{name} of a traced array", f"{works}of constants it works when they come as nt.Constant"

@@ -25,7 +25,7 @@ from ..trace.methods import MASKED
 from ..trace.pytrees import LABELLED
 from ..usercode.frames import user_frame, where_in_user_code
 from ..usercode.ownership import PACKAGE, is_core_file, is_users_file
-from ..usercode.solvers import RULES, SOLVERS, implicit, public_name, solver_above
+from ..usercode.running_solver import RULES, SOLVERS, implicit, public_name, solver_above
 
 INTERPOLATORS = tuple(
     f"scipy.interpolate.{name}" for name in ("CubicSpline", "make_interp_spline", "RegularGridInterpolator")

@@ -14,7 +14,7 @@ import scipy.integrate
 from scipy.integrate import odeint, quad, solve_ivp
 
 import numbatape as nt
-from numbatape.integrations import flow
+from numbatape.solvers import flow
 from numbatape.testing import check_derivatives
 
 TIGHT = {"rtol": 1e-10, "atol": 1e-11}

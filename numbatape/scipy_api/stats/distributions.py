@@ -141,7 +141,7 @@ class Frozen:
         return self._distribution.expect(func, args=shapes, loc=loc, lb=lb, ub=ub, **options)
 
 
-# Methods that call other methods, or the user's function (`numbatape.integrations.expectations`).
+# Methods that call other methods, or the user's function (`numbatape.solvers.expectations`).
 EXPECTATIONS = ("expect", "moment", "nnlf")
 LAWS: dict[str, Law] = {}
 

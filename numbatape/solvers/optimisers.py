@@ -1,7 +1,7 @@
 """``scipy.optimize`` inside of traced functions: what a solver finds, by the equation that it solves.
 
 A root makes the function zero, a minimum makes its gradient zero, except for variables at a bound. SciPy
-solves with plain numbers; `numbatape.integrations.implicit` differentiates.
+solves with plain numbers; `numbatape.solvers.implicit` differentiates.
 """
 
 from __future__ import annotations
