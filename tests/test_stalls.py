@@ -220,6 +220,7 @@ def test_warmup_is_one_piece(clock, terminal, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     texts = [(name, f"# cells: f64\ndef {name}(w, pc):\n    return 1\n") for name in ("three", "four")]
     monkeypatch.setattr(library, "texts", lambda dtypes, values: iter(texts))
+    monkeypatch.setattr(library, "FUNCTIONS", ())
     clock.tick = 0.6
     nt.warmup()
     lines = [line for line in shown(terminal) if line]

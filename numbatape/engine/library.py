@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 
 from .. import jit
 from ..derive.repeats import walk_source
+from ..jit.release import FUNCTIONS
 from ..ops import OPS
 from ..ops.libm import PREFIX as LIBM
 from ..stalls import COMPILING
@@ -73,7 +76,7 @@ def warmup(
     values: Sequence[str] = ("fast",),
     progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
-    """Compile (or load) the sweeps and the kernels of all ops, so that no later call waits for the compiler.
+    """Compile (or load) all kernels and builtins, so that no later call waits for the compiler.
 
     Parameters
     ----------
@@ -97,13 +100,18 @@ def warmup(
     Examples
     --------
     >>> import numbatape as nt
-    >>> nt.warmup(dtypes=())
-    ['bodies', 'loops', 'moves', 'plan', 'replan', 'scans', 'strips', 'sweeps', 'sweeps-reverse', 'walk']
+    >>> nt.warmup(dtypes=())[:6]
+    ['audit', 'bodies', 'builtin', 'c_function_0', 'c_function_1', 'crew']
     """
-    wanted = list(texts(dtypes, values))
+    wanted: list[tuple[str, Callable[[], object]]] = [
+        (name, partial(jit.load, name, text)) for name, text in texts(dtypes, values)
+    ]
+    wanted += ((function.name, function.address) for function in FUNCTIONS)
     with COMPILING.piece("warmup", quiet=progress is not None):
-        for done, (name, text) in enumerate(wanted, 1):
-            jit.load(name, text)
+        for done, (_, ready) in enumerate(wanted, 1):
+            # Where LLVM emits nothing, kernels are interpreted, and Python does what builtins would do.
+            with suppress(jit.CannotEmit):
+                ready()
             if progress is not None:
                 progress(done, len(wanted))
     return sorted({name for name, _ in wanted})

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import platform
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 from .. import threads
@@ -16,6 +17,12 @@ from .machine import CannotEmit, target
 lock = threading.RLock()  # there is one engine and one compiler
 threads.keep_from_fork(lock)
 _origins: dict[str, str] = {}
+_counts: Counter[str] = Counter()  # of kernels by origin; several may have one name
+
+
+def _note(name: str, origin: str) -> None:
+    _origins[name] = origin
+    _counts[origin] += 1
 
 
 class Kernels:
@@ -105,7 +112,7 @@ def obtained(name: str, source: str, compiled: Callable[[str], tuple[store.Objec
         if kernels is not None:
             return kernels
         made, text = compiled(key)
-        _origins[name] = "compiled"
+        _note(name, "compiled")
         kept = store.write(name, key, made, text)
         COMPILING.note = f"kept in {store.cache_directory()}" if kept else "in memory, for this process alone"
         COMPILING.step(COMPILING.count + 1)
@@ -132,7 +139,7 @@ def _interpreted(name: str, text: str, reason: str) -> Kernels:
     from . import interpreted
 
     interpreted.warn(reason)
-    _origins[name] = "interpreted"
+    _note(name, "interpreted")
     return Kernels(interpreted.entry_points(text))
 
 
@@ -155,7 +162,7 @@ def _linked(name: str, found: store.ObjectFile, key: str, origin: str) -> Kernel
         kernels = link(found, key)
     except ImportError:  # made with another SciPy: compiling again names the missing symbol, if it is needed
         return None
-    _origins[name] = origin
+    _note(name, origin)
     return kernels
 
 
@@ -183,14 +190,15 @@ def kernel_info() -> dict:
         ``cache_dir`` (str), ``kernels`` (names in the cache), ``bytes`` (of all files there), ``compiled``
         (names compiled by this process), ``stored`` (for each kernel in the cache its name, bytes, and days
         since its last use), ``origins`` (name of each kernel that this process has loaded →
-        "wheel", "cache", "compiled" or "interpreted"), ``cpu`` (str), ``level`` (of processors, whose
+        "wheel", "cache", "compiled" or "interpreted"), ``counts`` (how many kernels came from each of these:
+        several may have one name), ``cpu`` (str), ``level`` (of processors, whose
         kernels came with the package; "" for none), ``shipped`` (how many those are).
 
     Examples
     --------
     >>> import numbatape as nt
     >>> sorted(nt.kernel_info())
-    ['bytes', 'cache_dir', 'compiled', 'cpu', 'kernels', 'level', 'origins', 'shipped', 'stored']
+    ['bytes', 'cache_dir', 'compiled', 'counts', 'cpu', 'kernels', 'level', 'origins', 'shipped', 'stored']
     """
     import llvmlite.binding as llvm
 
@@ -206,6 +214,7 @@ def kernel_info() -> dict:
         "compiled": [name for name, origin in _origins.items() if origin == "compiled"],
         "bytes": store.size(),
         "origins": dict(_origins),
+        "counts": dict(_counts),
         "cpu": cpu,
         "level": "" if level is None else level.name,
         "shipped": 0 if level is None else len(shipped.manifest(level)),

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from . import audit, builtin, c_function, compiler, crew, linalg, machine, shipped, steady, store
+from .builtin import Builtin
 from .levels import Level
+
+# What Python calls, besides the kernels: a release build ships them, and `nt.warmup` has them ready.
+FUNCTIONS: tuple[Builtin, ...] = (
+    builtin.BUILTIN,
+    steady.STEADY,
+    audit.AUDIT,
+    crew.CREW_FUNCTION,
+    *c_function.C_FUNCTIONS,
+)
 
 
 def compiled(level: Level, source: str) -> tuple[str, bytes]:
@@ -27,8 +37,7 @@ def compiled(level: Level, source: str) -> tuple[str, bytes]:
 
 def builtins(level: Level) -> Iterator[tuple[str, str, bytes]]:
     """Yield (name, key, packed object file) of each function that Python calls, for a level of processors."""
-    single = builtin.BUILTIN, steady.STEADY, audit.AUDIT, crew.CREW_FUNCTION
-    for function in (*single, *c_function.C_FUNCTIONS):
+    for function in FUNCTIONS:
         key = store.key_of(function.source, level)
         found, _ = function.compiled(key, machine.emitter(level))
         yield function.name, key, zlib.compress(store.packed(key, found), 9)

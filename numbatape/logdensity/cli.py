@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -17,13 +18,16 @@ from numbatape.logdensity.command_line import parse
 from numbatape.logdensity.exits import InputError, ModelError, Terminated
 from numbatape.logdensity.progress import counted
 
+# Of a command that is ended by SIGPIPE. Whoever closes a pipe wants no more, so nothing is said about it.
+READER_IS_GONE = 141
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the batch program; return its exit code."""
     try:
         options = parse(argv)
     except SystemExit as stop:  # argparse has printed the reason
-        return int(stop.code or 0)
+        return READER_IS_GONE if _reader_is_gone() else int(stop.code or 0)
     try:
         # What a model prints must not end up inside the JSON.
         redirected = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
@@ -32,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             command = importlib.import_module(f"numbatape.logdensity.{options.module}")
             summary, text, code = getattr(command, options.command)(options)
     except (InputError, ModelError) as error:
+        if isinstance(error.__cause__, BrokenPipeError) and _reader_is_gone():
+            return READER_IS_GONE  # the model has printed more than was read
         return _fail(options, error.exit_code, str(error))
     except Terminated as error:
         return _fail(options, error.exit_code, "terminated")
@@ -40,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _say(json.dumps(summary, allow_nan=False) if options.json else text, sys.stdout)
     except InputError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            return READER_IS_GONE
         return _fail(options, error.exit_code, f"standard output: {error}")
     return int(code)
 
@@ -62,10 +70,32 @@ def _say(text: str, stream: Any) -> None:
     try:
         print(text, file=stream, flush=True)
     except (OSError, ValueError) as error:
-        # At its end Python would try to write what is buffered, and exit with another code.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _give_up(stream)
         raise InputError(f"cannot be written to: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _give_up(stream: Any) -> None:
+    """Send what is buffered nowhere: at its end Python would write it, and exit with another code."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _reader_is_gone() -> bool:
+    """Whether whoever reads standard output has closed it, as ``head`` does after some lines."""
+    with contextlib.suppress(OSError, ValueError):  # closed by the model, or the disk is full
+        try:
+            sys.stdout.flush()
+            if not hasattr(select, "poll"):  # Windows
+                return False
+            pipe = select.poll()
+            pipe.register(sys.stdout.fileno(), 0)  # errors are reported without being asked for
+            gone = any(event & select.POLLERR for _, event in pipe.poll(0))
+        except BrokenPipeError:
+            gone = True
+        if gone:
+            _give_up(sys.stdout)
+        return gone
+    return False
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import numbatape as nt
 from numbatape.engine import library
 from numbatape.engine.codegen import kernel_source
 from numbatape.engine.kernels import kernel_name
-from numbatape.jit import compiler, elf, levels, linalg, loader, machine, release, shipped, store
+from numbatape.jit import builtin, compiler, elf, levels, linalg, loader, machine, release, shipped, store
 from numbatape.ops import OPCODE, OPS
 from tests.kernel_bits import assert_same_bits, cases, swept
 
@@ -376,9 +377,23 @@ def test_warmup_tells_how_far_it_is(monkeypatch):
     monkeypatch.setattr(
         library, "texts", lambda dtypes, values: iter([("sweeps", library.sweep_source("forward"))] * 3)
     )
+    monkeypatch.setattr(library, "FUNCTIONS", release.FUNCTIONS[:2])
     seen = []
-    assert nt.warmup(progress=lambda done, total: seen.append((done, total))) == ["sweeps"]
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    told = nt.warmup(progress=lambda done, total: seen.append((done, total)))
+    assert told == ["builtin", "steady", "sweeps"]
+    assert seen == [(done, 5) for done in range(1, 6)]
+
+
+def test_warmup_has_the_builtins_ready_and_counts_kernels_of_one_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path))
+    texts = [("same", f"# cells: f64\ndef same(w, pc):\n    return {k}\n") for k in (71, 72)]
+    monkeypatch.setattr(library, "texts", lambda dtypes, values: iter(texts))
+    monkeypatch.setattr(loader, "_counts", Counter())
+    builtin._address.cache_clear()
+    nt.warmup()
+    assert nt.kernel_info()["counts"] == {"compiled": 2 + len(release.FUNCTIONS)}
+    names = {path.name.rpartition("-")[0] for path in tmp_path.glob("*.nto")}
+    assert names == {"same", *(function.name for function in release.FUNCTIONS)}
 
 
 @pytest.mark.parametrize("enabled", [True, False])

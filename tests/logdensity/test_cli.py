@@ -372,17 +372,19 @@ def test_warmup_says_where_kernels_came_from(capsys, monkeypatch):
 
     def warmup(dtypes, values, tell):  # all of them take minutes
         given.append((dtypes, values))
-        tell(1, 1)
+        for done in range(1, 5):
+            tell(done, 4)
         return ["sweeps"]
 
     monkeypatch.setattr(nt, "warmup", warmup)
-    origins = {"a": "cache", "b": "compiled", "c": "cache", "d": "wheel"}
-    monkeypatch.setattr(nt, "kernel_info", lambda: {"origins": origins})
+    counts = {"cache": 2, "compiled": 1, "wheel": 1}
+    monkeypatch.setattr(nt, "kernel_info", lambda: {"counts": counts})
     code, summary, _ = run_json(capsys, "warmup")
     assert (code, summary["kernels"]) == (0, ["sweeps"])
     assert [summary[origin] for origin in ("compiled", "cache", "wheel")] == [1, 2, 1]
     assert main(["warmup", "--all"]) == 0
     out = capsys.readouterr().out
+    assert out.startswith("4 kernels ready in ")  # several have one name
     assert "1 compiled now, 2 from the cache, 1 from the wheel" in out
     assert "sweeps" not in out  # hundreds of names would fill several screens
     assert given == [(("f64",), ("fast",)), (("f64", "f32"), ("fast", "numpy"))]

@@ -131,6 +131,24 @@ def test_a_model_that_closes_its_output(folder, closing):
     np.testing.assert_array_equal(result()[0], [-5.0, -25.0])
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="its pipes report other errors")
+@pytest.mark.parametrize(
+    "words",
+    [["info"], ["info", "--json"], ["--help"], ["logp", "loud.py", "--draws", "draws.csv", "--out", "o.npz"]],
+)
+def test_a_reader_that_wants_no_more(folder, words):
+    """As ``numbatape info | head -1``: no message, and the exit code of a program that SIGPIPE ends."""
+    (folder / "loud.py").write_text(MODEL + "print('x' * 1_000_000)\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "numbatape", *words]
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=300, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"numbatape {numbatape.__version__}\n"
