@@ -6,14 +6,17 @@ with the same arguments and the same changes from outside between the calls.
 
 import array as std_array
 import collections
+import contextvars
 import copy
 import dataclasses
 import io
 import itertools
+import os
 import textwrap
 import types
 
 import numpy as np
+import pandas
 import pytest
 
 import numbatape as nt
@@ -481,23 +484,92 @@ def generated():
     yield from itertools.count(1)
 
 
-@pytest.mark.parametrize("make", [lambda: itertools.count(1), generated], ids=["count", "generator"])
-def test_iterators_that_cannot_be_set_back_serve_one_run_or_are_refused(make):
-    items = make()
+def in_a_frame():
+    frame = pandas.DataFrame({"n": [0.0]})
 
-    def f(x):
-        return x * next(items)
+    def next_count():
+        frame["n"] = frame["n"] + 1
+        return frame["n"].iloc[0]
 
-    jacobian = nt.value_and_jacobian(f)
+    return next_count
+
+
+def in_a_context_variable():
+    variable = contextvars.ContextVar("count", default=0)
+
+    def next_count():
+        variable.set(variable.get() + 1)
+        return variable.get()
+
+    return next_count
+
+
+def in_the_environment():
+    os.environ.pop("NUMBATAPE_TEST", None)
+
+    def next_count():
+        os.environ["NUMBATAPE_TEST"] = str(int(os.environ.get("NUMBATAPE_TEST", "0")) + 1)
+        return int(os.environ["NUMBATAPE_TEST"])
+
+    return next_count
+
+
+ONCE = {
+    "count": lambda: itertools.count(1).__next__,
+    "generator": lambda: generated().__next__,
+    "frame": in_a_frame,
+    "context variable": in_a_context_variable,
+    "environment": in_the_environment,
+}
+# Each gives a function that returns the Jacobian of a function of three numbers.
+JACOBIANS = {
+    "columns": lambda f: nt.jacobian(f, mode="forward"),
+    "rows": lambda f: nt.jacobian(f, mode="reverse"),
+    "auto": nt.jacobian,
+    "sparse": lambda f: lambda x: nt.sparse_jacobian(f)(x).toarray(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::numbatape.UnwatchedWarning")
+@pytest.mark.parametrize("way", JACOBIANS)
+@pytest.mark.parametrize("place", ONCE)
+def test_a_jacobian_is_one_run_of_what_cannot_be_undone(place, way):
+    count = ONCE[place]()
+    jacobian = JACOBIANS[way](lambda x: x * count())
     for k in (1, 2):
-        value, slopes = jacobian(np.ones(2))
-        np.testing.assert_array_equal(value, [k, k])
-        np.testing.assert_array_equal(slopes, k * np.eye(2))
-    for refused in (nt.jacobian(f, mode="reverse"), nt.sparse_jacobian(f)):
-        with pytest.raises(
-            nt.UnsupportedOperationError, match=r"`items` .* cannot yield the same items again"
-        ):
-            refused(np.ones(2))
-    cache = nt.prepare_pullback_cache(f, np.ones(2))
-    with pytest.raises(nt.UnsupportedOperationError, match="`items` "):
-        nt.value_and_jacobian(cache, np.ones(2))
+        np.testing.assert_array_equal(jacobian(np.ones(3)), k * np.eye(3))
+
+
+@pytest.mark.filterwarnings("ignore::numbatape.UnwatchedWarning")
+def test_caches_run_once_a_call_too():
+    rule = nt.primitive(np.sin, pullback=lambda ybar, y, x: (ybar * np.cos(x),))
+
+    def prepared(prepare, of=lambda y: y):
+        count = ONCE["generator"]()
+        return prepare(lambda x: of(rule(x) * count()), np.zeros(30))
+
+    x = np.linspace(0.0, 1.0, 30)
+    cache = prepared(nt.prepare_pullback_cache)
+    np.testing.assert_allclose(nt.value_and_jacobian(cache, x)[1], 2 * np.diag(np.cos(x)))
+    cache = prepared(nt.prepare_derivative_cache, np.sum)
+    np.testing.assert_allclose(nt.value_and_gradient(cache, x)[1][0], 2 * np.cos(x))
+    cache = prepared(nt.prepare_hessian_cache, np.sum)
+    np.testing.assert_allclose(nt.value_gradient_and_hessian(cache, x)[2], -2 * np.diag(np.sin(x)))
+    cache = prepared(nt.prepare_sparse_hessian_cache, np.sum)
+    found = nt.value_gradient_and_sparse_hessian(cache, x)
+    np.testing.assert_allclose(found[2].toarray(), -2 * np.diag(np.sin(x)))
+
+
+def test_a_function_that_is_traced_in_each_call_writes_a_file_once_a_call(tmp_path):
+    runs = []
+    with (tmp_path / "log").open("w") as log:
+
+        def f(x, *, by):
+            runs.append(len(runs))
+            log.write(f"run {runs[-1]}\n")
+            return by * x
+
+        jacobian = nt.jacobian(f, mode="reverse")
+        for by in ([2.0, 3.0], [4.0, 5.0]):
+            np.testing.assert_array_equal(jacobian(np.ones(2), by=np.array(by)), np.diag(by))
+    assert (tmp_path / "log").read_text() == "run 0\nrun 1\n"

@@ -65,7 +65,7 @@ class PreparedCache:
     choices: tuple[str, ...] = ()  # attributes that further options of the preparation set
     serving: tuple[str, ...] = ()  # methods that return the cache's own arrays under `reuse_buffers`
 
-    def __init__(self, program: Program, prepared: Flattened, given: tuple, kwargs: dict, names):
+    def __init__(self, program: Program, prepared: Flattened, given: tuple, kwargs: dict, names, first=None):
         self._program = program
         self._prepared = prepared
         self._given = given  # the arguments of preparation, a callable dataclass first
@@ -73,7 +73,11 @@ class PreparedCache:
         self._names = names
         self._turn = Turn()
         self._evaluator = Evaluator(program, gradient=self.seeded_with_one)
-        self._space = self._evaluator.forward(prepared, checks=False)  # the workspace of the last call
+        # The workspace of the last call. With `first`, the function has run for another cache.
+        if first is None:
+            self._space = self._evaluator.forward(prepared, checks=False)
+        else:
+            self._space = self._evaluator.workspace(*first)
         self._first = self._space.variant, self._space.plan.dimensions
         self._ready()
         self._keep_results()

@@ -18,6 +18,7 @@ from .results import cells_of
 if TYPE_CHECKING:
     from .sparse_hessian import SparseHessianCache
     from .sparse_products import KnownPattern
+    from .variant import VariantWorkspace
 
 LEAST = 24  # with fewer entries of the argument, all columns take no longer than some of them
 PAYS = 3  # compression is used when it needs this many times fewer products than columns
@@ -38,22 +39,22 @@ class Compressed:
         from .sparse_hessian import SparseHessianCache  # scipy.sparse takes 0.2 s to import
 
         parts = cache._program, cache._prepared, cache._given, cache._kwargs, cache._names
-        self.sparse: SparseHessianCache = SparseHessianCache(*parts)
+        self.sparse: SparseHessianCache = SparseHessianCache(*parts, cache._first)
         self.sparse._shared = wide
 
-    def known_for(self, flat: Flattened) -> KnownPattern | None:
-        """Return pattern and colours for the path that some arguments take, None if they do not pay."""
-        primal = self.sparse._evaluator.forward(flat, trial=True)
-        if primal.variant.single_use:
-            return None
+    def known_for(self, flat: Flattened) -> tuple[VariantWorkspace, KnownPattern | None]:
+        """Return a sweep of the function, and pattern and colours for its path; None if these do not pay."""
+        primal = self.sparse._evaluator.forward(flat)
+        if primal.variant.is_more_than_sweeps:
+            return primal, None
         known = self.sparse._known_for(flat, primal)
         size = int(np.size(flat.leaves[0]))
-        return known if 0 < known.compression.lanes * PAYS <= size else None
+        return primal, known if 0 < known.compression.lanes * PAYS <= size else None
 
     def hessian(self, flat: Flattened, known: KnownPattern) -> np.ndarray:
         """Return the Hessian as a matrix."""
         shapes = [np.shape(flat.leaves[0])]
-        return self.sparse._matrix(flat, known, samples_of(flat), shapes, 2).toarray()
+        return self.sparse._matrix(flat, None, known, samples_of(flat), shapes, 2).toarray()
 
 
 def places(known: KnownPattern, products: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -19,11 +19,12 @@ from .variant import VariantWorkspace
 
 
 def full_hessian(
-    derived: Derived, flat: Flattened, chunk: int | None
+    derived: Derived, flat: Flattened, chunk: int | None, primal: VariantWorkspace | None = None
 ) -> tuple[VariantWorkspace, Any, tuple, np.ndarray]:
     """Return (workspace, value, gradients, Hessian over all differentiated entries).
 
-    ``derived`` records ``(result, gradients, Hessian times directions)``.
+    ``derived`` records ``(result, gradients, Hessian times directions)``; ``primal`` is a sweep of the
+    function itself in this call, if there was one.
     """
     leaves = active_leaves(flat)
     sizes = [int(np.size(leaf)) for leaf, _ in leaves]
@@ -40,7 +41,7 @@ def full_hessian(
             whole[first : first + count, column : column + size] = rows_in_lanes(view, count, np.shape(leaf))
             column += size
 
-    space = derived.columns(flat, samples_of(flat), visit, chunk)
+    space = derived.columns(flat, samples_of(flat), visit, chunk, primal)
     result, grads, *_ = space.variant.recording.result
     return space, value_of(space, result), like_arguments(flat, value_of(space, grads)), whole
 

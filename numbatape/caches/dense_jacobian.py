@@ -76,10 +76,13 @@ def rows_in_lanes(view: np.ndarray, count: int, shape: tuple) -> np.ndarray:
     return view.reshape(view.shape[0], size)[:count]
 
 
-def forward(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[VariantWorkspace, Any, Any]:
+def forward(
+    derived: Derived, flat: Flattened, chunk: int | None, primal: VariantWorkspace | None = None
+) -> tuple[VariantWorkspace, Any, Any]:
     """Return (workspace, value, Jacobian) by a pushforward of all unit directions.
 
-    ``derived`` records ``(result, tangents of its float leaves)``.
+    ``derived`` records ``(result, tangents of its float leaves)``; ``primal`` is a sweep of the function
+    itself in this call, if there was one.
     """
     samples = samples_of(flat)
     total = sum(int(np.size(s)) for s in samples)
@@ -95,7 +98,7 @@ def forward(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Varia
         for block, shape, view in zip(blocks, shapes, outputs_of(space, recording.result[1]), strict=True):
             block[:, first : first + count] = rows_in_lanes(view, count, shape).T
 
-    space = derived.columns(flat, samples, visit, chunk)
+    space = derived.columns(flat, samples, visit, chunk, primal)
     return space, value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)
 
 
@@ -109,9 +112,9 @@ def reverse(
     """
     outputs = float_outputs(primal, result)
     if not outputs:  # there are no rows; leaves that are not float get zeros
-        return forward(
-            Derived(derived.program.function, derived.program.config, pushforward(False), True), flat, chunk
-        )
+        program = derived.program
+        columns = Derived(program.function, program.config, pushforward(False), True)
+        return forward(columns, flat, chunk, primal)
     samples = [np.zeros(view.shape, view.dtype)[()] for view in outputs]
     sizes = [view.size for view in outputs]
     leaves = active_leaves(flat)
@@ -126,7 +129,7 @@ def reverse(
             whole[first : first + count, column : column + size] = rows_in_lanes(view, count, np.shape(leaf))
             column += size
 
-    space = derived.columns(flat, samples, visit, chunk)
+    space = derived.columns(flat, samples, visit, chunk, primal)
     split = np.split(whole, np.cumsum(sizes)[:-1]) if sizes else []
     blocks = [part.astype(view.dtype) for part, view in zip(split, outputs, strict=True)]
     return space, value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)

@@ -164,8 +164,11 @@ class DerivativeCache(JacobianCache):
     def _gradient(self, *args):
         """Return ``(value, gradients)`` of a scalar function, by chunks of columns."""
         flat = self._flatten(args)
-        scalar_output(self._evaluator.forward(flat, trial=True).variant.recording)
-        _, value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
+        primal = self._evaluator.forward(flat)
+        scalar_output(primal.variant.recording)
+        _, value, (_structure, rows) = dense.forward(
+            self._wide, flat, self._program.config.chunk_size, primal
+        )
         if not self._program.config.friendly_tangents:
             return value, Layout.of(flat).ravel(rows[0])
         both = value, rows[0]

@@ -40,12 +40,15 @@ class Derived:
         What is recorded in place of the function.
     lanes
         Whether the directions come as lanes: arrays with one more, leading dimension.
+    of_first
+        Whether the function returns ``(value, aux)``, of which the value is differentiated.
     """
 
-    def __init__(self, function, config: Config, transform, lanes: bool):
-        if lanes:
-            transform = imported("numbatape.nested.recorded_derivatives").in_lanes(transform)
-        self.program = Program(function, config, transform)
+    def __init__(self, function, config: Config, transform, lanes: bool, of_first: bool = False):
+        recorded = imported("numbatape.nested.recorded_derivatives")
+        self._transform = recorded.in_lanes(transform) if lanes else transform
+        its = recorded.of_first_result(transform) if of_first else transform
+        self.program = Program(function, config, recorded.in_lanes(its) if lanes else its)
         self.lanes = lanes
         self._evaluators: dict[bool, Evaluator] = {}
         self.last: VariantWorkspace | None = None
@@ -79,6 +82,18 @@ class Derived:
             self._evaluators[fixed] = Evaluator(self.program, levels)
         return self._evaluators[fixed]
 
+    def replayed(self, extended: Flattened, primal: VariantWorkspace | None) -> Variant | None:
+        """Return the trace for a call in which the function has run; None where it may run again.
+
+        Parameters
+        ----------
+        primal
+            A sweep of the function itself in this call, if there was one; with ``of_first`` of its value.
+        """
+        if primal is None or not primal.variant.is_more_than_sweeps:
+            return None
+        return self.program.replay(self._transform, extended, self.slots(extended), primal)
+
     def sweep(
         self, extended: Flattened, width: int = 0, fill=None, fixed: bool = False, traced=None
     ) -> VariantWorkspace:
@@ -91,10 +106,15 @@ class Derived:
         evaluator = self.evaluator(slots, fixed)
         self.current = extended
         if not self.lanes:
-            return evaluator.forward(extended)
+            return evaluator.forward(extended, traced=traced)
         return evaluator.forward(
             extended, (width,), lambda space: fill([space.inputs[k] for k in slots]), traced=traced
         )
+
+    def along(self, flat: Flattened, directions, primal: VariantWorkspace | None = None) -> VariantWorkspace:
+        """Run the derivative along one direction; ``primal`` is as in `columns`."""
+        extended = self.extended(flat, directions)
+        return self.sweep(extended, traced=self.replayed(extended, primal))
 
     def again(self, space: VariantWorkspace, extended: Flattened, fill) -> None:
         """Run once more at the same arguments, for other directions."""
@@ -103,7 +123,9 @@ class Derived:
         if self.program.config.debug_mode:
             imported(".debug", __package__).checked_forward(space)
 
-    def columns(self, flat: Flattened, samples, visit: Callable, chunk: int | None, seeds=None):
+    def columns(
+        self, flat: Flattened, samples, visit: Callable, chunk: int | None, primal=None, seeds=None
+    ) -> VariantWorkspace:
         """Run along many directions, chunk by chunk.
 
         Parameters
@@ -113,6 +135,8 @@ class Derived:
         visit
             Called as ``visit(space, first, count)`` after each chunk: directions ``first`` to
             ``first + count - 1`` are in the first ``count`` lanes.
+        primal
+            A sweep of the function itself in this call, if there was one.
         seeds
             The directions; all unit ones (of all leaves' entries, in order) if None. They must be the
             same in every call.
@@ -126,9 +150,9 @@ class Derived:
         if seeds is None:
             seeds = UnitSeeds([int(np.size(sample)) for sample in samples])
         total = seeds.total
-        traced = None
+        traced = self.replayed(extended, primal)
         if chunk is None:
-            chunk, traced = self.preferred_width(extended, total)
+            chunk, traced = self.preferred_width(extended, total, traced)
         width = chunk_width(total, chunk)
         # If one sweep is enough the lanes hold all directions, and may stay.
         whole = width >= total
@@ -175,13 +199,17 @@ class Derived:
         left_out = omitted | {extended.count - 1}
         front.learn(extended, evaluator, space, result, outs, "watched", left_out, trees, rows)
 
-    def preferred_width(self, extended: Flattened, total: int) -> tuple[int, Variant | None]:
+    def preferred_width(
+        self, extended: Flattened, total: int, traced: Variant | None = None
+    ) -> tuple[int, Variant | None]:
         """Return how many lanes fit into a core's cache, for arguments of these sizes; not more than needed.
 
         Parameters
         ----------
         total
             How many directions there are.
+        traced
+            A trace that was made for this call.
 
         Returns
         -------
@@ -190,9 +218,13 @@ class Derived:
         traced : Variant, optional
             The trace that was made in order to know this, for these arguments.
         """
-        self.program.refresh()
-        variant, fresh = self.program.find_or_trace(extended)
-        return self._lanes_of(variant, extended, total), variant if fresh else None
+        if traced is None:
+            self.program.refresh()
+            variant, fresh = self.program.find_or_trace(extended)
+            traced = variant if fresh else None
+        else:
+            variant = traced
+        return self._lanes_of(variant, extended, total), traced
 
     def _lanes_of(self, variant: Variant, extended: Flattened, total: int) -> int:
         slots = self.slots(extended)

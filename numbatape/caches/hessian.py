@@ -48,13 +48,16 @@ class HessianCache(HvpCache):
         other._wide = self._wide.clone()
 
     def _by_pattern(self, flat):
-        """Return what is known of the Hessian's pattern, None where all columns are computed."""
+        """Return what is known of the Hessian's pattern, None where all columns are computed.
+
+        In front of it, the sweep of the function that was made for this, if there was one.
+        """
         config = self._program.config
         small = len(flat.active) != 1 or flat.count != 1 or np.size(flat.leaves[0]) < compressed.LEAST
         if small or flat.active[0].kind != "array" or flat.active[0].dtype != np.float64:
-            return None
+            return None, None
         if config.debug_mode or config.chunk_size is not None or not config.friendly_tangents:
-            return None
+            return None, None
         if self._compressed is None:
             self._compressed = compressed.Compressed(self, self._wide)
         return self._compressed.known_for(flat)
@@ -115,7 +118,7 @@ class HessianCache(HvpCache):
         cache = self.clone()  # so that other calls of the cache do not write to these cells
         cache.hessian((x,))
         flat = cache._flatten((x,))
-        known = cache._by_pattern(flat)
+        _, known = cache._by_pattern(flat)
         if known is not None:
             return bind_compressed(cache, known, x, out)
         return bind_outputs(cache, cache._wide, x, out)
@@ -156,7 +159,7 @@ class HessianCache(HvpCache):
     @one_at_a_time
     def _general(self, *args):
         flat = self._flatten(args)
-        known = self._by_pattern(flat)
+        primal, known = self._by_pattern(flat)
         if known is not None:
             made = self._compressed_hessian(flat, known)
             outs = compressed.outs_of(known)
@@ -164,7 +167,7 @@ class HessianCache(HvpCache):
                 derived = known.derived
                 derived.teach(self._differentiating, derived.last, made, outs, self._omitted(args))
             return made
-        _, value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
+        _, value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size, primal)
         if not self._program.config.friendly_tangents:
             return value, Layout.of(flat).ravel(grads), whole
         chosen = sorted(k for k in flat.differentiated if k >= 0)

@@ -6,6 +6,7 @@ import functools
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,7 +76,6 @@ class Program:
         self.log = TraceLog()
         self._data_integers = True  # whether Python ints are tried as data, see `record`
         self._once: Variant | None = None  # the last trace that served a single call
-        self._before: Environment | None = None  # the state before the last trace, if that has changed it
         self._captures = False  # whether captured arrays are traced, see `record`
         self.version = 0  # counts the times that captured values changed
         self._repeats = repeats
@@ -145,10 +145,43 @@ class Program:
             ) from None
         return False
 
-    def take_back(self) -> None:
-        """Undo what the last trace has changed: the function runs once more in the same call."""
-        if self._before is not None:
-            self._before.undo()
+    def replay(
+        self, transform: Callable, flat: Flattened, directions: Collection[int], space: VariantWorkspace
+    ) -> Variant:
+        """Return the trace of a derivative for a call in which the function has run already.
+
+        Parameters
+        ----------
+        transform
+            What is traced is a transform of what the sweep has computed.
+        flat
+            The function's arguments, and the directions among them.
+        directions
+            The numbers of the inputs that are directions.
+        space
+            A sweep of the function itself.
+        """
+        passes, strong, values = chosen_passes(self.config), self.config.strong_zero, self.config.values
+        with self._tracing, TRACING.piece(self.name):
+            recording = imported("..recording.replayed", __package__).replay(
+                space.variant.recording,
+                space.outputs,
+                flat.inputs(),
+                directions,
+                flat.rebuild,
+                transform,
+                passes,
+                strong,
+                values,
+            )
+        variant = Variant(recording, flat, values)
+        variant.single_use = True
+        with self._lock:
+            self.traces += 1
+            if self._once is not None:
+                variant.share_plans(self._once)
+            self._once = variant
+        return variant
 
     @property
     def single_use(self) -> bool:
@@ -191,7 +224,6 @@ class Program:
             if written and not variant.single_use:
                 self._written = union(self._written + written)
                 self.environment = self._environment(self._written)
-            self._before = environment if changes or written else None
             if variant.single_use:
                 if self._once is not None:
                     variant.share_plans(self._once)
@@ -328,7 +360,6 @@ class Evaluator:
         widths: tuple = (),
         fill=None,
         checks: bool = True,
-        trial: bool = False,
         traced: Variant | None = None,
     ) -> VariantWorkspace:
         """Run the forward sweep of the trace that fits; trace the function if none does.
@@ -340,8 +371,6 @@ class Evaluator:
             leaves of inputs with lanes stand for their shapes.
         checks
             Whether ``Config(debug_mode=True)`` checks the sweep: not while a cache is prepared.
-        trial
-            Whether the call sweeps a derivative of the function next, to which side effects are left.
         traced
             A trace that was made for this call, after `Program.refresh`.
 
@@ -389,9 +418,7 @@ class Evaluator:
             if program.config.debug_mode and checks:
                 imported(".debug", __package__).checked_forward(space)
             variant.counter[0] += 1
-            if trial and fresh:
-                program.take_back()
-            elif variant.effects is not None and not fresh and not trial:  # a fresh trace has just run it
+            if variant.effects is not None and not fresh:  # a fresh trace has just run it
                 variant.effects.replay(space.outputs)
             if variant.single_use:
                 return space

@@ -49,7 +49,7 @@ class PullbackCache(JacobianCache):
         other._rows = self._rows.clone()
 
     def _assembled(self, flat: Flattened):
-        self._space = primal = self._evaluator.forward(flat, trial=True)
+        self._space = primal = self._evaluator.forward(flat)
         result, chunk = primal.variant.recording.result, self._program.config.chunk_size
         return self._rows, *dense.reverse(self._rows, flat, primal, result, chunk)[1:]
 

@@ -97,12 +97,11 @@ class SparseHessianCache(SparseCache):
     @one_at_a_time
     def _general(self, *args):
         flat = self._flatten(args)
-        self._space = primal = self._evaluator.forward(flat, trial=True)
+        primal = self._primal(flat)
         matrix, known = self._fill(flat, primal, samples_of(flat), 2)
         directions = random_directions(flat) if self._check else samples_of(flat)
         if self._check or not known.compression.lanes or known.derived.last is None:
-            single = self._single()
-            space = single.sweep(single.extended(flat, directions))
+            space = self._single().along(flat, directions, primal)
         else:
             space = known.derived.last
         result, grads, products = space.variant.recording.result

@@ -91,14 +91,14 @@ class SparseJacobianCache(SparseCache):
     @one_at_a_time
     def _general(self, *args):
         flat = self._flatten(args)
-        self._space = primal = self._evaluator.forward(flat, trial=True)
+        primal = self._primal(flat)
         samples = samples_of(flat)
         if self._known_for(flat, primal).compression.kind == ROWS:
             views = float_outputs(primal, primal.variant.recording.result)
             samples = [np.zeros(view.shape, view.dtype)[()] for view in views]
         matrix, known = self._fill(flat, primal, samples, 1)
         if self._check:
-            self._compare(flat, matrix[self._rows(flat, primal)[1]])
+            self._compare(flat, primal, matrix[self._rows(flat, primal)[1]])
         space = known.derived.last
         if space is None or self._program.transform is not None:
             return value_of(primal), matrix
@@ -107,10 +107,10 @@ class SparseJacobianCache(SparseCache):
         self._learn(flat, known, made, result_outs(space, result), args, 1)
         return made
 
-    def _compare(self, flat: Flattened, matrix) -> None:
+    def _compare(self, flat: Flattened, primal: VariantWorkspace, matrix) -> None:
         directions = random_directions(flat)
         single = self._derived(pushforward(self._program.config.strong_zero), lanes=False)
-        space = single.sweep(single.extended(flat, directions))
+        space = single.along(flat, directions, primal)
         parts = outputs_of(space, space.variant.recording.result[1])
         check_product(matrix, as_vector(directions), as_vector(parts), "Jacobian")
 

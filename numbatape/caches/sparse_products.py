@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse
 
 from ..jit.steady import CALLED
-from ..nested.recorded_derivatives import of_first_result
 from ..sparse.compression import Compression
 from ..sparse.pattern import Pattern, among_rows
 from .arguments import Flattened
@@ -62,6 +61,7 @@ class SparseCache(PreparedCache, ABC):
     choices = ("_given_pattern", "_check")
     _given_pattern = None
     _check = False
+    prepared_in_call = False  # whether the next call is for the arguments and the run of the preparation
 
     def _ready(self) -> None:
         require_real(self._prepared, "a sparse derivative")
@@ -75,8 +75,15 @@ class SparseCache(PreparedCache, ABC):
     def _derived(self, transform: Callable, lanes: bool) -> Derived:
         """Return a derivative of what the cache traces: the function, or its first result alone."""
         program = self._program
-        its = transform if program.transform is None else of_first_result(transform)
-        return Derived(program.function, program.config, its, lanes)
+        return Derived(program.function, program.config, transform, lanes, program.transform is not None)
+
+    def _primal(self, flat: Flattened) -> VariantWorkspace:
+        """Return a sweep of the function: that of the preparation, if that is a part of the call."""
+        if self.prepared_in_call:
+            self.prepared_in_call = False
+        else:
+            self._space = self._evaluator.forward(flat)
+        return self._space
 
     def _derivatives(self) -> list[Derived]:
         return [*super()._derivatives(), *(known.derived for known in self._known.values())]
@@ -104,9 +111,9 @@ class SparseCache(PreparedCache, ABC):
         """Return (matrix, workspace) of the compressed derivative in a part of its recorded result."""
         known = self._known_for(flat, primal)
         shapes = self._shapes(flat, primal, known.compression)
-        return self._matrix(flat, known, samples, shapes, part), known
+        return self._matrix(flat, primal, known, samples, shapes, part), known
 
-    def _matrix(self, flat: Flattened, known: KnownPattern, samples, shapes, part: int):
+    def _matrix(self, flat: Flattened, primal, known: KnownPattern, samples, shapes, part: int):
         """Return the matrix, from products whose parts have the given shapes."""
         compression = known.compression
         products = _products(compression, shapes)
@@ -116,7 +123,7 @@ class SparseCache(PreparedCache, ABC):
 
         if compression.lanes:
             chunk = self._program.config.chunk_size
-            known.derived.columns(flat, samples, visit, chunk, ColourSeeds(compression, samples))
+            known.derived.columns(flat, samples, visit, chunk, primal, ColourSeeds(compression, samples))
         return known.matrix(products, compression.place, self._program.config.reuse_buffers)
 
     def _learn(self, flat: Flattened, known: KnownPattern, made, outs: list[Out] | None, args, part: int):

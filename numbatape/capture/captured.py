@@ -294,11 +294,6 @@ class Captured:
                 watching.put_back(value, before)
         self._set_back()
 
-    @property
-    def runs_once(self) -> bool:
-        """Whether there is an iterator that `undo` could not set back."""
-        return not all(noted.returns for noted in self._iterators)
-
     def _set_back(self) -> None:
         for noted in self._iterators:
             if not noted.restore():
@@ -306,7 +301,7 @@ class Captured:
                 raise UnsupportedOperationError(
                     f"{site.what} at {site.file}:{site.line}: the function has to run twice here, and the "
                     "iterator cannot yield the same items again. Take the item outside of the "
-                    "function and pass it as nt.Constant(...), or use nt.jacobian(..., mode='forward')"
+                    "function and pass it as nt.Constant(...)"
                 )
 
 

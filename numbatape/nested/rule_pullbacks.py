@@ -137,6 +137,19 @@ class _BodyTrace(Trace):
         return found
 
 
+def note_sites(trace: Trace) -> None:
+    """Note arguments and results of the calls of rules on a tape that was recorded by another trace."""
+    tape = trace.tape
+    calls = tape.ops.with_trait("calls") if tape.calls else ()
+    for row in tape.instructions() if calls else ():
+        if not row.is_guard and row.row in calls:
+            numbers = row.a, row.b, row.c
+            site = called(tape, numbers)
+            in_lanes = Symbol(emitter_of(trace), row.out).ndim > 1  # one lane will be noted by `lane_call`
+            if not in_lanes and not isinstance(site, (Loop, Branches)):
+                trace.sites[int(tape.numbers[row.c])] = _parts_of_call(trace, site, row.out, numbers)
+
+
 def _parts_of_call(trace: Trace, site, out: int, numbers) -> tuple[list, list]:
     """Return the arguments and the results of a call, taken out of their cells."""
     a, b, result = (Symbol(emitter_of(trace), number) for number in (*numbers[:2], out))

@@ -292,7 +292,7 @@ def _record(
             if trace.mistaken:
                 raise AssumptionError
             repeats = environment if environment is not None and environment.repeats else None
-            recording = _finish(trace, result, passes, repeats)
+            recording = finish(trace, result, passes, repeats)
     except Exception as error:
         if trace.mistaken:
             raise AssumptionError from None
@@ -311,7 +311,8 @@ def _record(
     return replace(recording, kept=True) if kept.found else recording
 
 
-def _finish(trace: Trace, result, passes, environment: Environment | None) -> Recording:
+def finish(trace: Trace, result, passes, environment: Environment | None) -> Recording:
+    """Return what a trace has recorded, given what the function returned."""
     if result is None and len(trace.scratch) == 1:
         (result,) = trace.scratch  # the function writes its result into an argument
     outputs: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,9 @@ from .sizes import Sizes
 from .tape import POOLS, Tape
 
 
-def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
+def resumed(
+    tape: Tape, dimensions: tuple[int, ...], ops: Rows, moved: Sequence[int] | None = None
+) -> TapeBuilder:
     """Return a builder that holds all of a tape; values keep their numbers.
 
     Parameters
@@ -29,9 +32,12 @@ def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
         Dimensions of all inputs, in one sequence, for which the tape holds.
     ops
         The op table.
+    moved
+        By input dimension of the tape: its place among ``dimensions``, if these are more.
     """
     builder = TapeBuilder(ops)
-    builder.sizes = Sizes.resume(tape.sizes, [*range(len(dimensions))], list(dimensions))
+    places = range(len(dimensions)) if moved is None else moved
+    builder.sizes = Sizes.resume(tape.sizes, [*places], list(dimensions))
     builder.code = Code(tape.columns())
     builder.values = Values(tape.values)
     builder.pool_cells = tape.storages["size"][: len(POOLS)].tolist()

@@ -229,6 +229,8 @@ class Trace:
             return np.reshape(rows, (*lanes, -1))
         if isinstance(called, (Loop, Branches)):
             return self._result_of(called, first, rest)
+        if call not in self.sites:  # another trace has recorded it
+            return self._result_of(called, first, rest)
         return np.concatenate([np.ravel(part._value) for part in self.sites[call][1]])
 
     def _result_of(self, called, first, rest) -> np.ndarray:

@@ -164,21 +164,18 @@ def differentiated(
             if by_rows is None:
                 require_real(flat, "a Hessian")
             with shelf.lent(what, Caller) as caller:
-                direction = "forward"
+                direction, primal = "forward", None
                 if mode != "forward":
-                    evaluator = shelf.evaluator(caller, target, flat)
-                    # Columns need no other run than their own, which is all that an iterator allows.
-                    if mode != "auto" or not evaluator.program.environment.runs_once:
-                        primal = evaluator.forward(flat, trial=True)
-                        result = primal.variant.recording.result
-                        if has_aux:
-                            require_aux(primal.variant.recording)
-                            result = result[0]
-                        direction = dense.choose(mode, flat, primal, result)
+                    primal = shelf.evaluator(caller, target, flat).forward(flat)
+                    result = primal.variant.recording.result
+                    if has_aux:
+                        require_aux(primal.variant.recording)
+                        result = result[0]
+                    direction = dense.choose(mode, flat, primal, result)
                 serve.taken = direction
                 if direction == "forward":
                     derived = shelf.derived(caller, target, flat, by_columns, lanes=True)
-                    space, value, assembled = dense.forward(derived, flat, None)
+                    space, value, assembled = dense.forward(derived, flat, None, primal)
                 else:
                     derived = shelf.derived(caller, target, flat, by_rows, lanes=True)
                     space, value, assembled = dense.reverse(derived, flat, primal, result, None)

@@ -110,7 +110,7 @@ def _one_shot(f, kind, pattern, has_aux, static_argnums, static_argnames, run, i
         def prepared():
             cache = kind.prepare(target, args, None, None, False, first_result if has_aux else None)
             cache._given_pattern = pattern
-            cache._program.take_back()  # the call itself runs the function again
+            cache.prepared_in_call = True
             return cache
 
         def outer():

@@ -1,0 +1,98 @@
+"""A derivative of a run that a call has made of a function, recorded from its tape without a second run.
+
+A function that counts, writes to a file or draws items from a generator does something else in its next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from ..nested.rule_pullbacks import note_sites
+from ..ops import ROWS
+from ..tape.code import Code
+from ..tape.resume import resumed, without_guards
+from ..trace import pytrees
+from ..trace.array import new_traced
+from ..trace.primitives import family_of
+from ..trace.trace import CURRENT, Trace
+from .record import InputLeaf, Output, Recording, finish
+
+
+def replay(
+    recording: Recording,
+    outputs: Sequence[np.ndarray],
+    leaves: Sequence[InputLeaf],
+    directions: Collection[int],
+    rebuild: Callable,
+    transform: Callable,
+    passes: Collection[str],
+    strong: bool,
+    values: str,
+) -> Recording:
+    """Return what a derivative of a function does, given what the function has done.
+
+    Parameters
+    ----------
+    recording
+        The run of the function. A sweep over its tape has checked that its guards hold.
+    outputs
+        The numbers that the sweep has left, one array for each output of the tape.
+    leaves
+        The function's argument leaves, and the directions among them.
+    directions
+        Which of the leaves are directions.
+    rebuild, transform, passes, strong, values
+        As for `numbatape.recording.record.record`.
+    """
+    trace = Trace()
+    trace.strong, trace.values, trace.distributes = strong, values, bool(passes) and values != "numpy"
+    tape = without_guards(recording.tape)
+    dimensions = tuple(size for leaf in leaves for size in np.shape(leaf.value))
+    ends = np.cumsum([0, *(np.ndim(leaf.value) for leaf in leaves)]).tolist()
+    own = [k for k in range(len(leaves)) if k not in directions]
+    moved = [place for k in own for place in range(ends[k], ends[k + 1])]
+    builder = trace.tape = resumed(tape, dimensions, ROWS, moved)
+    builder.exact = values == "numpy"
+    rows, builder.code = builder.code, Code()
+    slots = iter(builder.inputs)
+    builder.inputs = []
+    traced = []
+    for k, leaf in enumerate(leaves):
+        family = family_of(leaf.value)
+        if k in directions:
+            number = builder.input(np.shape(leaf.value), family, leaf.level)
+        else:
+            builder.inputs.append(next(slots))
+            number = builder.inputs[-1].value
+        trace.know(number, leaf.value)
+        value = leaf.value.copy() if isinstance(leaf.value, np.ndarray) else leaf.value
+        traced.append(new_traced(trace, value, number, leaf.level, family))
+
+    def function(*_args, **_kwargs):
+        builder.code = rows
+        note_sites(trace)
+        filled = [
+            _output(trace, recording, outputs, part.number) if part.__class__ is Output else part
+            for part in parts
+        ]
+        return pytrees.unflatten(structure, filled)
+
+    parts, structure = pytrees.flatten(recording.result)
+    token = CURRENT.set(trace)
+    try:
+        args, kwargs = rebuild(traced)
+        with np.errstate(all="ignore"):
+            return finish(trace, transform(function)(*args, **kwargs), passes, None)
+    finally:
+        CURRENT.reset(token)
+        trace.close()
+
+
+def _output(trace: Trace, recording: Recording, outputs: Sequence[np.ndarray], number: int):
+    """Return an output of the function as a traced array."""
+    found = outputs[number].astype(np.asarray(recording.values[number]).dtype)
+    value = recording.tape.outputs[number]
+    level, family = recording.levels[number], trace.tape.family_of(value)
+    return new_traced(trace, found if found.ndim else found[()], value, level, family)
