@@ -33,6 +33,7 @@ parallel = range
 # ``for i in simd(n)`` says the same, and is written as SIMD code that computes eight iterations at once,
 # with one copy of its body for all strides (`numbatape.jit.lowering.simd_loops`), for functions as large as
 # those of `numbatape.ops.elementary`. Its cells are ``v[first + i]`` and ``v[first + i * stride]``.
+# A loop over `serial` may stand inside: eight iterations go through it together.
 simd = range
 
 

@@ -13,6 +13,7 @@ from .table import array_op
 LENGTHS = (((0,),), ((1,),), ((2,),), ((7,),))
 NONEMPTY = LENGTHS[1:]
 
+ROWS = 64  # short rows whose logarithms of sums of exponentials are computed at once
 BLOCK = 256  # cells summed naively; block totals are summed with compensation
 
 
@@ -285,7 +286,72 @@ def total_of(v, s, n, largest):
     return largest
 
 
-@array_op("logsumexp", "(n)->()", scratch="n+3", beside="turns >= 4 and n < 8", cases=LENGTHS)
+def exponential(x, largest):
+    """Return what is kept of an entry, see `count_infinite`."""
+    of_infinite = largest if largest != largest else one_if_infinite(x)
+    return fast_exp(x - largest) if largest - largest == 0.0 else of_infinite
+
+
+def one_if_infinite(x):
+    return 1.0 if x == math.inf else 0.0
+
+
+def unless_one(e):
+    """Zero for one, and all else as it is."""
+    return 0.0 if e == 1.0 else e
+
+
+def logarithm_of(ties, rest, largest):
+    """Return what `total_of` does."""
+    return rest + (math.log(ties) if ties > 1.0 else 0.0) + largest if ties > 0.0 else largest
+
+
+def rows_beside(v, o, a, n, sa0, s, rows, step_o, step_a):
+    """Do what ``forward`` does for some rows at once, with the same bits.
+
+    SIMD lanes are rows, so what is kept of a row lies ``rows`` cells apart.
+    """
+    total = s + n * rows
+    number = total + rows
+    share = number + rows
+    for row in simd(rows):
+        largest = -math.inf
+        for i in serial(n):
+            largest = larger(v[a + i * sa0 + row * step_a], largest)
+        v[o + row * step_o] = largest
+    for i in serial(n):
+        for row in simd(rows):
+            v[s + i * rows + row] = exponential(v[a + i * sa0 + row * step_a], v[o + row * step_o])
+    for row in simd(rows):
+        ties = 0.0
+        p = 0.0
+        q = 0.0
+        r = 0.0
+        t = 0.0
+        for k in serial(n // 4):
+            first = v[s + 4 * k * rows + row]
+            second = v[s + (4 * k + 1) * rows + row]
+            third = v[s + (4 * k + 2) * rows + row]
+            fourth = v[s + (4 * k + 3) * rows + row]
+            ties += one_if(first) + one_if(second) + (one_if(third) + one_if(fourth))
+            p += unless_one(first)
+            q += unless_one(second)
+            r += unless_one(third)
+            t += unless_one(fourth)
+        for i in serial(n - n % 4, n):
+            e = v[s + i * rows + row]
+            ties += one_if(e)
+            p += unless_one(e)
+        rest = (p + q) + (r + t)
+        v[total + row] = ties + rest if ties > 0.0 else 1.0
+        v[number + row] = ties
+        v[share + row] = rest / ties if ties > 0.0 else 0.0
+    for row in simd(rows):
+        v[share + row] = fast_log1p(v[share + row])
+        v[o + row * step_o] = logarithm_of(v[number + row], v[share + row], v[o + row * step_o])
+
+
+@array_op("logsumexp", "(n)->()", scratch="n+3", beside="turns >= 4 and n < 16", cases=LENGTHS)
 class Logsumexp:
     """``log(sum(exp(x)))``; ``dx = exp(x)/sum(exp(x))``.
 
@@ -313,31 +379,22 @@ class Logsumexp:
         return DONE
 
     def forward_across(v, o, a, n, sa0, s, cells, turns, step_o, step_a):
-        for turn in range(turns):
-            v[o + turn * step_o] = largest_of(v, a + turn * step_a, n, sa0)
-        for i in range(n):
-            for turn in simd(turns):
-                shifted = v[a + i * sa0 + turn * step_a] - v[o + turn * step_o]
-                v[s + i + turn * cells] = fast_exp(shifted)
-        for turn in range(turns):
-            kept = s + turn * cells
-            largest = v[o + turn * step_o]
-            if largest - largest != 0.0:
-                count_infinite(v, a + turn * step_a, n, sa0, kept, largest)
-            add_exponentials(v, kept, n)
-        for turn in simd(turns):
-            v[s + n + 2 + turn * cells] = fast_log1p(v[s + n + 2 + turn * cells])
-        for turn in range(turns):
-            v[o + turn * step_o] = total_of(v, s + turn * cells, n, v[o + turn * step_o])
+        for first in range(0, turns, ROWS):
+            rows = min(ROWS, turns - first)
+            rows_beside(
+                v, o + first * step_o, a + first * step_a, n, sa0, s + first * cells, rows, step_o, step_a
+            )
         return DONE
 
     def reverse_across(v, g, o, a, n, sa0, s, cells, turns, step_o, step_a):
-        for turn in range(turns):
-            kept = s + turn * cells
-            row = a + turn * step_a
-            scale = g[o + turn * step_o] / v[kept + n]
-            for i in serial(n):
-                g[row + i * sa0] += scale * v[kept + i]
+        for first in range(0, turns, ROWS):
+            rows = min(ROWS, turns - first)
+            for turn in range(rows):
+                kept = s + first * cells + turn
+                row = a + (first + turn) * step_a
+                scale = g[o + (first + turn) * step_o] / v[kept + n * rows]
+                for i in serial(n):
+                    g[row + i * sa0] += scale * v[kept + i * rows]
 
     def reverse(v, g, o, a, n, sa0, s):
         scale = g[o] / v[s + n]

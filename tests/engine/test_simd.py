@@ -48,6 +48,13 @@ def inner(v, g, o, so, a, sa, b, sb, n):
         x = v[a + i * sa]
         y = v[b + i * sb]
         z = mixed(x, y)
+        low = math.inf
+        for k in serial(n % 3):
+            for _ in serial(1, 2 + k):
+                low = min(low, v[a + k + i * sa] * z)
+            z += low
+            near = x if k == 0 else low
+            z += near
         v[o + i * so] = z
         term = g[b + i] * z if z != 0.0 else 0.0
         if sa == 0:
@@ -97,6 +104,7 @@ OUTSIDE = {
     "v[0 + i] = d_q[0 + i]": "cells are floats",
     "while pc: pass": "no statement",
     "if pc: v[0 + i] = 1.0": "only adds",
+    "for k in range(2): v[0 + i] = 1.0": "over serial",
     "v[0 + i] -= 1.0": "no statement",
 }
 

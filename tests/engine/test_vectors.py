@@ -381,7 +381,7 @@ def test_extrema_give_their_adjoint_by_one_instruction_for_each_operand():
 def test_short_rows_have_the_logsumexp_that_each_has_alone(dtype):
     """Rows in lanes, and a row whose entries are in lanes: one value, also where entries are infinite."""
     rng = np.random.default_rng(3)
-    for columns in (1, 2, 4, 7, 8, 12):
+    for columns in (1, 2, 4, 7, 8, 15, 16):
         rows = (rng.normal(size=(11, columns)) * rng.choice([1e-3, 1.0, 40.0], size=(11, 1))).astype(dtype)
         rows[1] = rows[1, 0]
         rows[2, 0], rows[3], rows[4, -1] = np.inf, -np.inf, np.nan

@@ -20,7 +20,8 @@ class SimdLoop:
     """A loop ``for i in simd(n)`` in a function.
 
     Its statements assign to variables that differ between lanes, store to cells ``v[first + i * stride]`` or
-    add to them, and add to a number of the function's. A condition in it is the same for all lanes.
+    add to them, and add to a number of the function's. A condition in it is the same for all lanes, and so is
+    the number of turns of a loop over `serial`, which goes on with the variables that it finds.
     """
 
     def __init__(self, to, node: ast.For, count: str):
@@ -47,11 +48,20 @@ class SimdLoop:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(node, ast.If):
             self._if(node)
+        elif isinstance(node, ast.For):
+            self._for(node)
         elif isinstance(node, ast.Assign) and isinstance(target, ast.Name):
             self.lanes.names[target.id] = self.lanes.expression(node.value)
         elif isinstance(node, ast.Assign) and isinstance(target, ast.Subscript):
             value = self.lanes.expression(node.value)
             self._store(target, self.lanes.cast(value, "float", node), added=False)
+        elif (
+            isinstance(node, ast.AugAssign) and isinstance(target, ast.Name) and target.id in self.lanes.names
+        ):
+            old = self.lanes.names[target.id]
+            self.lanes.names[target.id] = self.lanes.operation(
+                node.op, old, self.lanes.expression(node.value), node
+            )
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
             value = self.lanes.cast(self.lanes.expression(node.value), "float", node)
             if isinstance(target, ast.Subscript):
@@ -73,6 +83,46 @@ class SimdLoop:
                 self._statement(statement)
             to.jump(behind)
         to.begin(behind)
+
+    def _for(self, node: ast.For) -> None:
+        """Write a loop inside of this one; variables of this one that it assigns are carried on in lanes."""
+        to, call = self.to, node.iter
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "serial"):
+            raise refused(node, "over SIMD lanes, a loop is over serial(...)")
+        given = [to.cast(to.expression(argument), "int", call) for argument in call.args]
+        first, last = given if len(given) == 2 else ("0", *given)
+        names = self.lanes.names
+        assigned = {
+            part.id
+            for part in ast.walk(node)
+            if isinstance(getattr(part, "ctx", None), ast.Store) and isinstance(part, ast.Name)
+        }
+        carried = {name: value for name, value in names.items() if name in assigned}
+        head, turn, onward, behind = (to.label(hint) for hint in ("each", "turn", "next", "behind"))
+        before, i, following = to.block, f"%i.{head}", f"%next.{head}"
+        to.begin(head)
+        to.line(f"{i} = phi i64 [ {first}, %{before} ], [ {following}, %{onward} ]")
+        begun = {}
+        for name, value in carried.items():
+            if value.type != "float":
+                raise refused(node, "what a loop inside of a loop over SIMD lanes carries on are floats")
+            ends = f"[ {value.text}, %{before} ], [ %{name}.end.{head}, %{onward} ]"
+            begun[name] = Value(f"%{name}.{head}", "float")
+            to.line(f"{begun[name].text} = phi {VECTOR['float']} {ends}")
+        to.branch(to.new(f"icmp slt i64 {i}, {last}"), turn, behind)
+        to.begin(turn)
+        to.assign(node.target.id, Value(i, "int"), node)
+        self.lanes.names = {**names, **begun}
+        for statement in node.body:
+            self._statement(statement)
+        to.begin(onward)
+        for name in carried:
+            end = self.lanes.cast(self.lanes.names[name], "float", node)
+            to.line(f"%{name}.end.{head} = freeze {VECTOR['float']} {end}")
+        to.line(f"{following} = add nsw i64 {i}, 1")
+        to.jump(head, to.module.plain_loop())
+        to.begin(behind)
+        self.lanes.names = {**names, **begun}
 
     def _total(self, target: ast.Name, value: str) -> None:
         """Add the lanes to a number one after another, as a loop does."""

@@ -114,7 +114,7 @@ class Function(Expressions):
         if fresh and value.type == "int" and cells.kind_of(name, self.module.cells) is not None:
             self.pointers[value.text] = self.new(f"inttoptr i64 {value.text} to ptr")
 
-    def _assign(self, name: str, value: Value, node: ast.AST, older: int | None = None) -> None:
+    def assign(self, name: str, value: Value, node: ast.AST, older: int | None = None) -> None:
         """Give a variable a value; ``older`` is how many names there were before it was computed."""
         if value.type == "none":
             raise refused(node, "a call without a result has no value")
@@ -144,7 +144,7 @@ class Function(Expressions):
         (target,) = node.targets
         if isinstance(target, ast.Name):
             older = self.count
-            self._assign(target.id, self.expression(node.value), node, older)
+            self.assign(target.id, self.expression(node.value), node, older)
         elif isinstance(target, ast.Subscript):
             value = self.expression(node.value)
             kind, place = self.cell(target)
@@ -154,7 +154,7 @@ class Function(Expressions):
             for name, value in zip(target.elts, values, strict=True):
                 if not isinstance(name, ast.Name):
                     raise refused(node, "several targets are names")
-                self._assign(name.id, value, node)
+                self.assign(name.id, value, node)
         else:
             raise refused(node, "a target is a name, a cell, or names for as many expressions")
 
@@ -162,7 +162,7 @@ class Function(Expressions):
         if isinstance(node.target, ast.Name):
             old = self.expression(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))
             new = self.operation(node.op, old, self.expression(node.value), node)
-            self._assign(node.target.id, new, node)
+            self.assign(node.target.id, new, node)
         elif isinstance(node.target, ast.Subscript):
             kind, place = self.cell(node.target)
             old = cells.load(self, kind, place)
@@ -220,7 +220,7 @@ class Function(Expressions):
         self.line(f"{i} = phi i64 [ {first}, %{before} ], [ {following}, %{onward} ]")
         self.branch(self.new(f"icmp {'slt' if int(step) > 0 else 'sgt'} i64 {i}, {last}"), turn, behind)
         self.begin(turn)
-        self._assign(node.target.id, Value(i, "int"), node)
+        self.assign(node.target.id, Value(i, "int"), node)
         vectors = not self.entry and name != "serial"
         outside, self.over_cells = self.over_cells, vectors
         first_line = len(self.lines)
