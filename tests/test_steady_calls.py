@@ -371,3 +371,27 @@ def test_data_at_which_the_prologue_stops(name, seed):
         expected = function(x, d)
         assert verb(x, d)[0] == expected
         assert nt.value_and_gradient(cache, x, nt.Constant(d))[0] == expected
+
+
+def test_arrays_that_nobody_writes_to_may_be_new_ones_in_each_call(monkeypatch):
+    """Slices of read-only data: what served the first one serves those of other contents and sizes."""
+    data = np.arange(40.0).reshape(20, 2)
+    data.flags.writeable = False
+    f = nt.value_and_grad(lambda w, x: np.sum(np.exp(0.01 * x @ w)))
+    w = np.array([0.5, -0.25])
+    for start in range(3):
+        f(w, data[start : start + 5])
+    general = []
+    forward = program.Evaluator.forward
+    monkeypatch.setattr(program.Evaluator, "forward", lambda *args: general.append(1) or forward(*args))
+    written = data.copy()
+    for start in range(4, 12):
+        same(f(w, data[start : start + 5]), f(w, written[start : start + 5]))
+    assert not general
+    written[:5] = 3.0  # one that can be written to is compared, though it came in place of one that cannot
+    assert f(w, written[:5])[0] != f(w, data[:5])[0]
+    general.clear()
+    for count in range(3, 19):
+        _, gradient = f(w, data[:count])
+        np.testing.assert_allclose(gradient, 0.01 * data[:count].T @ np.exp(0.01 * data[:count] @ w))
+    assert len(general) <= 3

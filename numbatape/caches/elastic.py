@@ -24,7 +24,7 @@ from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import aligned
 from ..tape.tape import FAMILY_DTYPE
 from .elastic_ends import UNKNOWN, Input, Literal, Result, address_of, inputs_of, result_of
-from .leaf_rows import ArrayRow, DataRow, KnownNumberRow, NumberRow, SameRow
+from .leaf_rows import ArrayRow, DataRow, FrozenRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
 from .outs import in_form
 from .variant import LONG
@@ -35,7 +35,7 @@ CELLS_OF, BYTES, CONTENTS, OBJECT = (ROW[name] for name in ("cells", "bytes", "c
 FRAME, LOCKED = jit.steady.WORDS.index("frame"), jit.steady.WORDS.index("locked")
 OUT, SOURCE = len(jit.steady.OUT), jit.steady.OUT.index("object")
 MOST_DIMENSIONS = 64
-KINDS = (ArrayRow, NumberRow, SameRow, DataRow, KnownNumberRow)
+KINDS = (ArrayRow, NumberRow, SameRow, DataRow, FrozenRow, KnownNumberRow)
 CELLS = WORD["CELLS64"], WORD["CELLS32"]  # words of the frame, by family
 
 
@@ -97,12 +97,14 @@ class ElasticEntry:
         """Make the builtin, which hands what it cannot serve to ``refuse``; return whether there is one."""
         entry = self._entry
         alive: list = [self._frame, entry.rows, entry.rebound]
-        rows = [row.native(alive) for row in entry.rows]
-        if any(row is None for row in rows):
+        # An array that nobody writes to is compared as well: at other sizes there is another one.
+        kinds = [DataRow if row.__class__ is FrozenRow else row.__class__ for row in entry.rows]
+        its_rows: list = [kind.native(row, alive) for kind, row in zip(kinds, entry.rows, strict=True)]
+        if any(row is None for row in its_rows):
             return False
         outs = [{"kind": out.kind, "object": id(out.source)} for out in entry.outs]
         made = kernels.steady_call(
-            *(kernels.entry_words(entry.space, entry.sweep), refuse, rows, outs, entry.form),
+            *(kernels.entry_words(entry.space, entry.sweep), refuse, its_rows, outs, entry.form),
             *(entry.rebound, entry.watch_rows(alive), entry.turn, self.variant.counter, alive),
         )
         if made is None:
@@ -266,7 +268,7 @@ class ElasticEntry:
         kind = row.__class__
         if kind is ArrayRow:
             words[place + BYTES] = leaf.nbytes
-        elif kind is DataRow:
+        elif kind is DataRow or kind is FrozenRow:
             if not row.computes(leaf):
                 return False
             known = self._known[at.row] = np.array(leaf, order="C")
@@ -302,7 +304,7 @@ def _is_like(row, leaf) -> bool:
     """Whether a leaf is what a row says, whatever its shape; constants are what `_fill` has taken."""
     if row.__class__ is ArrayRow:
         return leaf.__class__ is ndarray and leaf.dtype == row.dtype
-    return row.__class__ in (DataRow, KnownNumberRow) or row.fits(leaf)
+    return row.__class__ in (DataRow, FrozenRow, KnownNumberRow) or row.fits(leaf)
 
 
 def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
@@ -314,9 +316,7 @@ def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     planner = space.replanner()
     if planner is None or not planner.proved:
         return None
-    if any(
-        row.__class__ not in (ArrayRow, NumberRow, SameRow, DataRow, KnownNumberRow) for row in entry.rows
-    ):
+    if any(row.__class__ not in KINDS for row in entry.rows):
         return None
     inputs = inputs_of(entry)
     results = [result_of(entry.space, out) for out in entry.outs]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened
-from .leaf_rows import KnownNumberRow, Row, rows_of, watched_memory
+from .leaf_rows import DataRow, FrozenRow, KnownNumberRow, Row, rows_of, watched_memory
 from .outs import Out, in_form
 from .program import Evaluator
 from .variant import VariantWorkspace
@@ -41,7 +41,7 @@ class Served:
     """What serves calls of some sizes, one at a time."""
 
     turn: Turn
-    rows: Sequence
+    rows: list[Any]
     _retired: bool
 
     def serve(self, leaves: Sequence):
@@ -81,7 +81,7 @@ class Entry(Served):
     def __init__(
         self,
         space: VariantWorkspace,
-        rows: list,
+        rows: list[Any],
         outs: list[Out],
         form: int,
         sweep: str,
@@ -163,8 +163,24 @@ class Entry(Served):
         """Whether this entry is for such leaves, whose constants it computes with from now on."""
         if not all(row.fits(leaf) for row, leaf in zip(self.rows, leaves, strict=True)):
             return False
+        others = [k for k, row in self._data if row.__class__ is FrozenRow and leaves[k] is not row.known]
+        if others:
+            self._compare(others)
         changed = [(row, leaves[k]) for k, row in self._data if self._stale or row.changed(leaves[k])]
         return not changed or self._reload(changed)
+
+    def _compare(self, places: Sequence[int]) -> None:
+        """Compare the contents of arrays from now on that so far were the same ones in each call."""
+        for k in places:
+            self.rows[k] = DataRow(self.rows[k].cells, self.rows[k].known)
+        self._data = [(k, self.rows[k]) for k, _ in self._data]
+        for words, _ in self._natives:
+            words[ROW_COUNT] = -1
+        self._natives.clear()
+        self.first = None
+        self.__dict__.pop("builtin", None)
+        if self.owner is not None:
+            self.owner.renew(self)
 
     def swept(self) -> bool:
         """Sweep; return whether the sweep has come to its end."""

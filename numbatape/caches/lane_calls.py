@@ -225,6 +225,10 @@ class LaneEntry(Served):
         """Serve no call any more, because a workspace is put to another use."""
         self.retire()
 
+    def renew(self, entry: Entry) -> None:
+        """Serve no call any more, because a workspace now compares an array that was always the same one."""
+        self.retire()
+
     def retire(self) -> None:
         """Refuse all calls from now on."""
         self._retired = True

@@ -142,16 +142,15 @@ def _fill_lanes(cells: ndarray, points: ndarray) -> None:
 
 
 class SameRow:
-    """A value that selects the tape, or an array that nobody can write to: it must be the same as before."""
+    """A value that selects the tape: it must be the same as before."""
+
+    size = None
 
     def __init__(self, known: Any):
         self.known = known
-        self.size = known.shape if known.__class__ is ndarray else None
 
     def fits(self, leaf) -> bool:
-        if leaf is self.known:
-            return True
-        return leaf.__class__ is self.known.__class__ and leaf.__class__ is not ndarray and leaf == self.known
+        return leaf is self.known or (leaf.__class__ is self.known.__class__ and leaf == self.known)
 
     def write(self, leaf) -> None:
         pass
@@ -234,6 +233,20 @@ class DataRow:
         }
 
 
+class FrozenRow(DataRow):
+    """A constant array that nobody writes to, as long as each call is given this one."""
+
+    def __init__(self, cells: ndarray, known: ndarray):
+        self.cells, self.known, self.size = cells, known, known.shape
+
+    def fits(self, leaf) -> bool:
+        return leaf is self.known or super().fits(leaf)
+
+    def native(self, alive: list) -> dict:
+        alive.append(self.known)
+        return {"kind": jit.steady.SAME, "object": id(self.known)}
+
+
 class ComplexDataRow(DataRow):
     """A constant complex array, whose parts stand apart in cells and together in the argument."""
 
@@ -301,7 +314,7 @@ def rows_of(
             if spec.kind != "array":
                 rows.append(KnownNumberRow(own, leaf))
             else:
-                rows.append(SameRow(leaf) if by_identity else DataRow(own, leaf))
+                rows.append((FrozenRow if by_identity else DataRow)(own, leaf))
         elif spec.kind == "array":
             rows.append(ArrayRow(own, dtype, np.shape(leaf)))
         else:

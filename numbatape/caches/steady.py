@@ -88,6 +88,13 @@ class SteadyCalls:
         if entry is self._front:
             self._front = None  # its builtin hands every call on to the fallback
 
+    def renew(self, entry: Entry) -> None:
+        """Ask an entry for another builtin when it serves the next time."""
+        self._alone.clear()
+        self._latest = None
+        if entry is self._front:
+            self._front = None
+
     def again(self, *leaves):
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
         if len(leaves) == 1 and leaves[0].__class__ is ndarray:  # what `_sizes` returns, 0.05 µs faster
