@@ -9,6 +9,8 @@ note.
 from __future__ import annotations
 
 import collections
+import contextvars
+import os
 import types
 from operator import is_
 
@@ -39,6 +41,7 @@ class Captured:
         self._bindings: list[tuple] = []  # (mapping, key, value)
         self._attributes: list[tuple] = []  # (owner, name, value)
         self._functions: list[tuple] = []  # (function, its code)
+        self._scopes: list[tuple] = []  # (globals that code may change by any name, what they were)
         self._sequences: list[tuple] = []  # (container, its entries)
         self._sets: list[tuple] = []
         self._absent: list[tuple] = []  # (mapping, key that it does not have)
@@ -48,7 +51,9 @@ class Captured:
         self._classes: list[NotedClass] = []
         self._members_of_classes: list[tuple] = []  # (mapping, key, value) of those classes
         self._layouts: list[NotedArray] = []
-        self._parts: list[tuple] = []  # (a function that gives an object's parts, the parts)
+        self._parts: list[tuple] = []  # (a function that gives an object's parts, the parts, the object)
+        self._frames: dict[int, list] = {}  # columns of pandas' frames by id, see `watching.columns_of`
+        self._process: dict[str, str] | None = None  # the process's environment, once code has changed it
         self._contents: list[tuple] = []  # (object, a function that gives its bytes, the bytes)
         self.opaque: list[Outside] = []
         self._iterators: list[NotedIterator] = []
@@ -147,15 +152,9 @@ class Captured:
 
     def _remade(self) -> bool:
         """Whether a library's object has other parts or numbers than before."""
-        for read, parts in self._parts:
-            now = read()
-            if len(now) == len(parts) and all(map(is_, now, parts)):
-                continue
-            if len(now) != len(parts):
+        for read, parts, _ in self._parts:
+            if _are_others(read(), parts):
                 return True
-            for its, before in zip(now, parts, strict=True):
-                if not same(its, before):
-                    return True
         return any(read() != before for _, read, before in self._contents)
 
     def rewritten(self) -> bool:
@@ -242,7 +241,8 @@ class Captured:
         Raises
         ------
         UnsupportedOperationError
-            If an iterator has yielded something, or may have, that it cannot yield again.
+            If an iterator has yielded something, or may have, that it cannot yield again, or an object of a
+            library was changed.
         """
         for array, copy in self.arrays:
             if array.shape != copy.shape:
@@ -265,8 +265,12 @@ class Captured:
         for mapping, key in self._absent:
             # What was imported stays.
             made = mapping.get(key, types) if isinstance(mapping, dict) else types
-            if not isinstance(made, types.ModuleType):
+            if not is_module(made):
                 del mapping[key]
+        for scope, before in self._scopes:
+            scope.update(before)
+            for name in [n for n, made in scope.items() if n not in before and not is_module(made)]:
+                del scope[name]
         for owner, name, value in self._attributes:
             if getattr(owner, name, None) is not value:
                 setattr(owner, name, value)
@@ -292,7 +296,37 @@ class Captured:
         for value, read, before in self._contents:
             if read() != before:
                 watching.put_back(value, before)
+        if self._process is not None:
+            os.environ.clear()
+            os.environ.update(self._process)
         self._set_back()
+        self._refuse_changed()
+
+    def note_process(self) -> None:
+        """Note that code is about to change the process's environment."""
+        if self._process is None:
+            self._process = dict(os.environ)
+
+    def _refuse_changed(self) -> None:
+        """Raise if an object of a library has other parts than before: these cannot be set back."""
+        for read, parts, value in self._parts:
+            if not _are_others(read(), parts):
+                continue
+            if isinstance(value, contextvars.ContextVar) and parts[0] is not watching.UNSET:
+                value.set(parts[0])
+                continue
+            if watching.has_columns(value, self._frames.get(id(value))):
+                continue  # its memory is arranged in another way
+            site = self.site_of(value)
+            raise UnsupportedOperationError(
+                f"{site.what} at {site.file}:{site.line}: the function changes it, and has to run twice, "
+                "because a number among its arguments or an array that it refers to has to be traced in "
+                "another way. Work on a copy of it, or change it outside of the function"
+            )
+
+    def site_of(self, value) -> Outside:
+        """Return how code refers to a value, and where."""
+        return Outside(f"a {type(value).__qualname__}", "<unknown>", 0)
 
     def _set_back(self) -> None:
         for noted in self._iterators:
@@ -305,9 +339,21 @@ class Captured:
                 )
 
 
+def _are_others(now: tuple, before: tuple) -> bool:
+    """Whether the parts of an object are others than before."""
+    if len(now) != len(before):
+        return True
+    return not all(map(is_, now, before)) and not all(map(same, now, before))
+
+
 def is_among(places, mapping, name) -> bool:
     """Whether a name in a dictionary is one of some places (`Effects.places`)."""
     return any(container is mapping and keys is not None and name in keys for container, keys in places)
+
+
+def is_module(value) -> bool:
+    """Whether a value is a module, which stays where code has imported it."""
+    return isinstance(value, types.ModuleType)
 
 
 def is_empty(cell: types.CellType) -> bool:

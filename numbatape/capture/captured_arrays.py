@@ -24,11 +24,14 @@ class CapturedArrays:
         self._made: dict[int, tuple] = {}  # by id: (array, stand-in)
         self.tables: dict[int, WithArrays] = {}  # by the id of the table without arrays
         self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by id: (owner, its copy)
+        self._used: set[int] = set()  # the ids of owners whose copies stand-ins have
 
     def stand_in(self, array: np.ndarray):
         """Return the stand-in for an array; None if no traced value can have its dtype."""
         if id(array) not in self._made:
             made = wrap(self._trace, self._copy(array))
+            if is_plain(made):
+                self._used.add(id(root_of(array)))
             self._made[id(array)] = array, made if is_plain(made) else None
         return self._made[id(array)][1]
 
@@ -59,8 +62,9 @@ class CapturedArrays:
 
     def give_back(self) -> None:
         """Copy to the captured arrays what was written without traced values."""
-        for root, copy in self._roots.values():
-            if id(root_of(copy)) not in self._trace.boxes and root.tobytes() != copy.tobytes():
+        for key, (root, copy) in self._roots.items():
+            unwritten = key not in self._used or id(root_of(copy)) in self._trace.boxes
+            if not unwritten and root.tobytes() != copy.tobytes():
                 root[...] = copy
 
 

@@ -175,14 +175,23 @@ class _Environment(MutableMapping):
         return len(self._original)
 
     def __setitem__(self, key, value):
+        _note_change()
         self._original[key] = value
 
     def __delitem__(self, key):
+        _note_change()
         del self._original[key]
 
     def __getattr__(self, name):
         note("`os.environ`")
         return getattr(self._original, name)
+
+
+def _note_change() -> None:
+    """Note that the process's environment is about to change, which a trace that starts again undoes."""
+    trace = current()
+    if trace is not None and trace.environment is not None:
+        trace.environment.note_process()
 
 
 def _noting(name: str):

@@ -17,12 +17,19 @@ import numpy as np
 
 from ..late import imported
 from ..trace import operations
-from ..usercode.bytecode import assigns_attributes, globals_assigned, imports, names_of
+from ..trace.trace import current
+from ..usercode.bytecode import (
+    assigns_any_global,
+    assigns_attributes,
+    globals_assigned,
+    imports,
+    names_of,
+)
 from ..usercode.classes import lent_classes, users_classes
 from ..usercode.ownership import MARK, is_users_function, is_users_module
 from .conversions import CALLS, TYPES, TYPES_NAME, calling_types
 from .copied_classes import CopiedClasses
-from .holders import holder_of
+from .holders import CACHED, holder_of
 from .module_copies import UsersModule
 from .reach import Reach, python_function, used_globals
 from .references import atoms_only, contents, is_atom, is_users_attribute
@@ -103,6 +110,8 @@ class Copies(CopiedClasses):
     def _other(self, value):
         """Return the stand-in for an object, a class, a method or a container."""
         holder = holder_of(value)
+        if type(value) is CACHED and _asks_caches():
+            return value
         if holder is not None:
             parts = holder.parts(value)
             if atoms_only(parts):
@@ -220,12 +229,13 @@ class Copies(CopiedClasses):
 
     def _writing_back(self, copy, original):
         """Return a function that copies its assignments to globals to the original's globals."""
-        names = globals_assigned(original.__code__)
-        if not names or copy.__globals__ is original.__globals__ or inspect.isgeneratorfunction(copy):
+        names: tuple[str, ...] | None = globals_assigned(original.__code__)
+        if assigns_any_global(original.__code__):
+            names = None
+        if names == () or copy.__globals__ is original.__globals__ or inspect.isgeneratorfunction(copy):
             return copy
         scope, globals_ = copy.__globals__, original.__globals__
-        self.assigned.update((id(globals_), name) for name in names)
-
+        self.assigned.update((id(globals_), name) for name in (globals_ if names is None else names))
         return _writing_back(copy, names, scope, globals_)
 
     def _new_cell(self, cell):
@@ -253,15 +263,28 @@ class Copies(CopiedClasses):
         )
 
 
-def _writing_back(copy, names: tuple[str, ...], scope: dict, globals_: dict):
+def _asks_caches() -> bool:
+    """Whether the function that is traced asks how full the caches of its functions are."""
+    trace = current()
+    return trace is not None and trace.environment is not None and trace.environment.asks_caches
+
+
+def _writing_back(copy, names: tuple[str, ...] | None, scope: dict, globals_: dict):
+    """Return a function that runs a copy, and then assigns globals of some names (None for all) again."""
+
     @functools.wraps(copy)
     def writing_back(*args, **kwargs):
+        before = {name: scope.get(name, MARK) for name in (scope if names is None else names)}
         try:
             return copy(*args, **kwargs)
         finally:
-            for name in names:
-                if name in scope:
-                    globals_[name] = scope[name]
+            for name in {**before, **scope} if names is None else before:
+                now = scope.get(name, MARK)
+                if now is not before.get(name, MARK):
+                    if now is MARK:
+                        globals_.pop(name, None)
+                    else:
+                        globals_[name] = now
 
     return writing_back
 

@@ -26,6 +26,7 @@ from ..trace.trace import Outside
 from ..usercode import absences, ownership
 from ..usercode.bytecode import (
     LOOKUPS,
+    assigns_any_global,
     globals_read,
     imported,
     line_of,
@@ -35,7 +36,7 @@ from ..usercode.bytecode import (
 from ..usercode.classes import is_users_object_class
 from . import watching
 from .captured import is_empty, is_unset
-from .holders import VIEWS, Wrapper, holder_of
+from .holders import CACHED, VIEWS, Wrapper, holder_of
 from .library_objects import LibraryObjects, slots_named
 from .noted import NotedClass
 from .randomness import generators
@@ -53,6 +54,7 @@ from .references import (
     Reference,
     Walk,
     is_special,
+    looked_up,
     of_module,
     references,
     slots_of,
@@ -86,6 +88,7 @@ class Environment(LibraryObjects, Walk):
         self._reached: list = []
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
+        self._caches: list = []  # functions of functools.lru_cache
         self._asked_of: list[tuple] = []  # (attributes of a module or function, its name in code, the code)
         ownership.adopt(function)
         self.add(function)
@@ -101,6 +104,14 @@ class Environment(LibraryObjects, Walk):
             self.walk(*waiting)
             waiting = self._followed(None, self._of_passed_modules())
         self._note_missing()
+        if self.asks_caches:
+            self._parts += [(each.cache_info, each.cache_info(), each) for each in self._caches]
+            self._caches.clear()
+
+    @property
+    def asks_caches(self) -> bool:
+        """Whether code asks how full the caches of its functions are, so that these have no stand-ins."""
+        return any("cache_info" in names_of(code) for code in self._codes.values())
 
     def visit(self, reference: Reference) -> list[Reference]:
         """Note how a value can change; return what it refers to."""
@@ -219,6 +230,10 @@ class Environment(LibraryObjects, Walk):
         """Note the keywords, too, which are a dictionary that code can change."""
         return [Reference(part) for part in (value.func, value.args, value.keywords)]
 
+    def _cached(self, value):
+        self._caches.append(value)
+        return self._instance(value)
+
     def _wrapper(self, value):
         """Return what numbatape has made a function of; the rest of what it made does not change."""
         return [Reference(value.__wrapped__)]
@@ -258,7 +273,7 @@ class Environment(LibraryObjects, Walk):
         def read():
             return tuple([part for item in container.items() if item[0] not in keys for part in item])
 
-        self._parts.append((read, read()))
+        self._parts.append((read, read(), container))
         return self._parts[-1][1]
 
     def running(self) -> list[types.CodeType]:
@@ -300,13 +315,15 @@ class Environment(LibraryObjects, Walk):
         self._empty += [cell for cell in function.__closure__ or () if is_empty(cell)]
         if attributes:
             self._attributes.append((function, "__dict__", attributes))
-        for name in imported(code, scope.get("__package__") or ""):
+        for name in (*imported(code, scope.get("__package__") or ""), *looked_up(code, scope)):
             if name in sys.modules:
                 found.append(Reference(sys.modules[name], code=code))
                 self._bindings.append((sys.modules, name, sys.modules[name]))
             else:
                 self.foreign = True
                 self._absent.append((sys.modules, name))
+        if assigns_any_global(code):
+            self._scopes.append((scope, dict(scope)))
         for name in _SCOPES.intersection(names_of(code)).difference(scope):
             if _is_builtin(name, code):
                 self.opaque.append(Outside(f"`{name}()`", code.co_filename, line_of(code, name)))
@@ -347,7 +364,7 @@ class Environment(LibraryObjects, Walk):
         if isinstance(fields, dict) and "py_func" in fields:  # the dispatcher of a Numba function
             return [Reference(fields["py_func"])]
         if isinstance(value, threading.local):  # each thread sees attributes of its own
-            self._parts.append((lambda: tuple(vars(value)), tuple(vars(value))))
+            self._parts.append((lambda: tuple(vars(value)), tuple(vars(value)), value))
             return slots_named(value, list(vars(value)))
         if len(self.seen) > _MANY:
             self._note_opaque(value, always=True)
@@ -390,6 +407,7 @@ _READERS: tuple[tuple[tuple[type, ...], Callable], ...] = (
     ((set, frozenset), Environment._set),
     ((tuple, types.MethodType, property, *VIEWS), Environment._unchanging),
     ((functools.partial, functools.partialmethod), Environment._partial),
+    ((CACHED,), Environment._cached),
     ((staticmethod, classmethod), Environment._unchanging),
     ((io.IOBase,), Environment._note_opaque),
     ((type,), Environment._class),

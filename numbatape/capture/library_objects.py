@@ -50,18 +50,17 @@ class LibraryObjects(Captured):
     def _note_opaque(self, value, always=False):
         """Note a value as opaque if it may give other numbers in each call."""
         if always or watching.is_opaque(value):
-            self.opaque.append(self._site_of(value))
+            self.opaque.append(self.site_of(value))
             if isinstance(value, io.IOBase):
                 self._iterators.append(NotedIterator(value, self.opaque[-1]))
         return []
 
     def _iterator(self, value):
         """Note an iterator: what it yields next can rarely be inspected."""
-        self._iterators.append(NotedIterator(value, self._site_of(value)))
+        self._iterators.append(NotedIterator(value, self.site_of(value)))
         return []
 
-    def _site_of(self, value) -> Outside:
-        """Return how code refers to a value, and where."""
+    def site_of(self, value) -> Outside:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         name, code = self._sites.get(id(value), ("", None))
         if code is None:
@@ -82,7 +81,7 @@ class LibraryObjects(Captured):
         if fixed is not None:
             names = watching.names_of(value)
             if names is not None:
-                self._parts.append((names, names()))
+                self._parts.append((names, names(), value))
             return [*map(Reference, fixed)], True
         memory, parts = watching.memory_of(value), watching.parts_of(value)
         if memory is not None:
@@ -94,7 +93,10 @@ class LibraryObjects(Captured):
             except (AttributeError, KeyError):  # another version of the library
                 self._note_opaque(value, always=True)
                 return [], True
-            self._parts.append((parts, found))
+            self._parts.append((parts, found, value))
+            columns = watching.columns_of(value)
+            if columns is not None:
+                self._frames[id(value)] = columns
             return [*map(Reference, found)], True
         read = watching.contents_of(value)
         if read is not None:
@@ -122,7 +124,7 @@ class LibraryObjects(Captured):
         def read():
             return tuple([part for part in fields.values() if isinstance(part, (np.ndarray, np.generic))])
 
-        self._parts.append((read, read()))
+        self._parts.append((read, read(), array))
         return [*map(Reference, read())]
 
     def _of_library(self, value, fields) -> list[Reference]:

@@ -13,6 +13,7 @@ import collections
 import contextlib
 import enum
 import functools
+import sys
 import types
 import weakref
 from abc import ABC, abstractmethod
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..usercode import ownership
-from ..usercode.bytecode import DYNAMIC, LOOKUPS, globals_used, names_of, passed_on
+from ..usercode.bytecode import DYNAMIC, LOOKUPS, globals_used, names_of, passed_on, texts_of
 from ..usercode.classes import is_users_object_class, lent_classes, users_classes, users_metaclasses
 from ..usercode.ownership import is_users_function
 from .holders import parts_of
@@ -214,6 +215,14 @@ def of_module(module: types.ModuleType, names, code: types.CodeType | None) -> l
 
 def _bound(scope: dict, names, code) -> list[Reference]:
     return [Reference(scope[name], GLOBAL, scope, name, code) for name in names if name in scope]
+
+
+def looked_up(code: types.CodeType, scope: dict) -> list[str]:
+    """Return the names of the user's modules that code may look up in ``sys.modules``."""
+    if "modules" not in names_of(code):
+        return []
+    names = [*texts_of(code), *([scope.get("__name__")] if "__name__" in names_of(code) else [])]
+    return [name for name in names if name in sys.modules and ownership.is_users_module(sys.modules[name])]
 
 
 def of_class(cls: type) -> list[Reference]:

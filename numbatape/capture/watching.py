@@ -47,6 +47,7 @@ _INERT = (
     *("functools", "_functools", "operator", "_operator", "types", "typing", "inspect", "enum", "_struct"),
     *("numpy", "scipy", "numba", "numbatape", "llvmlite", "optree", "_pytest", "pytest", "tqdm"),
 )
+UNSET = "<unset>"  # stands for the value of a context variable that has none
 # Private parts of pandas' arrays: numbers, masks of missing entries, codes, categories.
 _OF_ARRAYS = ("_ndarray", "_data", "_mask", "_pa_array", "_dtype", "_left", "_right", "_sparse_values")
 
@@ -70,7 +71,7 @@ def parts_of(value) -> Callable[[], tuple] | None:
     if isinstance(value, weakref.ref):
         return lambda: (value(),)
     if isinstance(value, contextvars.ContextVar):
-        return lambda: (value.get(None),)
+        return lambda: (value.get(UNSET),)
     packages = {str(base.__module__).partition(".")[0] for base in type(value).__mro__}
     if "pandas" in packages:  # the user's class may derive from one of theirs
         return _of_pandas(value, sys.modules["pandas"])
@@ -126,6 +127,29 @@ def _of_pandas(value, pd):
         fields = vars(value) if hasattr(value, "__dict__") else {}
         return lambda: (value.obj, *(fields[k] for k in ("_grouper", "grouper") if k in fields))
     return None
+
+
+def columns_of(value) -> list[tuple] | None:
+    """Return the blocks of a frame of pandas with the places of their columns; None for other objects."""
+    manager = getattr(value, "_mgr", None) if package_of(value) == "pandas" else None
+    if manager is None or len(getattr(manager, "axes", ())) != 2:
+        return None
+    return [(block.values, block.mgr_locs.as_array.copy()) for block in manager.blocks]
+
+
+def has_columns(value, before: list[tuple] | None) -> bool:
+    """Whether a frame has the labels and columns that it had, maybe in other blocks."""
+    now = None if before is None else columns_of(value)
+    if before is None or now is None:
+        return False
+    columns: list[dict] = [{}, {}]
+    for found, blocks in zip(columns, (before, now), strict=True):
+        for values, places in blocks:
+            if not isinstance(values, np.ndarray):
+                return False
+            for row, place in zip(values, places.tolist(), strict=True):
+                found[place] = row.dtype, row.tobytes()
+    return columns[0] == columns[1]
 
 
 def _notes_of_pandas(value) -> tuple:

@@ -45,6 +45,11 @@ def names_of(code: types.CodeType) -> frozenset[str]:
     return frozenset(code.co_names).union(*map(names_of, inner(code)))
 
 
+def texts_of(code: types.CodeType) -> set[str]:
+    """Return the texts that code and the functions inside it have as constants."""
+    return {part for part in code.co_consts if isinstance(part, str)}.union(*map(texts_of, inner(code)))
+
+
 @functools.lru_cache(maxsize=10_000)
 def globals_read(code: types.CodeType) -> frozenset[str]:
     """Return the names that code and the functions inside it look up as globals, not as attributes."""
@@ -156,6 +161,11 @@ def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
     """Return the names of the globals that code assigns to."""
     found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
     return tuple(found.union(*(globals_assigned(c) for c in inner(code))))
+
+
+def assigns_any_global(code: types.CodeType) -> bool:
+    """Whether code may assign to globals whose names it does not show."""
+    return not names_of(code).isdisjoint(("eval", "exec", "globals"))
 
 
 @functools.lru_cache(maxsize=10_000)
