@@ -64,6 +64,7 @@ OF_POINTS = {
     "splev": lambda x: splev(x, TCK),
     "splev, derivative": lambda x: splev(x, TCK, der=1),
     **{f"splev, ext={k}": (lambda x, k=k: splev(2.0 * x - 0.5, TCK, ext=k)) for k in (0, 1, 3)},
+    "splev, derivative, outside": lambda x: splev(2.0 * x - 0.5, TCK, 1, 3),  # FITPACK extrapolates it
     "splev, curve": lambda x: np.stack(splev(x, (TCK[0], [TCK[1], TCK[1] ** 2], 3))),
     "splint": lambda x: np.stack([splint(x[0], x[1], TCK), splint(x[2], 5.0, TCK), splint(-1.0, x[3], TCK)]),
     "UnivariateSpline": UnivariateSpline(X, Y, s=0.1),
@@ -301,6 +302,19 @@ FURTHER = {
     "interp1d, fills": (lambda y: interp1d(X, y, bounds_error=False, fill_value=(y[0], y[-1]))(OUTSIDE), Y),
     "interp1d, unsorted": (lambda y: interp1d(X[::-1], y, kind="zero")(INSIDE), Y),
     "interp1d, places": (lambda x: interp1d(x, TABLE.T)(INSIDE), X),
+    "interp1d, one place": (lambda y: interp1d(X[:1], y, bounds_error=False, fill_value=7.0)(X[:2]), Y[:1]),
+    "interp1d, one traced place": (
+        lambda x: interp1d(x, [2.0], bounds_error=False, fill_value=(-1.0, 5.0))(np.r_[0.2, 0.5, 3.0]),
+        np.array([0.5]),
+    ),
+    **{
+        f"splev, knots, ext={k}": (lambda t, k=k: splev(OUTSIDE + 2.2, (t, *TCK[1:]), k % 2, k), KNOTS)
+        for k in (0, 3)
+    },
+    "splev, knots, zero outside": (lambda t: splev(OUTSIDE + 2.2, (t, *TCK[1:]), ext=1), KNOTS),
+    "splev, spline of traced values": (lambda y: splev(INSIDE, make_interp_spline(X, y), 1), Y),
+    "splev, spline of traced knots": (lambda t: splev(OUTSIDE + 2.2, BSpline(t, np.arange(5.0), 3)), KNOTS),
+    "splint, knots": (lambda t: splint(2.0, 4.3, (t, *TCK[1:])), KNOTS),
     **{f"grid, {k}": (lambda p, k=k: SPLINES[k](p), PLACES) for k in SPLINES},
     "grid, derivative": (lambda p: SPLINES["cubic"](p, nu=(1, 0)), PLACES),
     "grid of values": (lambda g: RegularGridInterpolator((X, X), g, method="slinear")(PLACES), GRID),
@@ -389,3 +403,9 @@ def test_types_of_interpolators():
         return made(x)
 
     agrees(f, INSIDE)
+
+
+def test_a_line_through_one_place_is_nan():
+    with np.errstate(invalid="ignore"):
+        slope = nt.grad(lambda y: interp1d(X[:1], y, fill_value="extrapolate")(X[0])[()])(Y[:1])
+    assert np.isnan(slope).all()

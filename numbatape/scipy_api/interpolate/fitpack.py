@@ -12,10 +12,11 @@ import numpy as np
 import scipy.interpolate
 
 from ...numpy_api.function_tables import MAKERS
-from ...numpy_api.stand_ins import stands_for, with_original
+from ...numpy_api.stand_ins import named_like, stands_for, with_original
 from ...trace.operands import find_trace
 from ...trace.primitives import sample_of
-from .interpolation import Piecewise, bspline, refuse
+from .free_knots import FreeKnots
+from .interpolation import InBasis, bspline, refuse
 
 SMOOTH = "interpolating splines (s=0) are, and so is make_interp_spline"
 
@@ -27,12 +28,12 @@ class Fitted:
     ----------
     original
         SciPy's object, for plain points; None if its values are traced.
-    inside : Piecewise
+    inside : Piecewise or FreeKnots
     ext : int
         What is done outside of the knots, as in `splev`.
     """
 
-    def __init__(self, original, inside: Piecewise, ext: int):
+    def __init__(self, original, inside, ext: int):
         self._original, self._inside, self._ext = original, inside, ext
 
     def __call__(self, x, nu: int = 0, ext=None):
@@ -68,10 +69,10 @@ def fitted(value) -> Fitted:
     return Fitted(value, bspline(*value._eval_args), EXTENSIONS[value.ext])
 
 
-def _evaluated(inside: Piecewise, x, nu: int, ext: int):
+def _evaluated(inside, x, nu: int, ext: int):
     """Return the values of a spline, or of its derivative, with one of FITPACK's four extensions."""
     first, last = inside.x[0], inside.x[-1]
-    if ext == 3:
+    if ext == 3 and nu == 0:  # FITPACK's derivatives are extrapolated instead
         x = np.clip(x, first, last)
     value = inside(x, nu)
     if ext in (1, 2):
@@ -87,19 +88,34 @@ def splev(x, tck, der=0, ext=0):
     if hasattr(tck, "tck"):
         tck = tck.tck
     t, c, k = tck
-    if find_trace(t) is not None:
-        raise refuse("splev with traced knots", "knots are data: nt.stop_gradient(t)")
     if isinstance(c, list):  # a curve: one spline for each coordinate
         return [splev(x, (t, one, k), der, ext) for one in c]
     return _evaluated(bspline(t, c, int(sample_of(k))), x, der, ext)
+
+
+def _splev_of_objects(original, of_tuples=MAKERS["scipy.interpolate"]["splev"]):
+    """Return the stand-in for `splev`, which also takes splines that are objects."""
+    call = of_tuples(original)
+
+    def splev(x, tck, der=0, ext=0):
+        if not isinstance(tck, (InBasis, FreeKnots)):
+            return call(x, tck, der, ext)
+        if ext != 0:
+            raise ValueError(f"Extrapolation mode {ext} is not supported by BSpline.")
+        return tck(x, der, extrapolate=True)
+
+    return named_like(splev, original)
+
+
+MAKERS["scipy.interpolate"]["splev"] = _splev_of_objects
 
 
 @stands_for("scipy.interpolate", "splint")
 def splint(a, b, tck, full_output=0):
     """The integral of a polynomial is one; between the ends, the spline is zero outside of its knots."""
     t, c, k = tck
-    if full_output or find_trace(t) is not None:
-        raise refuse("splint with full_output or traced knots", "knots are data: nt.stop_gradient(t)")
+    if full_output:
+        raise refuse("splint with full_output of traced arguments", "without it, the integral is")
     return Fitted(None, bspline(t, c, k), 0).integral(a, b)
 
 

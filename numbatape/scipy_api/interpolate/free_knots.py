@@ -33,6 +33,11 @@ class FreeKnots:
         self.t, self.c = lift_all(t, c)
         self.k, self.extrapolate, self.axis = k, extrapolate, axis
 
+    @property
+    def x(self):
+        """Return the breakpoints between which the spline is defined."""
+        return self.t[self.k : len(self.t) - self.k]
+
     def __getattr__(self, name: str):
         raise refuse(f"BSpline.{name} of traced knots", "call it, with nu= for derivatives")
 

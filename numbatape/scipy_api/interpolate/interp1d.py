@@ -60,6 +60,8 @@ def thawed(value) -> Interp1d:
     spline, kind = getattr(value, "_spline", None), getattr(value, "_kind", None)
     y = np.moveaxis(value.y, value.axis, 0)
     fill = value.fill_value
+    if len(value.x) == 1 and kind not in STEPS:
+        return _of_one_place(value, value.x, y, value.axis, fill, value.bounds_error)
     if kind in STEPS or (spline is not None and spline.k == 0):
         kind = kind if kind in STEPS else "zero"
         if isinstance(fill, str) and kind in ("previous", "next"):
@@ -68,6 +70,13 @@ def thawed(value) -> Interp1d:
     spline = scipy.interpolate.make_interp_spline(value.x, y, 1 if spline is None else spline.k)
     c, x = polynomials_of(spline.t, spline.c, spline.k)
     return Interp1d(value, Piecewise(None, c, x, True, value.axis), fill, value.bounds_error)
+
+
+def _of_one_place(made, x, values, axis: int, fill, raises: bool) -> Interp1d:
+    """Return a linear `interp1d` of one place: its value there; a line through it is NaN."""
+    if isinstance(fill, str):
+        values = np.nan * values
+    return Interp1d(made, Steps("nearest", x, values, axis), fill, raises)
 
 
 def linear(made, values, axis: int, fill, order) -> Interp1d:
@@ -88,6 +97,8 @@ def linear(made, values, axis: int, fill, order) -> Interp1d:
     """
     base = thawed(made)
     inner = base._inside
+    if len(made.x) == 1 and made._kind not in STEPS:
+        return _of_one_place(made, inner.x, values, axis, base._fill if fill is None else fill, base._raises)
     if isinstance(inner, Steps):
         values = values if order is None else values[order]
         inside: Piecewise | Steps = Steps(inner._kind, inner.x, values, axis)
@@ -109,7 +120,10 @@ def of_traced_places(original, x, y, options: dict) -> Interp1d:
     if not options.get("assume_sorted"):
         order = np.argsort(x, kind="stable")
         x, y = x[order], y[order]
+    raises = "fill_value" not in options if raises is None else raises
+    raises = raises and not isinstance(fill, str)
+    if len(x) == 1:
+        return _of_one_place(made, x, y, axis, fill, raises)
     steps = np.reshape(x[1:] - x[:-1], (-1, *(1,) * (y.ndim - 1)))
     inside = Piecewise(None, np.stack([(y[1:] - y[:-1]) / steps, y[:-1]]), x, True, axis)
-    raises = "fill_value" not in options if raises is None else raises
-    return Interp1d(made, inside, fill, raises and not isinstance(fill, str))
+    return Interp1d(made, inside, fill, raises)
