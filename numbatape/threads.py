@@ -7,10 +7,13 @@ would stay held for ever in the child; so the child releases them all.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
+from typing import TypeVar
 
 from .errors import BusyError
 
@@ -21,6 +24,7 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():
     )
 
 HEAD = object.__basicsize__
+Method = TypeVar("Method", bound=Callable)
 
 
 class Turn:
@@ -88,6 +92,27 @@ def alone(turn: Turn, call, /, *args, **kwargs):
         return call(*args, **kwargs)
     finally:
         turn.busy = False
+
+
+def one_at_a_time(method: Method) -> Method:
+    """Let a method of an object with a ``_turn`` run while no other such call is under way.
+
+    Raises
+    ------
+    BusyError
+        From the call, if another one is under way.
+    """
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        return alone(self._turn, method, self, *args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def in_turn(turn: Turn, function: Callable) -> Callable:
+    """Return a function that runs when it has the turn, and else raises `BusyError`."""
+    return functools.partial(alone, turn, function)
 
 
 class Patient:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from ..config import Config, chosen
 from ..engine.kernels import sweep
 from ..late import imported
-from ..threads import Turn, alone
+from ..threads import Turn, alone, one_at_a_time
 from ..trace import pytrees
 from .arguments import Flattened, as_constant, is_mark, like_prepared, require_active
 from .contract import check_same
 from .delivery import Owned
 from .derived import Derived
 from .front import Front
-from .one_at_a_time import one_at_a_time
 from .program import Evaluator, Program
 from .registry import clear_caches
 from .results import Layout

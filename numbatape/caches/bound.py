@@ -11,9 +11,9 @@ from ..engine import kernels
 from ..engine.frame import WORD
 from ..errors import SpecError
 from ..tape.tape import ACTIVE
+from ..threads import in_turn
 from ..trace import pytrees
 from .arguments import Flattened
-from .one_at_a_time import in_turn
 from .results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
 from .variant import VariantWorkspace
 

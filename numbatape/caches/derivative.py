@@ -6,6 +6,7 @@ import numpy as np
 
 from ..errors import ArityError, SpecError
 from ..nested.recorded_derivatives import pushforward
+from ..threads import one_at_a_time
 from ..trace import pytrees
 from . import dense_jacobian as dense
 from .arguments import Flattened
@@ -14,7 +15,6 @@ from .derived import Derived, outputs_of
 from .directions import direction_leaves, like_result
 from .front import Front
 from .jacobian import JacobianCache
-from .one_at_a_time import one_at_a_time
 from .outs import result_outs, tangent_outs
 from .results import Layout, scalar_output, value_of
 

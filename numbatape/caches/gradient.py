@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import ShapeError
+from ..threads import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .bound import bind
 from .delivery import require_switches, write_into
 from .derivative import DerivativeCache
 from .front import Front
-from .one_at_a_time import one_at_a_time
 from .outs import gradient_outs, result_outs
 from .results import (
     Layout,

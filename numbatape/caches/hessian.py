@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..nested.recorded_derivatives import hessian_vector
+from ..threads import one_at_a_time
 from . import compressed
 from .bound import Bound
 from .bound_hessian import bind_compressed, bind_outputs
@@ -16,7 +17,6 @@ from .derived import Derived
 from .directions import like_arguments
 from .front import Front
 from .hvp import HvpCache
-from .one_at_a_time import one_at_a_time
 from .results import Layout, value_of
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector
+from ..threads import one_at_a_time
 from .base import PreparedCache
 from .delivery import write_into
 from .derived import Derived
 from .directions import direction_leaves, products_of
 from .front import Front
-from .one_at_a_time import one_at_a_time
 from .outs import Out, parts_outs, result_outs
 from .results import Layout, scalar_output, value_of
 

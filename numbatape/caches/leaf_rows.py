@@ -12,8 +12,8 @@ from ..jit import address
 from ..tape.tape import CONSTANT
 from ..trace import pytrees
 from ..trace.complex_pairs import join
+from ..trace.constants import EXACT_INTEGER
 from ..trace.integer_arithmetic import LARGEST
-from ..trace.trace import EXACT_INTEGER
 from .arguments import STATIC, Flattened
 from .variant import VariantWorkspace
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ..jit.steady import TUPLE
-from ..threads import Turn
+from ..threads import Turn, in_turn
 from .arguments import Flattened
 from .entry import Entry
 from .front import Front
-from .one_at_a_time import in_turn
 from .outs import gradient_outs, result_outs
 from .program import Evaluator
 from .pullback import cotangent_rows, seed_cotangent

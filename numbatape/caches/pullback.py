@@ -10,6 +10,7 @@ from ..errors import SpecError, StructureError
 from ..nested.recorded_derivatives import pullback
 from ..recording.record import Output
 from ..tape.tape import ACTIVE
+from ..threads import one_at_a_time
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, halves_of
 from . import dense_jacobian as dense
@@ -19,7 +20,6 @@ from .derived import Derived
 from .front import Front
 from .jacobian import JacobianCache
 from .leaf_rows import ArrayRow, NumberRow, Row
-from .one_at_a_time import one_at_a_time
 from .outs import gradient_outs, result_outs
 from .results import Layout, gradients_of, value_of
 from .variant import VariantWorkspace

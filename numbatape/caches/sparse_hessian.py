@@ -7,10 +7,10 @@ import numpy as np
 from ..nested.recorded_derivatives import hessian_vector
 from ..sparse.compression import check_product, compress_hessian, known_pattern
 from ..sparse.pattern import hessian_pattern
+from ..threads import one_at_a_time
 from .dense_jacobian import samples_of
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
-from .one_at_a_time import one_at_a_time
 from .outs import parts_outs, result_outs
 from .results import scalar_output, value_of
 from .sparse_products import SparseCache, as_vector, entries_of, random_directions

@@ -10,10 +10,10 @@ import scipy.sparse
 from ..nested.recorded_derivatives import pullback, pushforward
 from ..sparse.compression import ROWS, check_product, compress_jacobian, known_pattern
 from ..sparse.pattern import Pattern, among_rows, jacobian_pattern
+from ..threads import one_at_a_time
 from .arguments import Flattened
 from .dense_jacobian import float_outputs, float_rows, samples_of
 from .derived import active_leaves, outputs_of
-from .one_at_a_time import one_at_a_time
 from .outs import result_outs
 from .results import value_of
 from .sparse_products import SparseCache, as_vector, entries_of, random_directions

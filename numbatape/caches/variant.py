@@ -15,8 +15,8 @@ from ..late import imported
 from ..recording.record import Recording
 from ..tape import Tape
 from ..tape.tape import CONSTANT
+from ..trace.constants import EXACT_INTEGER
 from ..trace.shared_inputs import sharing
-from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
 
 if TYPE_CHECKING:

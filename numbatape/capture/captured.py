@@ -17,7 +17,7 @@ from operator import is_
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..trace.trace import Outside
+from ..trace.state import Outside
 from . import watch_rows, watching
 from .noted import NotedArray, NotedClass, NotedIterator
 from .references import same

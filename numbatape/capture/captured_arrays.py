@@ -40,7 +40,7 @@ class CapturedArrays:
         if id(root) not in self._roots:
             copy = twin(root)
             self._roots[id(root)] = root, copy
-            self._trace.borrowed.add(id(root_of(copy)))
+            self._trace.capture.borrowed.add(id(root_of(copy)))
         root, copy = self._roots[id(root)]
         if array is not root:
             return window(root, array, copy)
@@ -56,14 +56,14 @@ class CapturedArrays:
         changed = {
             id(root)
             for root, copy in self._roots.values()
-            if id(root_of(copy)) in self._trace.boxes or root.tobytes() != copy.tobytes()
+            if id(root_of(copy)) in self._trace.memory.boxes or root.tobytes() != copy.tobytes()
         }
         return {key for key, (array, _) in self._made.items() if id(root_of(array)) in changed}
 
     def give_back(self) -> None:
         """Copy to the captured arrays what was written without traced values."""
         for key, (root, copy) in self._roots.items():
-            unwritten = key not in self._used or id(root_of(copy)) in self._trace.boxes
+            unwritten = key not in self._used or id(root_of(copy)) in self._trace.memory.boxes
             if not unwritten and root.tobytes() != copy.tobytes():
                 root[...] = copy
 

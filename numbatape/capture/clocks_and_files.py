@@ -137,7 +137,7 @@ def _error_state(original):
     def errstate(*args, **kwargs):
         trace = current()
         if trace is not None and not {"raise", "call"}.isdisjoint({*args, *kwargs.values()}):
-            trace.failed = True
+            trace.validity.failed = True
         return original(*args, **kwargs)
 
     return errstate
@@ -151,7 +151,7 @@ def _present_errors(original):
         if trace is None:
             return original()
         note("`np.geterr`")
-        return {k: trace.float_errors[k] if how == "ignore" else how for k, how in original().items()}
+        return {k: trace.capture.float_errors[k] if how == "ignore" else how for k, how in original().items()}
 
     return geterr
 
@@ -190,8 +190,8 @@ class _Environment(MutableMapping):
 def _note_change() -> None:
     """Note that the process's environment is about to change, which a trace that starts again undoes."""
     trace = current()
-    if trace is not None and trace.environment is not None:
-        trace.environment.note_process()
+    if trace is not None and trace.capture.environment is not None:
+        trace.capture.environment.note_process()
 
 
 def _noting(name: str):

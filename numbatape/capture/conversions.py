@@ -46,9 +46,9 @@ def as_int(*args, **kwargs):
 
 def _depends_on_sizes(x: TracedArray) -> bool:
     """Whether a number is a constant that nothing but sizes decides."""
-    if x._level != CONSTANT or not isinstance(x._value, float) or x._trace.of_sizes is None:
+    if x._level != CONSTANT or not isinstance(x._value, float) or x._trace.integers.origins is None:
         return False
-    return x._trace.of_sizes.sizes_behind(x._id) is not None
+    return x._trace.integers.origins.sizes_behind(x._id) is not None
 
 
 def as_memoryview(x):

@@ -115,7 +115,7 @@ class CopiedClasses:
         """Note an object that gets its own class back when the trace ends."""
         trace = current()
         if trace is not None:
-            trace.stand_ins.append((made, cls))
+            trace.capture.stand_ins.append((made, cls))
 
     def _fill(self, original, made, holder: Holder) -> None:
         """Fill a container with stand-ins for the contents of another, and note it for `restore`."""
@@ -128,7 +128,7 @@ class CopiedClasses:
     def _note_container(original, made, before, now, holder: Holder) -> None:
         trace = current()
         if trace is not None:
-            trace.containers.append((original, made, before, now, holder))
+            trace.capture.containers.append((original, made, before, now, holder))
 
     def _lend(self, value) -> None:
         """Lend copied members to a class that can have no stand-in, for code of this trace."""
@@ -264,7 +264,7 @@ def _standing(meta: type) -> type:
                 # Python has not called the constructor.
                 made.__init__(*args, **kwargs)
             if trace is not None and own is not None and type(made) is self:
-                trace.stand_ins.append((made, own))
+                trace.capture.stand_ins.append((made, own))
             return made
 
         def __setattr__(self, name, value):
@@ -326,20 +326,21 @@ def _own(standing: type) -> type | None:
 
 def restore(trace) -> None:
     """Give objects that a trace made their own classes, and write changes back to the originals."""
-    for original, made, before, now, holder in reversed(trace.containers):
+    for original, made, before, now, holder in reversed(trace.capture.containers):
         parts = holder.parts(made)
         if len(parts) != len(now) or any(map(is_not, parts, now)) or names_in(original) != names_in(made):
             own = {id(copy): part for part, copy in zip(before, now, strict=True)}
-            kept = [own[id(part)] if id(part) in own else trace.copies.original(part) for part in parts]
+            original_of = trace.capture.copies.original
+            kept = [own[id(part)] if id(part) in own else original_of(part) for part in parts]
             holder.changed(original, holder.made(made, kept))
-    trace.containers.clear()
-    for made, cls in trace.stand_ins:
+    trace.capture.containers.clear()
+    for made, cls in trace.capture.stand_ins:
         standing = type(made)
         with contextlib.suppress(TypeError):  # the class has another memory layout
             object.__setattr__(made, "__class__", cls)
         if standing is not cls:
             pytrees.forget(standing)
-    trace.stand_ins.clear()
+    trace.capture.stand_ins.clear()
     lending.give_back(trace)
-    if trace.captures is not None:
-        trace.captures.give_back()
+    if trace.capture.arrays is not None:
+        trace.capture.arrays.give_back()

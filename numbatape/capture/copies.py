@@ -266,7 +266,9 @@ class Copies(CopiedClasses):
 def _asks_caches() -> bool:
     """Whether the function that is traced asks how full the caches of its functions are."""
     trace = current()
-    return trace is not None and trace.environment is not None and trace.environment.asks_caches
+    return (
+        trace is not None and trace.capture.environment is not None and trace.capture.environment.asks_caches
+    )
 
 
 def _writing_back(copy, names: tuple[str, ...] | None, scope: dict, globals_: dict):

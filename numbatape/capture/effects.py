@@ -291,7 +291,7 @@ class _Changes:
     def _template(self, value):
         kind = type(value)
         if kind is TracedArray and value._trace is self._trace:
-            captures = self._trace.captures
+            captures = self._trace.capture.arrays
             original = None if captures is None else captures.original(value)
             if original is not None:
                 return Same(original)

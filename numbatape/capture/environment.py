@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..trace.trace import Outside
+from ..trace.state import Outside
 from ..usercode import absences, ownership
 from ..usercode.bytecode import (
     LOOKUPS,

@@ -12,7 +12,8 @@ import sys
 import threading
 
 from ..jit.audit import observe
-from ..trace.trace import Outside, current
+from ..trace.state import Outside
+from ..trace.trace import current
 from ..usercode.ownership import PACKAGE, is_users_file
 
 _READING = ("os.listdir", "os.scandir", "os.walk", "os.system", "os.posix_spawn", "os.exec", "os.spawn")
@@ -51,7 +52,7 @@ def note(what: str) -> None:
         frame.f_code.co_filename, frame.f_globals.get("__name__")
     ):
         frame = frame.f_back
-    trace.outside.append(Outside(what, frame.f_code.co_filename, frame.f_lineno))
+    trace.validity.outside.append(Outside(what, frame.f_code.co_filename, frame.f_lineno))
 
 
 def _reads(name: str, args: tuple) -> bool:

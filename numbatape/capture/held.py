@@ -133,9 +133,9 @@ def can_change(value) -> bool:
 
 def array_before(trace, array: np.ndarray) -> np.ndarray:
     """Return a copy of an array of numbers, the same one as long as these do not change."""
-    copied = trace.snapshots.get(id(array))
+    copied = trace.capture.snapshots.get(id(array))
     if copied is None or not np.array_equal(copied[1], array, equal_nan=array.dtype.kind in "fc"):
-        copied = trace.snapshots[id(array)] = array, array.copy()
+        copied = trace.capture.snapshots[id(array)] = array, array.copy()
     return copied[1]
 
 

@@ -67,7 +67,7 @@ class Kept:
         trace = value._trace
         if trace is not self._trace:
             return value  # it belongs to an enclosing trace, which replaces it later
-        original = trace.captures.original(value) if trace.captures is not None else None
+        original = trace.capture.arrays.original(value) if trace.capture.arrays is not None else None
         if original is not None:
             return original
         self.found = True

@@ -75,13 +75,13 @@ def lend(trace, cls: type, name: str, switch) -> None:
             entry = _lent[cls, name] = [0, vars(cls).get(name, _MISSING)]
             type.__setattr__(cls, name, switch)
         entry[0] += 1
-    trace.lent.append((cls, name))
+    trace.capture.lent.append((cls, name))
 
 
 def give_back(trace) -> None:
     """Restore the members that were lent to a trace, unless another trace still needs them."""
     with _lock:
-        for cls, name in trace.lent:
+        for cls, name in trace.capture.lent:
             entry = _lent[cls, name]
             entry[0] -= 1
             if entry[0]:
@@ -93,4 +93,4 @@ def give_back(trace) -> None:
                 type.__delattr__(cls, name)
             else:
                 type.__setattr__(cls, name, entry[1])
-    trace.lent.clear()
+    trace.capture.lent.clear()

@@ -249,7 +249,7 @@ def _flex(method, frame, other, function, **options):
 def _written(method, frame, value):
     """Make what is written to a DataFrame a column."""
     value = _column(value, frame.index)
-    if depends(value) and id(frame) in current().captured:
+    if depends(value) and id(frame) in current().capture.objects:
         raise UnsupportedOperationError(
             f"a traced value is written to a captured DataFrame at {where_in_user_code()}; write to a copy "
             "(`df = df.copy()`), or use `df.assign(...)`"
@@ -319,7 +319,7 @@ def lend_methods(trace, values: list) -> None:
     values
         What the function refers to of these packages. Nothing traced may be written to them.
     """
-    trace.captured.update(map(id, values))
+    trace.capture.objects.update(map(id, values))
     for package in {labelled_package(value) for value in values}:
         for name, functions in METHODS.get(package, {}).items():
             cls = operator.attrgetter(name)(sys.modules[package])

@@ -77,7 +77,8 @@ def _to_compute_with(found):
     if kind is not types.ModuleType and not (kind is types.FunctionType and is_library_function(found)):
         return found
     trace = current()
-    return found if trace is None or trace.library_copies is None else trace.library_copies.value(found)
+    copies = None if trace is None else trace.capture.library_copies
+    return found if copies is None else copies.value(found)
 
 
 def _with_copied_methods(result, trace, given):
@@ -101,7 +102,7 @@ def _call_method(member, trace, owner, *args, **kwargs):
     """Call the copy of a method."""
     trace.check_open()
     with failing(trace):
-        return trace.library_copies.function(member)(owner, *args, **kwargs)
+        return trace.capture.library_copies.function(member)(owner, *args, **kwargs)
 
 
 @functools.cache
@@ -125,11 +126,11 @@ def library_copy(original):
             trace = current()
         if trace is None:
             return _to_compute_with(call_original(*args, **kwargs))
-        if trace.library_copies is None:
-            trace.library_copies = LibraryCopies(*_tables())
+        if trace.capture.library_copies is None:
+            trace.capture.library_copies = LibraryCopies(*_tables())
         try:
             with failing(trace):
-                found = trace.library_copies.function(original)(*args, **kwargs)
+                found = trace.capture.library_copies.function(original)(*args, **kwargs)
                 return _with_copied_methods(found, trace, given)
         except (LeakError, UnsupportedOperationError):
             raise

@@ -11,7 +11,7 @@ import types
 
 import numpy as np
 
-from ..trace.trace import Outside
+from ..trace.state import Outside
 from ..usercode import ownership
 from ..usercode.bytecode import line_of
 from ..usercode.ownership import module_of

@@ -19,7 +19,7 @@ import types
 import numpy as np
 
 from ..jit import address, layout, steady
-from ..trace.trace import Outside
+from ..trace.state import Outside
 from ..usercode.ownership import is_users_class
 from .references import members_of, same
 

@@ -125,7 +125,7 @@ class Opened(Walk):
             self._functions.append(value)
             self._before[id(value)] = of_function(value, variables=not self._arrays)
         elif kind is np.ndarray and value.dtype != object:
-            if (trace := current()) is not None and trace.writes:
+            if (trace := current()) is not None and trace.memory.writes:
                 self._leaves.append(id(value))
                 self._before[id(value)] = array_before(trace, value)
         elif can_change(value):

@@ -213,7 +213,7 @@ def _as_copy(function):
 def _in_trace(value):
     """Return the stand-in for a value in the copies of the running trace."""
     trace = current()
-    return value if trace is None or trace.copies is None else trace.copies.value(value)
+    return value if trace is None or trace.capture.copies is None else trace.capture.copies.value(value)
 
 
 def _itself(value):
@@ -282,11 +282,11 @@ def rebind_call(function, args, kwargs):
     adopt(function)
     reach = Reach(function, *map(type, nodes), *leaves)
     trace = current()
-    arrays = trace.captures if trace is not None else None
+    arrays = trace.capture.arrays if trace is not None else None
     may_write = arrays is not None or any(writes(one.__code__) for one in reach.functions)
 
     if trace is not None:
-        trace.writes = trace.writes or may_write
+        trace.memory.writes = trace.memory.writes or may_write
         labelled = [value for value, _ in reach.others if labelled_package(value) is not None]
         if labelled:
             imported(".lent_methods", __package__).lend_methods(trace, labelled)
@@ -296,14 +296,14 @@ def rebind_call(function, args, kwargs):
         return found if arrays is None else arrays.tables.setdefault(id(found), WithArrays(found, arrays))
 
     known = again()
-    copies = trace and trace.copies
+    copies = trace and trace.capture.copies
     # Globals that copies assign have their new values in the copies' scope alone, until the copies are done.
     if not reach.needs(known) and not (copies and reach.reads(copies.assigned)):
         return function, args, kwargs
     if copies is None or copies.known is not known:
         copies = Copies(known, again)
-        if trace is not None and trace.copies is None:
-            trace.copies = copies
+        if trace is not None and trace.capture.copies is None:
+            trace.capture.copies = copies
     copies.adopt(nodes)
     if leaves:
         args, kwargs = _replaced(args, copies), _replaced(kwargs, copies)

@@ -47,11 +47,11 @@ def type_of(value):
     """``type(value)``; for the user's classes the stand-in, to which names refer in copies, too."""
     kind = builtins.type(meant(value))
     trace = current()
-    if trace is not None and trace.copies is not None:
+    if trace is not None and trace.capture.copies is not None:
         if issubclass(kind, builtins.type):
-            kind = trace.copies.metaclass_behind(kind)
+            kind = trace.capture.copies.metaclass_behind(kind)
         elif users_classes(kind):
-            return trace.copies.value(kind)
+            return trace.capture.copies.value(kind)
     return Type if kind is builtins.type else kind
 
 

@@ -17,8 +17,8 @@ def _see_warnings() -> None:
     """Let NumPy give warnings from here on, as outside of the trace."""
     trace = current()
     if trace is not None:
-        trace.failed = True
-        np.seterr(**trace.float_errors)
+        trace.validity.failed = True
+        np.seterr(**trace.capture.float_errors)
 
 
 def catch_warnings(original):

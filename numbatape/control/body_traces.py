@@ -157,10 +157,10 @@ class BodyTrace:
         self.inputs = [self._stand_in(leaf, level) for leaf, level in zip(leaves, known, strict=True)]
         self.start, self.first = len(tape.code), len(tape.values)
         given = [self._as_array(number, leaf) for number, leaf in zip(self.inputs, leaves, strict=True)]
-        run, around = rebind(function), (tape.floor, self.trace.fixed, self.trace.in_loop)
+        run, around = rebind(function), (tape.floor, self.trace.memory.fixed, self.trace.in_loop)
         self._outside = self._others([x for x in given if not is_deferred(x)])
         memory = {id(root): root for root in (root_of(x._value) for x in self._outside)}
-        tape.floor, self.trace.fixed = self.first, self.trace.fixed | memory
+        tape.floor, self.trace.memory.fixed = self.first, self.trace.memory.fixed | memory
         self.trace.in_loop |= levels is None
         try:
             return run(given)
@@ -168,13 +168,13 @@ class BodyTrace:
             self.abandon()
             raise
         finally:
-            tape.floor, self.trace.fixed, self.trace.in_loop = around
+            tape.floor, self.trace.memory.fixed, self.trace.in_loop = around
 
     def _others(self, given) -> list:
         """Return all arrays of the trace that are alive, but those in the memory of the given ones."""
         sort_in(self.trace)
         own = {id(x._value) for x in given}
-        alive = [x for refs in self.trace.sharing.values() for ref in refs if (x := ref()) is not None]
+        alive = [x for refs in self.trace.memory.sharing.values() for ref in refs if (x := ref()) is not None]
         return [x for x in alive if id(root_of(x._value)) not in own]
 
     def _stand_in(self, leaf: Leaf, level: int | None) -> int:
@@ -186,7 +186,7 @@ class BodyTrace:
         tape.storages.append((size if leaf.dims else 1, F64, level))
         number = tape.view(len(tape.storages) - 1, 0, leaf.dims, strides)
         if leaf.lane is None:
-            self.trace.know(number, leaf.sample)
+            self.trace.derivatives.know(number, leaf.sample)
         else:
             self.trace.evaluation.stands_for(number, leaf.lane)
         return number
@@ -206,8 +206,8 @@ class BodyTrace:
     def _cut(self, stretch: Stretch) -> None:
         """Take the body's instructions off the tape."""
         stretch.cut(self.name)
-        if self.trace._evaluation is not None:
-            self.trace._evaluation.forget(self.start)
+        if self.trace.derivatives.evaluation is not None:
+            self.trace.derivatives.evaluation.forget(self.start)
 
     # ---- outputs
 
@@ -315,7 +315,7 @@ class BodyTrace:
             [(k, k) for k in range(carries)],
         )
         dimensions = input_codes(self.tape.sizes)  # of the sizes that the body gets
-        tape = stretch.tape(not trace.swept, passes, trace.derives)
+        tape = stretch.tape(not trace.swept, passes, trace.derivatives.taken)
         return Traced(tape, dimensions, stretch.captured, self._samples(tape, stretch))
 
     def _samples(self, body: Tape, stretch: Stretch) -> tuple | None:

@@ -178,7 +178,7 @@ def _loop(
     operands, extents = pack.operands(), (end, *pack.ends)
     places = length, reverse, tuple(ports), tuple(outs), extents
     loop = Loop(name, made.tape, made.dimensions, *places, samples=made.samples)
-    if keep or trace.derives:
+    if keep or trace.derivatives.taken:
         loop = loop.with_history(sizes)
     return loop, emit(trace, loop, operands)
 

@@ -33,7 +33,7 @@ def loop_values(loop: Loop | Branches, size, values: str, first, rest) -> np.nda
         return result
     except MissingBodyError as missing:
         if trace is not None:
-            trace.missing = missing  # the function may catch the error
+            trace.validity.missing = missing  # the function may catch the error
         raise
     finally:
         CURRENT.reset(token)

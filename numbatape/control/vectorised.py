@@ -92,12 +92,12 @@ class _Body:
 
     def stacks(self) -> Stacks:
         """Return the results in all lanes; raise `Apart` if they cannot be computed together."""
-        trace = self.trace
-        before, trace.failed = trace.failed, False  # to see whether this body fails, where an earlier one did
+        validity = self.trace.validity
+        before, validity.failed = validity.failed, False  # to see whether this body fails, too
         try:
             return self._stacks()
         finally:
-            trace.failed |= before
+            validity.failed |= before
 
     def _stacks(self) -> Stacks:
         trace, tape = self.trace, self.trace.tape
@@ -113,7 +113,7 @@ class _Body:
         try:
             result = body.run(self.function, self.leaves, levels)
         except UnsupportedOperationError:
-            trace.failed = before[0]
+            trace.validity.failed = before[0]
             raise Apart from None  # it may work row by row: writing to an array from outside, for example
         with abandoned(body):
             found, structure = leaves_of(result)
@@ -165,7 +165,9 @@ class _Body:
                 evaluation.value(row.out)
 
     def _single_use(self) -> tuple:
-        return self.trace.failed, self.trace.pinned, len(self.trace.outside)
+        """Return what changes when the function does something that holds for the numbers of one run."""
+        validity = self.trace.validity
+        return validity.failed, validity.pinned, len(validity.outside)
 
     def _repeated(self, x: TracedArray) -> TracedArray:
         """Return what is the same in all lanes with an axis of lanes."""

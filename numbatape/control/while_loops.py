@@ -164,7 +164,7 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
     if steps is None:
         steps = 2 * _counted(trace, loop, operands, LEAST)
     final = loop(steps)
-    if trace.derives:
+    if trace.derivatives.taken:
         final = final.with_history(sizes)
     result = emit(trace, final, operands)
     if max_steps is None:

@@ -27,7 +27,7 @@ class TraceEmitter(Emitter):
     @property
     def assumes(self) -> bool:
         """Whether `ask` assumes the usual case: the sweep after the trace then checks the guards."""
-        return self.trace.assumes and not self.trace.in_loop
+        return self.trace.derivatives.assumes and not self.trace.in_loop
 
     def ask(self, condition: Symbol, usual: bool) -> bool:
         """Return the truth of a one-cell value, and record a guard.
@@ -35,7 +35,7 @@ class TraceEmitter(Emitter):
         Where the trace assumes nothing, it is the truth in this trace.
         """
         if self.assumes:
-            self.trace.assume(len(self.tape.guards), condition.number, usual)
+            self.trace.derivatives.assume(len(self.tape.guards), condition.number, usual)
         else:
             usual = bool(self.trace.evaluation.value(condition.number))
         self.guard(condition, usual)
@@ -43,7 +43,7 @@ class TraceEmitter(Emitter):
 
     def note_guards(self, rows: np.ndarray) -> None:
         for number, row in enumerate(instructions(rows.tolist()), len(self.tape.guards)):
-            self.trace.assume(number, row.a, bool(self.tape.numbers[row.b]))
+            self.trace.derivatives.assume(number, row.a, bool(self.tape.numbers[row.b]))
         super().note_guards(rows)
 
     def stands_for(self, row: Symbol, lane: Symbol) -> None:
@@ -64,9 +64,9 @@ class TraceEmitter(Emitter):
 
 def emitter_of(trace: Trace) -> TraceEmitter:
     """Return the emitter of a trace."""
-    if trace.emitter is None:
-        trace.emitter = TraceEmitter(trace)
-    return trace.emitter
+    if trace.derivatives.emitter is None:
+        trace.derivatives.emitter = TraceEmitter(trace)
+    return trace.derivatives.emitter
 
 
 def traced(trace: Trace, ct):
@@ -81,4 +81,4 @@ def symbol(trace: Trace, x):
     if np.ndim(x) == 0:
         return float(x)
     family = family_of(x)
-    return Symbol(emitter_of(trace), trace.literal(np.asarray(x, FAMILY_DTYPE[family]), family))
+    return Symbol(emitter_of(trace), trace.constants.number_of(np.asarray(x, FAMILY_DTYPE[family]), family))

@@ -21,10 +21,10 @@ def mark(trace: Trace, leaf) -> TracedArray:
         return deferred(trace, out)
     value = value_of(leaf)
     if isinstance(value, np.ndarray):
-        trace.know(out, value.copy())
+        trace.derivatives.know(out, value.copy())
         value = value.copy()  # so that the function's writes do not change the leaf
     else:
-        trace.know(out, value)
+        trace.derivatives.know(out, value)
     return new_traced(trace, value, out, ACTIVE, family)
 
 

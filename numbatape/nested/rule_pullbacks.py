@@ -66,7 +66,7 @@ class CallRules(LoopRules):
             return numbers
         number = len(trace.tape.calls)
         trace.tape.calls.append(site)
-        trace.sites[number] = _parts_of_call(trace, site, out.number, numbers)
+        trace.calls.sites[number] = _parts_of_call(trace, site, out.number, numbers)
         return (*numbers[:2], trace.tape.literal(float(number), F64))
 
 
@@ -94,8 +94,8 @@ class BodyRules(CallRules):
         token = CURRENT.set(trace)
         try:
             number = int(trace.tape.numbers[numbers[2]])
-            if number not in trace.sites:
-                trace.sites[number] = _parts_of_call(trace, site, out, numbers)
+            if number not in trace.calls.sites:
+                trace.calls.sites[number] = _parts_of_call(trace, site, out, numbers)
             return super().pull_lane(ct, out, numbers, need, transposing)
         finally:
             CURRENT.reset(token)
@@ -104,16 +104,18 @@ class BodyRules(CallRules):
 class _BodyTrace(Trace):
     """A trace that goes on with the tape of a body."""
 
+    __slots__ = ("_name",)
+
     def __init__(self, around: Trace, body: Body):
-        super().__init__()
-        self.tape, self.emitter = body.tape, body.emitter
+        super().__init__(body.tape)
+        self.derivatives.emitter, self.derivatives.taken = body.emitter, True
         self.strong, self.values, self.swept = around.strong, around.values, around.swept
-        self.copies, self.writes, self.derives = around.copies, around.writes, True
+        self.capture.copies, self.memory.writes = around.capture.copies, around.memory.writes
         self._name = body.loop.name
         slots = body.loop.body.inputs
         for slot, sample in zip(slots, body.loop.samples or [None] * len(slots), strict=True):
             shape = tuple(map(self.tape.sizes.value, slot.dims))
-            self.know(slot.value, np.ones(shape) if sample is None else np.reshape(sample, shape))
+            self.derivatives.know(slot.value, np.ones(shape) if sample is None else np.reshape(sample, shape))
 
     def guard(self, array, kind: str, outcome):
         """Raise: a body is derived for all steps at once, and they may differ in the outcome."""
@@ -147,7 +149,7 @@ def note_sites(trace: Trace) -> None:
             site = called(tape, numbers)
             in_lanes = Symbol(emitter_of(trace), row.out).ndim > 1  # one lane will be noted by `lane_call`
             if not in_lanes and not isinstance(site, (Loop, Branches)):
-                trace.sites[int(tape.numbers[row.c])] = _parts_of_call(trace, site, row.out, numbers)
+                trace.calls.sites[int(tape.numbers[row.c])] = _parts_of_call(trace, site, row.out, numbers)
 
 
 def _parts_of_call(trace: Trace, site, out: int, numbers) -> tuple[list, list]:
@@ -161,7 +163,7 @@ def _parts_of_call(trace: Trace, site, out: int, numbers) -> tuple[list, list]:
 def call(trace: Trace, ct, number: int, need, transposing: bool) -> tuple:
     """Return one cotangent per operand of a call."""
     site = trace.tape.calls[number]
-    rule, (args, results) = site.rule, trace.sites[number]
+    rule, (args, results) = site.rule, trace.calls.sites[number]
     cotangents = [_part(ct, port) for port in site.results]
     # A reverse sweep runs over this part of the tape later, and it cannot call the pullback of a pullback.
     formula = rule.has_formula and trace.swept and any(x._level == ACTIVE for x in args)

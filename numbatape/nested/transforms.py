@@ -52,7 +52,7 @@ class Linearised:
     """
 
     def __init__(self, trace: Trace, function: Callable[[list], object], leaves, marked: bool = False):
-        trace.derives = True
+        trace.derivatives.taken = True
         self.trace = trace
         self.marks = list(leaves) if marked else [mark(trace, leaf) for leaf in leaves]
         numbers = [leaf._id for leaf in self.marks]  # before the function may write to the marks
@@ -60,8 +60,8 @@ class Linearised:
         self._start = len(trace.tape.code)
         self.result = function(self.marks)
         self.inputs = numbers
-        if self.result is None and len(trace.scratch) == 1:
-            (self.result,) = trace.scratch  # the function writes its result into an argument
+        if self.result is None and len(trace.arguments.scratch) == 1:
+            (self.result,) = trace.arguments.scratch  # the function writes its result into an argument
         parts, self.structure = pytrees.flatten(self.result)
         parts = [as_ndarrays(part) for part in parts]
         self.parts = parts

@@ -107,14 +107,14 @@ def _for_closures(at: int, implementation: Callable):
             if trace is None or find_trace(args, tuple(kwargs.values())) is not None:
                 return original(*args, **kwargs)
             args, kwargs = as_ndarrays(args), as_ndarrays(kwargs)
-            before = trace.leak
+            before = trace.validity.leak
             try:
                 return original(*args, **kwargs)
             except Exception as error:
-                leaked = isinstance(error, LeakError) or trace.leak is not before
+                leaked = isinstance(error, LeakError) or trace.validity.leak is not before
                 if not leaked or len(args) <= at:
                     raise
-            trace.leak = before
+            trace.validity.leak = before
             with failing(trace):
                 return implementation(*args[:at], lift(trace, args[at]), *args[at + 1 :], **kwargs)
 

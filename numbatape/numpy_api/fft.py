@@ -34,12 +34,12 @@ def _table(x):
     if n >= 0:
         return plan_of(n)
     table.guard(dim, ">=", 1)  # NumPy has an error for no entries
-    if dim not in trace.fft_tables:
+    if dim not in trace.reused.fft_tables:
         entries = extents.filled(trace, (dim,), 1.0, np.float64)
         room = table.add(table.mul(dim, ROOM), MORE)
         value = padded_plan(entries._value)
-        trace.fft_tables[dim] = array_instruction("fft_table", (entries,), value, dims={"t": room})
-    return trace.fft_tables[dim]
+        trace.reused.fft_tables[dim] = array_instruction("fft_table", (entries,), value, dims={"t": room})
+    return trace.reused.fft_tables[dim]
 
 
 def _scale(n, norm, inverse: bool):

@@ -15,8 +15,7 @@ from ..trace.axes import count_of
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, values_of
 from ..trace.plain_arrays import wrap
-from ..usercode.frames import not_supported
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, not_supported
 from .function_tables import REAL, full_name, register_form
 
 

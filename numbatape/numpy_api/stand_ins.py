@@ -201,7 +201,7 @@ def stand_in(
                 return call_original(*args, **kwargs)
             return wrap(inner, original(*as_ndarrays(args), **as_ndarrays(kwargs)))
         # Functions that only read a plain array get the ndarray.
-        if trace.integers:
+        if trace.integers.met:
             args, kwargs = integers.arguments(original, args, kwargs, knows_sizes)
         args, kwargs = as_ndarrays(args), {k: v if k == "out" else as_ndarrays(v) for k, v in kwargs.items()}
         with failing(trace):

@@ -48,8 +48,8 @@ def leak(x, what: str, hint: str) -> LeakError:
         What to do instead, where the user's own code did it.
     """
     error = LeakError(_cause(x, what, hint))
-    if x._trace.leak is None and not _is_trial(sys._getframe(3)):
-        x._trace.leak = error
+    if x._trace.validity.leak is None and not _is_trial(sys._getframe(3)):
+        x._trace.validity.leak = error
     return error
 
 
@@ -114,8 +114,8 @@ def explained(trace, error):
         cause = cause.__cause__
     if cause is not None:
         return cause  # NumPy's own error for ``a[0] = x``, and errors of pandas
-    if trace.leak is not None and error is not trace.leak:
-        return trace.leak
+    if trace.validity.leak is not None and error is not trace.validity.leak:
+        return trace.validity.leak
     step, solver = error.__traceback__, ""
     while step is not None and not solver:
         if step.tb_frame.f_globals.get("__name__", "").startswith(SOLVERS):

@@ -28,7 +28,8 @@ from ..trace.integers import TracedInteger, lifted, settled
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import dense_number, family_of, sample_of
 from ..trace.shared_inputs import note_inputs
-from ..trace.trace import CURRENT, Outside, Trace
+from ..trace.state import Outside
+from ..trace.trace import CURRENT, Trace
 from ..trace.unknown import refuse_unknown
 from . import contents  # noqa: F401  (it announces which file has what)
 
@@ -203,7 +204,8 @@ def _with_integers(given: tuple, data_integers: bool) -> Recording:
 
 def _has_integers(traces: list[Trace], leaves: list[InputLeaf]) -> bool:
     """Whether the function has met traced ints: among its arguments, or as sizes of arrays."""
-    return any(trace.has_sizes for trace in traces) or any(type(leaf.value) is int for leaf in leaves)
+    met = any(trace.integers.sizes_met for trace in traces)
+    return met or any(type(leaf.value) is int for leaf in leaves)
 
 
 def _reaching(*given, data_integers: bool) -> Recording:
@@ -248,8 +250,9 @@ def _record(
 ) -> Recording:
     trace = Trace()
     traces.append(trace)
-    trace.captures = CapturedArrays(trace) if captures else None
-    trace.strong, trace.values, trace.assumes, trace.environment = strong, values, assumes, environment
+    trace.strong, trace.values, trace.derivatives.assumes = strong, values, assumes
+    trace.capture.arrays = CapturedArrays(trace) if captures else None
+    trace.capture.environment = environment
     trace.tape.exact = values == "numpy"
     trace.tape.rolls = transform is None and "reroll" in passes
     trace.distributes = bool(passes) and values != "numpy"
@@ -265,16 +268,16 @@ def _record(
             value = value.copy()
             value.flags.writeable = writeable  # the function may write to it if it may write to the caller's
         number = trace.tape.input(np.shape(value), F64 if leaf.wide else family, leaf.level)
-        trace.know(number, leaf.value)
+        trace.derivatives.know(number, leaf.value)
         if leaf.wide and family != F64:
             number = instructions.cast(trace.tape, number, family, NONE)
         x = new_traced(trace, value, number, leaf.level, family)
         traced.append(TracedInteger(x) if type(value) is int else x)
-    trace.symbolic = data_integers
-    trace.integers = data_integers and any(type(leaf.value) is int for leaf in leaves)
+    trace.integers.symbolic = data_integers
+    trace.integers.met = data_integers and any(type(leaf.value) is int for leaf in leaves)
     note_inputs(trace, traced, [leaf.value for leaf in leaves])
     outer = CURRENT.get()
-    trace.copies = outer and outer.copies  # the copies that an enclosing trace has made
+    trace.capture.copies = outer and outer.capture.copies  # the copies that an enclosing trace has made
     token = CURRENT.set(trace)
     try:
         args, kwargs = rebuild(traced if data_integers else [settled(x) for x in traced])
@@ -285,16 +288,16 @@ def _record(
                 run = transform(imported("..nested.early_passes", __package__).passed(run, passes))
             result = run(*args, **kwargs)
             restore(trace)
-            if trace.leak is not None:
-                raise trace.leak  # code caught it and took a path that the function does not take
-            if trace.missing is not None:
-                raise trace.missing
-            if trace.mistaken:
+            if trace.validity.leak is not None:
+                raise trace.validity.leak  # code caught it and took a path that the function does not take
+            if trace.validity.missing is not None:
+                raise trace.validity.missing
+            if trace.derivatives.mistaken:
                 raise AssumptionError
             repeats = environment if environment is not None and environment.repeats else None
             recording = finish(trace, result, passes, repeats)
     except Exception as error:
-        if trace.mistaken:
+        if trace.derivatives.mistaken:
             raise AssumptionError from None
         found = imported(".leaks", __package__).explained(trace, error)
         if found is error:
@@ -313,8 +316,8 @@ def _record(
 
 def finish(trace: Trace, result, passes, environment: Environment | None) -> Recording:
     """Return what a trace has recorded, given what the function returned."""
-    if result is None and len(trace.scratch) == 1:
-        (result,) = trace.scratch  # the function writes its result into an argument
+    if result is None and len(trace.arguments.scratch) == 1:
+        (result,) = trace.arguments.scratch  # the function writes its result into an argument
     outputs: list[int] = []
     values, levels, noted = [], [], []
     leaves, structure = pytrees.flatten(result)
@@ -336,7 +339,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
     tape = trace.tape.freeze(
         tuple(outputs),
         passes,
-        derivatives=trace.derives,
+        derivatives=trace.derivatives.taken,
         directions=trace.directions,
         forward=not trace.swept,
     )
@@ -348,21 +351,21 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         kept,
         tuple(values),
         tuple(levels),
-        trace.pinned,
-        trace.failed,
-        trace.writes_inputs,
-        trace.symbolic,
-        tuple(trace.outside),
-        trace.captures is not None,
+        trace.validity.pinned,
+        trace.validity.failed,
+        trace.arguments.written,
+        trace.integers.symbolic,
+        tuple(trace.validity.outside),
+        trace.capture.arrays is not None,
         effects,
-        assumed=tuple(trace.assumed),
+        assumed=tuple(trace.derivatives.assumed),
     )
 
 
 def evaluate_kept(trace: Trace, leaves) -> None:
     """Compute derivatives that somebody keeps beyond the trace, as long as its instructions are there."""
     returned = set(map(id, leaves))
-    for reference in trace.deferred:
+    for reference in trace.derivatives.deferred:
         array = reference()
         if array is not None and id(array) not in returned and is_deferred(array):
             _ = array._value

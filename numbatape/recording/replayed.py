@@ -46,18 +46,18 @@ def replay(
     rebuild, transform, passes, strong, values
         As for `numbatape.recording.record.record`.
     """
-    trace = Trace()
-    trace.strong, trace.values, trace.distributes = strong, values, bool(passes) and values != "numpy"
     tape = without_guards(recording.tape)
     dimensions = tuple(size for leaf in leaves for size in np.shape(leaf.value))
     ends = np.cumsum([0, *(np.ndim(leaf.value) for leaf in leaves)]).tolist()
     own = [k for k in range(len(leaves)) if k not in directions]
     moved = [place for k in own for place in range(ends[k], ends[k + 1])]
-    builder = trace.tape = resumed(tape, dimensions, ROWS, moved)
+    builder = resumed(tape, dimensions, ROWS, moved)
     builder.exact = values == "numpy"
     rows, builder.code = builder.code, Code()
     slots = iter(builder.inputs)
     builder.inputs = []
+    trace = Trace(builder)
+    trace.strong, trace.values, trace.distributes = strong, values, bool(passes) and values != "numpy"
     traced = []
     for k, leaf in enumerate(leaves):
         family = family_of(leaf.value)
@@ -66,7 +66,7 @@ def replay(
         else:
             builder.inputs.append(next(slots))
             number = builder.inputs[-1].value
-        trace.know(number, leaf.value)
+        trace.derivatives.know(number, leaf.value)
         value = leaf.value.copy() if isinstance(leaf.value, np.ndarray) else leaf.value
         traced.append(new_traced(trace, value, number, leaf.level, family))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from ..errors import UnwatchedWarning
-from ..trace.trace import Outside
+from ..trace.state import Outside
 
 _warned: set[Outside] = set()
 

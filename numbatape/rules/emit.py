@@ -75,7 +75,7 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
     parts = [_part(out, port, value) for port, value in zip(site.results, results, strict=True)]
     # The arguments keep their present values, whatever the function later writes to its arrays.
     before = [_again(args[k], values[k]) for k in site.traced]
-    trace.sites[site.number] = before, [_again(part, _copied(part._value)) for part in parts]
+    trace.calls.sites[site.number] = before, [_again(part, _copied(part._value)) for part in parts]
     return site.packed(parts)
 
 

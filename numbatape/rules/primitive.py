@@ -124,14 +124,14 @@ class Primitive:
 
     def _refuse_assigned(self, trace: Trace) -> None:
         """Raise if the traced function assigns a global variable that the rule reads, in every sweep."""
-        rule = self._rule
+        rule, capture = self._rule, trace.capture
         if rule.reads is None:
             rule.reads = operations.globals_of((rule.value, rule.pullback, rule.pushforward))
-        if not rule.reads or trace.environment is None:
+        if not rule.reads or capture.environment is None:
             return
-        if trace.assigned is None:
-            trace.assigned = frozenset().union(*map(globals_assigned, trace.environment.running()))
-        if found := rule.reads & trace.assigned:
+        if capture.assigned is None:
+            capture.assigned = frozenset().union(*map(globals_assigned, capture.environment.running()))
+        if found := rule.reads & capture.assigned:
             raise UnsupportedOperationError(
                 f"the rule {rule.name} reads the global {min(found)}, which the traced function assigns, "
                 "but runs later, in each sweep; pass it to the rule as an argument"

@@ -19,7 +19,7 @@ from ..numpy_api.stand_ins import made
 from ..rules.searches import Search
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine
 from ..verbs.directions import jvp
 from .implicit import Solution
 from .solver_calls import as_array, refuse, where_traced

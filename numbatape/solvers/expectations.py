@@ -20,8 +20,7 @@ from ..numpy_api.stand_ins import made
 from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all
 from ..trace.trace import failing
-from ..usercode.frames import where_in_user_code
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, where_in_user_code
 
 TAIL = 0.05  # SciPy's share of a distribution that is a tail
 NOTHING = 1e-15  # counts are left out if all counts beyond them have no more probability

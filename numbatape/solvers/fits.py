@@ -15,8 +15,7 @@ from ..numpy_api.registration import unsupported_argument
 from ..trace.operands import find_trace, lift, lift_first
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import failing
-from ..usercode.frames import where_in_user_code
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, where_in_user_code
 from ..verbs.first_order import grad
 from .implicit import Solution
 

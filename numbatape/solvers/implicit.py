@@ -17,7 +17,7 @@ from ..rules.primitive import Primitive, Rule
 from ..trace import pytrees
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine
 from ..verbs.directions import jvp
 from ..verbs.first_order import grad
 from ..verbs.jacobians import jacobian

@@ -9,7 +9,7 @@ from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace, lift
 from ..trace.primitives import stop_gradient
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine
 from .events import Events, Observed
 from .flow import Flow
 from .ode import array_in, right_hand_side, tiled_to

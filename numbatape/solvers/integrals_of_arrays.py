@@ -11,8 +11,7 @@ import scipy.integrate
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
-from ..usercode.frames import not_supported
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, not_supported
 from ..verbs.vjp import vjp
 from .quadrature import Integral, integrand_of
 from .solver_calls import where_traced

@@ -18,8 +18,7 @@ from ..rules.primitive import Primitive, Rule
 from ..scipy_api.sparse.sparse_matrices import TracedSparse
 from ..trace.operands import find_trace, lift_first
 from ..trace.trace import failing
-from ..usercode.frames import not_supported
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, not_supported
 
 
 def linear(name: str, solve: Callable, transposed: Callable) -> Callable:

@@ -15,7 +15,7 @@ from ..capture.opened import Opened
 from ..errors import ConfigError, ShapeError, SpecError
 from ..late import imported
 from ..trace.primitives import sample_of
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine
 from ..verbs.structures import flatten
 from ..verbs.vjp import vjp
 from .implicit import Solution, sampled

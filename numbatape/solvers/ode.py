@@ -7,7 +7,7 @@ import numpy as np
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace, lift
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine
 from .flow import Flow, vector
 from .solver_calls import refuse, where_traced
 

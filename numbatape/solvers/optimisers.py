@@ -15,8 +15,7 @@ import scipy.optimize
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..trace.primitives import sample_of
-from ..usercode.frames import not_supported
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, not_supported
 from ..verbs.first_order import grad
 from ..verbs.jacobians import value_and_jacobian
 from .constraints import stationarity

@@ -17,8 +17,7 @@ from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
 from ..trace.operands import find_trace
-from ..usercode.frames import not_supported, where_in_user_code
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, not_supported, where_in_user_code
 from ..verbs.directions import jvp
 from ..verbs.vjp import vjp
 from .kept_derivatives import KeptDerivatives

@@ -11,8 +11,7 @@ from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.stand_ins import named_like
 from ..trace.trace import failing
-from ..usercode.frames import not_supported
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, not_supported
 
 
 def refuse(what: str, hint: str) -> UnsupportedOperationError:

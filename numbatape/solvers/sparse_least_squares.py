@@ -15,8 +15,7 @@ from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..rules.searches import Search
 from ..trace.operands import lift_first
-from ..usercode.frames import not_supported
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, not_supported
 from .linear_rules import linear
 from .solver_calls import where_traced
 

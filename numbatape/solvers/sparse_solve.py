@@ -16,8 +16,7 @@ from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.primitives import value_of
 from ..trace.trace import failing
-from ..usercode.frames import not_supported
-from ..usercode.users_line import UsersLine
+from ..usercode.frames import UsersLine, not_supported
 
 
 class System:

@@ -63,10 +63,10 @@ def call(trace: Trace, known: KnownBodies, given: Emitted, recompute: bool):
     else:
         return None
     result = group[0].result
-    if result.shares and trace.writes:
+    if result.shares and trace.memory.writes:
         known.in_place = True  # what is written to the result is written to the argument, too
         return None
-    trace.sub_tapes.append((known, known.version))
+    trace.calls.sub_tapes.append((known, known.version))
     found = emit(trace, made, given.operands)
     outputs = iter([part(trace, found, *place) for place in places])
     leaves = [
@@ -140,8 +140,8 @@ def _holds(trace: Trace, made: Loop | Branches, given: Emitted) -> bool:
     try:
         operations.loop_values(made, trace.tape.sizes.value, trace.values, *values)
     except MissingBodyError as missing:
-        if trace.missing is missing:
-            trace.missing = None
+        if trace.validity.missing is missing:
+            trace.validity.missing = None
         return False
     return True
 

@@ -96,7 +96,7 @@ class Function:
                     return result[0]
                 if known.in_place:
                     break
-            known.record([_number(leaf) for leaf in leaves], trace.environment)
+            known.record([_number(leaf) for leaf in leaves], trace.capture.environment)
             if known.in_place:
                 break
         return self._in_place(args, kwargs)
@@ -174,10 +174,10 @@ def _differs_in(trace: Trace, known: KnownBodies) -> bool:
 
     The trace of the caller has copies of captured containers, arrays and globals, to which the caller writes.
     """
-    if trace.copies is not None and known.reads(trace.copies.assigned):
+    if trace.capture.copies is not None and known.reads(trace.capture.copies.assigned):
         return True
-    changed = set() if trace.captures is None else trace.captures.written()
-    for original, made, _, now, holder in trace.containers:
+    changed = set() if trace.capture.arrays is None else trace.capture.arrays.written()
+    for original, made, _, now, holder in trace.capture.containers:
         parts = holder.parts(made)
         if len(parts) != len(now) or any(a is not b for a, b in zip(parts, now, strict=True)):
             changed.add(id(original))
@@ -206,11 +206,11 @@ def _vouched(trace: Trace, function: Callable, key: Callable, args, kwargs):
     """Call a function for which a user's key stands for its guards; the key's value becomes guards."""
     for leaf in pytrees.leaves(key(*args, **kwargs)):
         _rely_on(trace, leaf)
-    around, trace.vouched = trace.vouched, True
+    around, trace.validity.vouched = trace.validity.vouched, True
     try:
         return function(*args, **kwargs)
     finally:
-        trace.vouched = around
+        trace.validity.vouched = around
 
 
 def _rely_on(trace: Trace, leaf) -> None:

@@ -262,7 +262,7 @@ class KnownBodies:
         def run(captured, *args, **kwargs):
             found = function(captured, *args, **kwargs)
             trace = current()
-            callees[:] = [] if trace is None else trace.sub_tapes
+            callees[:] = [] if trace is None else trace.calls.sub_tapes
             return result.take(found)
 
         strong, values = self._options

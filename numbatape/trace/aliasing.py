@@ -189,8 +189,8 @@ def offsets(value: np.ndarray) -> np.ndarray:
 
 
 def _arrays_of(trace):
-    references = [reference for _, reference in trace.arrays]
-    for more in trace.sharing.values():
+    references = [reference for _, reference in trace.memory.arrays]
+    for more in trace.memory.sharing.values():
         references += more
     return [array for reference in references if (array := reference()) is not None]
 
@@ -202,8 +202,8 @@ def lend(trace, value: np.ndarray) -> np.ndarray:
     """
     lent = part(value, 0, **value.__array_interface__)
     root = root_of(value)
-    trace.forget(root)  # from now on other code may change it
-    trace.borrowers.append((weakref.ref(lent), root))
+    trace.constants.forget(root)  # from now on other code may change it
+    trace.memory.borrowers.append((weakref.ref(lent), root))
     return lent
 
 
@@ -216,5 +216,6 @@ def is_lent(trace, root: np.ndarray) -> bool:
 
 
 def _has_borrower(trace, root) -> bool:
-    trace.borrowers = [(reference, owner) for reference, owner in trace.borrowers if reference() is not None]
-    return any(owner is root for _, owner in trace.borrowers)
+    alive = [(reference, owner) for reference, owner in trace.memory.borrowers if reference() is not None]
+    trace.memory.borrowers = alive
+    return any(owner is root for _, owner in alive)

@@ -31,9 +31,10 @@ _value_of = object.__getattribute__
 def note(trace, array, value) -> None:
     """Note which memory an array refers to, because a later write to that memory changes the array."""
     key = id(value) if value.base is None else id(root_of(value))
-    trace.arrays.append((key, ref(array)))
-    if key in trace.boxes:
-        trace.boxes[key].settled.append(array)
+    memory = trace.memory
+    memory.arrays.append((key, ref(array)))
+    if key in memory.boxes:
+        memory.boxes[key].settled.append(array)
 
 
 def new_traced(trace, value, number, level, family) -> TracedArray:
@@ -46,9 +47,10 @@ def new_traced(trace, value, number, level, family) -> TracedArray:
     self._family = family
     if value.__class__ is ndarray:  # this is `note` written out
         key = id(value) if value.base is None else id(root_of(value))
-        trace.arrays.append((key, ref(self)))
-        if key in trace.boxes:
-            trace.boxes[key].settled.append(self)
+        memory = trace.memory
+        memory.arrays.append((key, ref(self)))
+        if key in memory.boxes:
+            memory.boxes[key].settled.append(self)
     return self
 
 
@@ -59,7 +61,7 @@ def deferred(trace, number) -> TracedArray:
     self._id = number
     self._level = trace.tape.level_of(number)
     self._family = trace.tape.family_of(number)
-    trace.deferred.append(ref(self))
+    trace.derivatives.deferred.append(ref(self))
     return self
 
 
@@ -104,9 +106,10 @@ class TracedArray(Methods, Reads):
         try:  # this is `failing` written out, which saves 0.2 µs in loops over x[k]
             if type(key) is int:
                 trace = self._trace
+                memory = trace.memory
                 # If nothing has been written to, entries keep their cells.
-                if not (trace.boxes or trace.patchworks):
-                    number = trace.entries.get((self._id, key))
+                if not (memory.boxes or memory.patchworks):
+                    number = trace.reused.entries.get((self._id, key))
                     if number is not None:
                         found = TracedArray.__new__(TracedArray)
                         found._trace = trace
@@ -117,13 +120,13 @@ class TracedArray(Methods, Reads):
                         return found
                 if self._value.ndim == 1:
                     return operations.item(self, key)
-            elif self._trace.labels and is_name(key):
-                labels = self._trace.labels.get(self._id)
+            elif self._trace.arguments.labels and is_name(key):
+                labels = self._trace.arguments.labels.get(self._id)
                 if labels is not None and "loc" in labels.attributes:
                     return labels.read(self, "loc")[key]
             return operations.getitem(self, key)
         except Exception:
-            self._trace.failed = True
+            self._trace.validity.failed = True
             check_subscriptable(self)
             raise
 
@@ -136,37 +139,38 @@ class TracedArray(Methods, Reads):
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        row = operators.number_rows.get(ufunc)
-        if row is not None and method == "__call__" and not kwargs and not self._trace.closed:
-            found = operators.call_of_numbers(self._trace, row, ufunc, inputs)
+        row, trace = operators.number_rows.get(ufunc), self._trace
+        integers = trace.integers
+        if row is not None and method == "__call__" and not kwargs and not trace.closed:
+            found = operators.call_of_numbers(trace, row, ufunc, inputs)
             if found is not None:
-                return operations.noted_ufunc(ufunc, inputs[0], found) if self._trace.fractions else found
+                return operations.noted_ufunc(ufunc, inputs[0], found) if integers.fractions else found
         try:
-            if self._trace.labels:
+            if trace.arguments.labels:
                 if operations.has_labels(inputs):
                     return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
                 inputs = operations.arrays_of(inputs)
-            if self._trace.integers:
+            if integers.met:
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)
             if meets(inputs) or (kwargs and meets(kwargs.values())):
                 return operations.call_complex_ufunc(ufunc, method, inputs, kwargs)
             result = operations.call_ufunc(ufunc, method, inputs, kwargs)
-            return operations.noted_ufunc(ufunc, inputs[0], result) if self._trace.fractions else result
+            return operations.noted_ufunc(ufunc, inputs[0], result) if integers.fractions else result
         except Exception:
-            self._trace.failed = True
+            trace.validity.failed = True
             raise
 
     def __array_function__(self, function, types, args, kwargs):
         try:
-            if self._trace.labels:
+            if self._trace.arguments.labels:
                 args, kwargs = operations.arrays_of(args), operations.arrays_of(kwargs)
-            if self._trace.integers:
+            if self._trace.integers.met:
                 args, kwargs = operations.arguments(function, args, kwargs)
             if meets(args) or (kwargs and meets(kwargs.values())):
                 return operations.call_complex_function(function, args, kwargs)
             return operations.call_function(function, args, kwargs)
         except Exception:
-            self._trace.failed = True
+            self._trace.validity.failed = True
             raise
 
     # ---- properties
@@ -186,7 +190,7 @@ class TracedArray(Methods, Reads):
         if not isinstance(self._sample(), ndarray):
             check_attribute(self, "shape")
             return ()
-        if self._trace.symbolic and sees_sizes(sys._getframe(1)):
+        if self._trace.integers.symbolic and sees_sizes(sys._getframe(1)):
             return self._sizes()
         if operations.box_of(self) is not None:
             return self._value.shape
@@ -197,10 +201,11 @@ class TracedArray(Methods, Reads):
     def _sizes(self) -> tuple:
         """Return the sizes as the user's code sees them: traced ints, which need no guard."""
         trace = self._trace
-        if not trace.symbolic or not self.ndim or operations.box_of(self) is not None:
+        if not trace.integers.symbolic or not self.ndim or operations.box_of(self) is not None:
             return self.shape
         dims = trace.tape.layouts[trace.tape.values[self._id][2]].dims
-        trace.has_sizes = trace.has_sizes or any([dim < 0 for dim in dims])
+        if any([dim < 0 for dim in dims]):
+            trace.integers.sizes_met = True
         return tuple([sizes.seen(trace, dim) if dim < 0 else dim for dim in dims])
 
     @shape.setter
@@ -263,7 +268,7 @@ class TracedArray(Methods, Reads):
             value = self._trace.evaluation.value(self._id)
             revalue(self, value)
             return value
-        labels = self._trace.labels.get(self._id)
+        labels = self._trace.arguments.labels.get(self._id)
         if labels is not None and name in labels.attributes:
             return labels.read(self, name)
         if labels is not None and labels.has_row(name):

@@ -104,7 +104,7 @@ class Box:
     def touch(self) -> None:
         """Note that cells changed: value numbers are determined again when they are needed."""
         for array in self.settled:
-            if array._trace.located:
+            if array._trace.memory.located:
                 hold(array)
             with contextlib.suppress(AttributeError):  # the array is listed twice
                 del array._id, array._level
@@ -113,23 +113,23 @@ class Box:
 
 def box_of(x) -> Box | None:
     """Return the box of a traced array, if its memory was written to."""
-    boxes = x._trace.boxes
+    boxes = x._trace.memory.boxes
     return boxes.get(id(root_of(x._value))) if boxes and x._value.__class__ is ndarray else None
 
 
 def sort_in(trace) -> None:
     """Sort the arrays that were noted since the last call by their memory."""
-    for key, reference in trace.arrays:
+    for key, reference in trace.memory.arrays:
         if reference() is not None:
-            trace.sharing.setdefault(key, []).append(reference)
-    trace.arrays.clear()
+            trace.memory.sharing.setdefault(key, []).append(reference)
+    trace.memory.arrays.clear()
 
 
 def sharers(x) -> list:
     """Return the arrays of the trace that are alive and share memory with ``x``, itself included."""
     root, trace = root_of(x._value), x._trace
     sort_in(trace)
-    alive = [array for reference in trace.sharing[id(root)] if (array := reference()) is not None]
+    alive = [array for reference in trace.memory.sharing[id(root)] if (array := reference()) is not None]
     # The id of memory that was freed may belong to other memory now.
     return [array for array in alive if root_of(array._value) is root]
 
@@ -137,9 +137,8 @@ def sharers(x) -> list:
 def is_known(trace, root: ndarray) -> bool:
     """Whether any array of the trace that is alive has its entries in the memory of an array."""
     sort_in(trace)
-    return any(
-        root_of(array._value) is root for r in trace.sharing.get(id(root), ()) if (array := r()) is not None
-    )
+    references = trace.memory.sharing.get(id(root), ())
+    return any(root_of(array._value) is root for r in references if (array := r()) is not None)
 
 
 def array_of(x, value: ndarray):
@@ -179,7 +178,7 @@ def open_box(x) -> Box:
         codes[...] = addresses(array)
         levels[...] = array._level
         box.settled.append(array)
-    x._trace.boxes[id(box.root)] = box
+    x._trace.memory.boxes[id(box.root)] = box
     return box
 
 
@@ -222,7 +221,7 @@ def locate(row, x, indices) -> None:
     value = row._value
     if value.__class__ is ndarray and root_of(value) is root_of(x._value):
         traced = [k for k in indices if type(k) is TracedArray]
-        row._trace.located[row._trace.tape.values[row._id][0]] = traced
+        row._trace.memory.located[row._trace.tape.values[row._id][0]] = traced
 
 
 def locate_plain(row, x, indices) -> None:
@@ -234,7 +233,7 @@ def locate_plain(row, x, indices) -> None:
     if type(row) is TracedArray and value.__class__ is ndarray and root_of(value) is root_of(x._value):
         revalue(row, value)
         locate(row, x, indices)
-        x._trace.literal_roots.add(id(root_of(value)))
+        x._trace.constants.roots.add(id(root_of(value)))
 
 
 def hold(x) -> None:
@@ -242,7 +241,7 @@ def hold(x) -> None:
     trace = x._trace
     with contextlib.suppress(AttributeError):  # it had no value number yet
         number = object.__getattribute__(x, "_id")
-        for k in trace.located.pop(trace.tape.values[number][0], ()):
+        for k in trace.memory.located.pop(trace.tape.values[number][0], ()):
             trace.guard(k.reshape(()), "int", int(k._value))
 
 
@@ -317,7 +316,7 @@ def entry(box: Box, x, key):
 def put_entry(x, k: int, scalar) -> bool:
     """Do ``x[k] = scalar`` by a fast path, if possible: for loops that fill a vector."""
     value, trace = x._value, x._trace
-    box = trace.boxes.get(id(value))
+    box = trace.memory.boxes.get(id(value))
     if (
         box is None
         or value.__class__ is not ndarray
@@ -327,7 +326,7 @@ def put_entry(x, k: int, scalar) -> bool:
         or scalar._value.__class__ is not np.float64
         or scalar._trace is not trace
         or trace.closed
-        or id(value) in trace.inputs
+        or id(value) in trace.arguments.inputs
     ):
         return False
     value[k] = scalar._value

@@ -141,13 +141,13 @@ class TracedComplex(Methods):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         with failing(self._trace):
-            if self._trace.integers:
+            if self._trace.integers.met:
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)
             return operations.call_complex_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
         with failing(self._trace):
-            if self._trace.integers:
+            if self._trace.integers.met:
                 args, kwargs = operations.arguments(function, args, kwargs)
             return operations.call_complex_function(function, args, kwargs)
 
@@ -211,7 +211,7 @@ class TracedComplex(Methods):
     def shape(self) -> tuple[int, ...]:
         """Sizes: for the user's code traced ints, else plain ones, which the tape relies on (a guard)."""
         check_attribute(self, "shape")
-        if self._trace.symbolic and sees_sizes(sys._getframe(1)):
+        if self._trace.integers.symbolic and sees_sizes(sys._getframe(1)):
             return self._sizes()
         for part in (self._re, self._im):
             if part is not None:

@@ -73,7 +73,7 @@ def make(re, im, value) -> TracedComplex:
     """
     trace = trace_of(re, im)
     is_array = value.__class__ is np.ndarray
-    if is_array and trace.boxes and id(root_of(value)) in trace.boxes:
+    if is_array and trace.memory.boxes and id(root_of(value)) in trace.memory.boxes:
         return in_box(trace, value)
     shape = np.shape(value)
     parts = [None if x is None else lift(trace, x) for x in (re, im)]
@@ -101,7 +101,7 @@ def adopted(z: TracedComplex, value) -> TracedComplex:
 def each(z: TracedComplex, function, value) -> TracedComplex:
     """Apply a function that only moves entries to both parts."""
     trace = z._trace
-    if trace.boxes and value.__class__ is np.ndarray and id(root_of(value)) in trace.boxes:
+    if trace.memory.boxes and value.__class__ is np.ndarray and id(root_of(value)) in trace.memory.boxes:
         return in_box(trace, value)
     done = [None if x is None else function(x) for x in (z._re, z._im)]
     # A view of a part that is zero everywhere may be the number zero: that part is None again.
@@ -130,11 +130,12 @@ def halves(x, trace: Trace | None = None) -> tuple:
         if trace is None:
             return np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
         # The same part arrays are returned each time, so that a constant becomes one literal.
-        kept = trace.halves.get(memory_of(x))
+        kept = trace.constants.halves.get(memory_of(x))
         if kept is None or not all(map(is_as_it_was, (x.real, x.imag), kept[3:])):
             parts = x.real.copy(), x.imag.copy()
-            kept = trace.halves[memory_of(x)] = x, *parts, *(contents_to_compare(x, part) for part in parts)
-            trace.literal_roots.add(id(root_of(x)))
+            kept = x, *parts, *(contents_to_compare(x, part) for part in parts)
+            trace.constants.halves[memory_of(x)] = kept
+            trace.constants.roots.add(id(root_of(x)))
         return kept[1:3]
     if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":
         number = x if isinstance(x, complex) else x[()]
@@ -153,6 +154,6 @@ def constant(trace: Trace, value) -> TracedComplex:
         if x is not None and not isinstance(x, np.ndarray):
             data = np.asarray(x, dtype)
             family = primitives.family_of(data)
-            x = new_traced(trace, x, trace.literal(data, family), CONSTANT, family)
+            x = new_traced(trace, x, trace.constants.number_of(data, family), CONSTANT, family)
         parts.append(x if x is None else lift(trace, x))
     return TracedComplex(*parts, value)

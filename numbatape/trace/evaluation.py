@@ -6,6 +6,8 @@ depends on. They start from the arguments, the literals and the copies on which 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..ops import OPS, ArrayOp, Elementwise, oracle
@@ -19,6 +21,105 @@ POOL_COUNT = len(POOLS)
 
 class AssumptionError(Exception):
     """A trace needs a number of a derivative in which a rule has assumed what is not so."""
+
+
+class Derivatives:
+    """Derivatives that are taken inside of a trace: recorded as instructions, and evaluated where needed.
+
+    Parameters
+    ----------
+    tape
+        The tape that they are recorded on.
+
+    Attributes
+    ----------
+    taken
+        Whether there is any.
+    emitter
+        What appends them (`numbatape.nested.emitting`).
+    deferred
+        Weak references to arrays whose numbers nobody has computed.
+    given
+        Values by number that the evaluation starts from.
+    evaluation
+        What computes numbers; None as long as nobody has needed one.
+    assumes
+        Whether rules may assume the usual case, see `assume`.
+    assumed
+        The guards on what they have assumed.
+    mistaken
+        Whether one of the assumptions is wrong.
+    """
+
+    __slots__ = (
+        "_tape",
+        "_unchecked",
+        "assumed",
+        "assumes",
+        "deferred",
+        "emitter",
+        "evaluation",
+        "given",
+        "mistaken",
+        "taken",
+    )
+
+    def __init__(self, tape: TapeBuilder):
+        self._tape = tape
+        self.taken = self.assumes = self.mistaken = False
+        self.emitter: Any = None
+        self.deferred: list = []
+        self.given: list[tuple[int, Any]] = []
+        self.evaluation: Evaluation | None = None
+        self.assumed: list[int] = []
+        self._unchecked: list[tuple[int, bool]] = []  # assumed truth values that were not evaluated, by value
+
+    def evaluated(self, results_of) -> Evaluation:
+        """Return what computes numbers; ``results_of`` gives it the results of calls.
+
+        Raises
+        ------
+        AssumptionError
+            If a rule has assumed what is not so.
+        """
+        if self.evaluation is None:
+            self._tape.unroll()
+            self.evaluation = Evaluation(self._tape, results_of)
+            for number, value in self.given:
+                self.evaluation.note(number, value)
+        if self._unchecked:
+            unchecked, self._unchecked = self._unchecked, []
+            self.mistaken |= any(bool(self.evaluation.value(number)) != truth for number, truth in unchecked)
+        if self.mistaken:
+            raise AssumptionError
+        return self.evaluation
+
+    def assume(self, guard: int, condition: int, truth: bool) -> None:
+        """Note that a rule has assumed the truth of a value, and recorded the guard of a given number on it.
+
+        To evaluate the value takes longer than to record it. So that is left to the first sweep over the
+        tape, unless the trace itself needs the number of a derivative.
+        """
+        self.assumed.append(guard)
+        self._unchecked.append((condition, truth))
+
+    def know(self, number: int, value) -> None:
+        """Let the numbers of a value be known to who evaluates; nobody may write to them.
+
+        They are noted by its cells, so a scalar must not move into an array that it is written to.
+        """
+        self.given.append((number, value))
+        storage, offset, _ = self._tape.values[number]
+        if storage < POOL_COUNT:
+            self._tape.note_view(storage, offset)
+        if self.evaluation is not None:
+            self.evaluation.note(number, value)
+
+    def close(self) -> None:
+        """Let go of all that refers to the trace, so that it is freed without the garbage collector."""
+        self.given, self.deferred, self.evaluation = [], [], None
+        if self.emitter is not None:  # the partials that it notes refer to it
+            self.emitter.slopes, self.emitter = {}, None
 
 
 class Evaluation:

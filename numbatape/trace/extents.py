@@ -37,7 +37,7 @@ def extent(trace, code: int) -> TracedArray:
     table = trace.tape.sizes
     value = table.value(code)
     if table.is_number(code):
-        return new_traced(trace, value, trace.literal(float(value), F64), CONSTANT, F64)
+        return new_traced(trace, value, trace.constants.number_of(float(value), F64), CONSTANT, F64)
     operation, left, right = table.rows[-code - 1]
     if operation == INPUT:
         result = array_instruction("extent", (filled(trace, (code,), 1.0, np.float64),), np.float64(value))
@@ -63,7 +63,7 @@ def filled(trace, dims, fill, dtype) -> TracedArray:
     dtype = np.dtype(dtype)
     value = np.full([trace.tape.sizes.value(dim) for dim in dims], fill, dtype)
     family = family_of_dtype(dtype)
-    number = trace.literal(np.asarray(fill, dtype)[()], family)
+    number = trace.constants.number_of(np.asarray(fill, dtype)[()], family)
     number = addresses.view(trace.tape, number, tuple(dims), (0,) * len(dims))
     sizes.note(trace)
     return new_traced(trace, value, number, CONSTANT, family)
@@ -77,7 +77,7 @@ def eye(trace, rows: int, columns: int, k: int = 0, dtype=float) -> TracedArray:
 
 def arange(trace, count: int) -> TracedArray:
     """Return the integers from 0 on, as many as a size code says."""
-    zero = trace.literal(0.0, F64)
+    zero = trace.constants.number_of(0.0, F64)
     zero = new_traced(trace, np.float64(0.0), zero, CONSTANT, F64)
     value = np.arange(trace.tape.sizes.value(count))
     result = array_instruction("arange", (zero,), value.astype(float), dims={"n": count})

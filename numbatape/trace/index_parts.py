@@ -19,7 +19,7 @@ def key_part(k):
     if is_plain(k):
         k = k._value
     k = integers.as_index(k)
-    if type(k) is TracedArray and k._trace.of_sizes is not None:
+    if type(k) is TracedArray and k._trace.integers.origins is not None:
         decides = (k.ndim == 0) != (k.dtype.kind == "b")
         if decides and sizes.rely_on(k._trace, (k,)):
             k = k._value

@@ -29,11 +29,11 @@ def item(x: TracedArray, k: int) -> TracedArray:
     """Return ``x[k]`` of a vector: a one-cell view, which the next ``x[k]`` finds in ``trace.entries``."""
     value = x._value[k]  # raises NumPy's IndexError
     trace = x._trace
-    if trace.boxes:
+    if trace.memory.boxes:
         box = boxes.box_of(x)
         if box is not None:
             return boxes.entry(box, x, k)
-    if trace.patchworks:
+    if trace.memory.patchworks:
         found = operations.entry_of_patches(x, k)
         if found is not None:
             return found
@@ -54,10 +54,10 @@ def item(x: TracedArray, k: int) -> TracedArray:
     values = builder.values
     number = len(values)
     values.append((storage, offset, 0))
-    if not trace.boxes:
-        if len(trace.entries) >= MOST_ENTRIES:
-            trace.entries.clear()
-        trace.entries[x._id, k] = number
+    if not trace.memory.boxes:
+        if len(trace.reused.entries) >= MOST_ENTRIES:
+            trace.reused.entries.clear()
+        trace.reused.entries[x._id, k] = number
     return new_traced(trace, value, number, x._level, x._family)
 
 
@@ -111,7 +111,7 @@ def _known_view(trace, x: TracedArray, key) -> TracedArray | None:
             marks.append(k)
         else:
             return None
-    if trace.boxes and boxes.box_of(x) is not None:
+    if trace.memory.boxes and boxes.box_of(x) is not None:
         return None
     value = x._value[key]
     tape = trace.tape
@@ -123,7 +123,7 @@ def _known_view(trace, x: TracedArray, key) -> TracedArray | None:
     shift, layout, spans = found
     offset = start + shift if start >= 0 and shift >= 0 else tape.sizes.add(start, shift)
     result = new_traced(trace, value, tape.seen_as(storage, offset, layout), x._level, x._family)
-    if trace.writes and spans is not None and value.__class__ is np.ndarray:
+    if trace.memory.writes and spans is not None and value.__class__ is np.ndarray:
         regions.note(x, value, spans)
     return result
 
@@ -151,7 +151,7 @@ def _flagged(x: TracedArray, key) -> TracedArray:
 
 def basic(x: TracedArray, key) -> TracedArray:
     """Return the view that integers, slices, None and Ellipsis make."""
-    box = boxes.box_of(x) if x._trace.boxes else None
+    box = boxes.box_of(x) if x._trace.memory.boxes else None
     if box is not None:
         return boxes.entry(box, x, integers.settled(key))
     value = x._value[sizes.valued(key)]
@@ -159,7 +159,7 @@ def basic(x: TracedArray, key) -> TracedArray:
     tape = x._trace.tape
     storage, start, _ = tape.values[x._id]
     result = seen(x, value, tape.seen_as(storage, tape.sizes.add(start, shift), layout))
-    if x._trace.writes and spans is not None and value.__class__ is np.ndarray:
+    if x._trace.memory.writes and spans is not None and value.__class__ is np.ndarray:
         regions.note(x, value, spans)
     return result
 

@@ -65,7 +65,7 @@ class Labels:
     def on(self, x):
         """Return a traced array, which has attributes of an object with these labels from now on."""
         if type(x) is TracedArray:
-            x._trace.labels[x._id] = self
+            x._trace.arguments.labels[x._id] = self
         return x
 
 
@@ -93,7 +93,7 @@ def rows_of(index):
 def expect_labels(x) -> None:
     """Let NumPy's functions of traced arrays look for objects with labels from now on, in the trace of x."""
     if type(x) is TracedArray:
-        x._trace.labels.setdefault(NONE, None)  # such an object has no value number
+        x._trace.arguments.labels.setdefault(NONE, None)  # such an object has no value number
 
 
 def index_of(rows, size: int):

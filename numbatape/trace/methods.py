@@ -82,7 +82,7 @@ class Methods(Kinds):
     def _entries(self):
         """Yield the rows. The size is asked for with the first one: `np.iterable` wants none."""
         # A fixed number of rows whose length is a size, as in ``i, j = np.indices((n, n))``, needs no guard.
-        read = self._trace.of_sizes is not None and (self.ndim == 1 or is_size(self._sizes()[0]))
+        read = self._trace.integers.origins is not None and (self.ndim == 1 or is_size(self._sizes()[0]))
         if read and rely_on(self._trace, (self,)):
             yield from self._value.copy()
         else:

@@ -66,7 +66,7 @@ def lift(trace: Trace, x) -> TracedArray:
     if value.dtype.kind == "c":
         return operations.constant(trace, value)
     family = family_of_dtype(value.dtype)
-    number = trace.literal(value, family)
+    number = trace.constants.number_of(value, family)
     return new_traced(trace, value if value.ndim else value[()], number, CONSTANT, family)
 
 

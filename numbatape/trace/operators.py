@@ -97,7 +97,7 @@ def call_of_numbers(trace, row: tuple[int, int], ufunc, inputs):
                 level = its_level
         elif kind in PLAIN_NUMBERS:
             values.append(x)
-            numbers.append(trace.literal(x, F64))
+            numbers.append(trace.constants.number_of(x, F64))
         else:
             return None
     value = ufunc(*values)
@@ -160,9 +160,9 @@ def _arithmetic(name: str, ufunc, function):
                             return record_number(trace, value, code, active, level, b, a)
                     return record_number(trace, value, code, active, level, a, b)
             elif kind in PLAIN_NUMBERS and not trace.closed:
-                number = trace.numbers.get(other)
+                number = trace.constants.floats.get(other)
                 if number is None:
-                    number = trace.literal(other, F64)
+                    number = trace.constants.number_of(other, F64)
                 active = 1 if level == ACTIVE else 0
                 return record_number(trace, function(left, other), code, active, level, self._id, number)
         return general(ufunc, self, other)
@@ -173,9 +173,9 @@ def _arithmetic(name: str, ufunc, function):
         if (its is float64 or (its is float and not divides)) and type(other) in PLAIN_NUMBERS:
             trace = self._trace
             if not trace.closed:
-                number = trace.numbers.get(other)
+                number = trace.constants.floats.get(other)
                 if number is None:
-                    number = trace.literal(other, F64)
+                    number = trace.constants.number_of(other, F64)
                 level = self._level
                 active = 2 if level == ACTIVE else 0
                 return record_number(trace, function(other, right), code, active, level, number, self._id)
@@ -205,9 +205,9 @@ def _comparison(name: str, ufunc, function):
                     level = min(max(level, other._level), VARYING)
                     return record_number(trace, function(left, right), code, 0, level, self._id, other._id)
             elif kind in PLAIN_NUMBERS and not trace.closed:
-                number = trace.numbers.get(other)
+                number = trace.constants.floats.get(other)
                 if number is None:
-                    number = trace.literal(other, F64)
+                    number = trace.constants.number_of(other, F64)
                 level = min(level, VARYING)
                 return record_number(trace, function(left, other), code, 0, level, self._id, number)
         if (

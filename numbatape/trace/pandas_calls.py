@@ -88,7 +88,7 @@ def _index_of_argument(x):
     """Return the index of a Series that is an argument; None for other values."""
     if type(x) is not TracedArray:
         return None
-    labels = x._trace.labels.get(x._id)
+    labels = x._trace.arguments.labels.get(x._id)
     return None if labels is None or labels.package != "pandas" else labels.read(x, "index")
 
 

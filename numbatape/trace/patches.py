@@ -269,7 +269,7 @@ def write(x: TracedArray, keys: tuple, item) -> bool:
     target = x._value[valued(keys)]
     if not _fits(value_of(item), np.shape(target)):
         return False  # NumPy converts it, or raises
-    work = trace.patchworks.get(id(root))
+    work = trace.memory.patchworks.get(id(root))
     if work is None and not _may_begin(x, root):
         return False
     region = _region_in(work, x)
@@ -283,13 +283,13 @@ def write(x: TracedArray, keys: tuple, item) -> bool:
     source = broadcast_to(source, np.shape(target), [spans[axis].size for axis in kept])
     dropped = tuple(axis for axis in range(len(spans)) if axis not in kept)
     number = addresses.expanded(trace.tape, source._id, dropped) if dropped else source._id
-    work = trace.patchworks.get(id(root))  # reading the item may have copied the patches
+    work = trace.memory.patchworks.get(id(root))  # reading the item may have copied the patches
     if work is None:
         work = Patchwork(_owner(x, root))
     if not work.put(spans, number):
         return False
     x._value[valued(keys)] = value_of(item)
-    trace.patchworks[id(root)] = work
+    trace.memory.patchworks[id(root)] = work
     for array in boxes.aliases(x):
         with contextlib.suppress(AttributeError):  # it has no value number now
             del array._id, array._level
@@ -308,7 +308,7 @@ def _fits(item, shape) -> bool:
 def _may_begin(x: TracedArray, root: np.ndarray) -> bool:
     """Whether all arrays in the memory are regions of one whose size is a symbol."""
     trace = x._trace
-    if boxes.box_of(x) is not None or trace.located or not root.size or root.dtype != x._value.dtype:
+    if boxes.box_of(x) is not None or trace.memory.located or not root.size or root.dtype != x._value.dtype:
         return False
     owner = _owner(x, root)
     if owner is None:
@@ -317,8 +317,9 @@ def _may_begin(x: TracedArray, root: np.ndarray) -> bool:
     region = region_of(owner)
     if region is None or all(settled(dim) >= 0 for dim in region.dims):
         return False
-    address = trace.tape.values[owner._id]
-    return all(id(a._value) in trace.regions or trace.tape.values[a._id] == address for a in boxes.aliases(x))
+    values, regions = trace.tape.values, trace.memory.regions
+    address = values[owner._id]
+    return all(id(a._value) in regions or values[a._id] == address for a in boxes.aliases(x))
 
 
 def _owner(x: TracedArray, root: np.ndarray):
@@ -342,7 +343,7 @@ def _is_itself(item, target, spans, work: Patchwork | None) -> bool:
     """Whether an array is written to where it is already: what ``u[1:] += v`` does in the end."""
     if type(item) is not TracedArray or target.__class__ is not np.ndarray or work is None:
         return False
-    region = item._trace.regions.get(id(item._value))
+    region = item._trace.memory.regions.get(id(item._value))
     return (
         region is not None
         and region.value is item._value
@@ -357,7 +358,7 @@ def _is_itself(item, target, spans, work: Patchwork | None) -> bool:
 
 def settle(x: TracedArray) -> None:
     """Give an array in written memory its value number and level."""
-    work = x._trace.patchworks.pop(id(root_of(x._value)), None)
+    work = x._trace.memory.patchworks.pop(id(root_of(x._value)), None)
     if work is None:
         settling.settle(x)
         return
@@ -366,7 +367,7 @@ def settle(x: TracedArray) -> None:
     number = work.flatten()
     for array in boxes.aliases(x):
         array._id, array._level = number, trace.tape.level_of(number)
-        region = trace.regions.get(id(array._value))
+        region = trace.memory.regions.get(id(array._value))
         if region is not None:
             part = _part(trace.tape, number, work.region.spans, region.spans)
             dropped = [axis for axis in range(len(region.spans)) if axis not in region.kept]
@@ -375,7 +376,7 @@ def settle(x: TracedArray) -> None:
 
 def entry_of_patches(x: TracedArray, k: int):
     """Return ``x[k]`` of a vector that consists of patches; None if all patches have to be copied for it."""
-    work = x._trace.patchworks.get(id(x._value))
+    work = x._trace.memory.patchworks.get(id(x._value))
     if work is None or len(work.region.dims) != 1:
         return None
     number = work.entry(k)

@@ -88,7 +88,7 @@ class Plain:
 
     def partition(self, *args, **kwargs):
         self._value.partition(*args, **kwargs)
-        self._trace.forget(self._value)
+        self._trace.constants.forget(self._value)
 
     def item(self, *args):
         return self._value.item(*args)
@@ -141,8 +141,9 @@ class PlainArray(Plain, TracedArray):
     def __getattr__(self, name):
         if name == "_id":  # an operand's value number: the array becomes a literal
             # All uses of a captured array share one literal; others are copied, because writes may follow.
-            borrowed = id(root_of(self._value)) in self._trace.borrowed
-            return self._trace.literal(self._value if borrowed else self._value.copy(), self._family)
+            trace, value = self._trace, self._value
+            borrowed = id(root_of(value)) in trace.capture.borrowed
+            return trace.constants.number_of(value if borrowed else value.copy(), self._family)
         return CONSTANT if name == "_level" else outside(self, name)
 
     def _as_traced(self):
@@ -211,7 +212,7 @@ def scratch(memory: Scratch) -> Plain:
     trace = CURRENT.get()
     assert trace is not None
     made = wrap(trace, np.zeros(memory.shape, memory.dtype))
-    trace.scratch.append(made)
+    trace.arguments.scratch.append(made)
     return made
 
 

@@ -78,7 +78,7 @@ def operand(trace: Trace, arg, family: int) -> int:
         if arg._trace is not trace:
             raise sizes.foreign()
         return arg._id if arg._family == family else trace.cast(arg, family)
-    return trace.literal(arg, family)
+    return trace.constants.number_of(arg, family)
 
 
 def by_row(name: str):

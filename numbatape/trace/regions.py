@@ -48,7 +48,7 @@ def region_of(x) -> Region | None:
 
     An array that owns its memory is its own region; asking for its layout gives it a value number.
     """
-    found = x._trace.regions.get(id(x._value))
+    found = x._trace.memory.regions.get(id(x._value))
     if found is not None and found.value is x._value:
         return found
     if x._value.__class__ is not np.ndarray or root_of(x._value) is not x._value:
@@ -96,4 +96,4 @@ def note(x, value, spans) -> None:
         return
     found = selected(x._trace.tape.sizes, region, spans)
     if found is not None:
-        x._trace.regions[id(value)] = Region(value, region.dims, *found)
+        x._trace.memory.regions[id(value)] = Region(value, region.dims, *found)

@@ -60,7 +60,7 @@ def _places(x, keys):
     """Return the places in the flattened ``x`` that keys select, as a vector, and their shape."""
     if x.ndim == 1 and len(keys) == 1 and getattr(value_of(keys[0]), "dtype", np.dtype(bool)).kind != "b":
         return merge(keys[0], [keys[0].ndim]), keys[0]._value.shape  # bounds are checked when the tape runs
-    grid = x._trace.grids.setdefault(x._value.shape, np.arange(x.size).reshape(x.shape))
+    grid = x._trace.constants.grids.setdefault(x._value.shape, np.arange(x.size).reshape(x.shape))
     places = lift(x._trace, grid)[keys]
     return merge(places, [places.ndim]), places._value.shape
 

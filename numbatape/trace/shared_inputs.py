@@ -29,40 +29,42 @@ def note_inputs(trace: Trace, traced, values) -> None:
     """Note which inputs of a trace share memory of the caller."""
     for x in traced:
         if isinstance(x._value, np.ndarray):
-            trace.inputs[id(x._value)] = x
+            trace.arguments.inputs[id(x._value)] = x
     for i, j, kind in sharing(values):
         for one, other in ((traced[i], traced[j]), (traced[j], traced[i])):
-            trace.twins.setdefault(id(one._value), []).append(None if kind == OVERLAPS else other)
+            trace.arguments.twins.setdefault(id(one._value), []).append(None if kind == OVERLAPS else other)
 
 
 def note_pair(trace: Trace, re, im, z) -> None:
     """Note that two inputs are the parts of one complex array, which has memory of its own."""
     root = z._value
-    if isinstance(root, np.ndarray) and id(re._value) in trace.inputs:
-        trace.inputs[id(root)] = z
-        trace.joined[id(re)], trace.joined[id(im)] = z._re, z._im
-        if id(re._value) in trace.twins:
-            trace.twins[id(root)] = trace.twins[id(re._value)]
+    its = trace.arguments
+    if isinstance(root, np.ndarray) and id(re._value) in its.inputs:
+        its.inputs[id(root)] = z
+        its.joined[id(re)], its.joined[id(im)] = z._re, z._im
+        if id(re._value) in its.twins:
+            its.twins[id(root)] = its.twins[id(re._value)]
 
 
 def is_shared(trace: Trace, root: np.ndarray) -> bool:
     """Note that an array is written to; return whether the write changes another argument."""
-    if id(root) not in trace.inputs:
+    if id(root) not in trace.arguments.inputs:
         return False
-    trace.writes_inputs = True
-    if any(other is None for other in trace.twins.get(id(root), ())):  # `in` would compare traced arrays
+    trace.arguments.written = True
+    twins = trace.arguments.twins.get(id(root), ())
+    if any(other is None for other in twins):  # `in` would compare traced arrays
         raise UnsupportedOperationError(
             f"an argument that partly overlaps another one is written to at {where_in_user_code()}; "
             "pass a copy of one of them"
         )
-    return id(root) in trace.twins
+    return id(root) in trace.arguments.twins
 
 
 def mirror(trace: Trace, box: boxes.Box, value: np.ndarray, key) -> None:
     """Repeat a write to ``value[key]`` in the arguments that are the same array."""
     slots = np.unique(box.slots(value)[key])
-    for other in trace.twins[id(box.root)]:
-        its = boxes.open_box(trace.joined.get(id(other), other))
+    for other in trace.arguments.twins[id(box.root)]:
+        its = boxes.open_box(trace.arguments.joined.get(id(other), other))
         its.numbers[slots] = box.numbers[slots]
         its.cells[slots], its.levels[slots] = box.cells[slots], box.levels[slots]
         its.touch()

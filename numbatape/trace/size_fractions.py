@@ -78,7 +78,7 @@ def whole(x):
 
 def _note(result, how: str, code: int, by: int) -> None:
     if code < 0:
-        result._trace.fractions[result._id] = how, code, by
+        result._trace.integers.fractions[result._id] = how, code, by
 
 
 def _fraction(factor: float) -> int | None:
@@ -131,10 +131,10 @@ def _found(x):
     """Return how a float was made of a size, None if it was not, or if the size is negative."""
     if type(x) is operations.TracedInteger:
         found = (DIVIDED, x._code, 1) if sizes.is_size(x) else None
-    elif type(x) is not TracedArray or not x._trace.fractions or x._level != CONSTANT:
+    elif type(x) is not TracedArray or not x._trace.integers.fractions or x._level != CONSTANT:
         return None
     else:
-        found = x._trace.fractions.get(x._id)
+        found = x._trace.integers.fractions.get(x._id)
     if found is None or x._trace.tape.sizes.value(found[1]) < 0:
         return None
     x._trace.tape.sizes.guard(found[1], ">=", 0, x._trace.line())

@@ -64,7 +64,7 @@ def seen(trace, code: int):
     number = trace.tape.sizes.settled(code)
     if number >= 0:
         return number
-    trace.integers = True
+    trace.integers.met = True
     return operations.TracedInteger.of_size(trace, code)
 
 
@@ -169,18 +169,18 @@ def _less(sizes: Sizes, left: int, right: int, line: int) -> None:
 
 def number_of(trace, code: int) -> int:
     """Return a size as a traced number."""
-    found = trace.extents.get(code)
+    found = trace.reused.extents.get(code)
     if found is None:
-        found = trace.extents[code] = operations.extent(trace, code)
+        found = trace.reused.extents[code] = operations.extent(trace, code)
         if not trace.tape.sizes.is_number(code):
-            trace.fractions[found._id] = DIVIDED, code, 1
+            trace.integers.fractions[found._id] = DIVIDED, code, 1
     return found
 
 
 def note(trace) -> None:
     """Note that from now on constants may depend on sizes."""
-    if trace.of_sizes is None:
-        trace.of_sizes = _Origins(trace.tape)
+    if trace.integers.origins is None:
+        trace.integers.origins = _Origins(trace.tape)
 
 
 def rely_on(trace, arrays) -> bool:
@@ -190,7 +190,7 @@ def rely_on(trace, arrays) -> bool:
     """
     codes: set[int] = set()
     for x in arrays:
-        behind = trace.of_sizes.sizes_behind(x._id) if x._level == CONSTANT else None
+        behind = trace.integers.origins.sizes_behind(x._id) if x._level == CONSTANT else None
         if behind is None:
             return False
         codes |= behind

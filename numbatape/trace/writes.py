@@ -14,6 +14,7 @@ from . import complex_parts as complex_arrays
 from .aliasing import has_twice, is_lent, is_same, order_of_writes, root_of
 from .array import TracedArray
 from .complex_array import TracedComplex
+from .constants import checked
 from .index_parts import is_basic, key_part
 from .operands import find_trace, lift, values_of
 from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, fixed, is_plain
@@ -27,9 +28,9 @@ def assign(target, key, item, what: str = "an assignment") -> None:
     trace = find_trace(target, item, *(key if type(key) is tuple else (key,)))
     if is_plain(target):
         if trace is None and all(map(is_plain, boxes.sharers(target))):
-            target._trace.check_write(root_of(target._value))
+            target._trace.memory.check_write(root_of(target._value))
             target._value[as_ndarrays(key)] = as_ndarrays(item)
-            target._trace.forget(root_of(target._value))
+            target._trace.constants.forget(root_of(target._value))
             return
         expose(target)
     if type(target) is TracedArray:
@@ -48,8 +49,8 @@ def expose(x) -> None:
     trace.check_open()
     sharing = boxes.sharers(x)
     root = root_of(x._value)
-    trace.check_write(root)
-    trace.forget(root)
+    trace.memory.check_write(root)
+    trace.constants.forget(root)
     if is_lent(trace, root):
         raise LeakError(
             f"a traced value is written at {where_in_user_code()} into an array that code outside of the "
@@ -63,9 +64,9 @@ def expose(x) -> None:
         )
     family = family_of(x._value.real)
     box = boxes.Box(root, family)
-    number = trace.tape.literal(trace._checked(box.numbers), family)
+    number = trace.tape.literal(checked(box.numbers), family)
     box.cells[...] = boxes.addresses(boxes.new_traced(trace, box.numbers, number, 0, family))
-    trace.boxes[id(root)] = box
+    trace.memory.boxes[id(root)] = box
     for array in sharing:
         if type(array) is PlainArray:
             array.__class__ = TracedArray
@@ -178,9 +179,9 @@ def write_by(x, item, write, what: str) -> None:
     """
     if is_plain(x):
         if find_trace(item) is None and all(map(is_plain, boxes.sharers(x))):
-            x._trace.check_write(root_of(x._value))
+            x._trace.memory.check_write(root_of(x._value))
             write(x._value, as_ndarrays(item))
-            x._trace.forget(root_of(x._value))
+            x._trace.constants.forget(root_of(x._value))
             return
         expose(x)
     item = as_ndarrays(item)
@@ -214,8 +215,8 @@ def _write_cells(x: TracedArray, item, write) -> None:
 def _for_writing(x: TracedArray) -> bool:
     """Make an array of literals writeable; return whether a write changes another argument, too."""
     root = root_of(x._value)
-    x._trace.check_write(root)
-    if id(root) in x._trace.literal_roots:  # a view of memory that was an operand
+    x._trace.memory.check_write(root)
+    if id(root) in x._trace.constants.roots:  # a view of memory that was an operand
         ordinary = next(filter(is_plain, boxes.sharers(x)), None)
         if ordinary is None:
             raise LeakError(unreachable("an assignment"))
@@ -248,7 +249,7 @@ def _cells(trace, item, x):
     if type(item) is TracedArray:
         return boxes.cells_of(item)
     data = np.asarray(item).astype(x._value.dtype)
-    number = trace.tape.literal(trace._checked(data), x._family)
+    number = trace.tape.literal(checked(data), x._family)
     if data.ndim == 0:
         return ~number, boxes.LITERAL
     return boxes.addresses(boxes.new_traced(trace, data, number, 0, x._family)), boxes.LITERAL
@@ -279,7 +280,7 @@ def _replace(x, key, item) -> bool:
 
     Then sizes stay symbols.
     """
-    if boxes.box_of(x) is not None or id(root_of(x._value)) in x._trace.patchworks:
+    if boxes.box_of(x) is not None or id(root_of(x._value)) in x._trace.memory.patchworks:
         return False
     sharing = [other for other in boxes.aliases(x) if not _other_parts(other._value, x._value)]
     # Views that are the same entries for this size may be others for another one: ``x[:3]`` of three entries.
@@ -374,9 +375,9 @@ def ufunc_at(ufunc, x, indices, *operands) -> None:
     """Do ``ufunc.at(x, indices, operand)``, which repeats for repeated positions."""
     indices, operands = integers.settled(indices), integers.settled(operands)
     if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):
-        x._trace.check_write(root_of(x._value))
+        x._trace.memory.check_write(root_of(x._value))
         ufunc.at(x._value, as_ndarrays(indices), *as_ndarrays(operands))
-        x._trace.forget(root_of(x._value))
+        x._trace.constants.forget(root_of(x._value))
         return
     if not complex_arrays.is_traced(x) and not is_plain(x):
         raise LeakError(unreachable(f"np.{ufunc.__name__}.at"))

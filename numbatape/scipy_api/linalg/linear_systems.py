@@ -63,7 +63,7 @@ def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
     else:
         result = factor + (np.triu(a, 1) if lower else np.tril(a, -1))
     if type(result) is TracedArray:
-        result._trace.factors[result._id] = factor
+        result._trace.reused.factors[result._id] = factor
     return result, lower
 
 
@@ -78,7 +78,8 @@ def cho_solve(value, c_and_lower, b, overwrite_b=False, check_finite=True):
 
 def _cholesky_solve(c, lower: bool, b, value):
     column = b if b.ndim > 1 else expand(b, (1,))
-    c = c._trace.factors.get(c._id, c)  # only one triangle is read; the sum need not be computed for it
+    # Only one triangle is read, so the sum that `cho_factor` returned need not be computed for it.
+    c = c._trace.reused.factors.get(c._id, c)
     factor = c if lower else np.matrix_transpose(c)
     half = np.linalg.solve(np.tril(values_of(factor)), values_of(column))
     half = array_instruction("solve_lower", (factor, column), half)

@@ -17,8 +17,7 @@ from ...rules.searches import Search
 from ...trace.library_kinds import is_sparse
 from ...trace.operands import find_trace, lift_first
 from ...trace.trace import failing
-from ...usercode.frames import not_supported
-from ...usercode.users_line import UsersLine
+from ...usercode.frames import UsersLine, not_supported
 from .sparse_matrices import TracedSparse
 
 NAME = "scipy.sparse.csgraph"

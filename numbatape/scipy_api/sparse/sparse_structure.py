@@ -19,8 +19,7 @@ from ...trace.operands import find_trace
 from ...trace.plain_arrays import as_ndarrays
 from ...trace.primitives import value_of
 from ...trace.trace import Trace, failing
-from ...usercode.frames import not_supported
-from ...usercode.users_line import UsersLine
+from ...usercode.frames import UsersLine, not_supported
 from .sparse_matrices import TracedSparse, entries, is_sparse, stands_for_matrix, summed_up
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia")

@@ -34,7 +34,7 @@ def pick(condition, yes: Callable, no: Callable):
 
 def is_infinity(shape):
     """Return where a parameter is infinite, which a size is not."""
-    of_size = type(shape) is TracedArray and shape._id in shape._trace.fractions
+    of_size = type(shape) is TracedArray and shape._id in shape._trace.integers.fractions
     return False if of_size else np.equal(shape, INF)
 
 

@@ -1,0 +1,270 @@
+"""What a trace knows beside its tape, by topic: each class here has one concern, and `Trace` one of each.
+
+They hold data. The functions that read and change it are in the files of their topics, which the docstrings
+name. Two more topics have methods, and files of their own: `numbatape.trace.constants`, and `Derivatives` in
+`numbatape.trace.evaluation`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import LeakError, MissingBodyError
+from ..usercode.frames import where_in_user_code
+
+
+class Outside(NamedTuple):
+    """A source of numbers that cannot be checked before a call, and the line that reads it."""
+
+    what: str
+    file: str
+    line: int
+
+
+class Validity:
+    """For which calls the tape holds, beyond what its guards say, and what went wrong meanwhile.
+
+    Attributes
+    ----------
+    pinned
+        Whether constants' contents decided what was recorded, so that the tape holds for these
+        contents only.
+    failed
+        Whether an operation raised. If the function went on, no guard says for which inputs it
+        raises, and the tape holds for these inputs only.
+    outside
+        What the function read that cannot be checked before a call.
+    vouched
+        Whether a user's key stands for the guards (`numbatape.guarded`).
+    leak
+        The first `LeakError`, even if the function caught it.
+    missing
+        The error of a sub-tape whose numbers were needed, even if the function caught it.
+    """
+
+    __slots__ = ("failed", "leak", "missing", "outside", "pinned", "vouched")
+
+    def __init__(self):
+        self.pinned = self.failed = self.vouched = False
+        self.outside: list[Outside] = []
+        self.leak: LeakError | None = None
+        self.missing: MissingBodyError | None = None
+
+
+class Memory:
+    """Which arrays of the trace share memory, and what has been written there.
+
+    Attributes
+    ----------
+    writes
+        Whether the function may write to arrays.
+    arrays
+        ``(id of the memory's owner, weak reference)`` of arrays that are not in `sharing` yet.
+    sharing
+        Weak references to arrays, by the id of their memory's owner.
+    borrowers
+        Weak references to arrays outside of the trace that have memory of plain arrays, and its owners.
+    boxes
+        Of arrays that were written to, by the id of the memory's owner (`numbatape.trace.boxes`).
+    located
+        Traced positions of rows that NumPy makes views, by storage.
+    patchworks
+        Of arrays of symbolic size that were written to (`numbatape.trace.patches`).
+    regions
+        By the id of a view's ndarray (`numbatape.trace.regions`).
+    fixed
+        By id: memory that the body of a loop that is being recorded may not write to.
+    """
+
+    __slots__ = (
+        "arrays",
+        "borrowers",
+        "boxes",
+        "fixed",
+        "located",
+        "patchworks",
+        "regions",
+        "sharing",
+        "writes",
+    )
+
+    def __init__(self):
+        self.writes = False
+        self.arrays: list[tuple] = []
+        self.sharing: dict[int, list] = {}
+        self.borrowers: list[tuple] = []
+        self.boxes: dict[int, Any] = {}
+        self.located: dict[int, list] = {}
+        self.patchworks: dict[int, Any] = {}
+        self.regions: dict[int, Any] = {}
+        self.fixed: dict[int, np.ndarray] = {}
+
+    def check_write(self, root: np.ndarray) -> None:
+        """Raise if memory from outside of the loop body that is being recorded is written to."""
+        if id(root) in self.fixed:
+            raise LeakError(
+                f"the body of a loop writes at {where_in_user_code()} to an array from outside; make it "
+                "part of the carry, or return what is written"
+            )
+
+
+class Integers:
+    """Python's ints that are traced: arguments, and sizes as the user's code sees them.
+
+    Attributes
+    ----------
+    symbolic
+        Whether the user's code sees sizes as traced ints.
+    met
+        Whether there are traced ints (`numbatape.trace.integers`).
+    sizes_met
+        Whether the function has asked for a size that depends on the arguments.
+    origins
+        Finds what depends on sizes only; None as long as nothing does
+        (`numbatape.trace.symbolic_sizes.rely_on`).
+    fractions
+        By value number: how a number was computed from a size (`numbatape.trace.size_fractions`).
+    """
+
+    __slots__ = ("fractions", "met", "origins", "sizes_met", "symbolic")
+
+    def __init__(self):
+        self.symbolic = self.met = self.sizes_met = False
+        self.origins: Any = None
+        self.fractions: dict[int, tuple[str, int, int]] = {}
+
+
+class Reused:
+    """Values that are recorded once, and found here when they are needed again.
+
+    Attributes
+    ----------
+    entries
+        Value numbers of ``x[k]``, by the number of x and k.
+    extents
+        Sizes as numbers in cells, by size code.
+    fft_tables
+        Tables of transforms, by the size code of the length.
+    factors
+        Cholesky factors, by the number of what `cho_factor` returned.
+    """
+
+    __slots__ = ("entries", "extents", "factors", "fft_tables")
+
+    def __init__(self):
+        self.entries: dict[tuple[int, int], int] = {}
+        self.extents: dict[int, Any] = {}
+        self.fft_tables: dict[int, Any] = {}
+        self.factors: dict[int, Any] = {}
+
+
+class Arguments:
+    """The arguments of the function that is traced.
+
+    Attributes
+    ----------
+    inputs
+        Traced arguments, by the id of their memory.
+    twins
+        By the id of their memory: arguments that are the same array; None if they only overlap
+        (`numbatape.trace.shared_inputs`).
+    joined
+        Parts of complex arguments, by the id of the inputs.
+    written
+        Whether the function wrote to an argument.
+    scratch
+        Memory that the function was given to write to (`numbatape.Cache`).
+    labels
+        Of arguments with labels, by value number (`numbatape.trace.labels`).
+    """
+
+    __slots__ = ("inputs", "joined", "labels", "scratch", "twins", "written")
+
+    def __init__(self):
+        self.inputs: dict[int, Any] = {}
+        self.twins: dict[int, list] = {}
+        self.joined: dict[int, object] = {}
+        self.written = False
+        self.scratch: list = []
+        self.labels: dict[int, Any] = {}
+
+
+class Capture:
+    """What the function refers to, and what stands for it while it runs (`numbatape.capture`).
+
+    Attributes
+    ----------
+    environment
+        What the function captures (`numbatape.capture.environment`).
+    assigned
+        Names of globals that it assigns to, once something has asked for them.
+    copies
+        Makes stand-ins for the user's values (`numbatape.capture.copies`).
+    library_copies
+        Copies of libraries' functions (`numbatape.capture.library_copies`).
+    arrays
+        Stand-ins for captured arrays, if these are traced (`numbatape.capture.captured_arrays`).
+    borrowed
+        Ids of captured arrays whose memory such stand-ins have.
+    objects
+        Ids of captured objects of pandas, polars and xarray.
+    stand_ins
+        ``(object, its own class)`` of objects whose class has a stand-in.
+    containers
+        ``(container, its copy, entries of both, how to change the container)``.
+    lent
+        ``(class, name)`` of members that are behind a switch (`numbatape.capture.lending`).
+    snapshots
+        By id: an array of the user's, and a copy of it for rules.
+    float_errors
+        NumPy's treatment of floating-point errors outside of the trace; inside they are ignored.
+    """
+
+    __slots__ = (
+        "arrays",
+        "assigned",
+        "borrowed",
+        "containers",
+        "copies",
+        "environment",
+        "float_errors",
+        "lent",
+        "library_copies",
+        "objects",
+        "snapshots",
+        "stand_ins",
+    )
+
+    def __init__(self):
+        self.environment: Any = None
+        self.assigned: frozenset[str] | None = None
+        self.copies: Any = None
+        self.library_copies: Any = None
+        self.arrays: Any = None
+        self.borrowed: set[int] = set()
+        self.objects: set[int] = set()
+        self.stand_ins: list = []
+        self.containers: list = []
+        self.lent: list = []
+        self.snapshots: dict[int, tuple] = {}
+        self.float_errors = np.geterr()
+
+
+class Calls:
+    """Functions that the tape calls.
+
+    Attributes
+    ----------
+    sites
+        Traced arguments and results of rules' calls, by number.
+    sub_tapes
+        The sub-tapes that were called, and how many traces each had then.
+    """
+
+    __slots__ = ("sites", "sub_tapes")
+
+    def __init__(self):
+        self.sites: dict[int, tuple] = {}
+        self.sub_tapes: list[tuple] = []
