@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.signal
 import scipy.special
 
 from numbatape.ops import OPS, ArrayOp
@@ -185,6 +186,8 @@ VALUES = {
     "tril": lambda x, k: np.tril(x, int(k)),
     "triu": lambda x, k: np.triu(x, int(k)),
     "strong_matmul": np.matmul,
+    "correlation": lambda x, w: scipy.signal.convolve2d(x, w[::-1, ::-1], "valid"),
+    "convolution": scipy.signal.convolve2d,
     "recurrence": recurrence_value,
     "weighed_recurrence": recurrence_value,
     "solve_lower": triangular_value(1, 0),
@@ -325,6 +328,10 @@ BROADCAST = [
     ("dot", "a", ((5,), (5,))),
     ("dot", "b", ((5,), (5,))),
     ("outer_sum", "a", ((2, 5), (3, 4))),
+    ("correlation", "a", ((4, 13), (3, 5))),
+    ("correlation", "b", ((4, 13), (3, 5))),
+    ("convolution", "a", ((4, 13), (3, 5))),
+    ("convolution", "b", ((4, 13), (3, 5))),
     ("matmul", "a", ((7, 8), (8, 6))),
     ("matmul", "b", ((7, 8), (8, 6))),
     ("matmul", "a", ((7, 8), (8, 1))),

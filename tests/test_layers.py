@@ -135,6 +135,7 @@ SHARED_NAMES = {
     "batch": "the verb, and its cache",
     "c_function": "the C function that serves a cache, and the tables that it reads",
     "calls": "calls of rules: the op, and what sweeps run for it; in the compiler, calls of any function",
+    "convolutions": "the ops, and SciPy's functions",
     "crew": "the function that threads run, and the tables that it reads",
     "determinants": "the ops, and the functions composed of them",
     "directions": "the verbs along given directions, and what their caches share",

@@ -184,6 +184,7 @@ class Pushforward:
             total = self.rules.push_call(row.out, numbers, along(0), self.strong)
             if total is not None:
                 return total
+        sizes = dict(zip(cores[0], dims[batch:], strict=True))
         if op.linear:
             for k, number in enumerate(numbers):
                 if k in given:
@@ -191,7 +192,6 @@ class Pushforward:
                 elif "abc"[k] not in op.index:  # a constant, whose tangent is zero
                     own = self.tape.layouts[self.tape.values[number][2]].dims
                     operands[k] = emitter.zeros(own, self.tape.family_of(number))
-            sizes = dict(zip(cores[0], dims[batch:], strict=True))
             return emitter.op(op.name, *operands, **sizes)
         if op.pushforward is not None and not emitter.strong and not self.strong:
             aligned = [along(k) if k in given else None for k in range(len(operands))]
@@ -200,7 +200,7 @@ class Pushforward:
             total = None
             for k in given:
                 pair = [along(k) if j == k else operand for j, operand in enumerate(operands)]
-                part = emitter.op(op.name, *pair)
+                part = emitter.op(op.name, *pair, **sizes)
                 total = part if total is None else total + part
             return total
         return self._transposed(op, row, operands, tangents, given)

@@ -9,9 +9,10 @@ from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
-from ..trace.primitives import broadcast_to, layout_of, view
-from ..trace.symbolic_sizes import code_of, is_size
+from ..trace.primitives import broadcast_to, layout_of
+from ..trace.symbolic_sizes import is_size
 from .registration import composes
+from .sliding import convolved, correlated
 
 NO = np._NoValue
 
@@ -109,23 +110,15 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 # ---- convolution
 
 
-def windows(x: TracedArray, width) -> TracedArray:
-    """Return all windows of a vector, of so many entries, as rows of a view whose rows overlap."""
-    layout, sizes = layout_of(x), x._trace.tape.sizes
-    (dim,), (stride,) = layout.dims, layout.strides
-    code, less = (code_of(x._trace, n) for n in (width, width - 1))
-    sizes.guard(dim, ">=", code)
-    value = np.lib.stride_tricks.sliding_window_view(x._value, sizes.value(code))
-    return view(x, value, (sizes.sub(dim, less), code), (stride, stride))
-
-
 def _correlated(long, short, mode: str):
     """Slide ``short`` along ``long``."""
+    if mode == "valid":
+        return correlated(long, short)
+    whole = convolved(long, short[::-1])
+    if mode == "full":
+        return whole
     width = length(short, 0)
-    before = {"full": width - 1, "same": width // 2, "valid": 0}[mode]
-    behind = {"full": width - 1, "same": width - 1 - width // 2, "valid": 0}[mode]
-    padded = long if mode == "valid" or width == 1 else np.pad(long, (before, behind))
-    return windows(padded, width) @ short
+    return sliced(whole, 0, width - 1 - width // 2, length(long, 0) + width - 1 - width // 2)
 
 
 MODES = {0: "valid", 1: "same", 2: "full"}

@@ -21,7 +21,7 @@ FLAT = ((1, 1), (1, 2), (2, 1), (2, 2))
 
 def multiply_matrices(a, b, value=None):
     """Return ``a @ b`` of traced operands, vectors included."""
-    if a._trace.strong and not (_is_finite(a) and _is_finite(b)):
+    if a._trace.strong and not (is_finite(a) and is_finite(b)):
         return _by_entries(a, b)
     rank = a._value.ndim, b._value.ndim
     if rank in FLAT:
@@ -60,7 +60,7 @@ def _of_doubles(a, b, rank: tuple[int, int], value):
     return new_traced(trace, value, number, level, F64)
 
 
-def _is_finite(x) -> bool:
+def is_finite(x) -> bool:
     """Whether all entries are finite: a guard."""
     return bool(np.all(np.isfinite(x)))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import scipy.ndimage
 
+from ...numpy_api import sliding
 from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.sliding import flipped
 from ...trace.axes import axes_of, one_axis, pinned
 from ...trace.operands import find_trace, lift_all, lift_first, values_of
 from ...trace.primitives import stop_gradient
 from ..signal.borders import padded
-from ..signal.convolutions import flipped, slide, windows
 from .image_outputs import filters
 
 
@@ -30,7 +31,7 @@ def correlated(x, weights, axis, mode, cval, origin=0, convolve=False):
         weights, origin = weights[::-1], -origin - (1 - count % 2)
     before = count // 2 + origin
     line = padded(np.moveaxis(x, axis, -1), before, count - 1 - before, mode, cval)
-    return np.moveaxis(np.matmul(windows(line, count), weights), -1, axis)
+    return np.moveaxis(sliding.correlated(line, np.expand_dims(weights, tuple(range(x.ndim - 1)))), -1, axis)
 
 
 def _vector(weights):
@@ -223,7 +224,9 @@ def _correlated_all(input, weights, mode, cval, origin, axes, convolve: bool):
         before = count // 2 + (-shift - (1 - count % 2) if convolve else shift)
         line = padded(np.moveaxis(x, axis, -1), before, count - 1 - before, mode, cval)
         x = np.moveaxis(line, -1, axis)
-    return slide(x, np.expand_dims(weights, [axis for axis in range(x.ndim) if axis not in axes]))
+    return sliding.correlated(
+        x, np.expand_dims(weights, [axis for axis in range(x.ndim) if axis not in axes])
+    )
 
 
 @filters("correlate")

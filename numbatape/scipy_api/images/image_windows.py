@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.sliding import flipped
 from ...trace.axes import axes_of, lengths, one_axis
 from ...trace.operands import find_trace, lift_first
 from ..signal.borders import padded
-from ..signal.convolutions import flipped, windows
+from ..signal.convolutions import windows
 from .image_filters import one_each
 from .image_outputs import filters
 

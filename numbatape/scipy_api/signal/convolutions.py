@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from ...numpy_api import sliding
 from ...numpy_api.sized import positions
+from ...numpy_api.sliding import flipped
 from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import axes_of, length, lengths, one_axis, pinned
 from ...trace.extents import arange
@@ -18,24 +20,6 @@ from .borders import padded
 def windows(x, width: int):
     """Return windows along the last axis, as a new last axis of a view."""
     return np.lib.stride_tricks.sliding_window_view(x, width, axis=-1)
-
-
-def slide(x, kernel):
-    """Return the sums of products of an array with a smaller one at all positions (``valid`` correlation)."""
-    if not x.ndim:
-        return x * kernel
-    rows = [pinned(kernel, axis) for axis in range(x.ndim - 1)]
-    lead = [length(x, axis) - k + 1 for axis, k in enumerate(rows)]
-    total = None
-    for place in np.ndindex(*rows):
-        part = x[tuple(slice(p, p + n) for p, n in zip(place, lead, strict=True))]
-        term = np.matmul(windows(part, length(kernel, -1)), kernel[place])
-        total = term if total is None else total + term
-    return total
-
-
-def flipped(x):
-    return x[(slice(None, None, -1),) * x.ndim]
 
 
 def _reversed(x):
@@ -51,13 +35,15 @@ def convolved(a, b, mode: str):
         columns = list(zip(a.shape, b.shape, strict=True))
         of_mode = {"full": lambda n, k: n + k - 1, "same": lambda n, k: n, "valid": lambda n, k: n - k + 1}
         return np.zeros([max(of_mode[mode](n, k), 0) for n, k in columns])
-    big, small = (a, b) if bool(math.prod(lengths(a)) >= math.prod(lengths(b))) else (b, a)
-    pad = [(k - 1, k - 1) for k in lengths(small)]
-    full = slide(np.pad(big, pad) if any([k > 0 for k, _ in pad]) else big, flipped(small))
+    if not a.ndim:
+        return a * b
+    if mode == "valid":
+        return sliding.correlated(a, flipped(b))
+    is_smaller = a.ndim > 2 and bool(math.prod(lengths(a)) < math.prod(lengths(b)))
+    full = sliding.convolved(b, a) if is_smaller else sliding.convolved(a, b)
     if mode == "full":
         return full
-    columns = zip(lengths(a), lengths(b), strict=True)
-    shape = lengths(a) if mode == "same" else [n - k + 1 for n, k in columns]
+    shape = lengths(a)
     starts = [(n - m) // 2 for n, m in zip(lengths(full), shape, strict=True)]
     return full[tuple(slice(s, s + m) for s, m in zip(starts, shape, strict=True))]
 
@@ -134,7 +120,7 @@ def _bordered(a, b, mode, boundary, fillvalue):
     kind = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}[boundary]
     options = {"constant_values": fillvalue} if kind == "constant" else {}
     wide = np.pad(a, [(k - 1, k - 1) for k in b.shape], kind, **options)
-    full = slide(wide, flipped(b))
+    full = sliding.correlated(wide, flipped(b))
     if mode == "full":
         return full
     starts = [(k - 1) // 2 for k in b.shape]
