@@ -14,6 +14,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.caches import program
+from numbatape.caches.evaluator import Evaluator
 from numbatape.trace import pytrees
 from tests.every_case import every
 
@@ -199,7 +200,7 @@ def test_complex_data(form, monkeypatch):
     check()
     with monkeypatch.context() as patched:
         if form != "a part of another array":
-            patched.setattr(program.Evaluator, "forward", None)  # what general calls go through
+            patched.setattr(Evaluator, "forward", None)  # what general calls go through
         check()
     if form != "frozen":
         data[1] *= 1j
@@ -311,7 +312,7 @@ def test_structures_that_alternate_need_no_general_call(monkeypatch):
     ]
     for call, _ in forms * 2:
         call()
-    monkeypatch.setattr(program.Evaluator, "forward", None)  # what general calls go through
+    monkeypatch.setattr(Evaluator, "forward", None)  # what general calls go through
     for call, expected in forms * 4:
         np.testing.assert_allclose(call(), expected, rtol=1e-14)
 
@@ -324,7 +325,7 @@ def test_prepared_caches_know_several_forms(monkeypatch):
     ]
     for call, _ in forms * 2:
         call()
-    monkeypatch.setattr(program.Evaluator, "forward", None)
+    monkeypatch.setattr(Evaluator, "forward", None)
     for call, expected in forms * 4:
         np.testing.assert_allclose(call()[1][0], expected, rtol=1e-14)
 
@@ -382,8 +383,8 @@ def test_arrays_that_nobody_writes_to_may_be_new_ones_in_each_call(monkeypatch):
     for start in range(3):
         f(w, data[start : start + 5])
     general = []
-    forward = program.Evaluator.forward
-    monkeypatch.setattr(program.Evaluator, "forward", lambda *args: general.append(1) or forward(*args))
+    forward = Evaluator.forward
+    monkeypatch.setattr(Evaluator, "forward", lambda *args: general.append(1) or forward(*args))
     written = data.copy()
     for start in range(4, 12):
         same(f(w, data[start : start + 5]), f(w, written[start : start + 5]))

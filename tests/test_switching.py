@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches import program, steady
+from numbatape.caches import evaluator as evaluator_file
+from numbatape.caches import steady
+from numbatape.caches.evaluator import Evaluator
 from numbatape.caches.variant import VariantWorkspace
 from numbatape.engine import Workspace
 from numbatape.engine.calls import Calls
@@ -241,7 +243,7 @@ def test_new_sizes_of_what_calls_rules_and_loops_take_no_general_call(f, monkeyp
     points = [rng.normal(size=n) for n in (9, 4, 30, 12, 100, 11, 31)]
     expected = [nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x) for x in points]
     with monkeypatch.context() as patch:
-        patch.setattr(program.Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
+        patch.setattr(Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
         patch.setattr(Calls, "_follow", lambda *_, **__: pytest.fail("loops are made anew"))
         for x, (value, (gradient,)) in zip(points, expected, strict=True):
             found, (its,) = nt.value_and_gradient(cache, x)
@@ -266,7 +268,7 @@ def test_fixed_sizes_stay_fixed():
 
 def test_what_a_cache_keeps_is_bounded(monkeypatch):
     """Workspaces, plans and steady calls, after many sizes and paths, each of which comes again and again."""
-    monkeypatch.setattr(program, "MOST_WORKSPACES", 20)
+    monkeypatch.setattr(evaluator_file, "MOST_WORKSPACES", 20)
     cache = nt.prepare_gradient_cache(branches, np.ones(5))
     rng = np.random.default_rng(0)
 
@@ -399,7 +401,7 @@ def test_two_branches_of_one_size_are_not_looked_up_as_one():
 def test_sizes_without_room_rarely_take_another_ones_place(monkeypatch):
     """After 32 calls each, every size took another one's place in every call: 200 µs in place of 30."""
     made = []
-    monkeypatch.setattr(program, "VariantWorkspace", lambda *a: made.append(0) or VariantWorkspace(*a))
+    monkeypatch.setattr(evaluator_file, "VariantWorkspace", lambda *a: made.append(0) or VariantWorkspace(*a))
 
     def either(x):
         return np.sum(x * x) / len(x) if x[0] > 0.0 else np.sum(np.exp(x[1:]))

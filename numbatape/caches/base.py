@@ -16,8 +16,9 @@ from .arguments import Flattened, as_constant, is_mark, like_prepared, require_a
 from .contract import check_same
 from .delivery import Owned
 from .derived import Derived
+from .evaluator import Evaluator
 from .front import Front
-from .program import Evaluator, Program
+from .program import Program
 from .registry import clear_caches
 from .results import Layout
 from .trace_log import GuardReport, report

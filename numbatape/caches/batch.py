@@ -22,7 +22,8 @@ from ..errors import MissingBodyError
 from ..ops import OPS, status
 from ..tape.instruction import GUARD
 from .arguments import Flattened
-from .program import Evaluator, Program, Stop
+from .evaluator import Evaluator
+from .program import Program, Stop
 from .trace_log import reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
 

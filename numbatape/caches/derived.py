@@ -14,10 +14,11 @@ from ..recording.record import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from .arguments import Flattened
+from .evaluator import Evaluator
 from .front import Front
 from .leaf_rows import direction_rows
 from .outs import Out
-from .program import Evaluator, Program
+from .program import Program
 from .variant import Variant, VariantWorkspace
 
 # Value cells in lanes (8 MB): up to this size one wide sweep costs no more per lane than several narrow

@@ -18,9 +18,9 @@ from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened
+from .evaluator import Evaluator
 from .leaf_rows import DataRow, FrozenRow, KnownNumberRow, Row, rows_of, watched_memory
 from .outs import Out, in_form
-from .program import Evaluator
 from .variant import VariantWorkspace
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from ..threads import Turn
 from ..trace import pytrees
 from .arguments import Flattened, bare, is_mark
 from .entry import REFUSED, entry_for, refuse
+from .evaluator import Evaluator
 from .leaf_rows import Row
 from .outs import Out
-from .program import Evaluator
 from .steady import SteadyCalls
 from .templates import roles_of, template
 from .variant import VariantWorkspace

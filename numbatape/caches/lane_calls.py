@@ -21,10 +21,10 @@ from .batch import Sweep
 from .block_work import Block, BlockWork
 from .elastic_ends import address_of
 from .entry import REFUSED, ROW_COUNT, Entry, Served, entry_for, refuse
+from .evaluator import Evaluator
 from .front import Front
 from .leaf_rows import DataRow, LaneRow, SameRow
 from .outs import Out, in_form
-from .program import Evaluator
 from .steady import SteadyCalls
 from .variant import VariantWorkspace
 

@@ -6,9 +6,9 @@ from ..jit.steady import TUPLE
 from ..threads import Turn, in_turn
 from .arguments import Flattened
 from .entry import Entry
+from .evaluator import Evaluator
 from .front import Front
 from .outs import gradient_outs, result_outs
-from .program import Evaluator
 from .pullback import cotangent_rows, seed_cotangent
 from .results import gradients_of, value_of
 from .variant import VariantWorkspace

@@ -24,8 +24,9 @@ from ..trace.aliasing import root_of
 from ..trace.trace import current
 from .arguments import Flattened
 from .derived import Derived
+from .evaluator import Evaluator
 from .front import Front
-from .program import Evaluator, Program
+from .program import Program
 
 ATTRIBUTE = "__numbatape__"
 _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))

@@ -16,7 +16,7 @@ from operator import is_not
 
 from ..trace import pytrees
 from ..trace.trace import current
-from ..usercode.classes import lent_classes, users_classes, users_metaclasses
+from ..usercode.ownership import lent_classes, users_classes, users_metaclasses
 from . import lending
 from .holders import HOLDERS, Holder, container_of, names_in
 from .reach import Reach

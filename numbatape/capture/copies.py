@@ -25,8 +25,7 @@ from ..usercode.bytecode import (
     imports,
     names_of,
 )
-from ..usercode.classes import lent_classes, users_classes
-from ..usercode.ownership import MARK, is_users_function, is_users_module
+from ..usercode.ownership import MARK, is_users_function, is_users_module, lent_classes, users_classes
 from .conversions import CALLS, TYPES, TYPES_NAME, calling_types
 from .copied_classes import CopiedClasses
 from .holders import CACHED, holder_of

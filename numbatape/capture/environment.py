@@ -33,7 +33,7 @@ from ..usercode.bytecode import (
     names_of,
     tests_identity,
 )
-from ..usercode.classes import is_users_object_class
+from ..usercode.ownership import is_users_object_class
 from . import watching
 from .captured import is_empty, is_unset
 from .holders import CACHED, VIEWS, Wrapper, holder_of

@@ -23,8 +23,7 @@ from ..usercode.bytecode import (
     globals_read,
     names_of,
 )
-from ..usercode.classes import is_users_object_class, users_classes
-from ..usercode.ownership import is_users_function
+from ..usercode.ownership import is_users_function, is_users_object_class, users_classes
 from .holders import container_of, holder_of
 from .references import (
     GLOBAL,

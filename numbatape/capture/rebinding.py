@@ -32,8 +32,7 @@ from ..trace.library_kinds import labelled_package
 from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
-from ..usercode.classes import users_classes
-from ..usercode.ownership import adopt, is_library_function, runs_as_users
+from ..usercode.ownership import adopt, is_library_function, runs_as_users, users_classes
 from . import clocks_and_files, type_tests
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE

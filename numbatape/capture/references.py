@@ -24,8 +24,13 @@ import numpy as np
 
 from ..usercode import ownership
 from ..usercode.bytecode import DYNAMIC, LOOKUPS, globals_used, names_of, passed_on, texts_of
-from ..usercode.classes import is_users_object_class, lent_classes, users_classes, users_metaclasses
-from ..usercode.ownership import is_users_function
+from ..usercode.ownership import (
+    is_users_function,
+    is_users_object_class,
+    lent_classes,
+    users_classes,
+    users_metaclasses,
+)
 from .holders import parts_of
 
 SEQUENCES = (list, tuple, collections.deque)

@@ -21,8 +21,8 @@ from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..trace.trace import current
-from ..usercode.classes import users_classes
 from ..usercode.frames import not_supported
+from ..usercode.ownership import users_classes
 from .clocks_and_files import OUTSIDE
 
 TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))

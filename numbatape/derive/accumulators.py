@@ -20,9 +20,8 @@ from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..ops import OPCODE
 from ..tape.instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
-from ..tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, POOLS, Layout
+from ..tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, POOLS, Layout, memory_order
 from ..tape.uses import key_of
-from ..tape.views import memory_order
 
 ADD, COPY = OPCODE["add"], OPCODE["copy"]
 POOL_COUNT = len(POOLS)

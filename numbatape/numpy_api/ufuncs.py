@@ -17,8 +17,8 @@ from ..trace.array import TracedArray
 from ..trace.axes import along_axis, axes_of
 from ..trace.complex_array import TracedComplex
 from ..trace.library_kinds import LABELLED, is_frame, is_series, package_of
+from ..trace.number_calls import note_number_row
 from ..trace.operands import NUMPYS, adopt, find_trace, lift, values_of
-from ..trace.operators import note_number_row
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..usercode.frames import not_supported

@@ -18,9 +18,8 @@ import numpy as np
 from .combinations import by_combination, flatnonzero
 from .families import CONSTANT, F64, POOLS
 from .instruction import NONE, rows_as_columns
-from .tape import VALUE, Layout, Literal, Rewrite
+from .tape import VALUE, Layout, Literal, Rewrite, covers
 from .uses import NO_GROUP, Uses
-from .views import covers
 
 SCALAR_LAYOUT = 0  # the first layout of each builder
 

@@ -20,6 +20,7 @@ from .aliasing import root_of
 from .complex_array import meets
 from .kinds import check_attribute, check_subscriptable, like_arrays_in_patterns, missing
 from .methods import Methods
+from .number_calls import call_of_numbers, number_rows
 from .reads import Reads
 from .trace import failing
 
@@ -139,10 +140,10 @@ class TracedArray(Methods, Reads):
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        row, trace = operators.number_rows.get(ufunc), self._trace
+        row, trace = number_rows.get(ufunc), self._trace
         integers = trace.integers
         if row is not None and method == "__call__" and not kwargs and not trace.closed:
-            found = operators.call_of_numbers(trace, row, ufunc, inputs)
+            found = call_of_numbers(trace, row, ufunc, inputs)
             if found is not None:
                 return operations.noted_ufunc(ufunc, inputs[0], found) if integers.fractions else found
         try:

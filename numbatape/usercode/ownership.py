@@ -8,6 +8,7 @@ directory of installed packages, and packages that an installer has put beside t
 
 from __future__ import annotations
 
+import enum
 import functools
 import importlib.util
 import os
@@ -223,3 +224,41 @@ def _installed(entry: str) -> frozenset[str]:
         record = each.read_text("RECORD") or ""
         found.update(line.partition(",")[0].partition("/")[0] for line in record.splitlines())
     return frozenset(name for name in found if name not in ("", "..") and not name.endswith(".dist-info"))
+
+
+# ---- the user's own classes among a class and its bases
+
+# Exceptions are caught, and members of enumerations compared, by class: another class cannot stand in.
+LENT = (BaseException, enum.Enum)
+
+
+@decided
+def users_classes(cls: type) -> tuple[type, ...]:
+    """Return the user's own classes among a class and its bases, in the order of lookup.
+
+    There are none where an object can have no stand-in (`lent_classes`).
+    """
+    if issubclass(cls, (*LENT, type)):
+        return ()
+    return tuple(base for base in cls.__mro__ if is_users_class(base))
+
+
+@decided
+def lent_classes(cls: type) -> tuple[type, ...]:
+    """Return the user's own classes among a class and its bases where an object can have no stand-in.
+
+    Their members are lent instead, see `numbatape.capture.lending`.
+    """
+    return tuple(base for base in cls.__mro__ if is_users_class(base)) if issubclass(cls, LENT) else ()
+
+
+@decided
+def users_metaclasses(cls: type) -> tuple[type, ...]:
+    """Return the user's own classes among the metaclass of a class and its bases."""
+    return tuple(base for base in type(cls).__mro__ if is_users_class(base))
+
+
+@decided
+def is_users_object_class(cls: type) -> bool:
+    """Whether objects of a class are the user's: the class, or one of its bases, is the user's own."""
+    return not issubclass(cls, type) and any(is_users_class(base) for base in cls.__mro__)

@@ -10,7 +10,7 @@ import scipy.sparse
 from ..caches.arguments import Flattened, as_constant, require_floats
 from ..caches.base import parameter_names, python_function
 from ..caches.contract import require_real
-from ..caches.program import Evaluator
+from ..caches.evaluator import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
 from ..caches.results import scalar_output, value_of

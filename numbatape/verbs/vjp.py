@@ -7,9 +7,9 @@ import numpy as np
 from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.entry import REFUSED
+from ..caches.evaluator import Evaluator
 from ..caches.leaf_rows import sizes_of
 from ..caches.linearised import Pullback, Taped
-from ..caches.program import Evaluator
 from ..caches.registry import shelf_of
 from ..caches.results import require_aux
 from ..trace import pytrees

@@ -166,7 +166,7 @@ def test_a_random_loop(seed, monkeypatch):
     wanted, (other,) = without_windows(lambda x: f(x, y, index), x)
     monkeypatch.setattr(builder, "WINDOW", 100)
     monkeypatch.setattr(builder, "LOOKS", 7)
-    monkeypatch.setattr("numbatape.trace.operators.LOOKS", 7)
+    monkeypatch.setattr("numbatape.trace.number_calls.LOOKS", 7)
     monkeypatch.setattr(windows, "SMALL", 1)
     cache = nt.prepare_gradient_cache(lambda x: f(x, y, index), x)
     value, (slope,) = nt.value_and_gradient(cache, x)

@@ -14,8 +14,7 @@ import numpy as np
 from ..combinations import by_combination
 from ..draft import Draft
 from ..instruction import NONE, Instruction, chosen, first_to_last, rewritten
-from ..tape import Layout
-from ..views import axes_of, steady_along
+from ..tape import Layout, axes_of, steady_along
 
 
 def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:

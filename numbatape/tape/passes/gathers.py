@@ -19,8 +19,7 @@ from ..combinations import numbered
 from ..draft import Draft
 from ..families import POOLS
 from ..instruction import MAIN, NONE, Instruction, first_to_last, rewritten
-from ..tape import Layout
-from ..views import steady_along
+from ..tape import Layout, steady_along
 
 FEWEST = 256  # positions
 # How often entries must be read on average: all from the first one on, which are a view of the table, and

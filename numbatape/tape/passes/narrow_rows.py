@@ -15,8 +15,7 @@ from ..column_scans import reach
 from ..combinations import flatnonzero
 from ..draft import Draft
 from ..instruction import MAIN, Instruction, chosen, instructions
-from ..tape import F64, Layout
-from ..views import axes_of
+from ..tape import F64, Layout, axes_of
 from .linear_rows import laned_groups, linear_numbers, reversed_edges
 
 TERMS = 12  # of an array, at most

@@ -14,8 +14,7 @@ import numpy as np
 from ..draft import Draft
 from ..instruction import NONE, Instruction, rewritten
 from ..liveness import without_dead
-from ..tape import Layout
-from ..views import axes_of, steady_along
+from ..tape import Layout, axes_of, steady_along
 
 
 def sum_first(draft: Draft, code: np.ndarray) -> np.ndarray:
