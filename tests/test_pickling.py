@@ -111,7 +111,7 @@ def test_verbs(verb):
     made = verb(scalar)
     points = np.stack([X, 2 * X]) if verb is nt.batch else X
     again = pickle.loads(pickle.dumps(made))
-    assert repr(again) == repr(made) and again.__name__ == "scalar"
+    assert repr(again) == repr(made) and again.__name__ == f"{verb.__name__}_of_scalar"
     results = [function(points) for function in (made, again, copy.copy(made), copy.deepcopy(made))]
     for result in results[1:]:
         dense = [r.toarray() if hasattr(r, "toarray") else r for r in (result, results[0])]

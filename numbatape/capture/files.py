@@ -30,7 +30,9 @@ _MACHINERY = (
     "pkgutil",
 )
 _COMPILERS = ("numba.", "llvmlite.", "numbatape.jit.")
-_OWNERSHIP = "numbatape.usercode.ownership"  # looks at what is installed, which is no data
+# The first looks at what is installed, which is no data; the second keeps results of functions of which its
+# user says that they depend on their arguments alone.
+_NO_DATA = ("numbatape.usercode.ownership", "joblib.memory")
 _count = threading.Lock()
 
 
@@ -72,7 +74,7 @@ def _is_machinery() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
-        if module == _OWNERSHIP or module.partition(".")[0].lstrip("_") in _MACHINERY:
+        if module in _NO_DATA or module.partition(".")[0].lstrip("_") in _MACHINERY:
             return True
         if f"{module}.".startswith(_COMPILERS):
             return True

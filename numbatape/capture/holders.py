@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..trace import pytrees
+from ..trace.operands import find_trace
+
 CACHED = type(functools.lru_cache(len))
 
 
@@ -129,6 +132,18 @@ def _cached_parts(value) -> tuple:
     return (value.__wrapped__,) if code is None or code.co_argcount else ()
 
 
+def _remembered(value, parts):
+    """Return what stands for a function whose results joblib keeps in files: for plain data it uses them."""
+    function = parts[0]
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        plain = find_trace(pytrees.leaves((args, kwargs))) is None
+        return value(*args, **kwargs) if plain else function(*args, **kwargs)
+
+    return call
+
+
 def _vectorized(value, parts):
     made = copy.copy(value)
     made.pyfunc = parts[0]
@@ -160,6 +175,7 @@ def _method(original, parts):
 
 
 _PARTIAL = Holder(_partial_parts, _partial)
+_REMEMBERED = Holder(lambda v: (v.func,), _remembered)
 _DISPATCHER = Holder(lambda v: tuple(v.registry.values()), _dispatching)
 
 HOLDERS: dict[type, Holder] = {
@@ -215,7 +231,7 @@ _DISPATCHES = functools.singledispatch(len).__code__  # all functions that singl
 def holder_of(value) -> Holder | None:
     """Return how to take a value apart and make it again; None if it is no holder."""
     kind = type(value)
-    found = HOLDERS.get(kind)
+    found = HOLDERS.get(kind) or _holder_of_joblib(kind)
     if found is None and kind is types.FunctionType and value.__code__ is _DISPATCHES:
         return _DISPATCHER
     return found
@@ -237,7 +253,12 @@ def parts_of(value) -> tuple:
 def _holder_of_class(cls: type) -> Holder | None:
     if str(cls.__module__).startswith("scipy.sparse"):
         return None  # iterating over a dok_matrix, which is a dictionary, never ends
-    return next((HOLDERS[base] for base in cls.__mro__ if base in HOLDERS), None)
+    return next((HOLDERS[base] for base in cls.__mro__ if base in HOLDERS), _holder_of_joblib(cls))
+
+
+def _holder_of_joblib(cls: type) -> Holder | None:
+    """Return how to take apart what joblib's ``Memory.cache`` makes of a function."""
+    return _REMEMBERED if cls.__module__ == "joblib.memory" and hasattr(cls, "call_and_shelve") else None
 
 
 def names_in(value) -> list | None:

@@ -48,6 +48,12 @@ class MadeFunction:
 
     def __init__(self, verb: Callable, f: Callable, options: dict, call: Callable):
         functools.update_wrapper(self, f)
+        # Programs that keep results by name, as joblib does, keep those of different derivatives apart.
+        argnums = options.get("argnums") or ()
+        of = "_".join(map(str, argnums)) if isinstance(argnums, tuple) else str(argnums)
+        for name in ("__name__", "__qualname__"):
+            kind = verb.__name__ + (f"_wrt_{of}" if of else "")
+            setattr(self, name, f"{kind}_of_{getattr(f, name, 'function')}")
         self._verb, self._options = verb, options
         self.__call__ = call
 
@@ -75,6 +81,9 @@ class MadeFunction:
 
     def __repr__(self) -> str:
         name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
+        code = getattr(self.__wrapped__, "__code__", None)
+        if code is not None and name.endswith("<lambda>"):
+            name += f" at {code.co_filename}:{code.co_firstlineno}"
         return f"<{self._verb.__name__} of {name}{self._how()}>"
 
 

@@ -16,6 +16,7 @@ NEEDS = {
     "emcee_sampler": ("emcee",),
     "ipopt_problem": ("cyipopt",),
     "jax_functions": ("jax",),
+    "joblib_memory": ("joblib",),
     "nutpie_model": ("nutpie",),
     "pytensor_op": ("pytensor",),
     "sample_command": ("nutpie", "arviz", "h5netcdf", "zarr", "distributed"),
