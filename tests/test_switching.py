@@ -244,7 +244,7 @@ def test_new_sizes_of_what_calls_rules_and_loops_take_no_general_call(f, monkeyp
     expected = [nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x) for x in points]
     with monkeypatch.context() as patch:
         patch.setattr(Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
-        patch.setattr(Calls, "_follow", lambda *_, **__: pytest.fail("loops are made anew"))
+        patch.setattr(Calls, "remake", lambda *_, **__: pytest.fail("loops are made anew"))
         for x, (value, (gradient,)) in zip(points, expected, strict=True):
             found, (its,) = nt.value_and_gradient(cache, x)
             np.testing.assert_allclose(found, value, rtol=1e-13)

@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import jit
-from ..engine import Workspace, kernels
+from ..engine import Plan, Workspace, kernels
 from ..engine.calls import Calls
 from ..engine.frame import WORD
-from ..engine.moving_cells import ITEMSIZE, MovingCells
+from ..engine.moving_spaces import ITEMSIZE, MovingSpace
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
 from ..engine.plan_tables import STORAGE_WORDS
 from ..engine.segments import Cuts, Segments
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import aligned
 from ..tape.tape import FAMILY_DTYPE
-from .elastic_ends import UNKNOWN, Input, Literal, Result, address_of, inputs_of, result_of
+from .elastic_ends import UNKNOWN, Input, Result, address_of, inputs_of, result_of
 from .leaf_rows import ArrayRow, DataRow, FrozenRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
 from .outs import in_form
@@ -36,7 +36,6 @@ FRAME, LOCKED = jit.steady.WORDS.index("frame"), jit.steady.WORDS.index("locked"
 OUT, SOURCE = len(jit.steady.OUT), jit.steady.OUT.index("object")
 MOST_DIMENSIONS = 64
 KINDS = (ArrayRow, NumberRow, SameRow, DataRow, FrozenRow, KnownNumberRow)
-CELLS = WORD["CELLS64"], WORD["CELLS32"]  # words of the frame, by family
 
 
 class ElasticEntry:
@@ -70,26 +69,16 @@ class ElasticEntry:
         self._at_shapes = [address_of(shape) for shape in shapes]
         self._shapes = [shape.data for shape in shapes]
         self._known: list = [None] * len(entry.rows)
-        families = tape.storages["family"].tolist()
-        self._families = sorted({*families})
-        self._literals = [
-            Literal(families[item.storage], STORAGE_WORDS * item.storage, item.offset, item.data)
-            for item in tape.literals
-        ]
-        self._literal_cells: list[int] | None = None  # where they were written to
         for name, table in {"SEEDS": self._seeds, "SEED_DATA": self._seed}.items():
             self._frame[WORD[name]] = table.ctypes.data
-        self._frame_words, self._at_frame = memoryview(self._frame), address_of(self._frame)
+        self._at_frame = address_of(self._frame)
         v, g = ([aligned(0, dtype) for dtype in FAMILY_DTYPE] for _ in "vg")
-        self._cells = MovingCells(self._frame_words, v, g, self._families)
-        self._v, self._g, self._at_v = self._cells.v, self._cells.g, self._cells.at_v
+        self._space = moving = MovingSpace(planner, self._frame, v, g, self._made_calls, outermost=True)
+        self._v, self._g, self._at_v = moving.v, moving.g, moving.at_v
         self._sizes = memoryview(planner.sizes)
         self._follow_tables()
         self._prologue = kernels.sweep("prologue") if tape.prologue else None
         self._is_short = len(tape) <= BRIEF_CODE and not tape.calls
-        self._calls: Calls | None = None  # what the tape calls
-        # With strips, all cells stay where they are until a vector needs more room.
-        self._stays, self._placed = isinstance(planner, StripReplanner), False
         self._loaded: tuple = ()  # the kernels that are there
         self._cuts: Cuts | None = None  # where the sweeps are cut
 
@@ -137,8 +126,8 @@ class ElasticEntry:
             turn.busy = False
         if ready:
             result = self._builtin(*leaves)
-        if result is refused and self._calls is not None:
-            self._calls.begin()  # forgets what a rule raised: it will do so again in the general call
+        if result is refused and self._space.calls is not None:
+            self._space.calls.begin()  # forgets what a rule raised: it will do so again in the general call
         return result
 
     def _in_segments(self, leaves: Sequence, refused):
@@ -182,12 +171,12 @@ class ElasticEntry:
             kernels.ensure(planner.kernels, planner.values, reverse=not planner.tape.forward)
             self._loaded = planner.kernels
         first, sizes = self._first, self._sizes
-        if not self._placed:
-            self._make_room()
-            self._write_literals()
-            self._placed = self._stays
-        if planner.tape.calls:
-            self._follow_calls(tuple(dimensions))
+        if self._space.calls is not None:
+            self._space.calls.begin()
+        if not self._space.move():
+            return False
+        self._active = ends[1], ends[4]
+        self._words[LOCKED] = self._is_short and ends[2] + ends[5] <= BRIEF_CELLS
         for at in self._inputs:
             if not self._fill(at, first[at.place], leaves):
                 return False
@@ -212,45 +201,15 @@ class ElasticEntry:
         assert self._cuts is not None
         return Segments(self._frame, self._cuts, kernels.sweep).run(name)
 
-    def _write_literals(self) -> None:
-        """Write the numbers of the tape to their cells, unless they are there from the last sizes."""
-        first = self._first
-        cells = [first[item.place] for item in self._literals]
-        if cells == self._literal_cells:
-            return
-        self._literal_cells = cells
-        for cell, item in zip(cells, self._literals, strict=True):
-            cell += item.offset
-            self._v[item.family][cell : cell + len(item.data)] = item.data
-
-    def _follow_calls(self, dimensions: tuple[int, ...]) -> None:
-        """Let rules and loops find their operands where these are now."""
-        if self._calls is None:
-            plan = self._planner.plan_in_tables(dimensions)
-            self._calls = Calls(plan, self._v, self._g, Workspace).into(self._frame)
-        else:
-            self._calls.move(self._planner, dimensions, self._v, self._g)
+    def _made_calls(self, plan: Plan, v, g) -> Calls:
+        return Calls(plan, v, g, Workspace).into(self._frame)
 
     def _follow_tables(self) -> None:
         """Let the frame refer to the tables of the plan, which are new ones where strips got more room."""
-        planner, self._placed = self._planner, False
+        planner = self._planner
         self._generation = planner.code
         self._first, self._ends = memoryview(planner.storages.reshape(-1)), memoryview(planner.ends)
-        tables = {"CODE": planner.code, "AUX": planner.aux}
-        if isinstance(planner, StripReplanner):
-            tables["STRIPS"] = planner.blocks
-        for name, table in tables.items():
-            self._frame_words[WORD[name]] = address_of(table)
-
-    def _make_room(self) -> None:
-        """Let the frame say where the new plan's cells are, and make room for them."""
-        frame, ends = self._frame_words, self._ends
-        self._active = ends[1], ends[4]
-        if self._cells.follow(ends):
-            self._literal_cells = None
-        for family in self._families:
-            frame[CELLS[family]] = ends[3 * family + 2] - ends[3 * family + 1]
-        self._words[LOCKED] = self._is_short and ends[2] + ends[5] <= BRIEF_CELLS
+        self._space.follow_tables()
 
     def _fill(self, at: Input, cell: int, leaves: Sequence) -> bool:
         """Copy a constant to its cells; let the builtin know where it has to copy an argument."""

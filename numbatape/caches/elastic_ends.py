@@ -1,4 +1,4 @@
-"""What an `ElasticEntry` knows of its inputs, results and literals: where they are at any sizes."""
+"""What an `ElasticEntry` knows of its inputs and results: where they are at any sizes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,6 @@ class Result:
     place: int  # where the planner's storages have the first cell of its storage
     offset: int  # a size code, as are the dimensions
     dims: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Literal:
-    """Numbers of the tape, which are written to their cells."""
-
-    family: int
-    place: int  # where the planner's storages have the first cell of their storage
-    offset: int
-    data: ndarray
 
 
 def inputs_of(entry) -> list[Input] | None:

@@ -23,22 +23,27 @@ class BranchRun:
         self.forward, self.back = kernels["branch"], kernels["branch_back"]
         self.state = np.zeros(len(BRANCH_STATE), np.int64)
         self._let_run(runs)
-        self._size = size
         self.state[BRANCH_WORD["BRANCH_BODIES"]] = len(self._runs)
-        self._note_sizes()
+        for word, code in self._codes():
+            self.state[word] = -1 if code is None else size(code)
 
-    def _note_sizes(self) -> None:
-        """Fill in the words that follow sizes."""
-        branches, size = self._branches, self._size
-        for name, code in {"BRANCH_INDEX": branches.index, "BRANCH_PLACE": branches.chosen}.items():
-            self.state[BRANCH_WORD[name]] = -1 if code is None else size(code)
+    def _codes(self) -> list[tuple[int, int | None]]:
+        """Return the words that are values of size codes, with these codes."""
+        branches = self._branches
+        return [
+            (BRANCH_WORD["BRANCH_INDEX"], branches.index),
+            (BRANCH_WORD["BRANCH_PLACE"], branches.chosen),
+        ]
 
-    def follow(self, sizes: memoryview) -> bool:
-        """Do what `LoopRun.follow` does, for all bodies."""
-        if not all(run.follow(sizes) for run in self._runs):
-            return False
-        self._note_sizes()
-        return True
+    def starts(self) -> list[tuple[int, int]]:
+        """Return the addresses of words that follow sizes, with their size codes."""
+        first, step = self.state.ctypes.data, self.state.itemsize
+        return [(first + step * word, code) for word, code in self._codes() if code is not None and code < 0]
+
+    @property
+    def in_lanes(self) -> bool:
+        """Whether bodies compute several lanes."""
+        return any(run.in_lanes for run in self._runs)
 
     @property
     def runs(self) -> list[LoopRun]:
@@ -64,7 +69,7 @@ class BranchRun:
             run.place(v, g)
 
     @property
-    def work(self) -> float:
+    def work(self) -> int:
         """About how much work the longest body is."""
         return max(run.work for run in self._runs)
 

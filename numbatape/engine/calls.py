@@ -34,6 +34,7 @@ from ..jit.call_words import (
     CALL_WORDS,
 )
 from ..jit.rules import Native
+from ..late import imported
 from ..ops import ROWS, status
 from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
@@ -46,9 +47,11 @@ from .loop_lanes import lanes_of
 from .loop_runs import LoopRun
 
 if TYPE_CHECKING:
-    from .replan import Replanner
+    from .moving_calls import MovingCall
+    from .moving_spaces import MovingSpace
 
 FEW = 16  # calls of bodies that may have a workspace each
+FIRST_MOVES = 2  # so often more than they have followed sizes, calls are expected to do so
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -115,19 +118,23 @@ class Calls:
         self._table = self._in_python.copy()
         self._native = tuple(self._instructions(plan, v)) if native else ()
         self._apart = False  # whether no two calls share a workspace
-        self._stayed, self._followed = 2, 0  # how often sizes changed without and with new loops
+        self._remade = 0  # how often sizes changed with new loops
+        self.moving: list[MovingCall] = []
+        self._space: MovingSpace | None = None  # what lets this follow sizes, and how often it had done so
+        self._moves = 0
         self._begin(plan, v, g)
 
-    def _follow(self, plan, v, g) -> None:
+    def remake(self, plan, v, g) -> None:
         """Serve another plan of the same tape, with these cells; the instances are new ones.
 
-        Where sizes change, a few calls of one body get workspaces of their own, which `_stay` can move: one
-        that calls share would have to be made anew, because they may be of other sizes. Bodies that cannot
-        move (those that have calls themselves) are made faster where calls share them.
+        Where sizes change, a few calls of one body get workspaces of their own, which can move: one that
+        calls share would have to be made anew, because they may be of other sizes. Bodies that cannot move
+        are made faster where calls share them.
         """
-        self._followed += 1
-        can_stay = not self._in_lanes and self._followed <= self._stayed
-        self._apart = can_stay and len(self._native) <= FEW
+        self._remade += 1
+        moves = 0 if self._space is None else self._space.moves
+        can_move = not self._in_lanes and self._remade <= moves + FIRST_MOVES
+        self._apart = can_move and len(self._native) <= FEW
         self._begin(plan, v, g)
 
     def _begin(self, plan, v, g) -> None:
@@ -150,38 +157,31 @@ class Calls:
         """Return the value of a size code in the present plan."""
         return code if code >= 0 else self._sizes[-code - 1]
 
-    def move(self, planner: Replanner, dimensions: tuple[int, ...], v, g) -> None:
-        """Serve the plan that a planner has made in its tables, with these cells."""
-        self.begin()
-        if planner.sizes is not self._plan.sizes:  # else the last plan's array has other contents now
-            self._adopt(planner.plan_in_tables(dimensions))
-        ends = planner.ends.tolist()
-        active = (ends[1], ends[2] - ends[1]), (ends[4], ends[5] - ends[4])
-        if not self._stay(active, v, g):
-            self._follow(planner.plan_in_tables(dimensions), v, g)
+    def let_follow(self, space: MovingSpace) -> bool:
+        """Let the kernel of `numbatape.engine.moving_kernels` move the calls to the sizes of a space.
 
-    def _stay(self, active, v, g) -> bool:
-        """Serve other sizes without new loops and states of rules; return whether that is possible.
-
-        If it is not, `_follow` has to be called; ``active`` is as in `Plan`.
+        Returns whether all of them can follow sizes.
         """
-        if self._in_lanes:
+        self._space, self._moves, self._cells = space, space.moves, (space.v, space.g)
+        self._adopt(space.plan)
+        loops, rules = self._loops.values(), self._compiled.values()
+        if self._in_lanes or any(run.in_lanes for run in loops) or not all(rule.follows for rule in rules):
+            self.moving = []
             return False
-        self._cells, self._active = (v, g), active
-        for call in (*self._loops.values(), *self._compiled.values()):
-            if not call.follow(self._sizes):
-                return False
-        for made in self._compiled.values():
-            made.place(self._plan, self._cells, active)
-        if self._loops:
-            bases = self._bases()
-            for run in self._loops.values():
-                run.place(*bases)
-        # Instances have views of other cells, and what they run is for other sizes.
+        moving_call = imported(".moving_calls", __package__).moving_call  # sizes change in few processes
+        self.moving = [moving_call(its) for its in (*loops, *rules)]
+        return True
+
+    @property
+    def failure_words(self) -> tuple[int, int]:
+        """The addresses of the words that say that a call failed."""
+        return address(self.raised), address(self.words) + self.words.itemsize * CALL_FAILED
+
+    def _catch_up(self, space: MovingSpace) -> None:
+        """Forget the instances for other sizes: they have views of other cells."""
+        self._moves, self._active = space.moves, space.active
         for known in (self._instances, self._runs, self._shared):
             known.clear()
-        self._stayed += 1
-        return True
 
     def _instructions(self, plan, v) -> Iterator[tuple[int, int]]:
         """Yield (number of a call, its instruction) of calls that one instruction makes.
@@ -212,7 +212,8 @@ class Calls:
             return
         layouts, tape = plan.tape.values["layout"], plan.tape
         in_order = all(tape.layouts[layouts[x]].strides[-1] == 1 for x in (*operands, row["out"]))
-        made = self._compiled[number] = CompiledCall(native, plan, int(row["out"]), in_order)
+        made = CompiledCall(native, plan, int(row["out"]), in_order, self._size)
+        self._compiled[number] = made
         made.place(plan, self._cells, self._active)
         made.write_to(self._table[number])
 
@@ -279,7 +280,7 @@ class Calls:
         return self._loops[number].interrupt() if failed and number in self._loops else None
 
     @property
-    def work(self) -> float:
+    def work(self) -> int:
         """About how much work the loops are, in the unit of `numbatape.engine.segments`."""
         return sum(run.work for run in self._loops.values())
 
@@ -345,7 +346,9 @@ class Calls:
 
     def _instance(self) -> Instance:
         """Return the instance of the call that the words tell."""
-        words = self.words
+        words, space = self.words, self._space
+        if space is not None and space.moves != self._moves:
+            self._catch_up(space)
         number, out = words.item(CALL_NUMBER), words.item(CALL_OUT)
         return self._instances.get((number, out)) or self._place(number, out)
 

@@ -68,6 +68,37 @@ def steps_stacked(work: int) -> int:
     return min(STEPS, max(FEW_STEPS, ONE_THREAD // (work + 1)))
 
 
+def may_defer(loop: Loop) -> bool:
+    """Whether some sizes may have products that are deferred."""
+    body, code = loop.body, loop.body.code
+    rows = (code["op"] == opcode(OPCODE["matmul"], F64)).nonzero()[0].tolist()
+    captures = _captures(loop)
+    for k in rows:
+        out, a, b, active = (int(code[name][k]) for name in ("out", "a", "b", "active"))
+        for bit, target in ((2, b), (1, a)):
+            m, n = body.layouts[body.values["layout"][target]].dims
+            rank = body.layouts[body.values["layout"][out]].dims[0 if bit == 2 else 1]
+            small = m >= 0 and n >= 0 and m * n < LEAST_CELLS
+            if (
+                active & bit
+                and int(body.values["storage"][target]) in captures
+                and not small
+                and rank <= MOST_ROWS
+            ):
+                return True
+    return False
+
+
+def _captures(loop: Loop) -> set[int]:
+    """Return the storages of the captures of a loop's body that take an adjoint."""
+    storage = loop.body.values["storage"]
+    return {
+        int(storage[slot.value])
+        for port, slot in zip(loop.ports, loop.body.inputs, strict=True)
+        if port.role == CAPTURE and slot.level == ACTIVE
+    }
+
+
 def deferred_products(loop: Loop, dimensions: Sequence[int]) -> tuple[Tape, list[DeferredProduct]]:
     """Return the body without the pullbacks that are deferred, and the products that replace them.
 
@@ -86,11 +117,7 @@ def deferred_products(loop: Loop, dimensions: Sequence[int]) -> tuple[Tape, list
         return code if code >= 0 else sizes[-code - 1]
 
     storage = body.values["storage"]
-    captures = {
-        int(storage[slot.value])
-        for port, slot in zip(loop.ports, body.inputs, strict=True)
-        if port.role == CAPTURE and slot.level == ACTIVE
-    }
+    captures = _captures(loop)
     for k in rows:
         out, a, b, active = (int(code[name][k]) for name in ("out", "a", "b", "active"))
         for bit, target, other in ((2, b, a), (1, a, b)):

@@ -55,12 +55,12 @@ def _signals(lookout: Lookout):
             lookout.error, found = error, 1
 
 
-def steps_between_looks(work_of_step: float, length: int) -> int:
+def steps_between_looks(work_of_step: int, length: int) -> int:
     """Return after how many steps a loop looks for Ctrl-C; 0 for a loop that is short."""
-    most = max(1, int(segments.MOST / work_of_step))
+    most = max(1, segments.MOST // work_of_step)
     return most if most < length else 0
 
 
-def work_of_plan(plan: Plan) -> float:
+def work_of_plan(plan: Plan) -> int:
     """Return about how much work the instructions of a plan are, besides the loops that they call."""
-    return float(segments.work_of(plan.tape, np.vectorize(plan.size, otypes=[np.int64])).sum())
+    return int(segments.work_of(plan.tape, np.vectorize(plan.size, otypes=[np.int64])).sum())

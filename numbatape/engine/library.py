@@ -17,6 +17,7 @@ from .chain import sweep_source
 from .codegen import kernel_source
 from .kernels import kernel_name
 from .loop_kernels import body_source, loop_source
+from .moving_source import moving_source
 from .strip_kernels import single_source, strip_source
 from .strip_replan_kernels import moves_source
 from .vectors import SINGLE_OPCODES
@@ -56,6 +57,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     if "f32" in dtypes:
         yield from (single_source(opcode) for opcode in SINGLE_OPCODES.values())
     yield "moves", moves_source()
+    yield "moving", moving_source()
     yield "walk", walk_source()
     seen = set()
     for choice in values:

@@ -27,7 +27,7 @@ from ..ops import status
 from ..tape import Tape
 from ..tape.loop import Loop
 from ..threads import survives_fork
-from .deferred_products import DeferredProduct, deferred_products
+from .deferred_products import DeferredProduct, deferred_products, may_defer
 from .failures import failure
 from .frame import WORD as FRAME_WORD
 from .interrupts import Lookout, steps_between_looks, work_of_plan
@@ -106,6 +106,12 @@ class LoopRun:
         Addresses of the kernels.
     state
         The words that the kernels read, besides those of the instruction.
+    size, reverse
+        The parameters.
+    dimensions
+        Those of the body when this was made.
+    moving
+        What lets it follow sizes, a `MovingLoop`; None as long as these have not changed.
     """
 
     def __init__(
@@ -119,16 +125,17 @@ class LoopRun:
         lanes: LoopLanes | None = None,
     ):
         self.loop = loop
-        dimensions = self._dimensions = tuple(map(size, loop.dimensions))
+        dimensions = self.dimensions = tuple(map(size, loop.dimensions))
         self._body = loop.body
         self._lanes = lanes or LoopLanes(1, 0, (0, 0, 0), frozenset())
         if lanes is not None and lanes.ports:
             self._body = laned_body(loop, lanes.ports, dimensions)
             dimensions = (*dimensions, lanes.count)
         deferred: list[DeferredProduct] = []
-        if reverse and lanes is None and not loop.runs_once:
+        self.reverse, self._may_defer = reverse, reverse and lanes is None and not loop.runs_once
+        if self._may_defer:
             self._body, deferred = deferred_products(loop, dimensions)
-        self._size, self._plan = size, body_plan(self._body, dimensions, values)
+        self.size, self._plan = size, body_plan(self._body, dimensions, values)
         self._space = space = _space(workspace, self._plan)
         self._test = (
             None if loop.test is None else _space(workspace, body_plan(loop.test, dimensions, values))
@@ -139,8 +146,7 @@ class LoopRun:
         self._tables = tables = LoopTables(loop, self._body, self._plan, space, size)
         self.state = tables.words
         self._lookout: Lookout | None = None
-        self._moving: list = []  # a `MovingBody` for each body
-        self._deferred = bool(deferred)
+        self.moving: Any = None
         self.alone = True  # whether nothing else runs in its workspace
         if loop.runs_once:
             kernels = jit.load("bodies", body_source()).address
@@ -165,7 +171,9 @@ class LoopRun:
         }
         for name, word in words.items():
             self.state[WORD[name]] = word
-        self._note_sizes()
+        tables.write_lengths()
+        if not loop.runs_once:
+            self.look_for_signals()
         tables.write_forward()
         if self._test is not None:
             tables.write_test(self._test)
@@ -173,56 +181,31 @@ class LoopRun:
             tables.write_reverse()
             tables.write_deferred(deferred)
 
-    def _note_sizes(self) -> None:
-        """Fill in the words that follow sizes."""
-        loop, size, words = self.loop, self._size, self.state
-        words[WORD["LENGTH"]], words[WORD["RESULT"]] = size(loop.length), self._tables.unwritten()
-        words[WORD["STEPS"]] = -1 if loop.steps is None else size(loop.steps)
-        if self._test is not None:
-            words[WORD["COUNTED"]] = size(loop.counted)
-        if not loop.runs_once:
-            self._look_for_signals()
+    @property
+    def tables(self) -> LoopTables:
+        """The state that the kernels read."""
+        return self._tables
 
-    def follow(self, sizes: memoryview) -> bool:
-        """Serve other sizes of the tape that the loop stands on; return whether that is possible.
+    @property
+    def defers(self) -> bool:
+        """Whether there may be deferred products at some sizes."""
+        return self._may_defer and may_defer(self.loop)
 
-        ``sizes`` are the values of size codes, as `size` gives them now. A body that keeps its sizes stays
-        where it is, and others move.
-        """
-        if self._lanes.count != 1:
-            return False
-        loop, known = self.loop, self._dimensions
-        dimensions = tuple([code if code >= 0 else sizes[-code - 1] for code in loop.dimensions])
-        if dimensions != known and any(dimensions[k] != known[k] for k in loop.own_dimensions):
-            if not self.alone or not self._move(dimensions):
-                return False
-            self._dimensions = dimensions
-            self._tables.move(self._moving[0], self._moving[-1], sizes)
-        else:
-            self._tables.follow(sizes)
-        self._note_sizes()
-        return True
-
-    def _move(self, dimensions: tuple[int, ...]) -> bool:
-        """Move all bodies to other dimensions; return whether that is possible."""
-        loop = self.loop
-        if not loop.runs_once and (self._deferred or deferred_products(loop, dimensions)[1]):
-            return False
-        if not self._moving:
-            of = imported(".moving_bodies", __package__).MovingBody.of
-            self._moving = [of(space.plan, space) for space in self.spaces]
-        return all([body is not None and body.move(dimensions) for body in self._moving])
+    @property
+    def in_lanes(self) -> bool:
+        """Whether its body computes several lanes."""
+        return self._lanes.count != 1
 
     def _settle(self) -> None:
         """Let the plan be that of the present sizes, if the body has moved."""
-        if self._moving:
-            self._plan, *_ = [body.settle(self._dimensions) for body in self._moving]
+        if self.moving is not None:
+            self._plan = self.moving.settle() or self._plan
 
     def again(self, lanes: LoopLanes | None) -> LoopRun:
         """Return the same for another instruction with the same operands: it has what it keeps to itself."""
         found = copy.copy(self)
         self.alone = found.alone = False
-        found._tables = self._tables.again()
+        found._tables, found.moving = self._tables.again(), None
         found.state = found._tables.words
         found.state[WORD["FIRST"]] = 0 if lanes is None else lanes.first
         return found
@@ -252,28 +235,26 @@ class LoopRun:
         return self._tables.nbytes
 
     @property
-    def work_of_step(self) -> float:
+    def work_of_step(self) -> int:
         """About how much work a step is, in the unit of `numbatape.engine.segments`."""
-        if self._moving:
-            return INSTRUCTION + sum([body.work for body in self._moving])
-        return self._first_work
+        return self._first_work if self.moving is None else self.moving.work_of_step
 
     @cached_property
-    def _first_work(self) -> float:
+    def _first_work(self) -> int:
         return INSTRUCTION + sum(
-            work_of_plan(space.plan) + (0.0 if space.calls is None else space.calls.work)
+            work_of_plan(space.plan) + (0 if space.calls is None else space.calls.work)
             for space in self.spaces
         )
 
     @property
-    def work(self) -> float:
+    def work(self) -> int:
         """About how much work all steps are."""
-        return self._size(self.loop.length) * self.work_of_step
+        return self.size(self.loop.length) * self.work_of_step
 
-    def _look_for_signals(self) -> None:
+    def look_for_signals(self) -> None:
         """Let the kernels look for Ctrl-C from time to time, if there are many steps."""
         self.state[WORD["EVERY"]] = every = steps_between_looks(
-            self.work_of_step, self._size(self.loop.length)
+            self.work_of_step, self.size(self.loop.length)
         )
         if every:
             self._lookout = self._lookout or Lookout()
@@ -297,7 +278,7 @@ class LoopRun:
         self._settle()
         shapes = [self._plan.shape(slot.value) for slot in self.loop.body.inputs]
         rows = zip(self.loop.ports, shapes, strict=True)
-        size = self._size
+        size = self.size
         return [
             operands[port.operand][size(port.start) :][: size(port.count)].reshape(shape).copy()
             for port, shape in rows
@@ -310,7 +291,7 @@ class LoopRun:
         if stopped == INTERRUPTED:
             return self.interrupt() or KeyboardInterrupt()
         if stopped == TOO_MANY:
-            most = self._size(self.loop.length)
+            most = self.size(self.loop.length)
             return StepsError(f"{self.loop.name}: the condition still holds after max_steps={most} steps")
         if self.state[WORD["TESTING"]]:
             self.state[WORD["TESTING"]] = 0

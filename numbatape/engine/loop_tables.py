@@ -14,7 +14,7 @@ from ..tape.families import ACTIVE, CONSTANT, FAMILY_DTYPE
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
 from .deferred_products import DeferredProduct, Stacked, steps_stacked
 from .loop_words import WORD, WORDS
-from .moving_words import Address, MovingWords, Room, Start, Total, sum_of
+from .moving_words import Address, MovingWords, Room, Start, Total
 from .plan import Plan
 
 
@@ -34,56 +34,41 @@ class LoopTables:
     ----------
     words
         The words of the state.
+    moving
+        Those of the words, and of the tables that they refer to, that follow sizes.
+    stack_room, cotangent_room
+        The bytes that there are for saved cells, and the cells for cotangents of carries.
     """
 
     def __init__(self, loop: Loop, body: Tape, plan: Plan, space, size: Callable[[int], int]):
         self.loop, self._body, self._plan, self._space, self._size = loop, body, plan, space, size
         self.words = np.zeros(len(WORDS), np.int64)
-        self._stack_bytes = self._stack_room = 0
-        self._moving = MovingWords()
-        self._saved: memoryview | None = None  # the table of that name
-        self._cotangents: tuple[int, ...] = ()  # size codes of how many there are
-        self._cotangent_room = 0
+        self.stack_room = self.cotangent_room = 0
+        self.moving = MovingWords()
         self._test_space: Any = None
         self._alive: list[np.ndarray] = []
 
     @property
     def nbytes(self) -> int:
         """The bytes of the tables, and of what is kept of the steps."""
-        return self._stack_room + sum(array.nbytes for array in self._alive)
+        return self.stack_room + sum(array.nbytes for array in self._alive)
 
     def again(self) -> LoopTables:
         """Return the same state with saved cells of its own."""
         found = copy.copy(self)
         found.words, found._alive = self.words.copy(), [*self._alive]
-        found._take_stack(self._stack_bytes)
+        found.take_stack(self.stack_room)
         return found
 
-    def follow(self, sizes: memoryview) -> None:
-        """Follow other sizes, which leave the body's own ones as they are; ``sizes`` are those of codes."""
-        self._moving.follow(sizes)
-        self._follow_stack(sizes)
+    @property
+    def stack_bytes(self) -> int:
+        """The bytes of the saved cells of all steps."""
+        return int(self.words[WORD["STACK_BYTES"]]) * self._size(self.loop.length)
 
-    def _follow_stack(self, sizes: memoryview) -> None:
-        if self.words[WORD["STACK"]]:
-            length = self.loop.length
-            size = int(self.words[WORD["STACK_BYTES"]]) * (length if length >= 0 else sizes[-length - 1])
-            if size > self._stack_room:
-                self._take_stack(size * 5 // 4)
-
-    def move(self, body, test, sizes: memoryview) -> None:
-        """Do what `follow` does, and follow the cells of a `MovingBody` and of that of the test."""
-        self._moving.move(body, test, sizes)
-        if self._saved is not None:
-            self.words[WORD["STACK_BYTES"]] = sum(self._saved[1::2])
-        if self._cotangents:
-            self._take_cotangents(sum_of(self._cotangents, sizes))
-        self._follow_stack(sizes)
-
-    def _take_stack(self, size: int) -> None:
+    def take_stack(self, size: int) -> None:
         """Make room for the saved cells of all steps."""
         self._stack = np.empty(size // 8 + 1, np.int64)  # pages that are never written take no memory
-        self._stack_room, self.words[WORD["STACK"]] = size, self._stack.ctypes.data
+        self.stack_room, self.words[WORD["STACK"]] = size, self._stack.ctypes.data
 
     def _start(self, code: int) -> int:
         """Return the value of a size code that stands in a table as it is."""
@@ -104,20 +89,31 @@ class LoopTables:
             return  # no kernel reads the address of a table without rows
         array = np.array(rows, np.int64).reshape(-1)
         self._alive.append(array)
-        words = memoryview(array)
+        address = array.ctypes.data
         for at, entry in enumerate([x for row in rows for x in row]):
-            self._moving.note(words, at, entry)
-        if name == "SAVED":
-            self._saved = words
-        self.words[WORD[name]] = array.ctypes.data
+            self.moving.note(address + 8 * at, entry)
+        self.words[WORD[name]] = address
         self.words[WORD[f"{name}_COUNT"]] = len(rows)
 
-    def _take_cotangents(self, count: int) -> None:
+    def _word(self, name: str, number: int) -> None:
+        """Write a word of the state that may follow sizes."""
+        self.words[WORD[name]] = number
+        self.moving.note(self.words.ctypes.data + 8 * WORD[name], number)
+
+    def write_lengths(self) -> None:
+        """Fill in the words that are sizes."""
+        loop = self.loop
+        self._word("LENGTH", self._start(loop.length))
+        self._word("STEPS", -1 if loop.steps is None else self._start(loop.steps))
+        if loop.test is not None:
+            self._word("COUNTED", self._start(loop.counted))
+        self.words[WORD["RESULT"]] = self._unwritten()
+
+    def take_cotangents(self, count: int) -> None:
         """Make room for the cotangents of carries, between steps."""
-        if count >= self._cotangent_room:
-            self._cotangent_room = count * 5 // 4 + 1
-            self._between = np.empty(self._cotangent_room)
-            self.words[WORD["COTANGENTS"]] = self._between.ctypes.data
+        self.cotangent_room = count
+        self._between = np.empty(count + 1)
+        self.words[WORD["COTANGENTS"]] = self._between.ctypes.data
 
     def _allocated(self, size: int) -> int:
         """Return the address of so many bytes."""
@@ -139,7 +135,7 @@ class LoopTables:
         tape = self.loop.body
         return int(tape.storages["level"][tape.values["storage"][value]]) == ACTIVE
 
-    def unwritten(self) -> int:
+    def _unwritten(self) -> int:
         """Return the cells of the result, or 0 if the outputs of one step are all of them."""
         size, cells = self._size, self._size(self.loop.extents[0])
         return 0 if sum(size(out.count) for out in self.loop.outs) == cells else cells
@@ -231,8 +227,8 @@ class LoopTables:
         self._table("TEST_ENTER", enter)
         self._table("TEST_CARRY", carried)
         result = self._address(loop.test.outputs[0], of_test=True)
-        self._moving.note(memoryview(self.words), WORD["TEST_RESULT"], result)
-        self.words[WORD["TEST"]], self.words[WORD["TEST_RESULT"]] = space.address, result
+        self._word("TEST_RESULT", result)
+        self.words[WORD["TEST"]] = space.address
         self.words[WORD["STRICT"]] = int(loop.strict)
 
     def write_reverse(self) -> None:
@@ -248,12 +244,9 @@ class LoopTables:
         self._table("CLEARED", self._ranges(True, outside))
         carried = [loop.ports[k].count for k in loop.carries]
         places = {k: self._total(1, *carried[:number]) for number, k in enumerate(loop.carries)}
-        self._cotangents = tuple(carried)
-        self._take_cotangents(sum(map(self._size, carried)))
-        stack = sum(size for _, size in saved)
-        self.words[WORD["STACK_BYTES"]] = stack
-        self._stack_bytes = stack * self._size(loop.length)
-        self._take_stack(self._stack_bytes)
+        self.take_cotangents(sum(map(self._size, carried)))
+        self.words[WORD["STACK_BYTES"]] = sum(size for _, size in saved)
+        self.take_stack(self.stack_bytes)
         active = self._is_active
         number = {slot.value: k for k, slot in enumerate(loop.body.inputs)}
         history = {x: first for x, first, _ in self._history()}

@@ -1,12 +1,17 @@
-"""Numbers in the tables of a loop that change with the sizes of a call, and what brings them up to date.
+"""Numbers in the tables of a loop that change with the sizes of a call.
 
 Each number knows what it depends on: it is a subclass of `int` with size codes, or with a place among the
-cells of a body. `MovingWords` notes where such numbers stand when a table is written.
+cells of a body. `MovingWords` notes where such numbers stand when a table is written, and the kernel of
+`numbatape.engine.moving_kernels` brings them up to date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from .plan_tables import STORAGE_WORDS
 
 
 class Start(int):
@@ -42,41 +47,54 @@ class Total(int):
 
 
 class MovingWords:
-    """The numbers of some tables that follow sizes."""
+    """The numbers of some tables that follow sizes.
+
+    Attributes
+    ----------
+    starts, addresses, rooms, totals
+        The address of each such number, and what it depends on: rows as the kernel reads them. Those of
+        totals have codes, in place of where these are.
+    """
 
     def __init__(self):
-        self._starts: list[tuple[memoryview, int, int]] = []
-        self._addresses: list[tuple[memoryview, int, bool, tuple]] = []
-        self._rooms: list[tuple[memoryview, int, tuple[int, int, int]]] = []
-        self._totals: list[tuple[memoryview, int, int, tuple[int, ...]]] = []
+        self.starts: list[tuple[int, int]] = []
+        self.addresses: list[tuple[int, ...]] = []
+        self.rooms: list[tuple[int, ...]] = []
+        self.totals: list[tuple[int, int, tuple[int, ...]]] = []
 
-    def note(self, words: memoryview, at: int, number: int) -> None:
-        """Note that a number stands among some words."""
+    def note(self, at: int, number: int) -> None:
+        """Note that a number stands at an address."""
         if type(number) is Start:
-            self._starts.append((words, at, number.code))
+            self.starts.append((at, number.code))
         elif type(number) is Address:
-            self._addresses.append((words, at, number.place[0], number.place[1:]))
+            of_test, adjoint, family, storage, offset = number.place
+            self.addresses.append((at, of_test, adjoint, family, STORAGE_WORDS * storage, offset))
         elif type(number) is Room:
-            self._rooms.append((words, at, number.place))
+            family, first, last = number.place
+            self.rooms.append((at, family, STORAGE_WORDS * first, STORAGE_WORDS * last))
         elif type(number) is Total:
-            self._totals.append((words, at, number.factor, number.codes))
-
-    def follow(self, sizes: memoryview) -> None:
-        """Follow sizes on which no body depends; ``sizes`` are the values of size codes."""
-        for words, at, code in self._starts:
-            words[at] = sizes[-code - 1]
-
-    def move(self, body, test, sizes: memoryview) -> None:
-        """Follow other sizes, to which a `MovingBody` and that of the test have moved."""
-        self.follow(sizes)
-        for words, at, of_test, place in self._addresses:
-            words[at] = (test if of_test else body).address(place)
-        for words, at, room in self._rooms:
-            words[at] = body.room(room)
-        for words, at, factor, codes in self._totals:
-            words[at] = factor * sum_of(codes, sizes)
+            self.totals.append((at, number.factor, number.codes))
 
 
-def sum_of(codes: Iterable[int], sizes: memoryview) -> int:
-    """Return the sum of the values of size codes."""
-    return sum([code if code >= 0 else sizes[-code - 1] for code in codes])
+class Rows:
+    """Tables of words, which live as long as this object.
+
+    Attributes
+    ----------
+    last
+        The last one.
+    """
+
+    def __init__(self):
+        self._kept: list[np.ndarray] = []
+
+    @property
+    def last(self) -> np.ndarray:
+        return self._kept[-1]
+
+    def take(self, rows: Iterable[Sequence[int]]) -> tuple[int, int]:
+        """Write rows of numbers one after the other; return their address, and how many they are."""
+        rows = list(rows)
+        table = np.array(rows, np.int64).reshape(-1)
+        self._kept.append(table)
+        return table.ctypes.data, len(rows)

@@ -43,6 +43,8 @@ class Replanner:
         The last plan that was made: instructions, records, values of the size expressions; first cell and end
         of each storage; where the cells of each kind (constant, varying, active; of both families) end;
         numbers of the kernels that plans have called so far.
+    address
+        Of what the kernels read.
     """
 
     def __init__(self, first: Plan):
@@ -61,7 +63,8 @@ class Replanner:
         self.aux = np.zeros(int((24 + 5 * (ranks + 1)).sum()) + 64, np.int32)
         self.ends = np.zeros(OUTCOMES, np.int64)
         self._works = np.zeros(max(1, len(tape)), np.int64)
-        self._dimensions = np.zeros(max(1, len(first.dimensions)), np.int64)  # a body has its loop's
+        self._rank = len(first.dimensions)
+        self._dimensions = np.zeros(max(1, self._rank), np.int64)  # a body has its loop's
         bounded, positive = _bounded(tape)
         guards = [(g.left, g.relation == ">=", g.right) for g in tape.sizes.guards]
         kinds = 3 * tape.storages["family"].astype(np.int32) + tape.storages["level"]
@@ -106,7 +109,7 @@ class Replanner:
         for word, number in numbers.items():
             self._words[word] = number
         self._tables = tables  # kept alive, because the kernel reads them by address
-        self._address = self._words.ctypes.data
+        self.address = self._words.ctypes.data
         # A memoryview reads and writes single numbers in half of the time that an array takes.
         self._outcome, self._given = memoryview(self._words), memoryview(self._dimensions)
         self._replan = kernel("replan")
@@ -155,11 +158,11 @@ class Replanner:
         given = self._given
         for k, n in enumerate(dimensions):
             given[k] = n
-        outcome = self._replan(self._address, 0)
+        outcome = self._replan(self.address, 0)
         if outcome:
             return outcome
         if self._outcome[more.NEW_KERNELS]:
-            self._note_kernels()
+            self.note_kernels()
         return more.OK
 
     def measure(self, dimensions) -> int:
@@ -168,9 +171,14 @@ class Replanner:
         for k, n in enumerate(dimensions):
             given[k] = n
         words[more.MEASURES] = 1
-        outcome = self._replan(self._address, 0)
+        outcome = self._replan(self.address, 0)
         words[more.MEASURES] = 0
         return outcome
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Those of the last plan."""
+        return tuple(self._given[: self._rank])
 
     def arguments(self) -> np.ndarray:
         """Return a copy of what the kernels get: the addresses of the tables."""
@@ -225,7 +233,8 @@ class Replanner:
             verify_extents(plan)
         return plan
 
-    def _note_kernels(self) -> None:
+    def note_kernels(self) -> None:
+        """Note which kernels the last plan calls."""
         called = (self.code[:, 0] & 0xFFFF) - FIRST_KERNEL
         self._known[called[(called >= 0) & (called < FIRST_KERNEL)]] = 1
         self.kernels = tuple(np.flatnonzero(self._known).tolist())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import plan_tables as names
+from . import replan_kernels as more
 from .codegen import FIRST_KERNEL
 from .frame import STRIDE
 from .placement import evaluated, room_of, storage_table
@@ -38,7 +39,7 @@ class StripReplanner:
 
     Attributes
     ----------
-    tape, values, kernels, code, aux, sizes, storages, ends
+    tape, values, kernels, code, aux, sizes, storages, ends, address
         As those of `Replanner`.
     blocks
         The blocks of the last plan, as a frame refers to them.
@@ -73,7 +74,7 @@ class StripReplanner:
             if not self._fits or fits(self._address, 0):
                 return LOOK_CLOSER
         # The proof is that of a plan without strips: a storage of one strip counts as if it had all cells.
-        if self._derive() or kernel("verify")(self._at_arguments, 0) or follow(self._address, 0):
+        if self._derive() or kernel("verify")(self.address, 0) or follow(self._address, 0):
             return LOOK_CLOSER
         self.work, self.strip_work = self._whole.work, self._moves[WORD["work"]]
         self.is_long = self._whole.is_long or bool(self._moves[WORD["in_parts"]])
@@ -100,7 +101,8 @@ class StripReplanner:
         self.code = plan.code.copy()
         self.blocks, self._memory = strips.words()
         (first, _), (first_single, _) = plan.active
-        self.ends = np.array([first, first, plan.cells[0], first_single, first_single, plan.cells[1]])
+        ends = first, first, plan.cells[0], first_single, first_single, plan.cells[1]
+        self.ends = np.array(ends, np.int64)
         self.storages = storage_table(self.tape, plan.sizes, plan.bases)
         self._prepare_derivation()
         self._derive()
@@ -124,11 +126,12 @@ class StripReplanner:
         self._arguments[names.STORAGES] = self.storages.ctypes.data
         self._arguments[names.ENGINE_CODE] = self._derived.ctypes.data
         self._arguments[names.ENGINE_AUX] = self.aux.ctypes.data
-        self._at_arguments = self._arguments.ctypes.data
+        self._arguments[more.CELLS] = self.ends.ctypes.data
+        self.address = self._arguments.ctypes.data
 
     def _derive(self) -> int:
         """Derive the instructions where storages are now; return `OK` (0), or the reason why not."""
-        return kernel("derive")(self._at_arguments, 0)
+        return kernel("derive")(self.address, 0)
 
     def _prepare_moves(self, **tables: np.ndarray) -> None:
         """Prepare the calls of the kernels that follow sizes (`numbatape.engine.strip_replan_kernels`)."""

@@ -367,3 +367,32 @@ def test_two_calls_of_a_function_move_to_other_sizes(states):
         wanted = slope(x) * value(2 * x) + 2.0 * value(x) * slope(2 * x)
         np.testing.assert_allclose(by_x, wanted, rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(by_y, slope(y), rtol=1e-10, atol=1e-13)
+
+
+ruled = nt.function(lambda v: np.sum(parted(0, v.astype(np.float32), v[::-1])[0] ** 2))
+weighed = nt.function(lambda v: np.sum(np.sin(v) * np.arange(len(v))))
+
+
+def scan_of_calls(x, y):
+    """Each step calls a sub-tape of y's size, whose cells need a larger workspace now and then."""
+    last, steps = nt.scan(lambda c, v: (np.tanh(c + v * weighed(y)),) * 2, 0.1, x)
+    return last + np.sum(steps**2)
+
+
+def rules_in_bodies(x, y):
+    """The buffers of compiled rules grow inside of bodies."""
+    return nt.cond(np.sum(x) > 0.0, lambda a, b: ruled(a) - ruled(b), lambda a, b: ruled(b), x, y)
+
+
+@pytest.mark.parametrize("f", [scan_of_calls, rules_in_bodies])
+def test_nests_follow_sizes_as_soon_as_they_change(f):
+    """What was made anew for some sizes kept these when it first moved."""
+    rng = np.random.default_rng(1)
+    cache = nt.prepare_gradient_cache(f, np.ones(4), np.ones(5))
+    for m, n in [*rng.integers(1, 14, (12, 2)).tolist(), (3, 90), (200, 4), (5, 300)]:
+        x, y = rng.normal(size=m), rng.normal(size=n)
+        value, gradients = nt.value_and_gradient(cache, x, y)
+        again, wanted = nt.value_and_gradient(nt.prepare_gradient_cache(f, x, y), x, y)
+        np.testing.assert_allclose(value, again, rtol=1e-11, atol=1e-12)
+        for its, other in zip(gradients, wanted, strict=True):
+            np.testing.assert_allclose(its, other, rtol=1e-6, atol=1e-11)  # some parts are float32

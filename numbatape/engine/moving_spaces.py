@@ -1,0 +1,219 @@
+"""`MovingSpace`: a workspace that moves to the sizes of each call, with all that its tape calls.
+
+A kernel (`numbatape.engine.moving_kernels`) does this for a tape and for the bodies that it calls, however
+deep they are nested. What is here writes down once what the kernel reads, and helps where it stops: for more
+memory, for kernels that were not needed before, and for what has to be made anew. Memory never shrinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..tape.families import FAMILIES, FAMILY_DTYPE
+from . import kernels
+from . import moving_kernels as words
+from .frame import WORD
+from .moving_source import loaded
+from .moving_words import Rows
+from .plan import Plan
+from .plan_tables import STORAGE_WORDS
+from .replan import Replanner
+from .strip_replan import StripReplanner
+from .verify_plan import address_of
+from .workspace import aligned
+
+if TYPE_CHECKING:
+    from .workspace import Workspace
+
+MOST_STOPS = 1000  # of the kernel for one set of sizes; a deep nest goes on with the next one
+SPARE = 1.25  # memory grows by this factor beyond what a plan needs
+ITEMSIZE = tuple(dtype.itemsize for dtype in FAMILY_DTYPE)
+
+
+class MovingSpace:
+    """A workspace for sizes that change.
+
+    Parameters
+    ----------
+    planner
+        Plans the tape for further sizes.
+    frame
+        The frame, which refers to the planner's tables from now on.
+    v, g
+        The value cells and the adjoints that there are, by family.
+    calls
+        What the tape calls, or a function that makes this of a plan, value cells and adjoints, when it is
+        first needed; None if the tape calls nothing.
+    outermost
+        Whether no kernel of a loop clears the adjoints and plans this tape.
+
+    Attributes
+    ----------
+    v, g
+        Value cells and adjoints by family: lists that stay the same, with arrays that do not.
+    at_v
+        The addresses of value cells, by family.
+    calls
+        What the tape calls.
+    words, address
+        What the kernel reads, and where it stands.
+    """
+
+    def __init__(self, planner: Replanner | StripReplanner, frame, v, g, calls: Any, outermost: bool):
+        tape = planner.tape
+        self.planner, self.frame = planner, frame
+        self.calls, self._make_calls = (None, calls) if callable(calls) else (calls, None)
+        self.v, self.g = list(v), list(g)
+        self.words = np.zeros(words.SPACE_WORDS, np.int64)
+        self._words, self.address = memoryview(self.words), self.words.ctypes.data
+        self._kernel = loaded().function("placed") if outermost else None
+        self.at_v = self._words[words.VALUES_AT :]
+        self._rows, self._stays = Rows(), isinstance(planner, StripReplanner)
+        families = tape.storages["family"].tolist()
+        self._literals = [
+            np.ascontiguousarray(item.data, FAMILY_DTYPE[families[item.storage]]) for item in tape.literals
+        ]
+        literals = [
+            (families[x.storage], STORAGE_WORDS * x.storage, x.offset, data.ctypes.data, data.nbytes, 0)
+            for x, data in zip(tape.literals, self._literals, strict=True)
+        ]
+        known = {
+            words.FRAME: frame.ctypes.data,
+            words.SEEDS: int(outermost),
+            words.CALLED: int(bool(tape.calls)),
+            words.CALL_COUNT: -1,
+            words.REPLAN: 0 if outermost else address_of("replan"),
+            words.MOVED: loaded().address["moved"],
+            words.PROLOGUE: kernels.sweep_address("prologue") if tape.prologue and not outermost else 0,
+        }
+        for word, number in known.items():
+            self._words[word] = number
+        self._words[words.LITERALS_AT], self._words[words.LITERAL_COUNT] = self._rows.take(literals)
+        self._literal_rows = self._rows.last
+        self._note_memory()
+        self.follow_tables()
+
+    def follow_tables(self) -> None:
+        """Let the frame refer to the tables of the planner, which are new ones where strips got more room."""
+        planner, frame = self.planner, self.frame
+        tables = {"CODE": planner.code, "AUX": planner.aux}
+        if isinstance(planner, StripReplanner):
+            tables["STRIPS"] = planner.blocks
+        for name, table in tables.items():
+            frame[WORD[name]] = table.ctypes.data
+        self._words[words.PLANNER], self._words[words.STAYS] = planner.address, 0
+
+    def move(self) -> bool:
+        """Bring everything to where the planner's last plan wants it; return whether that worked."""
+        assert self._kernel is not None
+        made: list[MovingSpace] = []
+        for _ in range(MOST_STOPS):
+            outcome = self._kernel(self.address, 0)
+            if not outcome or not self.helped(made):
+                break
+        for space in made:
+            space._words[words.MADE] = 0
+        self._words[words.STAYS] = self._stays
+        return not outcome
+
+    def helped(self, made: list[MovingSpace]) -> bool:
+        """Do what the kernel waits for, here or in a body; return whether it can go on.
+
+        ``made`` takes the spaces in which what is called was made anew.
+        """
+        status, self._words[words.STATUS] = self._words[words.STATUS], 0
+        if status == words.ROOM:
+            self._make_room()
+        elif status == words.KERNELS:
+            planner = self.planner
+            planner.note_kernels()
+            kernels.ensure(planner.kernels, planner.values, reverse=True)
+        elif status == words.REMADE:
+            self.calls.remake(self.plan, self.v, self.g)
+            self._note_made(made)
+        elif status == words.TABLES:
+            if self.calls is None:
+                self.calls = self._make_calls(self.plan, self.v, self.g)
+                self._note_made(made)
+            else:
+                self._note_calls()
+        else:
+            return self.calls is not None and any(call.helped(made) for call in self.calls.moving)
+        return True
+
+    @property
+    def plan(self) -> Plan:
+        """The present plan, in the tables of the planner."""
+        assert isinstance(self.planner, Replanner)  # no tape in strips calls anything
+        return self.planner.plan_in_tables(self.planner.dimensions)
+
+    def _note_made(self, made: list[MovingSpace]) -> None:
+        """Let the kernel pass by what is called, because it was made for these sizes."""
+        self._words[words.MADE], self._words[words.CALL_COUNT] = 1, -1
+        made.append(self)
+
+    def _note_calls(self) -> None:
+        """Tell the kernel what the tape calls."""
+        its, calls = self._words, self.calls
+        its[words.FOLLOWS] = calls.let_follow(self)
+        self._call_rows = Rows()
+        rows = [(call.address,) for call in calls.moving]
+        its[words.CALLS_AT], its[words.CALL_COUNT] = self._call_rows.take(rows)
+        its[words.RAISED_AT], its[words.FAILED_AT] = calls.failure_words
+
+    def _make_room(self) -> None:
+        """Make room for a plan."""
+        ends = self.planner.ends.tolist()
+        for family in range(len(FAMILIES)):
+            end, total = ends[3 * family + 1], ends[3 * family + 2]
+            if total > len(self.v[family]):
+                self.v[family] = aligned(int(SPARE * total), FAMILY_DTYPE[family])
+                self._literal_rows[words.LITERAL_LAST :: words.LITERAL_WORDS] = 0
+            if total - end > len(self.g[family]):
+                self.g[family] = aligned(int(SPARE * (total - end)), FAMILY_DTYPE[family])
+        self._note_memory()
+
+    def _note_memory(self) -> None:
+        its = self._words
+        for family in range(len(FAMILIES)):
+            for cells, at, room in (
+                (self.v, words.VALUES_AT, words.VALUES_ROOM),
+                (self.g, words.ADJOINTS_AT, words.ADJOINTS_ROOM),
+            ):
+                its[at + family], its[room + family] = cells[family].ctypes.data, len(cells[family])
+
+    @property
+    def moves(self) -> int:
+        """How often sizes have changed."""
+        return self._words[words.MOVES]
+
+    @property
+    def work(self) -> int:
+        """About how much work a run is, in the unit of `numbatape.engine.segments`."""
+        return self._words[words.SPACE_WORK]
+
+    @property
+    def active(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The first active cell of each family, and how many there are."""
+        ends = self.planner.ends.tolist()
+        return (ends[1], ends[2] - ends[1]), (ends[4], ends[5] - ends[4])
+
+    def settle(self, space: Workspace) -> Plan:
+        """Let a workspace have the present plan and cells, and return that plan: for messages of errors."""
+        space.plan, space.v, space.g = self.plan, tuple(self.v), tuple(self.g)
+        return space.plan
+
+
+def spaces_of_bodies(spaces: Sequence[Workspace]) -> list[MovingSpace] | None:
+    """Return what lets the workspaces of bodies follow sizes; None where other sizes need Python."""
+    planners = [None if space.plan.strips is not None else Replanner.of(space.plan) for space in spaces]
+    if not all(planner is not None and planner.proved for planner in planners):
+        return None
+    return [
+        MovingSpace(planner, space.frame, space.v, space.g, space.calls, outermost=False)
+        for planner, space in zip(planners, spaces, strict=True)
+        if planner is not None
+    ]
