@@ -174,8 +174,9 @@ def page() -> str:
         *(f"| {kind} | {text} |" for kind, text in MEANING.items()),
         "",
         "A distribution of `scipy.stats` is supported with its `logpdf` and `pdf`, or `logpmf` and `pmf`, frozen or not. The "
-        "lines below that list name the distributions that also support `cdf` (with `sf`, `logcdf`, `logsf`), `ppf` (with "
-        "`isf`, `median`, `interval`), `mean` (with `var`, `std`, `stats`) and `entropy`.",
+        "same holds for `cdf`, `sf`, `logcdf`, `logsf`, `ppf`, `isf`, `median`, `interval`, `mean`, `var`, `std`, `stats`, "
+        "`moment`, `entropy` and `expect`. The lines below that list name those with formulas for `cdf`, `ppf`, `mean` and "
+        "`entropy`; elsewhere the slopes are found by integration of the density, by sums, or by inversion.",
         "",
         "The functions and classes of `numpy.polynomial` are traced like the user's own code.",
     ]
@@ -188,7 +189,10 @@ def page() -> str:
         if module == "scipy.stats":
             for what, sources in METHODS.items():
                 known = [name for name in names if _has(name, sources)]
-                lines += ["", f"With `{what}`: " + ", ".join(f"`{name}`" for name in known) + "."]
+                lines += [
+                    "",
+                    f"With a formula for `{what}`: " + ", ".join(f"`{name}`" for name in known) + ".",
+                ]
         hints = [name for name, its in names.items() if its == MISSING and name in INSTEAD]
         if hints:
             lines += [

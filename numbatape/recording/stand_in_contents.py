@@ -178,18 +178,19 @@ STAND_INS = {
         "scipy_api.stats.special_laws": """
             argus crystalball dpareto_lognorm gausshyper genexpon genhalflogistic
             genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign
-            nchypergeom_fisher pearson3 rel_breitwigner truncweibull_min zipf zipfian
+            nchypergeom_fisher pearson3 rel_breitwigner truncweibull_min tukeylambda zipf zipfian
         """,
         "scipy_api.stats.noncentral_laws": "ncf nct ncx2 skewnorm",
         "scipy_api.stats.distribution_functions": """
-            alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi chi2
-            dgamma dlaplace dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk gamma
-            genextreme gengamma genlogistic gennorm genpareto geom gibrat gompertz gumbel_l gumbel_r
-            halfcauchy halfgennorm halflogistic halfnorm hypsecant invgamma invgauss invweibull johnsonsb
-            johnsonsu laplace laplace_asymmetric levy levy_l loggamma logistic loglaplace lognorm loguniform
-            lomax maxwell mielke moyal nakagami nbinom norm pareto planck poisson powerlaw powerlognorm
-            powernorm randint rayleigh rdist reciprocal rice skewcauchy t triang truncexpon truncnorm
-            truncpareto uniform weibull_max weibull_min
+            alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi
+            chi2 cosine dgamma dlaplace dweibull erlang expon exponnorm exponpow exponweib f fatiguelife
+            fisk gamma genextreme gengamma genlogistic gennorm genpareto geom gibrat gompertz gumbel_l
+            gumbel_r halfcauchy halfgennorm halflogistic halfnorm hypsecant invgamma invgauss invweibull
+            johnsonsb johnsonsu laplace laplace_asymmetric levy levy_l loggamma logistic loglaplace lognorm
+            logser loguniform lomax maxwell mielke moyal nakagami nbinom norm pareto planck poisson powerlaw
+            powerlognorm powernorm randint rayleigh rdist recipinvgauss reciprocal rice skellam skewcauchy t
+            trapezoid triang truncexpon truncnorm truncpareto uniform vonmises weibull_max weibull_min
+            wrapcauchy yulesimon
         """,
         "scipy_api.stats.multivariate_laws": """
             dirichlet dirichlet_multinomial invwishart matrix_normal matrix_t multinomial multivariate_normal

@@ -26,6 +26,11 @@ announce(
     f"{__name__}.expectations",
     ("_methods.expect", "_methods.moment", "_methods.nnlf"),
 )
+announce(
+    "scipy.stats",
+    f"{__name__}.implied_methods",
+    ("_implied.areas", "_implied.expected", "_implied.quantiles"),
+)
 announce("scipy.stats", f"{__name__}.fits", ("_methods.fit",))
 announce("scipy.optimize", f"{__name__}.linear_programs", ("isotonic_regression", "linprog"))
 announce("scipy.optimize", f"{__name__}.least_squares", ("lsq_linear", "nnls"))

@@ -18,6 +18,8 @@ from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import made
 from ..rules.searches import Search
+from ..scipy_api.stats.distributions import LAWS
+from ..scipy_api.stats.law_methods import is_infinite
 from ..trace.operands import find_trace, lift_all
 from ..trace.trace import failing
 from ..usercode.frames import UsersLine, where_in_user_code
@@ -47,10 +49,27 @@ def _weighed(x, function, density, shapes, loc, scale):
     return function(x) * density(x, *shapes, loc=loc, scale=scale)
 
 
+def _support(distribution, shapes, loc, scale) -> list:
+    """Return the ends of the support, which are plain where they depend on nothing that is traced.
+
+    The slope of an integral for its end is the density there, which may be infinite.
+    """
+    law = LAWS.get(distribution._original.name)
+    if law is None:
+        return distribution.support(*shapes, loc=loc, scale=scale)
+    return [_placed(end, loc, scale) for end in law.ends(shapes)]
+
+
+def _placed(end, loc, scale):
+    if is_infinite(end):
+        return end
+    return loc if find_trace(end) is None and end == 0.0 else loc + scale * end
+
+
 def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, conditional, options):
     original = distribution._original
     name = f"scipy.stats.{original.name}"
-    support = distribution.support(*shapes, loc=loc, scale=scale)
+    support = _support(distribution, shapes, loc, scale)
     low, high = (own if end is None else end for own, end in zip(support, (lb, ub), strict=True))
 
     def body(low, high, loc, scale, *shapes):
@@ -154,7 +173,11 @@ def moment(distribution):
             return 1.0
         if find_trace(shapes) is None:
             return original.moment(k, *shapes)
-        return expect(distribution)(lambda x: x**k, shapes)
+        # SciPy knows which moments do not exist; an integral would only get large.
+        known = _data(f"scipy.stats.{original.name}", lambda *shapes: original.moment(k, *shapes), *shapes)
+        if not bool(np.all(np.isfinite(known))):
+            return known
+        return expect(distribution)(None if k == 1 else lambda x: x**k, shapes)
 
     return call
 

@@ -148,7 +148,7 @@ Own = st.make_distribution(Mine())
     "f, error, message",
     [
         (lambda p: Own(a=p[0]).pdf(0.5), nt.UnsupportedOperationError, "make_distribution.*no formula"),
-        (lambda p: st.make_distribution(st.tukeylambda)(lam=p[0]), nt.UnsupportedOperationError, "tukey"),
+        (lambda p: st.make_distribution(st.landau)(loc=p[0]), nt.UnsupportedOperationError, "landau"),
         (lambda p: PRIOR.pdf(p[0], method="quadrature"), nt.UnsupportedOperationError, "method="),
         (lambda p: (PRIOR * p[0]) ** 2, nt.UnsupportedOperationError, "powers and reciprocals"),
         (lambda p: st.Normal(p[0], p[1]).pdf(0.5), TypeError, "positional"),

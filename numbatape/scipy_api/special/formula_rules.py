@@ -5,6 +5,7 @@ They have no row of the op table: they are rare, some take four or five argument
 
 from __future__ import annotations
 
+import functools
 import importlib
 import operator
 from collections.abc import Callable
@@ -53,29 +54,35 @@ def formula_rule(
     def slope_of(k, args):
         return slopes.get(k, slopes.get(k - len(args)))
 
-    def pullback(zbar, z, *args):
-        known = [slope_of(k, args) for k in range(len(args))]
-        # A zero cotangent stays zero where a slope is infinite or NaN, as it does for rows of the op table.
-        with np.errstate(all="ignore"):
-            return tuple(None if slope is None else weighed(zbar, slope(z, *args)) for slope in known)
+    @functools.cache
+    def rule_for(active: frozenset[int]) -> Primitive:
+        """Return the rule for calls with derivatives for these arguments: other slopes are not computed."""
 
-    def pushforward(tangents, z, *args):
-        pairs = [(t, slope_of(k, args)) for k, t in enumerate(tangents)]
-        with np.errstate(all="ignore"):
-            return sum(
-                weighed(t, slope(z, *args)) for t, slope in pairs if t is not None and slope is not None
-            )
+        def pullback(zbar, z, *args):
+            known = [slope_of(k, args) if k in active else None for k in range(len(args))]
+            # A zero cotangent stays zero where a slope is infinite or NaN, as for rows of the op table.
+            with np.errstate(all="ignore"):
+                return tuple(None if slope is None else weighed(zbar, slope(z, *args)) for slope in known)
+
+        def pushforward(tangents, z, *args):
+            pairs = [(t, slope_of(k, args)) for k, t in enumerate(tangents)]
+            with np.errstate(all="ignore"):
+                return sum(
+                    weighed(t, slope(z, *args)) for t, slope in pairs if t is not None and slope is not None
+                )
+
+        return Primitive(Rule(value, pullback, pushforward, None, any_size=True))
 
     value.__name__ = value.__qualname__ = name
-    rule = Primitive(Rule(value, pullback, pushforward, None, any_size=True))
 
     def function(*args):
-        for k, part in enumerate(args):
-            if is_active(part) and slope_of(k, args) is None:
+        active = frozenset(k for k, part in enumerate(args) if is_active(part))
+        for k in sorted(active):
+            if slope_of(k, args) is None:
                 known = " and ".join(str(j + 1) for j in range(len(args)) if slope_of(j, args) is not None)
                 hint = f"for it there is no closed form; argument {known} is"
                 raise unsupported_argument(f"{home}.{name}", f"argument {k + 1} with a derivative", hint)
-        return rule(*broadcast(args))
+        return rule_for(active)(*broadcast(args))
 
     return function
 

@@ -14,7 +14,7 @@ import scipy.special as sc
 
 from . import discrete_laws  # noqa: F401  (this file extends some of its laws)
 from .continuous_laws import LOG2, PI, log_normal_mass
-from .distributions import extend
+from .distributions import extend, named
 from .laws import is_infinity, pick
 
 EULER = 0.5772156649015329
@@ -83,9 +83,45 @@ def folded(x, tail):
     return np.where(right, 1.0 - 0.5 * tail(np.where(right, x, 1.0)), 0.5 * tail(np.where(right, 1.0, -x)))
 
 
+def skellam_below(k, a, b):
+    """By the noncentral chi-squared law, whose degrees of freedom are the count's."""
+    negative = np.less(k, 0)
+    below = sc.chndtr(2.0 * b, np.where(negative, -2.0 * k, 2.0), 2.0 * a)
+    above = named("ncx2")[1].sf(2.0 * a, np.where(negative, 2.0, 2.0 * k + 2.0), 2.0 * b)
+    return np.where(negative, below, above)
+
+
 def inner(k, n):
     """Return counts below n; at n itself the cumulative sum is one."""
     return np.maximum(np.minimum(k, n - 1.0), 0.0)
+
+
+def reciprocal_inverse_gauss(x, mu, sign):
+    root = 1.0 / np.sqrt(x)
+    return sc.ndtr(sign * root * (x - 1.0 / mu)) - sign * np.exp(2.0 / mu + sc.log_ndtr(-root * (x + 1.0 / mu)))
+
+
+def trapezoid(x, c, d):
+    height = 2.0 / (d - c + 1.0)
+    rising, falling = x < c, x > d
+    up = np.square(x) / np.where(rising, c, 1.0)
+    down = np.square(1.0 - x) / np.where(falling, 1.0 - d, 1.0)
+    return np.where(rising, 0.5 * height * up, np.where(falling, 1.0 - 0.5 * height * down, height * (x - 0.5 * c)))
+
+
+def wrapped_cauchy(x, c):
+    first = x < PI
+    angle = np.arctan((1.0 + c) / (1.0 - c) * np.tan(0.5 * np.where(first, x, 2.0 * PI - x))) / PI
+    return np.where(first, angle, 1.0 - angle)
+
+
+def around_the_circle(x, kappa):
+    """The cumulative function between -pi and pi, continued by one for each turn."""
+    infinite = np.isinf(x)
+    place = np.where(infinite, 0.0, x)
+    turns = np.round(place / (2.0 * PI))
+    below = turns + named("vonmises_line")[1].cdf(place - 2.0 * PI * turns, kappa)
+    return np.where(infinite, np.where(x > 0, 1.0, 0.0), below)
 
 
 # On the whole line
@@ -175,6 +211,13 @@ extend("dweibull",    cdf=lambda x, c: folded(x, lambda size: np.exp(-(size**c))
 extend("dgamma",      cdf=lambda x, a: folded(x, lambda size: sc.gammaincc(a, size)), sf=lambda x, a: folded(-x, lambda size: sc.gammaincc(a, size)))
 extend("gengamma",    cdf=lambda x, a, c: np.where(c > 0, sc.gammainc(a, x**c), sc.gammaincc(a, x**c)), sf=lambda x, a, c: np.where(c > 0, sc.gammaincc(a, x**c), sc.gammainc(a, x**c)))
 
+extend("recipinvgauss", cdf=lambda x, mu: reciprocal_inverse_gauss(x, mu, 1.0), sf=lambda x, mu: reciprocal_inverse_gauss(x, mu, -1.0))
+extend("trapezoid",   cdf=trapezoid)
+extend("wrapcauchy",  cdf=wrapped_cauchy)
+extend("cosine",      cdf=lambda x: (PI + x + np.sin(x)) / (2.0 * PI), sf=lambda x: (PI - x - np.sin(x)) / (2.0 * PI))
+extend("rdist",       cdf=lambda x, c: sc.betainc(0.5 * c, 0.5 * c, 0.5 * (x + 1.0)), sf=lambda x, c: sc.betaincc(0.5 * c, 0.5 * c, 0.5 * (x + 1.0)))
+extend("vonmises",    cdf=around_the_circle)
+
 # Moments: mean, variance, entropy
 for _name, _mean, _var, _entropy in (
     ("norm",     lambda: 0.0, lambda: 1.0, lambda: 0.5 * (np.log(2.0 * PI) + 1.0)),
@@ -219,4 +262,7 @@ extend("nbinom",    cdf=lambda k, n, p: sc.betainc(n, np.maximum(k, 0.0) + 1.0, 
 extend("planck",    cdf=lambda k, a: -np.expm1(-a * (k + 1.0)), logsf=lambda k, a: -a * (k + 1.0))
 extend("boltzmann", cdf=lambda k, a, n: np.expm1(-a * (k + 1.0)) / np.expm1(-a * n))
 extend("randint",   cdf=lambda k, low, high: (k - low + 1.0) / (high - low))
+extend("logser",    sf=lambda k, p: p ** (k + 1.0) / (k + 1.0) * sc.hyp2f1(1.0, k + 1.0, k + 2.0, p) / -np.log1p(-p))
+extend("yulesimon", logsf=lambda k, alpha: np.log(np.maximum(k, 1.0)) + sc.betaln(np.maximum(k, 1.0), alpha + 1.0))
+extend("skellam",   cdf=skellam_below, sf=lambda k, a, b: skellam_below(-k - 1.0, b, a))
 extend("dlaplace",  cdf=lambda k, a: np.where(k >= 0, 1.0 - np.exp(-a * np.maximum(k, 0.0)) / (np.exp(a) + 1.0), np.exp(a * (np.minimum(k, 0.0) + 1.0)) / (np.exp(a) + 1.0)))

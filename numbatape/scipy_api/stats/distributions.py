@@ -21,13 +21,37 @@ from ...numpy_api.stand_ins import is_users_distribution, made, stand_in
 from ...trace import operations
 from ...trace.operands import adopt, values_of
 from ...usercode.frames import not_supported
-from .law_methods import CONTINUOUS, DISCRETE, NEEDS, OF_PARAMETERS
+from .law_methods import CONTINUOUS, DISCRETE, NEEDS, OF_PARAMETERS, with_sums
 from .laws import Law
+
+QUANTILES = ("ppf", "isf", "median", "interval")
+
+
+def _lacks(law: Law, name: str) -> bool:
+    """Whether a law has no function from which a method follows."""
+    if name not in NEEDS or (law.discrete and name in QUANTILES):  # those of counts are data
+        return False
+    return not any(getattr(law, source) for source in NEEDS[name])
+
+
+def _completed(distribution, name: str, law: Law) -> Law:
+    """Return a law with the functions that a method needs, if those that it has imply them."""
+    its_own = getattr(scipy.stats, distribution.name, None) is distribution
+    if not its_own or not _lacks(law, name):
+        return law
+    if law.discrete:
+        return with_sums(law)
+    if _lacks(law, "cdf") and not callable(law.low) and not callable(law.high):
+        law = made("scipy.stats", "_implied.areas", (distribution, law))
+    if name in QUANTILES and not _lacks(law, "cdf"):
+        law = made("scipy.stats", "_implied.quantiles", (distribution, law))
+    return law
 
 
 def method_of(distribution, name: str, law: Law, evaluate):
     """Return a method for traced arguments, which raises if the law lacks a function that it needs."""
-    if name in NEEDS and not any(getattr(law, source) for source in NEEDS[name]):
+    law = _completed(distribution, name, law)
+    if _lacks(law, name):
 
         def implementation(*args, **kwargs):
             raise not_supported(
@@ -126,6 +150,13 @@ class Frozen:
         given = dict(self._kwargs)
         if name == "entropy":
             given.pop("allow_singular", None)  # only densities have this option
+
+        if name == "stats":  # whose own argument comes behind the parameters
+
+            def call(moments="mv"):
+                return method(*self._args, moments=moments, **given)
+
+            return call
 
         def call(*args, **kwargs):
             return method(*args, *self._args, **given, **kwargs)

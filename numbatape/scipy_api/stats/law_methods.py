@@ -6,13 +6,15 @@ Each method takes the distribution, its law, and the arguments of the call.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from ...numpy_api.registration import unsupported_argument
+from ...rules.searches import Search
 from ...trace.array import TracedArray
 from ...trace.integers import TracedInteger
-from ...trace.operands import find_trace, lift
+from ...trace.operands import find_trace, lift, lift_all
+from ...trace.primitives import sample_of
 from ...trace.symbolic_sizes import is_size
 from .law_moments import standard_moment
 from .laws import INF, Law, any_of
@@ -138,7 +140,9 @@ LOG_HALF = -np.log(2.0)
 LIMITS = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-INF, 0.0), "logsf": (0.0, -INF)}
 
 
-def _cumulative(name):
+def cumulative(name):
+    """Return a cumulative function of ``(law, x, shapes, scale, where the shapes are not valid)``."""
+
     def evaluate(law, x, shapes, scale, broken):
         sources, derive = next((s, d) for s, d in ROUTES[name] if all(getattr(law, one) for one in s))
         whole = x
@@ -161,6 +165,35 @@ def _cumulative(name):
         return result if broken is None else np.where(broken, np.nan, result)
 
     return evaluate
+
+
+def with_sums(law: Law) -> Law:
+    """Return a law of counts with the cumulative function that is a sum of its probabilities."""
+
+    def total(k, shapes, above: bool):
+        low, high = law.ends(shapes)
+        if above:
+            first, last = np.min(sample_of(k)) + 1.0, np.max(sample_of(high))
+        else:
+            first, last = np.min(sample_of(low)), np.max(k)
+        counts = np.arange(float(max(first, np.min(sample_of(low)))), float(last) + 1.0)
+        if not counts.size:
+            return 0.0 * k
+        k, low, high, *own = (
+            np.expand_dims(part, -1) if np.ndim(sample_of(part)) else part for part in (k, low, high, *shapes)
+        )
+        inside = np.less_equal(counts, high) & np.greater_equal(counts, low)
+        inside = inside & (np.greater if above else np.less_equal)(counts, k)
+        terms = np.exp(law.log(np.where(inside, counts, low), *own))
+        return np.sum(np.where(inside, terms, 0.0), -1)
+
+    def cdf(k, *shapes):
+        return total(k, shapes, above=False)
+
+    def sf(k, *shapes):
+        return 1.0 - cdf(k, *shapes) if is_infinite(law.ends(shapes)[1]) else total(k, shapes, above=True)
+
+    return replace(law, cdf=cdf, sf=sf)
 
 
 def _at(evaluate):
@@ -206,14 +239,39 @@ def _place(result, q, loc, scale, broken):
     return result if bad is None else np.where(bad, np.nan, result)
 
 
+def _count_quantile(name):
+    """Return quantiles of counts: data that depend on the parameters, and move with the location."""
+
+    def method(distribution, law, q, args, kwargs):
+        shapes, loc, _ = distribution._parse_args(*args, **kwargs)
+        return loc + _as_data(distribution, name, (q, *shapes))
+
+    return method
+
+
+def _as_data(distribution, name: str, given: tuple):
+    function = getattr(distribution, name)
+    traced = [k for k, part in enumerate(given) if find_trace(part) is not None]
+    if not traced:
+        return function(*given)
+
+    def filled(*numbers):
+        known = dict(zip(traced, numbers, strict=True))
+        return function(*(known.get(k, part) for k, part in enumerate(given)))
+
+    search = Search(f"{distribution.name}.{name}", filled, lift_all(*(given[k] for k in traced)))
+    return search.numbers("quantiles", lambda found: found)
+
+
 def _median(distribution, law, args, kwargs):
+    if law.discrete:
+        return _count_quantile("ppf")(distribution, law, 0.5, args, kwargs)
     return _quantile("ppf")(distribution, law, 0.5, args, kwargs)
 
 
 def _interval(distribution, law, confidence, args, kwargs):
-    return tuple(
-        _quantile("ppf")(distribution, law, 0.5 + side * confidence, args, kwargs) for side in (-0.5, 0.5)
-    )
+    quantile = (_count_quantile if law.discrete else _quantile)("ppf")
+    return tuple(quantile(distribution, law, 0.5 + side * confidence, args, kwargs) for side in (-0.5, 0.5))
 
 
 def _moment(name):
@@ -224,7 +282,7 @@ def _moment(name):
             result = loc + scale * result
         elif name == "entropy":
             result = result + np.log(scale)
-        else:
+        elif name in ("var", "std"):
             result = np.square(scale) * result
         bad = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
         result = result if bad is None else np.where(bad, np.nan, result)
@@ -233,15 +291,14 @@ def _moment(name):
     return method
 
 
+KINDS = {"m": "mean", "v": "var", "s": "skewness", "k": "kurtosis"}
+
+
 def _stats(distribution, law, args, kwargs):
     kwargs = dict(kwargs)
     moments = kwargs.pop("moments", "mv")
-    if not set(moments) <= set("mv"):
-        raise unsupported_argument(
-            f"scipy.stats.{distribution.name}.stats", f"moments={moments!r}", "'mv' is"
-        )
     results = tuple(
-        _moment({"m": "mean", "v": "var"}[kind])(distribution, law, args, kwargs) for kind in moments
+        _moment(name)(distribution, law, args, kwargs) for kind, name in KINDS.items() if kind in moments
     )
     return results if len(results) > 1 else results[0]
 
@@ -253,10 +310,11 @@ def _support(distribution, law, args, kwargs):
     return tuple(ends if bad is None else [np.where(bad, np.nan, end) for end in ends])
 
 
-CUMULATIVE = {name: _at(_cumulative(name)) for name in ROUTES}
+CUMULATIVE = {name: _at(cumulative(name)) for name in ROUTES}
 QUANTILES = {name: _quantile(name) for name in ("ppf", "isf")}
 CONTINUOUS = {"logpdf": _at(_log_density), "pdf": _at(_density), **CUMULATIVE, **QUANTILES}
 DISCRETE = {"logpmf": _at(_log_density), "pmf": _at(_density), **CUMULATIVE}
+DISCRETE |= {name: _count_quantile(name) for name in ("ppf", "isf")}
 OF_PARAMETERS = {
     "median": _median,
     "interval": _interval,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.stats
 
 from ...errors import LeakError, UnsupportedOperationError
+from ...numpy_api.stand_ins import made
 from ...trace import operations
 from ...trace.operands import find_trace
 from ...usercode.frames import not_supported
 from .laws import Law
 
+ORDERS = ("mean", "var", "skewness", "kurtosis")
 GENERIC = ("rv_generic", "rv_continuous", "rv_discrete")  # their methods integrate or sum
 # For the moments of these SciPy has a formula apart for a single value of a shape parameter, and
 # the slope of such a formula is not that of the function there.
@@ -17,15 +20,28 @@ WITH_SINGLE_VALUES = ("genextreme", "trapezoid", "truncpareto")
 
 
 def standard_moment(distribution, law: Law, name: str, shapes):
-    """Return the mean, the variance or the entropy at loc 0 and scale 1."""
-    known = getattr(law, name)
+    """Return a mean, a variance, a skewness, a kurtosis or an entropy at loc 0 and scale 1."""
+    known = getattr(law, name, None)
     if known is not None:
         return known(*shapes)
     if find_trace(shapes) is None:
+        if name in ("skewness", "kurtosis"):
+            return distribution.stats(*shapes, moments=name[0])
         return getattr(distribution, name)(*shapes)
+    shapes = [shape + 0.0 for shape in shapes]
+    if getattr(scipy.stats, distribution.name, None) is not distribution:  # of a class of the user's
+        return _by_users_formula(distribution, name, shapes)
     try:
-        result = _by_scipys_formula(distribution, name, [shape + 0.0 for shape in shapes])
-    except (LeakError, UnsupportedOperationError, ValueError) as error:  # SciPy's own errors came before
+        result = _by_scipys_formula(distribution, name, shapes)
+    except (LeakError, UnsupportedOperationError, ValueError, TypeError):  # SciPy's own errors came before
+        result = None
+    return _expected(distribution, name, shapes) if result is None else result
+
+
+def _by_users_formula(distribution, name: str, shapes):
+    try:
+        result = _by_scipys_formula(distribution, name, shapes)
+    except (LeakError, UnsupportedOperationError, ValueError) as error:
         raise _unsupported(distribution, name) from error
     if result is None:
         raise _unsupported(distribution, name)
@@ -39,21 +55,42 @@ def _unsupported(distribution, name: str) -> UnsupportedOperationError:
     )
 
 
+def _expected(distribution, name: str, shapes):
+    return made("scipy.stats", "_implied.expected", (distribution, name, shapes))
+
+
 def _by_scipys_formula(distribution, name: str, shapes):
     """Return what SciPy's private methods with formulas give, or None if the distribution has none."""
     if name == "entropy":
         return _copied(distribution, "_entropy", *shapes)
     if distribution.name in WITH_SINGLE_VALUES:
         return None
-    options = {"moments": "mv"} if distribution._stats_has_moments else {}
-    both = _copied(distribution, "_stats", *shapes, **options)
-    result = None if both is None else both[("mean", "var").index(name)]
+    options = {"moments": "mvsk"} if distribution._stats_has_moments else {}
+    known = _copied(distribution, "_stats", *shapes, **options)
+    result = None if known is None else known[ORDERS.index(name)]
     if result is not None:
         return result
-    mean = _copied(distribution, "_munp", 1, *shapes)
-    if mean is None or name == "mean":
+    raw = []  # moments about zero
+    for order in range(1, ORDERS.index(name) + 2):
+        raw.append(_copied(distribution, "_munp", order, *shapes))
+        if raw[-1] is None:
+            return None
+    return about_the_mean(name, *raw)
+
+
+def about_the_mean(name: str, mean, *raw):
+    """Return a moment by the moments about zero."""
+    if name == "mean":
         return mean
-    return _copied(distribution, "_munp", 2, *shapes) - np.square(mean)
+    square = np.square(mean)
+    variance = raw[0] - square
+    if name == "var":
+        return variance
+    if name == "skewness":
+        return (raw[1] - 3.0 * mean * variance - mean * square) / variance**1.5
+    third = raw[1] - 3.0 * mean * variance - mean * square
+    fourth = raw[2] - 4.0 * mean * third - 6.0 * square * variance - square * square
+    return fourth / np.square(variance) - 3.0
 
 
 def _copied(distribution, method: str, *args, **options):

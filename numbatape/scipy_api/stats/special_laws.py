@@ -38,6 +38,24 @@ def crystal_ball(x, beta, m):
     return np.where(near, -0.5 * x * x, m * np.log(width) - 0.5 * beta * beta - m * np.log(width - beta - far)) - np.log(norm)
 
 
+def crystal_ball_below(x, beta, m):
+    """The cumulative function, whose left tail is a power."""
+    width = m / beta
+    far = width / (m - 1.0) * np.exp(-0.5 * beta * beta)
+    near = np.sqrt(2.0 * PI) * sc.ndtr(beta)
+    gaussian = x > -beta
+    tail = far * (width / (width - beta - np.where(gaussian, -beta, x))) ** (m - 1.0)
+    body = far + np.sqrt(2.0 * PI) * (sc.ndtr(np.where(gaussian, x, 0.0)) - sc.ndtr(-beta))
+    return np.where(gaussian, body, tail) / (far + near)
+
+
+def crystal_ball_above(x, beta, m):
+    total = m / beta / (m - 1.0) * np.exp(-0.5 * beta * beta) + np.sqrt(2.0 * PI) * sc.ndtr(beta)
+    gaussian = x > -beta
+    body = np.sqrt(2.0 * PI) * sc.ndtr(-np.where(gaussian, x, 0.0)) / total
+    return np.where(gaussian, body, 1.0 - crystal_ball_below(np.where(gaussian, -beta, x), beta, m))
+
+
 def log_mills(x):
     """The logarithm of the normal distribution's (1 - cdf)/pdf."""
     return np.log(np.sqrt(0.5 * PI) * sc.erfcx(x / np.sqrt(2.0)))
@@ -167,6 +185,22 @@ def breit_wigner(x, rho):
     return scale - np.log1p(np.square((x - rho) * (x + rho) / rho))
 
 
+def tukey(x, c):
+    below, above = sc.tklmbda(x, c), sc.tklmbda(-x, c)
+    return -np.log(below ** (c - 1.0) + above ** (c - 1.0))
+
+
+def tukey_end(c):
+    return np.where(c > 0, 1.0 / np.where(c > 0, c, 1.0), INF)
+
+
+def breit_wigner_below(x, rho):
+    """The imaginary part of SciPy's formula, which may exceed one by rounding."""
+    scale = 2.0 / PI * np.sqrt(2.0 / (1.0 + np.sqrt(1.0 + 1.0 / np.square(rho))))
+    turned = np.sqrt(-1.0 + 1j / rho) * np.arctan(x / np.sqrt(-rho * (rho + 1j)))
+    return np.minimum(scale * np.imag(turned), 1.0)
+
+
 def truncated_weibull(x, c, a, b):
     return log_difference(-(a**c), -(b**c))
 
@@ -191,13 +225,14 @@ def real(name, log, **options):
 
 
 # On the whole line
-real("crystalball", crystal_ball, valid=lambda beta, m: [m > 1, beta > 0])
+real("crystalball", crystal_ball, valid=lambda beta, m: [m > 1, beta > 0], cdf=crystal_ball_below, sf=crystal_ball_above)
 real("genhyperbolic", hyperbolic, far=True, valid=lambda p, a, b: [np.where(p >= 0, np.abs(b) < a, np.abs(b) <= a)])
 real("jf_skew_t", skew_t, cdf=lambda x, a, b: sc.betainc(a, b, 0.5 * (1.0 + skew_share(x, a, b))), sf=lambda x, a, b: sc.betaincc(a, b, 0.5 * (1.0 + skew_share(x, a, b))),
      ppf=lambda q, a, b: (2.0 * sc.betaincinv(a, b, q) - 1.0) * np.sqrt(a + b) / (2.0 * np.sqrt(sc.betaincinv(a, b, q) * sc.betainccinv(b, a, q))))
 real("kappa4", kappa, far=True, low=kappa_low, high=kappa_high, valid=lambda h, k: [np.equal(h, h), np.equal(k, k)], logcdf=lambda x, h, k: -log1p_ratio(-h, kappa_tail(x, k)), ppf=kappa_ppf)
 real("pearson3", pearson, far=True, low=lambda s: pick(s > 0, lambda: -2.0 / s, lambda: full(s, -INF)), high=lambda s: pick(s < 0, lambda: -2.0 / s, lambda: full(s, INF)),
      valid=lambda s: [np.equal(s, s)], cdf=pearson_cdf, ppf=pearson_ppf)
+real("tukeylambda", tukey, far=True, low=lambda c: -tukey_end(c), high=tukey_end, valid=lambda c: [np.isfinite(c)], cdf=lambda x, c: sc.tklmbda(x, c), ppf=lambda q, c: sc.boxcox(q, c) - sc.boxcox1p(-q, c))
 
 # On the positive half line
 right("dpareto_lognorm", pareto_lognormal, open=True, valid=lambda u, s, a, b: [s > 0, a > 0, b > 0])
@@ -205,7 +240,7 @@ right("genexpon", lambda x, a, b, c: np.log(a - b * np.expm1(-c * x)) - exponent
 right("geninvgauss", lambda x, p, b: (p - 1.0) * np.log(x) - 0.5 * b * (x + 1.0 / x) - LOG2 - log_k(p, b), open=True, valid=lambda p, b: [np.equal(p, p), b > 0])
 right("kappa3",   lambda x, a: np.log(a) - (1.0 / a + 1.0) * np.log(a + x**a), cdf=lambda x, a: x * (a + x**a) ** (-1.0 / a), sf=lambda x, a: -np.expm1(-np.log1p(a * x ** (-a)) / a), ppf=lambda q, a: (a / np.expm1(-a * np.log(q))) ** (1.0 / a), isf=lambda q, a: (a / np.expm1(-a * np.log1p(-q))) ** (1.0 / a))
 right("kstwobign", lambda x: np.log(-by_row("kolmogorov_slope")(1.0, x)), open=True, sf=lambda x: sc.kolmogorov(x), isf=lambda q: sc.kolmogi(q))
-right("rel_breitwigner", breit_wigner)
+right("rel_breitwigner", breit_wigner, cdf=breit_wigner_below)
 
 # On an interval
 unit("argus",     lambda x, chi: 3.0 * np.log(chi) - LOG_ROOT_2PI - np.log(argus_phi(chi)) + np.log(x) + 0.5 * np.log1p(-x * x) - 0.5 * chi * chi * (1.0 - x * x), sf=lambda x, chi: argus_phi(chi * np.sqrt((1.0 - x) * (1.0 + x))) / argus_phi(chi))
