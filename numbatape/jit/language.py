@@ -72,6 +72,15 @@ def lane_dot(av, a, bv, b, n):
     return total
 
 
+def lane_gaps(av, a, bv, b, n):
+    """Return the sum of squared differences of two arrays' n contiguous cells, in the order of `lane_dot`."""
+    total = 0.0
+    for i in range(n):
+        gap = av[a + i] - bv[b + i]
+        total += gap * gap
+    return total
+
+
 def lane_dots(cv, c, sc0, av, a, sa0, bv, b, n, scale):
     """Add to four cells of c the products of four rows with b, each as `lane_dot` adds it up, times scale."""
     for r in range(4):

@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 
-from ..jit.language import lane_dot, serial
+from ..jit.language import lane_dot, lane_gaps, parallel, serial
 from .dependencies import dense, everything, pairs
 from .reduce import BLOCK, LENGTHS, compensated, rounding_error, sum_cells
 from .status import DONE
 from .table import array_op
 
+SHORT = 12  # entries of vectors that are gone through once, not once for each adjoint in SIMD lanes
 PAIRS = (((0,), (0,)), ((1,), (1,)), ((7,), (7,)))
 
 
@@ -43,6 +44,7 @@ def dot_cells(v, a, b, n, sa0, sb0):
     cases=PAIRS,
     reads_narrow=True,
     adds_parts=block_dot,
+    of_gaps="distance2",
 )
 class Dot:
     """``sum(x*y)``, fused: as accurate as a sum, and a zero cotangent adds nothing."""
@@ -89,6 +91,108 @@ class Dot:
     def pullback(e, ct, z, operands, need):
         a, b = operands
         return e.times(e.last(ct), b) if need[0] else None, e.times(e.last(ct), a) if need[1] else None
+
+
+def add_gaps(v, a, b, n, sa0, sb0):
+    """Return the sum of squared differences, which has the bits of the `dot` of the differences."""
+    if n < 4 or sa0 != 1 or sb0 != 1:
+        total = 0.0
+        for i in serial(n):
+            gap = v[a + i * sa0] - v[b + i * sb0]
+            total += gap * gap
+        return total
+    total = lane_gaps(v, a, v, b, min(n, BLOCK))
+    lost = 0.0
+    first = BLOCK
+    while first < n:
+        part = lane_gaps(v, a + first, v, b + first, min(BLOCK, n - first))
+        new = total + part
+        lost += rounding_error(total, part, new)
+        total = new
+        first += BLOCK
+    return compensated(total, lost)
+
+
+def add_scaled_gaps(v, g, target, scale, a, b, n, st0, sa0, sb0):
+    """Add the differences of two vectors, times a number, to the adjoint of one of them."""
+    if st0 == 1 and sa0 == 1 and sb0 == 1:
+        for i in parallel(n):
+            g[target + i] += scale * (v[a + i] - v[b + i])
+    else:
+        for i in serial(n):
+            g[target + i * st0] += scale * (v[a + i * sa0] - v[b + i * sb0])
+
+
+@array_op("distance2", "(n),(n)->()", cases=PAIRS, beside="turns >= 4 and (n == 2 or n == 3)")
+class SquaredDistance:
+    """``sum((x - y)**2)`` without an array of the differences, which for all pairs of points is large."""
+
+    depends = dense
+
+    def interacts(sets, operands):
+        """Cells of one place interact with one another."""
+        return [pairs(x, y) for x in operands for y in operands if x is not None and y is not None]
+
+    def oracle(x, y):
+        return np.sum((x - y) ** 2)
+
+    def forward(v, o, a, b, n, sa0, sb0):
+        v[o] = add_gaps(v, a, b, n, sa0, sb0)
+        return DONE
+
+    def reverse(v, g, o, a, b, n, sa0, sb0, need_a, need_b):
+        scale = 2.0 * g[o]
+        if scale == 0.0:
+            return
+        if n < SHORT:
+            for i in serial(n):
+                term = scale * (v[a + i * sa0] - v[b + i * sb0])
+                if need_a:
+                    g[a + i * sa0] += term
+                if need_b:
+                    g[b + i * sb0] -= term
+            return
+        if need_a:
+            add_scaled_gaps(v, g, a, scale, a, b, n, sa0, sa0, sb0)
+        if need_b:
+            add_scaled_gaps(v, g, b, scale, b, a, n, sb0, sb0, sa0)
+
+    def forward_across(v, o, a, b, n, sa0, sb0, turns, step_o, step_a, step_b):
+        """Do it for points in the plane or in space, without a loop over two or three entries."""
+        third = 2 if n == 3 else 0
+        for turn in serial(turns):
+            x = a + turn * step_a
+            y = b + turn * step_b
+            p = v[x] - v[y]
+            q = v[x + sa0] - v[y + sb0]
+            r = v[x + third * sa0] - v[y + third * sb0] if n == 3 else 0.0
+            v[o + turn * step_o] = p * p + q * q + r * r
+        return DONE
+
+    def reverse_across(v, g, o, a, b, n, sa0, sb0, need_a, need_b, turns, step_o, step_a, step_b):
+        for turn in serial(turns):
+            scale = 2.0 * g[o + turn * step_o]
+            x = a + turn * step_a
+            y = b + turn * step_b
+            if scale != 0.0:
+                p = scale * (v[x] - v[y])
+                q = scale * (v[x + sa0] - v[y + sb0])
+                r = scale * (v[x + 2 * sa0] - v[y + 2 * sb0]) if n == 3 else 0.0
+                if need_a:
+                    g[x] += p
+                    g[x + sa0] += q
+                    if n == 3:
+                        g[x + 2 * sa0] += r
+                if need_b:
+                    g[y] -= p
+                    g[y + sb0] -= q
+                    if n == 3:
+                        g[y + 2 * sb0] -= r
+
+    def pullback(e, ct, z, operands, need):
+        x, y = operands
+        of_x = e.times(e.last(2.0 * ct), x - y)
+        return of_x if need[0] else None, -of_x if need[1] else None
 
 
 def sum_rows(v, a, m, n, sa0, sa1):

@@ -47,6 +47,8 @@ class Traits:
     added, summed, summed_apart
         Of a product: the ops that add it to an addend, that sum such products along an axis, and that sum the
         products of each entry of one matrix with each of another.
+    of_gaps
+        Of a sum of products: the op that computes the sum of squares of a difference from its two terms.
     totals
         ``z`` is the sum of the operand along its core axis.
     repeats
@@ -90,6 +92,7 @@ class Traits:
     added: str = ""
     summed: str = ""
     summed_apart: str = ""
+    of_gaps: str = ""
     totals: bool = False
     repeats: bool = False
     product: bool = False

@@ -215,6 +215,7 @@ def run(w, pc):
         quiet(dg, o + 16)
     dg[w[3]] = lane_sum(v, 0, w[2])
     dg[w[3] + 1] = lane_dot(v, 0, v, 3, w[2])
+    dg[w[3] + 2] = lane_gaps(v, 0, v, 3, w[2])
     return pc
 """
 

@@ -257,6 +257,7 @@ def namespace(kind: str, source: str) -> dict:
         "pivot": pivot,
         "lane_sum": strips.lane_sum(kind),
         "lane_dot": strips.lane_dot(kind),
+        "lane_gaps": strips.lane_gaps(kind),
     }
     for name, (library, routine, spec) in linalg.ROUTINES.items():
         letter = "" if library == "threads" else p

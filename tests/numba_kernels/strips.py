@@ -198,8 +198,8 @@ def strip_adjoint(term: str, pattern: str, operand: int):
     return intrinsic(lambda tc, v, g, o, a, b, c, n: (declared, codegen))
 
 
-def _lane_sum(kind, arity):
-    """Return the codegen of the sum of contiguous cells, or of products of two arrays' cells."""
+def _lane_sum(kind, arity, gaps=False):
+    """Return the codegen of the sum of cells, or of products or squared differences of two arrays' cells."""
     element = F64 if kind == "f64" else ir.FloatType()
 
     def load(builder, base, index, width):
@@ -214,6 +214,8 @@ def _lane_sum(kind, arity):
         def body(i, width, total):
             pairs = [operands[k : k + 2] for k in range(0, 2 * arity, 2)]
             values = [load(builder, base, builder.add(first, i), width) for base, first in pairs]
+            if gaps:
+                values = [builder.fsub(*values)] * 2
             return builder.fadd(total, values[0] if arity == 1 else builder.fmul(*values))
 
         return _in_strips(builder, n, body, _constant(0.0, 1))
@@ -231,6 +233,13 @@ def lane_sum(kind):
 def lane_dot(kind):
     """Return the intrinsic ``(av, a, bv, b, n)`` for cells of a dtype."""
     codegen = _lane_sum(kind, 2)
+    declared = types.float64(*[types.int64] * 5)
+    return intrinsic(lambda tc, av, a, bv, b, n: (declared, codegen))
+
+
+def lane_gaps(kind):
+    """Return the intrinsic ``(av, a, bv, b, n)`` of squared differences."""
+    codegen = _lane_sum(kind, 2, gaps=True)
     declared = types.float64(*[types.int64] * 5)
     return intrinsic(lambda tc, av, a, bv, b, n: (declared, codegen))
 

@@ -32,6 +32,7 @@ COUNTS = {
     "strip_adjoint": (3, 7),
     "lane_sum": (0, 3),
     "lane_dot": (0, 5),
+    "lane_gaps": (0, 5),
     "lane_dots": (0, 10),
 }
 ROWS = 4  # of a matrix, whose products with one vector are computed together
@@ -57,7 +58,7 @@ def call(to, node: ast.Call) -> Value:
     if name == "strip_adjoint":
         return _strip_adjoint(to, node, *fixed, *given)
     pairs = [given[k : k + 2] for k in range(0, values - 1, 2)]
-    return _lane_sum(to, pairs, given[-1])
+    return _lane_sum(to, pairs, given[-1], name == "lane_gaps")
 
 
 def _lanes(width: int, kind: str = "double") -> str:
@@ -281,8 +282,8 @@ def _strip_adjoint(to, node, term: str, pattern: str, operand: int, v, g, o, a, 
     return NONE
 
 
-def _lane_sum(to, operands, count: str) -> Value:
-    """Write the sum of cells, or of the products of two arrays' cells."""
+def _lane_sum(to, operands, count: str, gaps: bool) -> Value:
+    """Write the sum of cells, or of the products or squared differences of two arrays' cells."""
     kind = to.module.cells
 
     def body(i, width):
@@ -291,6 +292,8 @@ def _lane_sum(to, operands, count: str) -> Value:
         ]
         if len(values) == 1:
             return values[0]
+        if gaps:
+            values = [to.new(f"fsub {_lanes(width)} {values[0]}, {values[1]}")] * 2
         return to.new(f"fmul {_lanes(width)} {values[0]}, {values[1]}")
 
     return Value(_in_strips(to, count, SUM_WIDTHS, body, number(0.0)), "float")

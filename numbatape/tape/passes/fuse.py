@@ -1,6 +1,7 @@
 """Fusing two instructions into one: a product that only a sum reads need not be written and read again.
 
 ``sum(x*y)`` becomes one ``dot``, or a product of two sums if x and y are the factors of an outer product;
+``sum((x-y)**2, axis=-1)`` becomes one ``distance2``;
 ``a + x*y`` becomes one ``addmul`` (a third of the instructions of an autoregression), ``a + -b`` a
 subtraction. This is done when the tape is frozen, because only then it is
 known what else reads the product. Every result but sums of outer products keeps its bits
@@ -42,6 +43,7 @@ class _Fusion:
     def run(self) -> np.ndarray:
         self._negations()
         self._sums()
+        self._gaps()
         self._additions()
         return without(self.code, np.concatenate(self.gone)) if self.gone else self.code
 
@@ -149,6 +151,27 @@ class _Fusion:
             self._rewrite(k, name, a, b, NONE, active)
             self.gone.append(np.array([at]))
 
+    def _gaps(self) -> None:
+        """Turn sums along an axis of squares of a difference that nothing else reads into one op each."""
+        code = self.code
+        rows = self._of(self.ops.with_trait("of_gaps"))
+        rows = rows[(code["a"][rows] == code["b"][rows]) & (code["op"][rows] & 1 == 0)]
+        rows = rows[self.layouts[code["out"][rows]] != 0]  # of one vector, strips are as good
+        if not len(rows):
+            return
+        uses = self.draft.uses(without(code, np.concatenate(self.gone)) if self.gone else code)
+        single, self.single = self.single, (uses.reads == 2) & (uses.writes == 1) & ~self.draft.ends()
+        makers = self._makers(rows, code["a"][rows], self.ops.with_signs((1, -1)))
+        self.single = single
+        for k, at in zip(rows.tolist(), makers.tolist(), strict=True):
+            if at < 0:
+                continue
+            a, b, value = (int(code[name][at]) for name in ("a", "b", "out"))
+            if all(_same_length(self.draft, x, value) and _has_rows(self.draft, x) for x in (a, b)):
+                name = self.ops[code["op"][k] >> 1].of_gaps
+                self._rewrite(k, name, a, b, NONE, int(code["active"][at]) if code["active"][k] else 0)
+                self.gone.append(np.array([at]))
+
     def _additions(self) -> None:
         """Turn additions of products into one instruction each, where all operands have the same shape."""
         code, products = self.code, self.ops.with_trait("added")
@@ -189,6 +212,11 @@ def _same_length(draft: Draft, factor: int, product: int) -> bool:
     value = draft.sizes.value
     # Equal lengths are equal by a size guard, unless one of them is 1 and was broadcast.
     return bool(mine) and value(mine[0]) == value(its[0]) != 1
+
+
+def _has_rows(draft: Draft, x: int) -> bool:
+    """Whether the entries of each row of a value lie one after another."""
+    return draft.layout_of(x).strides[-1] == 1
 
 
 def _is_flat(draft: Draft, value: int, product: int) -> bool:
