@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from ..jit.rules import HEAD, Native
+from ..jit.rule_texts import HEAD
+from ..jit.rules import Native
 from ..ops.calls import BACK, STATE
 from ..tape.tape import FAMILY_DTYPE
 from .plan_tables import STORAGE_WORDS

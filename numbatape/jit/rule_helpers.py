@@ -1,4 +1,4 @@
-"""Functions that the generated text of `numbatape.jit.rules` calls. Importing this imports Numba.
+"""Functions that the generated text of `numbatape.jit.rule_texts` calls. Importing this imports Numba.
 
 They are intrinsics, because Numba types, lowers and optimises each function separately, which for a dozen of
 them took three times as long as the rule itself.

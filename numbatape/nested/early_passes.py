@@ -14,6 +14,7 @@ import numpy as np
 
 from ..late import imported
 from ..tape.draft import Draft
+from ..tape.freezing import RewriteLog
 from ..tape.passes import PASSES, merge_arrays
 from ..trace.trace import Trace, current
 
@@ -48,10 +49,11 @@ def passed(function: Callable, passes: Collection[str]) -> Callable:
 def _rewrite(trace: Trace, start: int, passes: dict[str, Callable]) -> None:
     recorded = code = trace.tape.columns()
     draft = Draft(trace.tape, ())
+    log = RewriteLog(draft)
     for name, run in passes.items():
         begun, before = perf_counter(), code
         code = run(draft, code, start, read_later=True)
-        draft.note_rewrite(name, before, code, perf_counter() - begun)
+        log.note(name, before, code, perf_counter() - begun)
     if code is not recorded:
         draft.write_back(code, start)
         trace.evaluation.forget(start)

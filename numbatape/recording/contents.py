@@ -50,7 +50,8 @@ OPERATIONS = {
     "scipy_api.stats.users_laws": "users_distribution",
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
     "numpy_api.vectorize": "Vectorized with_function",
-    "trace.writes": "assign store store_all ufunc_at",
+    "trace.stored_results": "store store_all ufunc_at",
+    "trace.writes": "assign",
 }
 
 # NumPy's functions of real arrays.

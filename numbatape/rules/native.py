@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..jit.rules import Leaf, Native, Signature, compiled, is_dispatcher
+from ..jit.rule_texts import Leaf, Signature
+from ..jit.rules import Native, compiled, is_dispatcher
 from ..tape.tape import FAMILY_DTYPE
 
 KINDS = {"float64", "float32", "bool", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))}

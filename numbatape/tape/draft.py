@@ -78,7 +78,6 @@ class Draft:
         self._uses: Uses | None = None
         self._fixed: tuple[Uses, np.ndarray] | None = None  # see `fixed`
         self._recorded_literals: np.ndarray | None = None  # their groups
-        self._counted: tuple[np.ndarray, np.ndarray] | None = None  # see `_times`
 
     def _group_at(self, storage: np.ndarray, offset: np.ndarray) -> np.ndarray:
         pooled = storage < len(POOLS)
@@ -342,22 +341,6 @@ class Draft:
         self._uses = None
 
     # ---- back to the builder
-
-    def note_rewrite(self, name: str, before: np.ndarray, after: np.ndarray, seconds: float) -> None:
-        """Write down what a pass has done to the instructions, and how long it took."""
-        ops: tuple[tuple[str, int], ...] = ()
-        if after is not before:
-            less, more = self._times(before), self._times(after)
-            changed = flatnonzero(more != less).tolist()
-            ops = tuple((self.ops.names[k], int(more[k] - less[k])) for k in changed)
-        self.rewrites.append(Rewrite(name, len(before), len(after), seconds, ops))
-
-    def _times(self, code: np.ndarray) -> np.ndarray:
-        """Return how often each op occurs; those of the last code are kept, with which a pass begins."""
-        if self._counted is None or self._counted[0] is not code:
-            times = np.bincount(code["op"] >> 1, minlength=len(self.ops))[: len(self.ops)]  # without guards
-            self._counted = code, times
-        return self._counted[1]
 
     def write_back(self, code: np.ndarray, start: int) -> None:
         """Let the builder go on from what passes have made of what it recorded.

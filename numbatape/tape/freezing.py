@@ -19,7 +19,7 @@ from .draft import Draft
 from .instruction import GUARD, NONE, PROLOGUE, frozen, value_numbers
 from .liveness import without_dead
 from .passes import PASSES, REROLL
-from .tape import POOLS, STORAGE, VALUE, InputSlot, Literal, Tape
+from .tape import POOLS, STORAGE, VALUE, InputSlot, Literal, Rewrite, Tape
 from .uses import NO_GROUP, keys_of
 
 FEW = 128  # cells that an instruction takes hardly longer for than for one
@@ -33,6 +33,7 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
         _refuse_leaks(draft, code)
     arrays = _array_ops(draft, code)
     few = derivatives and _has_few_cells(draft, code)
+    log = RewriteLog(draft)
     for name, each in PASSES.items():
         run = each.run if derivatives or not each.derivatives else each.on_functions
         if name not in passes or run is None or len(code) < each.shortest or (each.functions and derivatives):
@@ -44,8 +45,34 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
             code = run(draft, code)
             if each.leaves_dead and code is not before:
                 code = without_dead(draft, code)
-            draft.note_rewrite(name, before, code, perf_counter() - begun)
+            log.note(name, before, code, perf_counter() - begun)
     return _packed(draft, code, forward)
+
+
+class RewriteLog:
+    """Writes down what each pass has done to the instructions of a draft, and how long it took."""
+
+    def __init__(self, draft: Draft):
+        self._draft = draft
+        self._counted: tuple[np.ndarray, np.ndarray] | None = None
+
+    def note(self, name: str, before: np.ndarray, after: np.ndarray, seconds: float) -> None:
+        """Note a pass, given the instructions before and after it."""
+        draft, ops = self._draft, self._draft.ops
+        changes: tuple[tuple[str, int], ...] = ()
+        if after is not before:
+            less, more = self._times(before), self._times(after)
+            changed = flatnonzero(more != less).tolist()
+            changes = tuple((ops.names[k], int(more[k] - less[k])) for k in changed)
+        draft.rewrites.append(Rewrite(name, len(before), len(after), seconds, changes))
+
+    def _times(self, code: np.ndarray) -> np.ndarray:
+        """Return how often each op occurs. The last answer is kept: the next pass begins with that code."""
+        if self._counted is None or self._counted[0] is not code:
+            count = len(self._draft.ops)
+            times = np.bincount(code["op"] >> 1, minlength=count)[:count]  # without guards
+            self._counted = code, times
+        return self._counted[1]
 
 
 def _refuse_leaks(draft: Draft, code: np.ndarray) -> None:
