@@ -61,7 +61,7 @@ def interleaved(operands) -> tuple[str, list]:
     return (subscripts if result is None else f"{subscripts}->{text(result)}"), arrays
 
 
-@records(np.einsum, complex="complex_products.einsum")
+@records(np.einsum, complex="complex_products.einsum", several=True)
 def einsum(value, *operands, out=None, optimize=False, dtype=None, order="K", casting="safe"):
     if dtype is not None:
         raise unsupported_argument(np.einsum, "dtype", "convert the operands")

@@ -9,12 +9,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..late import imported
 from ..tape.tape import F32
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import count_of
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, values_of
 from ..trace.plain_arrays import wrap
+from ..trace.trace import CURRENT
 from ..usercode.frames import UsersLine, not_supported
 from .function_tables import REAL, full_name, register_form
 
@@ -45,12 +47,37 @@ def composes(*functions: Callable, complex: str | None = None, usual: Callable |
     return _registrar(functions, run_composition, complex, usual)
 
 
-def records(*functions: Callable, complex: str | None = None):
-    """Register an implementation whose first argument is NumPy's own result."""
-    return _registrar(functions, run_record, complex)
+def records(*functions: Callable, complex: str | None = None, several: bool = False):
+    """Register an implementation whose first argument is NumPy's own result.
+
+    Parameters
+    ----------
+    several
+        Whether it consists of many operations, so that it pays to repeat what it has recorded before.
+    """
+    return _registrar(functions, run_long_record if several else run_record, complex)
+
+
+def at_first(usual: Callable) -> Callable:
+    """Return what serves the first calls of a trace by ``usual``, and no later ones; see `composes`.
+
+    What the composition has recorded before serves these in less time (`numbatape.numpy_api.repeated`).
+    """
+
+    @functools.wraps(usual)
+    def call(*args, **kwargs):
+        trace = CURRENT.get()
+        if trace is None:
+            return usual(*args, **kwargs)
+        seen = trace.reused.compositions
+        count = seen[usual] = seen.get(usual, 0) + 1
+        return usual(*args, **kwargs) if count <= FIRST_CALLS else None
+
+    return call
 
 
 CONTAINERS = (list, tuple, dict)
+FIRST_CALLS = 8  # of a trace, for which `at_first` lets composing be avoided
 
 
 def run_composition(implementation, value, args, kwargs):
@@ -66,8 +93,23 @@ def run_composition(implementation, value, args, kwargs):
             args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
         # NumPy computes functions of float16 in float32, and rounds at the end.
         args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
-    with np.errstate(all="ignore"):  # NumPy's own call has given the warnings already
-        return adopt(implementation(*args, **kwargs), value)
+
+    def run():
+        with np.errstate(all="ignore"):  # NumPy's own call has given the warnings already
+            return adopt(implementation(*args, **kwargs), value)
+
+    return _repeated(implementation, value, args, kwargs, run)
+
+
+def _repeated(implementation, value, args, kwargs, run: Callable):
+    """Return what ``run()`` returns, perhaps without running it: see `numbatape.numpy_api.repeated`."""
+    trace = CURRENT.get()
+    if trace is None:
+        return run()
+    if implementation not in trace.reused.compositions:  # the first call is only noted
+        trace.reused.compositions[implementation] = 0
+        return run()
+    return imported(".repeated", __package__).call(trace, implementation, value, args, kwargs, run)
 
 
 def _reads_float32(args) -> bool:
@@ -140,6 +182,10 @@ def converted(tree, old, new):
 
 def run_record(implementation, value, args, kwargs):
     return implementation(value, *args, **kwargs)
+
+
+def run_long_record(implementation, value, args, kwargs):
+    return _repeated(implementation, value, args, kwargs, lambda: implementation(value, *args, **kwargs))
 
 
 def sees(*functions: Callable, complex: str | None = None):

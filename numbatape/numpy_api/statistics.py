@@ -14,7 +14,7 @@ from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import expand, layout_of
 from .function_tables import HOLDS
 from .reductions import NO, flag, is_given, reduction, usual_axes
-from .registration import composes, unsupported_argument
+from .registration import at_first, composes, unsupported_argument
 
 
 def _masked(where) -> bool:
@@ -89,7 +89,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
     return _mean(x, axes_of(x, axis), flag(keepdims), where, dtype)
 
 
-@composes(np.var, complex="complex_reductions.var", usual=_usual_variance)
+@composes(np.var, complex="complex_reductions.var", usual=at_first(_usual_variance))
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     x = lift_first(a, where, mean)
     axes = axes_of(x, axis)
@@ -116,7 +116,7 @@ def _freedom(x, axes, ddof):
     return entries(x, axes, ddof)
 
 
-@composes(np.std, complex="complex_reductions.std", usual=_usual_deviation)
+@composes(np.std, complex="complex_reductions.std", usual=at_first(_usual_deviation))
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     ddof = correction if correction is not NO else ddof
     return np.sqrt(np.var(a, axis, dtype, ddof=ddof, keepdims=flag(keepdims), where=where, mean=mean))

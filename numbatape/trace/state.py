@@ -149,15 +149,21 @@ class Reused:
         Tables of transforms, by the size code of the length.
     factors
         Cholesky factors, by the number of what `cho_factor` returned.
+    compositions
+        By implementation: how many of its calls were not like earlier ones (`numbatape.numpy_api.repeated`).
+    templates
+        What compositions appended, by what it depends on.
     """
 
-    __slots__ = ("entries", "extents", "factors", "fft_tables")
+    __slots__ = ("compositions", "entries", "extents", "factors", "fft_tables", "templates")
 
     def __init__(self):
         self.entries: dict[tuple[int, int], int] = {}
         self.extents: dict[int, Any] = {}
         self.fft_tables: dict[int, Any] = {}
         self.factors: dict[int, Any] = {}
+        self.compositions: dict[Any, int] = {}
+        self.templates: dict[tuple, Any] = {}
 
 
 class Arguments:

@@ -1,0 +1,169 @@
+"""Compositions that recur in a trace are repeated from templates: the tape is what it is without them."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.special
+
+import numbatape as nt
+from numbatape.numpy_api import repeated
+from numbatape.tape.instruction import MAIN
+
+X = np.linspace(0.2, 0.95, 8)
+DATA = np.linspace(0.1, 0.9, 8)
+MATRIX = np.random.default_rng(0).normal(size=(8, 8)) / 8 + np.eye(8)
+
+COMPOSITIONS = {
+    "roll": lambda x, s: np.roll(x, 2),
+    "roll rows": lambda x, s: np.roll(x[:, None] * MATRIX, 1, axis=0),
+    "tile": lambda x, s: np.tile(x, (2, 2)),
+    "linspace": lambda x, s: np.linspace(s, x[1], 5),
+    "cross": lambda x, s: np.cross(x[:3], x[3:6]),
+    "interp": lambda x, s: np.interp(x, DATA, x[::-1]),
+    "interp at a number": lambda x, s: np.interp(s, DATA, x),
+    "convolve": lambda x, s: np.convolve(x, DATA[:3]),
+    "gradient": lambda x, s: np.gradient(x, 0.1),
+    "pad": lambda x, s: np.pad(x, (1, 2)),
+    "variance": lambda x, s: np.var(x[:, None] * MATRIX, axis=0, ddof=1),
+    "float32": lambda x, s: np.roll(x.astype(np.float32), 1),
+    "softmax": lambda x, s: scipy.special.softmax(x),
+    "einsum": lambda x, s: np.einsum("ij,j->i", MATRIX * s, x),
+    "vander": lambda x, s: np.vander(x, 3),
+}
+
+
+def turns(f, count=14):
+    """Return a function that calls a composition in turns, with operands at other places each time."""
+
+    def run(x):
+        s, total = x[0] * 1.0, 0.0
+        for k in range(count):
+            total = total + (k + 1) * np.sum(f(x, s) * 1.0)
+            x = x[::-1] * 0.9 if k == 4 else x * 0.95
+            s = x[1] if k % 2 else np.sin(s)
+        return total
+
+    return run
+
+
+def recorded(f, monkeypatch, patience=None):
+    """Return values and gradients at points, the ops of the tape, and how many calls were repeated."""
+    hits = []
+    with monkeypatch.context() as patch:
+        append = repeated._appended
+        patch.setattr(repeated, "_appended", lambda *args: hits.append(args) or append(*args))
+        if patience is not None:
+            patch.setattr(repeated, "PATIENCE", patience)
+        cache = nt.prepare_gradient_cache(f, X)
+        points = X, 0.9 * X, np.linspace(0.3, 0.8, 8)
+        found = [nt.value_and_gradient(cache, x) for x in points]
+    code = cache.tape.code
+    return found, code["op"][code["stage"] == MAIN].tolist(), len(hits)
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_tapes_are_those_without_templates(name, monkeypatch):
+    f = turns(COMPOSITIONS[name])
+    ours, ops, hits = recorded(f, monkeypatch)
+    plain, expected, none = recorded(f, monkeypatch, patience=-1)
+    assert hits >= 2
+    assert none == 0
+    assert ops == expected
+    for (value, (gradient,)), (its_value, (its_gradient,)) in zip(ours, plain, strict=True):
+        assert value == its_value
+        np.testing.assert_array_equal(gradient, its_gradient)
+
+
+def test_one_tape_serves_other_sizes(monkeypatch):
+    def f(x):
+        for _ in range(6):
+            x = np.roll(x, 1) * x + np.gradient(x)
+        return np.sum(x)
+
+    cache = nt.prepare_gradient_cache(f, X)
+    for n in (8, 5, 11):
+        x = np.linspace(0.1, 0.4, n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-13)
+        with monkeypatch.context() as patch:
+            patch.setattr(repeated, "PATIENCE", -1)
+            expected = nt.grad(lambda x: f(x) * 1.0)(x)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-12)
+    assert cache.traces == 1
+
+
+def test_distances_of_views_in_one_storage_count(monkeypatch):
+    """Parts of one array are told apart by where they are, not only by what they look like."""
+
+    def f(x):
+        pairs = itertools.combinations(range(6), 2)
+        return sum((k + 1.0) * np.sum(np.cross(x[a : a + 3], x[b : b + 3])) for k, (a, b) in enumerate(pairs))
+
+    ours, ops, _ = recorded(f, monkeypatch)
+    plain, expected, _ = recorded(f, monkeypatch, patience=-1)
+    assert ops == expected
+    np.testing.assert_array_equal(ours[1][1], plain[1][1])
+
+
+def test_contents_of_plain_arrays_count():
+    """An array that is written to between the calls is another one."""
+
+    def f(x):
+        table, total = np.linspace(0.0, 1.0, 4), 0.0
+        for k in range(8):
+            total = total + np.sum(np.interp(x, table.tolist(), (table * (k + 1)).copy()))
+            if k > 4:
+                table = table + 0.125
+        return total
+
+    np.testing.assert_allclose(nt.value_and_grad(f)(X)[0], f(X), rtol=1e-14)
+
+
+def test_guards_stay():
+    """What Python decides by numbers is decided in each call, which no template repeats."""
+
+    def f(x):
+        total = 0.0
+        for k in range(6):
+            total = total + np.interp(0.5 + 0.01 * k, x, DATA)  # looks whether the last two knots are equal
+            x = x * 1.01
+        return total
+
+    cache = nt.prepare_gradient_cache(f, X)
+    nt.value_and_gradient(cache, X)
+    assert len(cache.tape.guards) == 6
+    equal = np.array([*X[:-1], X[-2]])
+    assert nt.value_and_gradient(cache, equal)[0] == f(equal)
+
+
+def test_views_are_not_copied():
+    """A composition that gives a view of its argument is recorded each time, so that writes arrive."""
+
+    def f(x):
+        y, total = x * 1.0, 0.0
+        for k in range(6):
+            part = np.diagonal(np.atleast_2d(y)[:, :1])
+            y[0] = y[0] * 2.0
+            total = total + part[0] * k
+        return total
+
+    assert nt.value_and_grad(f)(X)[0] == f(X)
+
+
+def test_constants_of_later_calls_count():
+    """A template that was made with one constant does not serve another one."""
+
+    def f(x, c):
+        return sum(np.sum(np.interp(x, c * (k // 3 + 1.0), x)) for k in range(9))
+
+    c = np.linspace(0.1, 1.0, 8)
+    cache = nt.prepare_gradient_cache(f, X, nt.Constant(c))
+    for scale in (1.0, 0.7):
+        assert nt.value_and_gradient(cache, X, nt.Constant(scale * c))[0] == f(X, scale * c)
+
+
+def test_second_order():
+    f = turns(COMPOSITIONS["gradient"])
+    expected = nt.jacobian(lambda x: 2.0 * nt.grad(f)(x))(X) / 2.0
+    np.testing.assert_allclose(nt.hessian(f)(X), expected, rtol=1e-12, atol=1e-14)
