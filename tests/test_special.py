@@ -99,6 +99,45 @@ CASES = {
 }
 
 
+INVERSES = {
+    "gdtrib": (lambda x: sc.gdtrib(x + 1.0, x, 2.0 + x), X),
+    "chdtriv": (lambda x: sc.chdtriv(x, 2.0 + x), X),
+    "pdtrik": (lambda x: sc.pdtrik(x, 4.0 + x), X),
+    "btdtria": (lambda x: sc.btdtria(x, 2.0 + x, 0.7 * x), X),
+    "btdtrib": (lambda x: sc.btdtrib(2.0 + x, x, 0.7 * x), X),
+    "bdtrik": (lambda x: sc.bdtrik(x, 9.0 + x, 0.3 + 0.5 * x), X),
+    "bdtrin": (lambda x: sc.bdtrin(4.0 + x, x, 0.3 + 0.5 * x), X),
+    "nbdtrik": (lambda x: sc.nbdtrik(x, 9.0 + x, 0.3 + 0.5 * x), X),
+    "nbdtrin": (lambda x: sc.nbdtrin(4.0 + x, x, 0.3 + 0.5 * x), X),
+    "fdtridfd": (lambda x: sc.fdtridfd(3.0 + x, 0.1 + 0.1 * x, 0.3 + 0.1 * x), X),
+    "stdtridf": (lambda x: sc.stdtridf(0.6 + 0.1 * x, 0.3 + 0.3 * x), X),
+    "stdtridf, tail": (lambda x: sc.stdtridf(0.05 + 0.05 * x, -3.0), X),
+    "chndtrix": (lambda x: sc.chndtrix(x, 3.0, 1.0 + x), X),
+    "chndtrinc": (lambda x: sc.chndtrinc(9.0 + x, 3.0, x), X),
+    "ncfdtr": (lambda x: sc.ncfdtr(3.0, 5.0, 1.0 + x, x), X),
+    "ncfdtri": (lambda x: sc.ncfdtri(3.0, 5.0, 1.0 + x, x), X),
+    "nctdtr": (lambda x: sc.nctdtr(3.0, 1.0 + x, 2.0 * x), X),
+    "nctdtrit": (lambda x: sc.nctdtrit(3.0, 1.0 + x, x), X),
+    "nctdtrinc": (lambda x: sc.nctdtrinc(3.0, x, 1.0 + x), X),
+}
+# Second derivatives of the others take seconds.
+QUICK = {"gdtrib", "chdtriv", "stdtridf", "nctdtrinc", "chndtrix"}
+
+
+@pytest.mark.parametrize("name", INVERSES)
+def test_inverses_for_parameters(name):
+    f, x = INVERSES[name]
+    agrees(f, x[:2], order=2 if name in QUICK else 1, rtol=1e-6)
+
+
+def test_the_inverse_for_the_noncentrality_of_f():
+    """Its slopes are those of the function that it inverts, better than those of SciPy's search."""
+    p, x = 0.22, 3.4
+    of_p, of_x = nt.grad(lambda p, x: sc.ncfdtrinc(3.0, 5.0, p, x), argnums=(0, 1))(p, x)
+    for_nc, for_x = nt.grad(sc.ncfdtr, argnums=(2, 3))(3.0, 5.0, sc.ncfdtrinc(3.0, 5.0, p, x), x)
+    np.testing.assert_allclose([of_p, of_x], [1.0 / for_nc, -for_x / for_nc], rtol=1e-12)
+
+
 @pytest.mark.filterwarnings("ignore:non-integer arg n")  # of SciPy, in float32
 @pytest.mark.parametrize("name", CASES)
 def test_composition(name):

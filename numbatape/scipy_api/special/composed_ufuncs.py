@@ -18,6 +18,7 @@ from ..stats.laws import pick
 from . import (  # noqa: F401  (their ufuncs register themselves)
     elliptic_integrals,
     orthogonal_polynomials,
+    parameter_inverses,
     special_integrals,
     tukey_lambda,
     wave_functions,

@@ -49,17 +49,17 @@ def _moment(k: int, x, df, nc):
     d = df + (k - 1.0)
     ratio = d / df
     factor = np.exp(_log_scale(df) - _log_scale(d) + 0.5 * (d + 1.0) * np.log(ratio))
-    return factor * _T_PDF(x * np.sqrt(ratio), d, nc)
+    return factor * T_PDF(x * np.sqrt(ratio), d, nc)
 
 
-def _zeroth_moment(x, df, nc):
+def zeroth_moment(x, df, nc):
     """By integration by parts where there are too few degrees of freedom."""
     few = np.less(df, 1.5)
-    from_second = (np.square(x) / df + 1.0) * _moment(2, x, df, nc) - x / df * nc * _T_PDF(x, df, nc)
+    from_second = (np.square(x) / df + 1.0) * _moment(2, x, df, nc) - x / df * nc * T_PDF(x, df, nc)
     return np.where(few, from_second, _moment(0, x, np.where(few, 2.0, df), nc))
 
 
-_T_PDF = rule(
+T_PDF = rule(
     "nct.pdf",
     {
         0: lambda z, x, df, nc: nc * _moment(2, x, df, nc) - x * _moment(3, x, df, nc),
@@ -68,11 +68,11 @@ _T_PDF = rule(
 )
 _T_CDF = rule(
     "nct.cdf",
-    {0: lambda z, x, df, nc: _T_PDF(x, df, nc), 2: lambda z, x, df, nc: -_zeroth_moment(x, df, nc)},
+    {0: lambda z, x, df, nc: T_PDF(x, df, nc), 2: lambda z, x, df, nc: -zeroth_moment(x, df, nc)},
 )
 _T_SF = rule(
     "nct.sf",
-    {0: lambda z, x, df, nc: -_T_PDF(x, df, nc), 2: lambda z, x, df, nc: _zeroth_moment(x, df, nc)},
+    {0: lambda z, x, df, nc: -T_PDF(x, df, nc), 2: lambda z, x, df, nc: zeroth_moment(x, df, nc)},
 )
 
 
@@ -86,22 +86,27 @@ def _log_f(x, m, n, nc):
     return central - rest - 0.5 * nc + np.log(sc.hyp1f1(0.5 * (m + n), 0.5 * m, 0.5 * nc * share))
 
 
+def f_density(x, m, n, nc):
+    """Return the density of the noncentral F distribution."""
+    return np.exp(_log_f(x, m, n, nc))
+
+
 def _f_for_noncentrality(cumulative):
     """The slope for nc of a cumulative function of x, which is to be scaled for other degrees of freedom."""
     return lambda z, x, m, n, nc: 0.5 * (cumulative(x * m / (m + 2.0), m + 2.0, n, nc) - z)
 
 
-_F_CDF = rule(
+F_CDF = rule(
     "ncf.cdf",
     {
-        0: lambda z, x, m, n, nc: np.exp(_log_f(x, m, n, nc)),
-        3: lambda *args: _f_for_noncentrality(_F_CDF)(*args),
+        0: lambda z, x, m, n, nc: f_density(x, m, n, nc),
+        3: lambda *args: _f_for_noncentrality(F_CDF)(*args),
     },
 )
 _F_SF = rule(
     "ncf.sf",
     {
-        0: lambda z, x, m, n, nc: -np.exp(_log_f(x, m, n, nc)),
+        0: lambda z, x, m, n, nc: -f_density(x, m, n, nc),
         3: lambda *args: _f_for_noncentrality(_F_SF)(*args),
     },
 )
@@ -123,10 +128,15 @@ def _log_chi2(x, df, nc):
     return pick(np.equal(nc, 0.0), central, ratio)
 
 
+def chi2_density(x, df, nc):
+    """Return the density of the noncentral chi-squared distribution."""
+    return np.exp(_log_chi2(x, df, nc))
+
+
 _CHI2_SF = rule(
     "ncx2.sf",
     {
-        0: lambda z, x, df, nc: -np.exp(_log_chi2(x, df, nc)),
+        0: lambda z, x, df, nc: -chi2_density(x, df, nc),
         2: lambda z, x, df, nc: 0.5 * (_CHI2_SF(x, df + 2.0, nc) - z),
     },
 )
@@ -149,7 +159,7 @@ _SKEW_CDF = rule("skewnorm.cdf", {0: _skew_density, 1: _skew_slope})
 register(
     "nct",
     Law(
-        finite(lambda x, df, nc: np.log(_T_PDF(x, df, nc)), np.nan, np.nan),  # NaN is SciPy's
+        finite(lambda x, df, nc: np.log(T_PDF(x, df, nc)), np.nan, np.nan),  # NaN is SciPy's
         valid=lambda df, nc: [df > 0, *any_real(nc)],
         cdf=finite(_T_CDF, 0.0, 1.0),
         sf=finite(_T_SF, 1.0, 0.0),
@@ -161,7 +171,7 @@ register(
         _log_f,
         low=0.0,
         valid=lambda m, n, nc: [m > 0, n > 0, nc >= 0],
-        cdf=within(0.0, _F_CDF),
+        cdf=within(0.0, F_CDF),
         sf=within(0.0, _F_SF),
     ),
 )
