@@ -510,6 +510,7 @@ EXPECTED = {
     "frozen": lambda x: norm(x[0], x[1]).expect(np.cos),
     "mean": lambda x: gamma.expect(None, (x[0],), scale=x[1]),
     "part": lambda x: gamma(x[0]).expect(lambda y: y, 0.5, x[1] + 2.0, conditional=True),
+    "infinite density": lambda x: stats.beta.expect(np.sin, (0.5, x[2]), loc=x[0], scale=x[1]),
     "function alone": lambda x: norm(0.3, 1.2).expect(lambda y: np.sin(x[0] * y)),
     "counts": lambda x: stats.poisson.expect(lambda k: k**2 * x[1], (4.0 * x[0],), loc=2),
     "few counts": lambda x: stats.binom(7, x[0] / 2).expect(
@@ -602,13 +603,25 @@ MULTI = {
         POINTS,
     ),
     "wishart, both triangles": (lambda x: stats.wishart.logpdf(COV + 0.01 * x, 4.5, COV), ROOT),
-    "wishart-mean": (lambda r: stats.wishart.mean(4.5, r @ r.T), ROOT),
+    **{
+        f"{name}-{method}": (
+            lambda d, r, name=name, method=method: getattr(getattr(stats, name), method)(d, r @ r.T),
+            *(8.5, ROOT),
+        )
+        for name in ("wishart", "invwishart")
+        for method in ("mean", "mode", "var", "entropy")
+    },
+    "t-entropy": (lambda r, df: stats.multivariate_t(np.zeros(3), r @ r.T, df).entropy(), ROOT, 3.5),
+    "matrix-normal-entropy": (lambda r, c: stats.matrix_normal.entropy(r @ r.T, c), ROOT, np.eye(2)),
+    "vonmises-fisher-entropy": (lambda k: stats.vonmises_fisher([1.0, 0.0, 0.0], k).entropy(), 1.7),
+    "multinomial-entropy": (lambda z: stats.multinomial.entropy(6, share(z)), MEAN),
     **{
         f"dirichlet-{method}": (lambda a, method=method: getattr(stats.dirichlet, method)(a), ALPHA)
         for method in ("mean", "var", "cov", "entropy")
     },
     "multinomial-cov": (lambda z: stats.multinomial.cov(6, share(z)), MEAN),
     "dirichlet-multinomial-mean": (lambda a: stats.dirichlet_multinomial.mean(a, 6), ALPHA),
+    "dirichlet-multinomial-var": (lambda a: stats.dirichlet_multinomial.var(a, 6), ALPHA),
     "dirichlet-multinomial-cov": (lambda a: stats.dirichlet_multinomial(a, 6).cov(), ALPHA),
     "matrix-normal": (
         lambda x, m, r, c: stats.matrix_normal.logpdf(x, m, r @ r.T, c @ c.T),
@@ -644,6 +657,12 @@ MULTI = {
 
 
 if hasattr(stats, "normal_inverse_gamma"):
+    MULTI["normal-inverse-gamma-moments"] = (
+        lambda m, v, a, b: np.stack(
+            [*stats.normal_inverse_gamma.mean(m, v, a, b), *stats.normal_inverse_gamma.var(m, v, a, b)]
+        ),
+        *(0.3, 1.2, 2.1, 1.6),
+    )
     MULTI["normal-inverse-gamma"] = (
         lambda x, s, m, v, a, b: stats.normal_inverse_gamma.logpdf(x, s, m, v, a, b),
         *(MEAN, ALPHA, 0.3, 1.2, 2.1, 1.6),

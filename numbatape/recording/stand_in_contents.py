@@ -196,6 +196,10 @@ STAND_INS = {
             dirichlet dirichlet_multinomial invwishart matrix_normal matrix_t multinomial multivariate_normal
             multivariate_t normal_inverse_gamma vonmises_fisher wishart
         """,
+        "scipy_api.stats.multivariate_moments": """
+            dirichlet dirichlet_multinomial invwishart matrix_normal multinomial multivariate_t
+            normal_inverse_gamma vonmises_fisher wishart
+        """,
         "scipy_api.stats.covariances": "Covariance",
         "scipy_api.stats.variable_functions": "Mixture abs exp log order_statistic truncate",
         "scipy_api.stats.sample_distances": """

@@ -66,7 +66,25 @@ def _placed(end, loc, scale):
     return loc if find_trace(end) is None and end == 0.0 else loc + scale * end
 
 
+def _is_unbounded(distribution, shapes) -> bool:
+    """Whether the density is infinite at an end of the support; for traced parameters this is a guard."""
+    law = LAWS.get(distribution._original.name)
+    ends = [] if law is None else [end for end in law.ends(shapes) if not is_infinite(end)]
+    return any(bool(np.any(np.isinf(distribution.pdf(end, *shapes)))) for end in ends)
+
+
 def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, conditional, options):
+    if (
+        lb is None
+        and ub is None
+        and find_trace(loc, scale) is not None
+        and _is_unbounded(distribution, shapes)
+    ):
+        # The slope for an end at which the density is infinite is none: the function moves in its place.
+        def moved(y):
+            return function(loc + scale * y)
+
+        return _of_continuous(distribution, moved, shapes, 0.0, 1.0, lb, ub, conditional, options)
     original = distribution._original
     name = f"scipy.stats.{original.name}"
     support = _support(distribution, shapes, loc, scale)

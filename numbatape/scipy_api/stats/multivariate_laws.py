@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.special as sc
 from scipy.stats._multivariate import _PSD
@@ -14,12 +16,12 @@ from ...trace.operands import find_trace, lift, values_of
 from ...trace.primitives import array_instruction, stop_gradient
 from .covariances import as_matrix
 from .distributions import StandIn
-from .normal_areas import multivariate_normal_cdf, multivariate_normal_logcdf
+from .normal_areas import multivariate_normal_cdf, multivariate_normal_logcdf, with_own_points
 
 LOG_2PI = 1.8378770664093453
 
 
-def _lifted(*operands):
+def lifted(*operands):
     trace = find_trace(*operands)
     return [x if x is None or np.ndim(values_of(x)) == 0 else _array(trace, x) for x in operands]
 
@@ -30,12 +32,12 @@ def _array(trace, x):
     return np.astype(x, np.float64) if x.dtype != np.float64 else x
 
 
-def _factor(matrix):
+def factor_of(matrix):
     """Return the Cholesky factor; SciPy's eigenvectors of the same (lower) triangle give the same."""
     return np.linalg.cholesky(matrix)
 
 
-def _log_det(factor):
+def log_det_of(factor):
     return 2.0 * np.sum(np.log(np.diagonal(factor)))
 
 
@@ -48,7 +50,7 @@ def _solve_lower(factor, columns):
     return array_instruction("solve_lower", (factor, columns), value)
 
 
-def _spread(matrix, dim: int):
+def as_square(matrix, dim: int):
     """Return a covariance given as a number, a diagonal or a matrix, as a matrix."""
     ndim = np.ndim(values_of(matrix))
     if ndim == 2:
@@ -56,7 +58,7 @@ def _spread(matrix, dim: int):
     return np.eye(dim) * matrix if ndim == 0 else np.eye(dim) * matrix[:, None]
 
 
-def _dimension(*parameters):
+def dimension(*parameters):
     """Return the dimension that SciPy takes from the parameters, never from the points: an int, or a size."""
     return next((_shape(p)[-1] for p in parameters if np.ndim(values_of(p))), 1)
 
@@ -85,16 +87,22 @@ def _mahalanobis(x, mean, matrix, law: str, singular: bool):
     A matrix without a derivative may be singular: then the distances are those within its range, its
     determinant is that of its range, and the fifth result is the null space, else None.
     """
-    dim = _dimension(matrix, mean)
-    spread = _spread(matrix, dim)
+    dim = dimension(matrix, mean)
+    spread = as_square(matrix, dim)
     rows, shape = _deviations(x, mean, dim)
     if singular:
         within = _range(spread, law)
         if within is not None:
             distances = np.sum(np.square(np.matmul(rows, within.U)), -1)
             return distances, within.log_pdet, dim, shape, within
-    factor = _factor(spread)
-    return np.sum(np.square(_solve_lower(factor, np.transpose(rows))), 0), _log_det(factor), dim, shape, None
+    factor = factor_of(spread)
+    return (
+        np.sum(np.square(_solve_lower(factor, np.transpose(rows))), 0),
+        log_det_of(factor),
+        dim,
+        shape,
+        None,
+    )
 
 
 def _range(matrix, law: str):
@@ -109,7 +117,7 @@ def _range(matrix, law: str):
 
 
 def multivariate_normal(x, mean=None, cov=1, allow_singular=False):
-    x, mean, cov = _lifted(x, mean, 1.0 if cov is None else cov)
+    x, mean, cov = lifted(x, mean, 1.0 if cov is None else cov)
     law = "multivariate_normal"
     distances, log_det, dim, shape, within = _mahalanobis(x, mean, cov, law, allow_singular)
     if within is None:
@@ -121,9 +129,9 @@ def multivariate_normal(x, mean=None, cov=1, allow_singular=False):
 
 
 def multivariate_normal_entropy(mean=None, cov=1):
-    mean, cov = _lifted(mean, cov)
-    dim = _dimension(cov, *([] if mean is None else [mean]))
-    return 0.5 * (dim * (1.0 + LOG_2PI) + _log_det(_factor(_spread(cov, dim))))
+    mean, cov = lifted(mean, cov)
+    dim = dimension(cov, *([] if mean is None else [mean]))
+    return 0.5 * (dim * (1.0 + LOG_2PI) + log_det_of(factor_of(as_square(cov, dim))))
 
 
 def multivariate_t(x, loc=None, shape=1, df=1):
@@ -135,7 +143,7 @@ def multivariate_t_density(x, loc=None, shape=1, df=1, allow_singular=False):
 
 
 def _multivariate_t(x, loc, shape, df, singular: bool):
-    x, loc, matrix = _lifted(x, loc, shape)
+    x, loc, matrix = lifted(x, loc, shape)
     distances, log_det, dim, points, within = _mahalanobis(x, loc, matrix, "multivariate_t", singular)
     if type(df) is not TracedArray and np.isinf(df):  # SciPy keeps axes of one entry here
         rank = dim if within is None else within.rank
@@ -147,7 +155,7 @@ def _multivariate_t(x, loc, shape, df, singular: bool):
 
 
 def dirichlet(x, alpha):
-    x, alpha = _lifted(x, alpha)
+    x, alpha = lifted(x, alpha)
     entries, parameters = (len(part) for part in values_of((x, alpha)))
     if entries + 1 == parameters:  # the last entry is the rest to one
         last = 1.0 - np.sum(x, 0)
@@ -158,7 +166,7 @@ def dirichlet(x, alpha):
 
 
 def multinomial(x, n, p):
-    x, p = _lifted(x, p)
+    x, p = lifted(x, p)
     last = 1.0 - np.sum(p[..., :-1], -1, keepdims=True)  # SciPy computes the last probability from the others
     p = np.concatenate([p[..., :-1], last], -1)
     log = sc.gammaln(np.asarray(n) + 1.0) + np.sum(sc.xlogy(x, p) - sc.gammaln(x + 1.0), -1)
@@ -166,7 +174,7 @@ def multinomial(x, n, p):
     return np.where(outside, -np.inf, log)
 
 
-def _multigammaln(a, dim: int):
+def multigammaln(a, dim: int):
     total = 0.25 * dim * (dim - 1) * np.log(np.pi)
     for j in range(dim):
         total = total + sc.gammaln(a - 0.5 * j)
@@ -175,30 +183,30 @@ def _multigammaln(a, dim: int):
 
 def wishart(x, df, scale):
     """The log-density of one matrix, or of several along the last axis, as in SciPy."""
-    x, scale = _lifted(x, scale)
-    dim = _dimension(scale)
-    factor = _factor(_spread(scale, dim))
+    x, scale = lifted(x, scale)
+    dim = dimension(scale)
+    factor = factor_of(as_square(scale, dim))
     inverse = _solve_lower(factor, np.eye(dim))
 
     def one(matrix):
         trace = np.sum(inverse * np.matmul(inverse, matrix))  # it depends on both triangles, as in SciPy
-        log_det = _log_det(_factor(matrix))
-        constant = 0.5 * df * dim * np.log(2.0) + 0.5 * df * _log_det(factor) + _multigammaln(0.5 * df, dim)
+        log_det = log_det_of(factor_of(matrix))
+        constant = 0.5 * df * dim * np.log(2.0) + 0.5 * df * log_det_of(factor) + multigammaln(0.5 * df, dim)
         return 0.5 * (df - dim - 1.0) * log_det - 0.5 * trace - constant
 
     return _each(one, x, dim, "wishart")
 
 
 def invwishart(x, df, scale):
-    x, scale = _lifted(x, scale)
-    dim = _dimension(scale)
-    root = _factor(_spread(scale, dim))
+    x, scale = lifted(x, scale)
+    dim = dimension(scale)
+    root = factor_of(as_square(scale, dim))
 
     def one(matrix):
-        factor = _factor(matrix)
+        factor = factor_of(matrix)
         trace = np.sum(np.square(_solve_lower(factor, root)))
-        constant = 0.5 * df * dim * np.log(2.0) - 0.5 * df * _log_det(root) + _multigammaln(0.5 * df, dim)
-        return -constant - 0.5 * (df + dim + 1.0) * _log_det(factor) - 0.5 * trace
+        constant = 0.5 * df * dim * np.log(2.0) - 0.5 * df * log_det_of(root) + multigammaln(0.5 * df, dim)
+        return -constant - 0.5 * (df + dim + 1.0) * log_det_of(factor) - 0.5 * trace
 
     return _each(one, x, dim, "invwishart")
 
@@ -217,7 +225,7 @@ def _each(function, x, dim: int, law: str):
 
 
 def dirichlet_multinomial(x, alpha, n):
-    x, alpha = _lifted(x, alpha)
+    x, alpha = lifted(x, alpha)
     n = np.asarray(values_of(n), float)
     total = np.sum(alpha, -1)
     inside = np.sum(sc.gammaln(x + alpha) - sc.gammaln(alpha) - sc.gammaln(x + 1.0), -1)
@@ -227,9 +235,9 @@ def dirichlet_multinomial(x, alpha, n):
 
 def _whitened(X, mean, row, column):
     """Return deviations without their covariances, transposed, and those covariances' factors."""
-    X, mean, row, column = _lifted(X, mean, row, column)
+    X, mean, row, column = lifted(X, mean, row, column)
     rows, columns = np.shape(values_of(X))[-2:]
-    row_factor, column_factor = _factor(_spread(row, rows)), _factor(_spread(column, columns))
+    row_factor, column_factor = factor_of(as_square(row, rows)), factor_of(as_square(column, columns))
     deviations = X if mean is None else X - mean
     half = _solve_lower(row_factor, deviations)
     return _solve_lower(column_factor, np.swapaxes(half, -1, -2)), row_factor, column_factor, rows, columns
@@ -242,20 +250,22 @@ def _without_ones(result):
 def matrix_normal(X, mean=None, rowcov=1, colcov=1):
     white, row, column, m, n = _whitened(X, mean, rowcov, colcov)
     distances = np.sum(np.square(white), (-1, -2))
-    return _without_ones(-0.5 * (m * n * LOG_2PI + n * _log_det(row) + m * _log_det(column) + distances))
+    return _without_ones(-0.5 * (m * n * LOG_2PI + n * log_det_of(row) + m * log_det_of(column) + distances))
 
 
 def matrix_t(X, mean=None, row_spread=1, col_spread=1, df=1):
     white, row, column, m, n = _whitened(X, mean, row_spread, col_spread)
-    factor = _factor(np.eye(n) + white @ np.swapaxes(white, -1, -2))
+    factor = factor_of(np.eye(n) + white @ np.swapaxes(white, -1, -2))
     log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), -1)
     whole = 0.5 * (df + m + n - 1.0)
-    constant = _multigammaln(whole, n) - _multigammaln(0.5 * (df + n - 1.0), n) - 0.5 * m * n * np.log(np.pi)
-    return _without_ones(constant - 0.5 * n * _log_det(row) - 0.5 * m * _log_det(column) - whole * log_det)
+    constant = multigammaln(whole, n) - multigammaln(0.5 * (df + n - 1.0), n) - 0.5 * m * n * np.log(np.pi)
+    return _without_ones(
+        constant - 0.5 * n * log_det_of(row) - 0.5 * m * log_det_of(column) - whole * log_det
+    )
 
 
 def vonmises_fisher(x, mu=None, kappa=1):
-    x, mu = _lifted(x, mu)
+    x, mu = lifted(x, mu)
     dim = np.shape(values_of(mu))[0]
     order = 0.5 * dim - 1.0
     norm = order * np.log(kappa) - 0.5 * dim * LOG_2PI - np.log(sc.ive(order, kappa)) - kappa
@@ -263,7 +273,7 @@ def vonmises_fisher(x, mu=None, kappa=1):
 
 
 def normal_inverse_gamma(x, s2, mu=0, lmbda=1, a=1, b=1):
-    x, s2, mu, lmbda, a, b = _lifted(x, s2, mu, lmbda, a, b)
+    x, s2, mu, lmbda, a, b = lifted(x, s2, mu, lmbda, a, b)
     log = (
         0.5 * (np.log(lmbda) - LOG_2PI - np.log(s2)) + a * np.log(b) - sc.gammaln(a) - (a + 1.0) * np.log(s2)
     )
@@ -286,90 +296,26 @@ LAWS = {
 }
 
 
-def _spread_of_shares(shares, factor):
-    """Return ``factor * (diag(p) - p p^T)``, the covariance of counts or of shares with means p."""
-    return factor * (np.eye(_dimension(shares)) * shares - np.expand_dims(shares, -1) * shares)
-
-
-def _shares(alpha):
-    (alpha,) = _lifted(alpha)
-    total = np.sum(alpha)
-    return alpha, total, alpha / total
-
-
-def dirichlet_mean(alpha):
-    return _shares(alpha)[2]
-
-
-def dirichlet_var(alpha):
-    _, total, shares = _shares(alpha)
-    return shares * (1.0 - shares) / (total + 1.0)
-
-
-def dirichlet_cov(alpha):
-    _, total, shares = _shares(alpha)
-    return _spread_of_shares(shares, 1.0 / (total + 1.0))
-
-
-def dirichlet_entropy(alpha):
-    alpha, total, _ = _shares(alpha)
-    count = 1.0 * _dimension(alpha)
-    rest = (total - count) * sc.digamma(total) - np.sum((alpha - 1.0) * sc.digamma(alpha))
-    return np.sum(sc.gammaln(alpha)) - sc.gammaln(total) + rest
-
-
-def _with_last(p):
-    """Return probabilities of which the last one is the rest to one, as SciPy computes it."""
-    (p,) = _lifted(p)
-    return np.concatenate([p[..., :-1], 1.0 - np.sum(p[..., :-1], -1, keepdims=True)], -1)
-
-
-def multinomial_mean(n, p):
-    return n * _with_last(p)
-
-
-def multinomial_cov(n, p):
-    return _spread_of_shares(_with_last(p), n)
-
-
-def dirichlet_multinomial_mean(alpha, n):
-    return n * _shares(alpha)[2]
-
-
-def dirichlet_multinomial_cov(alpha, n):
-    _, total, shares = _shares(alpha)
-    return _spread_of_shares(shares, n * (n + total) / (1.0 + total))
-
-
-def wishart_mean(df, scale):
-    return df * _lifted(scale)[0]
-
-
-OTHERS = {  # methods beside the density
-    multivariate_normal: {
+OTHERS: dict[str, dict[str, Callable]] = {  # methods beside the density; more are in `multivariate_moments`
+    "multivariate_normal": {
         **{"cdf": multivariate_normal_cdf, "logcdf": multivariate_normal_logcdf},
         "entropy": multivariate_normal_entropy,
     },
-    multivariate_t: {"pdf": multivariate_t_density},
-    dirichlet: {
-        **{"mean": dirichlet_mean, "var": dirichlet_var, "cov": dirichlet_cov},
-        "entropy": dirichlet_entropy,
-    },
-    multinomial: {"mean": multinomial_mean, "cov": multinomial_cov},
-    dirichlet_multinomial: {"mean": dirichlet_multinomial_mean, "cov": dirichlet_multinomial_cov},
-    wishart: {"mean": wishart_mean},
+    "multivariate_t": {"pdf": multivariate_t_density},
 }
 
 
-def _maker(log, log_name: str, name: str):
+def maker(law: str, log, log_name: str, name: str):
     def density(*args, **kwargs):
         return np.exp(log(*args, **kwargs))
 
     def make(original, method):
-        implementation = {log_name: log, name: density, **OTHERS.get(log, {})}.get(method)
+        implementation = {log_name: log, name: density, **OTHERS.get(law, {})}.get(method)
         if implementation is None:
             return None
-        usual = stand_in(getattr(original, method), implementation, run_composition)
+        its = getattr(original, method)
+        its = with_own_points(its) if method in ("cdf", "logcdf") else its
+        usual = stand_in(its, implementation, run_composition)
         if log is not multivariate_normal:
             return usual
 
@@ -382,4 +328,4 @@ def _maker(log, log_name: str, name: str):
 
 
 for _name, _entry in LAWS.items():
-    MAKERS["scipy.stats"][_name] = _maker(*_entry)
+    MAKERS["scipy.stats"][_name] = maker(_name, *_entry)
