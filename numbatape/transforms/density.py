@@ -82,7 +82,8 @@ class Unconstrained:
             parameters, log_jacobian = constrained(vector)
             # Inside of a trace, a copy of the model's function runs.
             run = logp if current() is None else rebinding.rebind(logp)
-            return run(parameters, *args, **kwargs) + log_jacobian
+            value = run(parameters, *args, **kwargs)
+            return value if log_jacobian is None else value + log_jacobian
 
         self.__wrapped__ = logp
         self.__signature__ = inspect.Signature(_SIGNATURE)
@@ -90,8 +91,8 @@ class Unconstrained:
         self.__call__ = density
 
     def _constrained(self, vector):
-        """Return the parameters' tree, and the sum of the logarithms of the Jacobian determinants."""
-        found, log_jacobian = [], 0.0
+        """Return the parameters' tree, and the sum of the logarithms of the Jacobian determinants, if any."""
+        found, log_jacobian = [], None
         for piece, y, transform in zip(
             self._unflatten.pieces, self._free_parts(vector), self._transforms, strict=True
         ):
@@ -100,7 +101,8 @@ class Unconstrained:
             if transform is not real:
                 terms = transform.log_jacobian(y)
                 axes = tuple(range(np.ndim(sample_of(vector)) - 1, np.ndim(sample_of(terms))))
-                log_jacobian = log_jacobian + (np.sum(terms, axes) if axes else terms)
+                terms = np.sum(terms, axes) if axes else terms
+                log_jacobian = terms if log_jacobian is None else log_jacobian + terms
         return self._unflatten.filled(found), log_jacobian
 
     def _free_parts(self, vector) -> list:
@@ -224,7 +226,8 @@ class Unconstrained:
         >>> density.log_jacobian(np.array([0.5]))
         np.float64(0.5)
         """
-        return self._constrained(vector)[1]
+        found = self._constrained(vector)[1]
+        return 0.0 if found is None else found + 0.0  # not a view of the vector
 
     def unconstrain(self, parameters):
         """Return the unconstrained vector of which `constrain` makes some parameters.
