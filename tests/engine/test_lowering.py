@@ -11,7 +11,7 @@ import pytest
 from scipy.linalg import solve_triangular
 
 import numbatape as nt
-from numbatape.engine import kernels
+from numbatape.engine import kernels, library
 from numbatape.engine.codegen import kernel_source
 from numbatape.jit import compiler, linalg, loader
 from numbatape.jit.lowering import OutsideOfKernelLanguage, lower
@@ -340,6 +340,58 @@ def test_strips_over_float32_cells_have_the_bits_of_numpy(formula, pattern, rng)
 
 # (row, family, direction): formulas of each kind, operands of one cell, a loop of NumPy's, a cast
 SAMPLE = [("power", 0, "reverse"), ("hypot", 0, "forward"), ("maximum", 1, "reverse"), ("cast", 1, "forward")]
+
+
+SCALED = """# cells: f64
+def scaled(v, o, a, n):
+    for i in {loop}(n):
+        v[o + i] = {value}
+
+def twice(x):
+    return 2.0 * x
+
+def run(w, pc):
+    scaled(w[0], 0, w[1], w[2])
+    return 0
+"""
+
+
+@pytest.mark.parametrize(
+    "loop, value, needs",
+    [
+        ("range", "2.0 * v[a + i]", True),
+        ("range", "twice(v[a + i]) + twice(v[o + i])", True),
+        ("parallel", "v[a + i]", True),
+        ("serial", "2.0 * v[a + i]", False),
+        ("simd", "2.0 * v[a + i]", False),
+        ("range", "math.exp(v[a + i])", False),  # LLVM has no SIMD code for calls of a library
+    ],
+)
+def test_which_modules_get_all_passes(loop, value, needs, monkeypatch):
+    source = SCALED.format(loop=loop, value=value)
+    lowered = lower(source, "key")
+    assert lowered.needs_all_passes == needs
+    asked = []
+    short = compiler._short
+    monkeypatch.setattr(compiler, "_short", lambda: asked.append(1) or short())
+    code = compiler.compile_source(source, "key").code
+    assert len(asked) == (not needs) and code
+
+
+def test_sweeps_get_all_passes_and_what_only_traces_run_does_not():
+    needs = {
+        name: lower(linalg.with_wrappers(text), "key").needs_all_passes
+        for name, text in library.texts((), ())
+    }
+    assert needs["sweeps"] and needs["sweeps-reverse"] and needs["loops"]
+    assert not needs["plan"] and not needs["scans"] and not needs["moves"]
+
+
+def test_small_functions_are_copied_to_their_calls():
+    """The short list of passes inlines nothing that is not marked; `recurrence` took a tenth longer."""
+    text = lower(SCALED.format(loop="serial", value="twice(v[a + i]) + twice(v[o + i])"), "key").text
+    (line,) = (line for line in text.splitlines() if line.startswith("define") and "twice" in line)
+    assert line.endswith("alwaysinline {")
 
 
 @pytest.mark.parametrize("name, family, direction", SAMPLE)

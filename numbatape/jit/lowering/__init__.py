@@ -21,11 +21,20 @@ __all__ = ["Lowered", "OutsideOfKernelLanguage", "lower"]
 
 
 class Lowered(NamedTuple):
-    """LLVM IR of a module: its text, the names of its entry points, and the symbols that it needs."""
+    """LLVM IR of a module.
+
+    Attributes
+    ----------
+    entries, externals
+        The names of its entry points, and the symbols that it needs.
+    needs_all_passes
+        Whether LLVM's whole list of passes makes faster code than a short one.
+    """
 
     text: str
     entries: tuple[str, ...]
     externals: tuple[str, ...]
+    needs_all_passes: bool
 
 
 def lower(source: str, key: str) -> Lowered:
@@ -37,4 +46,4 @@ def lower(source: str, key: str) -> Lowered:
         Where the text is not in the kernel language; names the line and the construct.
     """
     module = Module(source, key)
-    return Lowered(module.text(), module.entries, tuple(module.externals))
+    return Lowered(module.text(), module.entries, tuple(module.externals), module.needs_all_passes)

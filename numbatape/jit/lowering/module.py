@@ -25,6 +25,8 @@ class Module:
         The functions of parameters ``(w, pc)``, which can be called from outside by address.
     externals
         Symbols of other libraries that the text calls.
+    has_simd_loops
+        Whether there are loops that LLVM might turn into SIMD code.
     """
 
     def __init__(self, source: str, key: str):
@@ -32,6 +34,7 @@ class Module:
         self.key = key
         self.functions, self.constants = subset.parse(source)
         self.externals: dict[str, None] = {}
+        self.has_simd_loops = False
         self._declared: dict[str, str] = {}
         self._notes: list[str] = []
         self._instances: dict[tuple[str, tuple[str, ...]], Function | None] = {}
@@ -97,6 +100,11 @@ class Module:
             f"{loop} = distinct !{{{loop}, {accesses}, !0}}",
         ]
         return f", !llvm.loop {loop}", f", !llvm.access.group {group}"
+
+    @property
+    def needs_all_passes(self) -> bool:
+        """Whether LLVM's whole list of passes makes faster code: of loops for SIMD code, and of sweeps."""
+        return self.has_simd_loops or any(part.large for part in self._instances.values() if part is not None)
 
     def text(self) -> str:
         written = [

@@ -13,9 +13,15 @@ from .writer import LLVM, Value
 
 # Lines of LLVM IR. The dispatch chains of the sweeps have more, and the largest helper of a kernel has fewer.
 LARGE = 2000
+# A function of so few is copied to each of its calls, as LLVM would do.
+SMALL = 45
 
 # Loads and stores of cells, and calls, which LLVM replaces by the function's own; not those of stack slots.
 _ACCESS = re.compile(r"(?:load|store) .*, ptr %(?!slot)\S+$|\bcall\b")
+
+# The call of a symbol, and what begins a loop over a range.
+_CALLED = re.compile(r'\bcall\b.* @"([^"]+)"\(')
+_TURNS = " = phi i64 [ "
 
 
 class _Widened(Exception):
@@ -93,13 +99,19 @@ class Function(Expressions):
 
         By default LLVM optimises a function, copies it into its only caller, and then optimises the caller
         with all that it contains. Told to copy at once, it optimises everything only once, which takes a
-        fifth less time. The dispatch chains are too large for that, and must not be copied at all.
+        fifth less time; and the short list of passes (`numbatape.jit.compiler`) copies nothing else. The
+        dispatch chains are too large for that, and must not be copied at all.
         """
         if self.entry:
             return ""
-        if len(self.lines) > LARGE:
+        if self.large:
             return " noinline"
-        return " alwaysinline" if calls == 1 else ""
+        return " alwaysinline" if calls == 1 or len(self.lines) <= SMALL else ""
+
+    @property
+    def large(self) -> bool:
+        """Whether it is a dispatch chain of a sweep."""
+        return len(self.lines) > LARGE
 
     def _fix(self, name: str, value: Value, fresh: bool) -> None:
         """Let a name stand for a value.
@@ -226,6 +238,8 @@ class Function(Expressions):
         first_line = len(self.lines)
         self._turn(node, None, onward, behind)
         self.over_cells = outside
+        if vectors and self._may_be_simd(first_line):
+            self.module.has_simd_loops = True
         note = self._parallel(first_line) if name == "parallel" else None
         self.begin(onward)
         self.line(f"{following} = add nsw i64 {i}, {step}")
@@ -234,6 +248,12 @@ class Function(Expressions):
         else:
             self.jump(head, note)
         self.begin(behind)
+
+    def _may_be_simd(self, first_line: int) -> bool:
+        """Whether a loop whose body begins at a line contains neither a loop nor a call of a library."""
+        body = self.lines[first_line:]
+        called = (match[1] for match in map(_CALLED.search, body) if match)
+        return not any(_TURNS in line for line in body) and self.module.externals.keys().isdisjoint(called)
 
     def _parallel(self, first_line: int) -> str:
         """Mark accesses to cells since a line as independent of other iterations; return the loop's note."""
