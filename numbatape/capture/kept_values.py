@@ -99,6 +99,11 @@ class Kept:
                 self._replace(part, lambda new, k=k: value.__setitem__(k, new))
         elif isinstance(value, dict):
             self._look_into_names(value)
+        elif isinstance(value, set):
+            if not _KINDS.isdisjoint(map(type, value)):
+                members = [self._number(part) for part in value]
+                value.clear()
+                value.update(members)
         elif isinstance(value, types.FunctionType):
             for cell in value.__closure__ or ():
                 try:
@@ -128,6 +133,10 @@ class Kept:
     def _look_into_names(self, names) -> None:
         if not isinstance(names, dict):
             return  # the class answers something else where its objects' dictionary is asked for
+        if not _KINDS.isdisjoint(map(type, names)):
+            items = [(self._number(key), part) for key, part in names.items()]
+            names.clear()
+            names.update(items)
         for key, part in list(names.items()):
             self._replace(part, lambda new, key=key: names.__setitem__(key, new))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 
 import numpy as np
 
 from ..errors import SpecError
 from ..trace import pytrees
+from .argument_checks import whole
 
 
 def in_segments(scan, f, init, xs, length: int, reverse: bool, checkpoint):
@@ -28,14 +28,14 @@ def in_segments(scan, f, init, xs, length: int, reverse: bool, checkpoint):
     segments, rest = divmod(length, steps)
     if segments < 2:
         return scan(f, init, xs, length)
-    whole = length - rest
+    full = length - rest
     leaves, structure = pytrees.flatten(xs)
 
     def parts(cut):
         return pytrees.unflatten(structure, [None if x is None else cut(x) for x in leaves])
 
-    heads = parts(lambda x: np.reshape(x[:whole], (segments, steps, *np.shape(x)[1:])))
-    tails = parts(lambda x: x[whole:])
+    heads = parts(lambda x: np.reshape(x[:full], (segments, steps, *np.shape(x)[1:])))
+    tails = parts(lambda x: x[full:])
 
     def segment(carry, rows):
         return scan(f, carry, rows, steps)
@@ -47,7 +47,7 @@ def in_segments(scan, f, init, xs, length: int, reverse: bool, checkpoint):
         carry, stacked = scan(segment, init, heads, segments)
         carry, last = scan(f, carry, tails, rest) if rest else (carry, None)
     ys, kind = pytrees.flatten(stacked)
-    ys = [None if y is None else np.reshape(y, (whole, *np.shape(y)[2:])) for y in ys]
+    ys = [None if y is None else np.reshape(y, (full, *np.shape(y)[2:])) for y in ys]
     if rest:
         ends = pytrees.leaves(last)
         ys = [None if y is None else np.concatenate([y, end]) for y, end in zip(ys, ends, strict=True)]
@@ -60,7 +60,7 @@ def _steps(length: int, checkpoint) -> int:
         if checkpoint != "sqrt":
             raise SpecError(f'nt.scan: checkpoint is "sqrt" or a number of segments, not {checkpoint!r}')
         return max(1, math.isqrt(length))
-    segments = operator.index(checkpoint)
+    segments = whole("nt.scan", "checkpoint", checkpoint)
     if segments < 1:
         raise SpecError(f"nt.scan: checkpoint={segments} is no number of segments")
     return max(1, -(-length // segments))

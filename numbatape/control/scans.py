@@ -215,8 +215,13 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
         leaves, kind = pytrees.flatten(y)
         stacked = [None if x is None else np.zeros((0, *np.shape(x)), np.asarray(x).dtype) for x in leaves]
         return init, pytrees.unflatten(kind, stacked)
-    stacked = [None if column[0] is None else np.stack(column) for column in zip(*outputs, strict=True)]
+    stacked = [None if column[0] is None else _stacked(column) for column in zip(*outputs, strict=True)]
     return carry, pytrees.unflatten(kind, stacked)
+
+
+def _stacked(column):
+    """Return outputs along a first axis; ``np.stack`` of ``np.matrix`` objects writes beyond its memory."""
+    return np.stack([np.asarray(y) if isinstance(y, np.matrix) else y for y in column])
 
 
 def _copies(tree):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tape.tape import family_of_dtype
+from ..tape.tape import CONSTANT, family_of_dtype
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, pinned
 from ..trace.extents import arange, filled
@@ -106,7 +106,10 @@ def _converted(x, dtype):
     if dtype.kind == "b":
         return np.not_equal(x, 0)
     if dtype.kind in "iu":
-        return elementwise("trunc", x) if x.dtype.kind == "f" else _same_cells(x)
+        whole = elementwise("trunc", x) if x.dtype.kind == "f" else _same_cells(x)
+        # Traced integers count and number entries, whose range is that of int32; data may have any.
+        narrow = dtype.itemsize <= (2 if x._level != CONSTANT or x.dtype.kind == "f" else 4)
+        return _wrapped(whole, dtype) if narrow and not np.can_cast(x.dtype, dtype) else whole
     if dtype == np.float16:
         return rounded(x, np.asarray(x._value).astype(dtype)[()])
     if dtype not in (np.float64, np.float32):
@@ -114,6 +117,12 @@ def _converted(x, dtype):
     if x._family == family_of_dtype(dtype):
         return elementwise("copy", x, value=np.asarray(x._value).astype(dtype)[()])
     return _same_cells(x)  # NumPy's value has the new dtype
+
+
+def _wrapped(x, dtype):
+    """Return whole numbers as small integers hold them: the nearest ones by the count of their values."""
+    count, least = 2.0 ** (8 * dtype.itemsize), float(np.iinfo(dtype).min)
+    return np.remainder(np.astype(x, np.float64) - least, count) + least
 
 
 def _same_cells(x):
@@ -168,6 +177,8 @@ def vander(x, N=None, increasing=False):
     if N is None and is_size(length(x, 0)) and length(x, 0) > 1:
         powers = _as_many_powers(x)
         return powers if increasing else powers[:, ::-1]
+    if x.dtype.kind in "biu":
+        x = np.astype(x, np.promote_types(x.dtype, int))
     n = pinned(x, 0) if N is None else int(N)
     if not n:
         return np.reshape(x[:0], (pinned(x, 0), 0))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..late import imported
-from ..tape.tape import F32
+from ..tape.tape import CONSTANT, F32
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import count_of
 from ..trace.complex_array import TracedComplex
@@ -78,6 +78,7 @@ def at_first(usual: Callable) -> Callable:
 
 CONTAINERS = (list, tuple, dict)
 FIRST_CALLS = 8  # of a trace, for which `at_first` lets composing be avoided
+FLOAT64 = np.dtype(np.float64)
 
 
 def run_composition(implementation, value, args, kwargs):
@@ -88,6 +89,9 @@ def run_composition(implementation, value, args, kwargs):
         empty = kind in CONTAINERS and _has_no_entries(value)
     if empty and _reads_no_entries((*args, *kwargs.values())):
         return _constant(find_trace(*args, *kwargs.values()), value)
+    if reads_small(args) or (kwargs and reads_small(kwargs.values())):
+        with np.errstate(all="ignore"):
+            return imported(".small_integers", __package__).composed(implementation, value, args, kwargs)
     if _reads_float32(args) or (kwargs and _reads_float32(kwargs.values())):
         if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
             args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
@@ -110,6 +114,21 @@ def _repeated(implementation, value, args, kwargs, run: Callable):
         trace.reused.compositions[implementation] = 0
         return run()
     return imported(".repeated", __package__).call(trace, implementation, value, args, kwargs, run)
+
+
+def reads_small(args) -> bool:
+    """Whether some argument, or a part of one, has integers beside int64, or constant truth values."""
+    for x in args:
+        kind = type(x)
+        if kind is TracedArray:
+            dtype = getattr(x._value, "dtype", FLOAT64)
+            if dtype is FLOAT64 or dtype.kind not in "biu" or dtype == np.int64:
+                continue
+            if dtype.kind != "b" or x._level == CONSTANT:
+                return True
+        elif (kind is tuple or kind is list) and reads_small(x):
+            return True
+    return False
 
 
 def _reads_float32(args) -> bool:

@@ -205,8 +205,9 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
         return elementwise(op, *inputs, value=value)
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])
-    elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype.itemsize < 8):
-        # Cells are floats, without the bits of integers, and without wrapping around in small dtypes.
+    elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype != np.int64):
+        # Cells are floats, without the bits of integers, and without wrapping around in small dtypes, or
+        # below zero.
         if constant_only(inputs):
             return on_constants(ufunc, inputs, kwargs)
         raise _unsupported(f"{name_of(ufunc)} with a result of dtype {value.dtype}", "use float64")

@@ -260,6 +260,8 @@ def _record(
     traced = []
     for leaf in leaves:
         value = leaf.value
+        if isinstance(value, float) and not isinstance(value, np.float64):
+            value = float(value)  # of a class derived from it, which nothing that is traced would keep
         family = family_of(value)
         if isinstance(value, np.ndarray):
             # The tracer works on a copy, so that later changes of the caller's array do not matter, and

@@ -104,6 +104,8 @@ class Methods(Kinds):
     def __hash__(self):
         if isinstance(self._value, np.ndarray):
             raise TypeError("unhashable type: 'numpy.ndarray'")
+        if np.asarray(self._value).dtype.kind in "biu":
+            return hash(int(self))  # a guard on the number: a position or a truth value
         raise self._leak("hash(x)", "a traced value can be no key of a dict or a cache")
 
     def __reduce__(self):

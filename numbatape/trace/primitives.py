@@ -12,7 +12,7 @@ from ..emitter import addresses, instructions
 from ..emitter.instructions import row
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, resolve
-from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING, family_of_dtype
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, NARROW, VARYING, family_of_dtype
 from ..usercode.frames import where_in_user_code
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
@@ -20,6 +20,14 @@ from .trace import Trace
 
 BOOL = np.dtype(np.bool_)
 NO_DIMS: dict[str, int] = {}
+INT64 = np.dtype(np.int64)
+# Results of these ops may be beyond the range of small integers.
+OVERFLOWING = frozenset(
+    (
+        *("add", "sub", "mul", "square", "power", "neg", "abs", "sum", "prod", "cumsum", "cumprod"),
+        *("dot", "matmul", "outer_sum"),
+    )
+)
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
 
 
@@ -121,6 +129,8 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
 
 def _elementwise_of_dtype(trace: Trace, op: Elementwise, args, value) -> TracedArray:
     """Record an elementwise op whose result is not float64."""
+    if value.dtype.kind in "iu" and op.name in OVERFLOWING and value.dtype != INT64:
+        return _exact_integers(trace, args, value)
     family = family_of(value)
     half = family == F32 and value.dtype == FLOAT16
     if half:
@@ -131,6 +141,25 @@ def _elementwise_of_dtype(trace: Trace, op: Elementwise, args, value) -> TracedA
     out, level = instructions.elementwise_of_level(trace.tape, op, family, numbers, trace.line())
     result = new_traced(trace, value, out, level, family)
     return rounded(result, value) if half and not op.moves else result
+
+
+def _exact_integers(trace: Trace, args, value) -> TracedArray:
+    """Return integers that may have wrapped around in their dtype, which cells of floats do not do.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If they depend on more than constants.
+    """
+    traced = [arg for arg in args if type(arg) is TracedArray]
+    if any(arg._level != CONSTANT for arg in traced):
+        raise UnsupportedOperationError(
+            f"arithmetic with a result of dtype {value.dtype}, in which integers wrap around, at "
+            f"{where_in_user_code()}; use int64 or float64"
+        )
+    trace.pin_constants(*traced)
+    number = operand(trace, value, F64)
+    return new_traced(trace, value if value.ndim else value[()], number, trace.tape.level_of(number), F64)
 
 
 def _is_wide(arg) -> bool:
@@ -167,6 +196,8 @@ def array_instruction(
             trace.tape, op, F64, numbers, trace.line(), NO_DIMS, differentiable
         )
         return new_traced(trace, value if value.ndim else value[()], out, level, F64)
+    if value.dtype.kind in "biu" and op.name in OVERFLOWING and value.dtype != INT64:
+        return _exact_integers(trace, args, value)
     family = F64
     narrow = value.dtype is not FLOAT64 and not op.wide
     if narrow and (value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)):

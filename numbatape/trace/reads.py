@@ -68,7 +68,8 @@ class Reads:
     def __int__(self):
         outcome = self._python(int)
         self._trace.check_open()
-        self._trace.guard(np.trunc(self._number()), "int", outcome)
+        number = self._number()
+        self._trace.guard(np.trunc(number) if self.dtype.kind == "f" else number, "int", outcome)
         return outcome
 
     def __index__(self):

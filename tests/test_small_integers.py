@@ -1,0 +1,75 @@
+"""Constants of small integer dtypes: NumPy's results, where integers wrap around or become floats."""
+
+import numpy as np
+import pytest
+import scipy.spatial.distance
+
+import numbatape as nt
+
+FUNCTIONS = {
+    "matmul": lambda k: k @ k,
+    "dot": lambda k: np.dot(k, k),
+    "outer": lambda k: np.outer(k, k),
+    "einsum": lambda k: np.einsum("i,j->ij", k, k),
+    "kron": lambda k: np.kron(k, k),
+    "convolve": lambda k: np.convolve(k, k),
+    "power": lambda k: k**2,
+    "difference": lambda k: k - k[::-1],
+    "sum in its dtype": lambda k: np.sum(k, dtype=k.dtype),
+    "cumsum in its dtype": lambda k: np.cumsum(k, dtype=k.dtype),
+    "cast": lambda k: (3 * k.astype(np.int64)).astype(k.dtype),
+    "cast of floats": lambda k: (k % 100 * 1.5).astype(np.int8),
+    "vander": lambda k: np.vander(k, 3),
+    "interp": lambda k: np.interp([0.5, 1.5], [0, 1, 2], k),
+    "gradient": np.gradient,
+    "linspace": lambda k: np.linspace(k[0], k[-1], 4),
+    "histogram": lambda k: np.histogram(k, 3)[0],
+    "norm": lambda k: np.linalg.norm(k, 3),
+    "average": lambda k: np.average(k, weights=k),
+    "roots": lambda k: np.abs(np.roots(k)),
+    "mean": np.mean,
+    "distances": lambda k: scipy.spatial.distance.pdist(k[:, None]),
+}
+KINDS = {
+    np.int8: [100, 99, 27],
+    np.uint8: [200, 199, 7],
+    np.int32: [2000000000, 1999999999, 7],
+    np.uint64: [200, 199, 7],
+    np.bool_: [1, 0, 1],
+}
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning", "ignore:Converting input from bool")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_numbers_are_numpys(name, kind):
+    f = FUNCTIONS[name]
+
+    def weighted(x, k):
+        return x * np.sum(np.asarray(f(k)).astype(np.float64))
+
+    run = nt.grad(weighted)
+    for k in (np.array(KINDS[kind], kind), np.array(KINDS[kind][::-1], kind)):
+        try:
+            expected = weighted(1.0, k)
+        except TypeError:  # differences of truth values, say
+            with pytest.raises(TypeError):
+                run(1.0, k)
+            continue
+        if expected > 2.0**60 and name == "cast":
+            with pytest.raises(nt.UnsupportedOperationError, match=r"beyond 2\*\*53"):
+                run(1.0, k)
+        else:
+            np.testing.assert_allclose(run(1.0, k), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, np.int16, np.uint16, np.uint32, np.int64])
+def test_conversions_to_int(kind):
+    f = lambda x, k: x * (int(k) + k.item() + [4.0, 5.0][int(k)])  # noqa: E731
+    assert nt.grad(f)(1.0, kind(1)) == 7.0
+    assert nt.grad(f)(1.0, kind(0)) == 4.0
+
+
+def test_integers_that_depend_on_the_argument():
+    with pytest.raises(nt.UnsupportedOperationError, match=r"integers wrap around.* use int64 or float64"):
+        nt.grad(lambda x: np.sum(x) * np.sum(np.outer(*2 * [(x > 0).astype(np.int8)])))(np.ones(3))
