@@ -25,7 +25,7 @@ INT64 = np.dtype(np.int64)
 OVERFLOWING = frozenset(
     (
         *("add", "sub", "mul", "square", "power", "neg", "abs", "sum", "prod", "cumsum", "cumprod"),
-        *("dot", "matmul", "outer_sum"),
+        *("dot", "matmul", "outer_sum", "convolution", "correlation"),
     )
 )
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
