@@ -165,6 +165,10 @@ class BusyError(NumbatapeError, RuntimeError):
     """
 
 
+class UnforeseenShapeError(OutputError):
+    """A rule returned another shape than followed from the shapes of its arguments and from earlier calls."""
+
+
 class MissingBodyError(NumbatapeError, RuntimeError):
     """No known trace of a sub-tape holds for the numbers that it was called with.
 

@@ -366,6 +366,49 @@ def test_one_tape_serves_samples_of_every_size(name):
     assert checked(STATISTICS[name], lambda n: (vector(n),), (9, 30, 12)).traces == 1
 
 
+CONSTRUCTIONS = {
+    "ranks": lambda x: stats.rankdata(x) @ x + stats.rankdata(np.round(x)) @ x,
+    "spearmanr": lambda x: stats.spearmanr(x, np.sin(x)).statistic * x[0],
+    "kendalltau": lambda x: stats.kendalltau(x, np.sin(3 * x)).statistic * x[0],
+    "squareform": lambda x: np.sum(distance.squareform(distance.pdist(x[:, None]))[0] ** 2),
+    "polyval": lambda x: np.polyval(x, 0.3) + np.sum(np.polyval(x, x[:2]) ** 2),
+    "linear": lambda x: interpolate.interp1d(np.linspace(0, 1, len(x)), x)(0.3) ** 2,
+    "cubic": lambda x: interpolate.CubicSpline(np.arange(len(x)), x)(1.3) ** 2,
+    "natural": lambda x: np.sum(
+        interpolate.CubicSpline(np.linspace(0, 1, len(x)), np.outer(x, x), 1, "natural")([0.1, 0.7], 1) ** 2
+    ),
+    "pchip": lambda x: interpolate.PchipInterpolator(np.arange(len(x)), x)(1.3),
+    "akima": lambda x: np.sum(interpolate.Akima1DInterpolator(np.arange(len(x)), x)([0.5, 2.3])),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_one_tape_serves_what_is_made_of_any_number_of_entries(name):
+    """Two where fewer entries mean another formula, as with splines of three points."""
+    f = CONSTRUCTIONS[name]
+    traces = checked(f, lambda n: (vector(n),), (9, 30, 12, 5)).traces
+    assert traces == 1
+    assert checked(f, lambda n: (vector(n),), (9, 3, 4, 9, 3)).traces <= 3
+
+
+def test_pairs_that_are_those_of_no_points_are_an_error():
+    gradient = nt.grad(lambda x: np.sum(distance.squareform(x) ** 2))
+    for n in (3, 6, 10, 1, 0):
+        np.testing.assert_allclose(gradient(np.ones(n)), np.full(n, 4.0))
+    with pytest.raises(ValueError, match="Incompatible vector size"):
+        gradient(np.ones(4))
+
+
+def test_breakpoints_may_be_an_argument_without_a_derivative():
+    def f(t, y):
+        return np.sum(interpolate.CubicSpline(t, y)([0.4, 1.1]) ** 2)
+
+    for n in (6, 4, 9):
+        t, y = np.linspace(0.0, 2.0, n) ** 1.5, vector(n)
+        _, gradient = nt.value_and_grad(f, argnums=1)(nt.Constant(t), y)
+        np.testing.assert_allclose(gradient, nt.grad(lambda y, t=t: f(t, y))(y), rtol=1e-12)
+
+
 @pytest.mark.filterwarnings("ignore")  # SciPy's, of few observations
 @pytest.mark.parametrize("name", ["ttest_1samp", "ttest_ind", "f_oneway", "jarque_bera", "tmean"])
 def test_samples_of_few_entries(name):

@@ -388,6 +388,8 @@ class Calls:
             first -= start
             if not 0 <= first < count:
                 return None
+        if step == 1:  # slices are made in a third of the time
+            return cells[first : first + size]
         return np.ndarray((size,), dtype, cells, first * dtype.itemsize, (step * dtype.itemsize,))
 
 

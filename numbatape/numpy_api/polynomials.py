@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..trace.axes import entries, pinned
+from ..trace.axes import entries, length, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
+from ..trace.primitives import array_instruction, broadcast_to, dims_of
+from ..trace.symbolic_sizes import is_size
 from .function_tables import HOLDS
 from .registration import composes, unsupported_argument
 
@@ -63,10 +65,24 @@ def polydiv(u, v):
 @composes(np.polyval, complex="complex_reductions.polyval")
 def polyval(p, x):
     p, x = lift_all(p, x)
+    if is_size(length(p, 0)):
+        return _horner(p, x)
     result = np.zeros_like(x)
     for k in range(pinned(p, 0)):
         result = result * x + p[k]
     return result
+
+
+def _horner(p, x):
+    """Return the value of a polynomial of any degree: one recurrence, with NumPy's roundings."""
+    (n,) = dims_of(p)
+    table, count = p._trace.tape.sizes, values_of(p).shape[0]
+    factors = broadcast_to(x[..., None], (*values_of(x).shape, count), (*dims_of(x), n))
+    states = np.zeros((*values_of(x).shape, count + 1), np.result_type(values_of(p), values_of(x), 0.0))
+    for k in range(count):
+        states[..., k + 1] = states[..., k] * values_of(x) + values_of(p)[k]
+    zero = np.zeros((), states.dtype)
+    return array_instruction("recurrence", (factors, p, zero), states, dims={"m": table.add(n, 1)})[..., -1]
 
 
 @composes(np.polyder, complex=HOLDS)

@@ -206,8 +206,8 @@ STAND_INS = {
             energy_distance kendalltau mannwhitneyu siegelslopes wasserstein_distance weightedtau wilcoxon
         """,
         "scipy_api.stats.sample_statistics": """
-            boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean sem
-            skew trim_mean variation zmap zscore
+            boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean
+            rankdata sem skew trim_mean variation zmap zscore
         """,
         "scipy_api.stats.values_only": "ksone kstwo studentized_range",
     },

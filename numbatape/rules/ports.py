@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..tape.sizes import Sizes
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """A part of a flat operand.
 
     Attributes
@@ -40,7 +38,8 @@ class Port:
         """Return the same port with numbers in the place of size codes, whose values ``size`` returns."""
         if not self.is_symbolic:
             return self
-        return replace(self, start=size(self.start), stop=size(self.stop), shape=tuple(map(size, self.shape)))
+        shape = tuple([size(n) for n in self.shape])
+        return Port(size(self.start), size(self.stop), shape, self.dtype, self.scalar)
 
     # ---- of a port with numbers
 

@@ -25,10 +25,12 @@ class Search:
         ``run(*given)`` → anything, for plain arrays.
     given : tuple
         What it depends on, traced.
+    any_size : bool
+        Whether the run serves any sizes, not just those of the trace in which it was made.
     """
 
-    def __init__(self, name: str, run: Callable, given: tuple):
-        self._name, self._run, self._given = name, run, given
+    def __init__(self, name: str, run: Callable, given: tuple, any_size: bool = False):
+        self._name, self._run, self._given, self._any_size = name, run, given, any_size
         self._known: tuple | None = None
 
     def _result(self, given: tuple):
@@ -49,6 +51,7 @@ class Search:
             lambda *_: (None,) * len(self._given),
             lambda tangents, z, *_: 0.0 * z,
             None,
+            self._any_size,
         )
         rule.name = f"{what} of {self._name}"
         return stop_gradient(Primitive(rule)(*self._given))

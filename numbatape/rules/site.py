@@ -9,12 +9,12 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import OutputError, SpecError, UnsupportedOperationError
+from ..errors import OutputError, SpecError, UnforeseenShapeError, UnsupportedOperationError
 from ..tape.sizes import Sizes
 from ..trace.array import TracedArray
 from ..trace.primitives import dims_of
@@ -224,7 +224,7 @@ class Site:
         parts = [result] if self.single else list(result)
         for part, port in zip(parts, self.results, strict=True):
             if shape_of(part) != port.shape:
-                raise OutputError(
+                raise UnforeseenShapeError(
                     f"the rule {self.rule.name} returned shape {np.shape(part)}; by the shapes of its "
                     f"arguments, and from what it returned when it was traced, it should be {port.shape}"
                 )
@@ -273,9 +273,9 @@ class Site:
     def at(self, size: Callable[[int], int]) -> Site:
         """Return the same call with numbers in the place of size codes, whose values ``size`` returns."""
         first, rest, results = ([port.at(size) for port in p] for p in (self.first, self.rest, self.results))
-        specs = [ArgumentSpec(tuple(map(size, spec.shape)), spec.dtype) for spec in self.specs]
-        rule = self.rule.at(size)
-        return replace(self, rule=rule, first=first, rest=rest, results=results, specs=specs)
+        specs = [ArgumentSpec(tuple([size(n) for n in spec.shape]), spec.dtype) for spec in self.specs]
+        rule, single, family = self.rule.at(size), self.single, self.family
+        return Site(rule, self.args, self.traced, first, rest, results, single, specs, family, self.number)
 
     def place(self, size, out, first, rest, out_adjoint, first_adjoint) -> Instance:
         """Return an instance on cells; see `numbatape.engine.calls`."""

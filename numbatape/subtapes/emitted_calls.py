@@ -10,7 +10,7 @@ from ..control.body_traces import of_trace
 from ..control.packing import Packing, emit, part, result_of
 from ..derive.loop_bodies import SizeCodes
 from ..emitter import addresses, instructions
-from ..errors import MissingBodyError
+from ..errors import MissingBodyError, UnforeseenShapeError
 from ..tape.loop import CAPTURE, STACK, Branches, Loop, Out, Port
 from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING
 from ..trace import operations, pytrees
@@ -58,8 +58,11 @@ def call(trace: Trace, known: KnownBodies, given: Emitted, recompute: bool):
         made, places = _instruction(trace, known, group, given, recompute)
         if len(groups) == 1 and not known.is_local and not any(body.may_fail for body in group):
             break
-        if _holds(trace, made, given):
-            break
+        try:
+            if _holds(trace, made, given):
+                break
+        except UnforeseenShapeError:
+            known.drop(group)  # the next trace knows the shapes of this call, too
     else:
         return None
     result = group[0].result

@@ -228,6 +228,11 @@ class KnownBodies:
         names = self._environment.names() if assigned else ()
         return any((id(holder), name) in assigned for holder, name, _ in names)
 
+    def drop(self, bodies: list[Body]) -> None:
+        """Forget some traces."""
+        self.bodies = [body for body in self.bodies if body not in bodies]
+        self.version += 1
+
     def only(self, made: Loop | Branches):
         """Return the one object that stands for calls like this one: what is derived from it is made once."""
         if len(self._calls) > MOST_CALLS:

@@ -396,3 +396,21 @@ def test_nests_follow_sizes_as_soon_as_they_change(f):
         np.testing.assert_allclose(value, again, rtol=1e-11, atol=1e-12)
         for its, other in zip(gradients, wanted, strict=True):
             np.testing.assert_allclose(its, other, rtol=1e-6, atol=1e-11)  # some parts are float32
+
+
+def test_a_sub_tape_of_a_rule_whose_shapes_are_not_yet_known():
+    """The first call of the rule is taken for a result of three entries, which two sizes contradict."""
+    shorter = linear(lambda n: spread(n - 1, n))
+    squares = nt.function(lambda v: np.sum(shorter(v) ** 2))
+
+    def f(x, y):
+        return nt.cond(x[0] > 0.0, lambda a, b: squares(a) - squares(b), lambda a, b: squares(b), x, y)
+
+    cache = nt.prepare_gradient_cache(f, np.ones(4), np.ones(5))
+    for m, n in ((4, 5), (7, 3), (2, 9), (6, 6)):
+        x, y = RNG.normal(size=m), RNG.normal(size=n)
+        first, second = (spread(k - 1, k) for k in (m, n))
+        _, (by_x, by_y) = nt.value_and_gradient(cache, x, y)
+        np.testing.assert_allclose(by_x, 2 * first.T @ first @ x * (x[0] > 0.0), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(by_y, 2 * second.T @ second @ y * (-1 if x[0] > 0 else 1), rtol=1e-10)
+    assert cache.traces <= 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...trace.axes import length
 from ...trace.operands import find_trace, lift_all
 from ...trace.primitives import stop_gradient
 from .interpolation import Piecewise, refuse, require_increasing
@@ -28,7 +29,7 @@ def pchip(x, y, axis=0, extrapolate=None) -> Piecewise:
     """
     x, y, dimensions = _columns(x, y, axis)
     steps, slopes = _steps(x, y)
-    if len(y) == 2:
+    if length(y, 0) == 2:
         made = np.concatenate([slopes, slopes])
     else:
         first, second = steps[:-1], steps[1:]
@@ -62,10 +63,10 @@ def akima(x, y, axis=0, *, method="akima", extrapolate=None) -> Piecewise:
         raise NotImplementedError(f"`method`={method} is unsupported.")
     x, y, dimensions = _columns(x, y, axis)
     _, slopes = _steps(x, y)
-    if len(y) == 2:
+    if length(y, 0) == 2:
         made = np.concatenate([slopes, slopes])
     else:
-        second, third = (slopes[1], slopes[-2]) if len(slopes) > 1 else (slopes[0], slopes[0])
+        second, third = (slopes[1], slopes[-2]) if length(slopes, 0) > 1 else (slopes[0], slopes[0])
         left, right = 2.0 * slopes[0] - second, 2.0 * slopes[-1] - third
         ends = (2.0 * left - slopes[0], left), (right, 2.0 * right - slopes[-1])
         m = np.concatenate([np.stack(ends[0]), slopes, np.stack(ends[1])])
@@ -86,7 +87,7 @@ def _columns(x, y, axis):
     x, y = lift_all(x, y)
     if y.dtype.kind == "c":
         raise refuse("an interpolator of complex values", "real and imaginary parts are, one by one")
-    if x.ndim != 1 or x.shape[0] < 2 or y.shape[axis] != x.shape[0]:
+    if x.ndim != 1 or length(x, 0) < 2 or length(y, axis) != length(x, 0):
         raise ValueError(f"`x` has shape {x.shape}, and `y` has shape {y.shape}: they do not fit")
     return x, np.moveaxis(y, axis, 0), y.ndim
 

@@ -122,7 +122,7 @@ def of_traced_places(original, x, y, options: dict) -> Interp1d:
         x, y = x[order], y[order]
     raises = "fill_value" not in options if raises is None else raises
     raises = raises and not isinstance(fill, str)
-    if len(x) == 1:
+    if length(x, 0) == 1:
         return _of_one_place(made, x, y, axis, fill, raises)
     steps = np.reshape(x[1:] - x[:-1], (-1, *(1,) * (y.ndim - 1)))
     inside = Piecewise(None, np.stack([(y[1:] - y[:-1]) / steps, y[:-1]]), x, True, axis)

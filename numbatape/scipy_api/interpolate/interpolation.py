@@ -17,10 +17,13 @@ from ...errors import UnsupportedOperationError
 from ...late import imported
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import class_that_makes, with_original
-from ...trace.axes import entries
-from ...trace.operands import find_trace, lift_all
+from ...rules.searches import Search
+from ...tape.families import ACTIVE
+from ...trace.axes import entries, length
+from ...trace.operands import find_trace, lift_all, lift_first
 from ...trace.plain_arrays import as_ndarrays
 from ...trace.primitives import sample_of
+from ...trace.symbolic_sizes import is_size
 from ...usercode.frames import not_supported
 
 PIECEWISE = ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly")
@@ -65,6 +68,8 @@ class Piecewise:
             return self._original(x, nu, extrapolate) if extrapolate is not None else self._original(x, nu)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         x, c, places = lift_all(x, self._differentiated(nu), self.x)
+        if x.ndim == 0 and is_size(length(places, 0)):  # a number as an index would be settled for one size
+            return self(x[None], nu, extrapolate)[(slice(None),) * self.axis + (0,)]
         first, last = places[0], places[-1]
         if extrapolate == "periodic":
             x = first + np.remainder(x - first, last - first)
@@ -319,6 +324,8 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     options = dict(zip(PARAMETERS[name], args, strict=False)) | kwargs
     if find_trace(x) is not None and name == "interp1d" and options.get("kind", "linear") in ("linear", 1):
         return imported(".interp1d", __package__).of_traced_places(original, x, y, options)
+    if find_trace(x) is not None and name == "CubicSpline" and lift_first(x, y)._level != ACTIVE:
+        return _cubic(original, lift_first(x, y), y, **options)
     if find_trace(x) is not None:
         raise refuse(f"{name} of traced breakpoints", "they are data: nt.stop_gradient(x), or np.interp")
     axis = options.pop("axis", -1 if name == "interp1d" else 0)
@@ -354,6 +361,24 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     if isinstance(base, InBasis):
         return _in_basis(made.t, combined(made.c, values), made.k, made.extrapolate, axis)
     return Piecewise(None, combined(base.c, values), base.x, base.extrapolate, axis)
+
+
+def _cubic(original, x, y, axis=0, bc_type="not-a-knot", extrapolate=None):
+    """Return a cubic spline between breakpoints without a derivative, such as ``np.arange(len(y))``."""
+    if not isinstance(bc_type, str) or bc_type == "periodic":
+        raise refuse(f"CubicSpline(bc_type={bc_type!r}) of traced breakpoints", "other names are")
+    original(sample_of(x), sample_of(y), axis, bc_type, extrapolate)  # raises SciPy's errors
+    _ = length(x, 0) == length(y, axis)  # a guard
+    y, axis = np.moveaxis(y, axis, 0), axis % y.ndim
+
+    def of_units(x):
+        c = original(x, np.eye(len(x)), 0, bc_type).c
+        return np.concatenate([c, np.zeros_like(c[:, :1])], 1)  # as many as there are breakpoints
+
+    found = Search("scipy.interpolate.CubicSpline", of_units, (x,), any_size=True)
+    parts = [found.numbers(f"coefficients {k}", lambda c, k=k: c[k])[:-1] for k in range(4)]
+    c = np.stack([combined(part, y) for part in parts])
+    return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)
 
 
 def _is_zero(bc) -> bool:

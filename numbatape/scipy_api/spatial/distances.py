@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.special as sc
 
 from ...numpy_api.registration import unsupported_argument
-from ...numpy_api.sized import triu_indices
+from ...numpy_api.sized import indices, triu_indices
 from ...numpy_api.stand_ins import stands_for
-from ...trace.axes import length, pinned
+from ...tape.sizes import ROOT
+from ...trace.axes import length
 from ...trace.operands import lift_all, lift_first
-from ...trace.symbolic_sizes import is_size
+from ...trace.symbolic_sizes import is_size, seen
 
 # ---- distances: of all pairs of rows, x of shape (m, 1, k) and y of (1, n, k)
 
@@ -128,11 +131,21 @@ def squareform(X, force="no", checks=True):
     x = lift_first(X)
     if x.ndim == 2:
         return x[_pairs(x)]
-    count = max(1, int(np.ceil(np.sqrt(pinned(x, 0) * 2))))  # one point has no distances
-    place = np.zeros((count, count), int)
-    rows, cols = np.triu_indices(count, 1)
-    place[rows, cols] = place[cols, rows] = 1 + np.arange(len(rows))
+    count = _points(x._trace, length(x, 0))
+    rows, cols = indices(x._trace, (count, count)) if is_size(count) else np.indices((count, count))
+    first, last = np.minimum(rows, cols), np.maximum(rows, cols)
+    place = np.where(first == last, 0, first * (2 * count - first - 1) // 2 + last - first)
     return np.concatenate([np.zeros(1), x])[place]
+
+
+def _points(trace, pairs):
+    """Return of how many points these are the numbers of all pairs; one point has no pairs."""
+    if not is_size(pairs):
+        return math.isqrt(2 * pairs) + 1
+    table = trace.tape.sizes
+    count = table.add(table.rounded(ROOT, table.mul(pairs._code, 2), 0), 1)
+    table.guard(table.mul(count, table.sub(count, 1)), "==", table.mul(pairs._code, 2), trace.line())
+    return seen(trace, count)
 
 
 for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "correlation", "canberra",
