@@ -20,6 +20,12 @@ CASES = {
     "hmean": lambda x: stats.hmean(x, axis=None) + stats.hmean(x[:, 0], weights=WEIGHTS),
     "pmean": lambda x: stats.pmean(x, 2.5) + stats.pmean(x, 0),
     "gstd": lambda x: stats.gstd(x),
+    **{
+        f"discrepancy, {method}": lambda x, method=method: stats.qmc.discrepancy(
+            x / 3.0, method=method, iterative=method == "MD"
+        )
+        for method in ("CD", "WD", "MD", "L2-star")
+    },
     "moment": lambda x: stats.moment(x, 3) + stats.moment(x, 2, center=1.0) + stats.moment(x, [2, 3])[1],
     "skew": lambda x: stats.skew(x) * stats.skew(x, axis=None, bias=False),
     "kurtosis": lambda x: stats.kurtosis(x) * stats.kurtosis(x, axis=None, bias=False, fisher=False),
@@ -85,6 +91,8 @@ def test_nan_policies_are_guards():
 
 SAMPLE, OTHER = np.array([0.3, -0.5, 1.2, 0.9, -1.1, 0.4]), np.array([0.1, 0.8, -0.2, 1.5])
 DISTANCES = {
+    "obrientransform": lambda x: stats.f_oneway(*stats.obrientransform(x, x[:4] ** 2))[0],
+    "obrientransform, equal lengths": lambda x: stats.obrientransform(x, x**2),
     "wasserstein_distance": lambda x: stats.wasserstein_distance(x, OTHER),
     "wasserstein_distance, second": lambda x: stats.wasserstein_distance(OTHER, x),
     "wasserstein_distance, weights": lambda x: stats.wasserstein_distance(SAMPLE, OTHER, np.exp(x), WEIGHTS),

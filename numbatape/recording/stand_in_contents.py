@@ -133,7 +133,7 @@ STAND_INS = {
         """,
     },
     "scipy.cluster.hierarchy": {"scipy_api.spatial.clusters": "fcluster fclusterdata linkage"},
-    "scipy.cluster.vq": {"scipy_api.spatial.clusters": "kmeans2 vq whiten"},
+    "scipy.cluster.vq": {"scipy_api.spatial.clusters": "kmeans kmeans2 vq whiten"},
     "scipy.spatial": {"scipy_api.spatial.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
     "scipy.spatial.transform._rotation_xp": {"scipy_api.spatial.rotations": "as_rotvec from_rotvec"},
     "scipy.spatial.distance": {
@@ -203,7 +203,8 @@ STAND_INS = {
         "scipy_api.stats.covariances": "Covariance",
         "scipy_api.stats.variable_functions": "Mixture abs exp log order_statistic truncate",
         "scipy_api.stats.sample_distances": """
-            energy_distance kendalltau mannwhitneyu siegelslopes wasserstein_distance weightedtau wilcoxon
+            energy_distance kendalltau mannwhitneyu obrientransform siegelslopes wasserstein_distance
+            weightedtau wilcoxon
         """,
         "scipy_api.stats.sample_statistics": """
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean
@@ -211,6 +212,7 @@ STAND_INS = {
         """,
         "scipy_api.stats.values_only": "ksone kstwo studentized_range",
     },
+    "scipy.stats.qmc": {"scipy_api.stats.sample_distances": "discrepancy"},
     "scipy.integrate": {
         "scipy_api.integrate": "cumulative_trapezoid fixed_quad romb simpson trapezoid",
     },

@@ -19,6 +19,7 @@ from ..scipy_api.sparse.sparse_matrices import TracedSparse
 from ..trace.operands import find_trace, lift_first
 from ..trace.trace import failing
 from ..usercode.frames import UsersLine, not_supported
+from .sparse_solve import checked_system
 
 
 def linear(name: str, solve: Callable, transposed: Callable) -> Callable:
@@ -39,6 +40,26 @@ def linear(name: str, solve: Callable, transposed: Callable) -> Callable:
     )
     rule.name = name
     return Primitive(rule)
+
+
+class TracedFactors:
+    """The stand-in for SuperLU's factors of a sparse matrix with traced entries: they solve systems."""
+
+    def __init__(self, name: str, A, order: str):
+        self._name = name
+        self._system, self._data = checked_system(name, A, order)
+        self.shape = self._system.shape
+
+    def __getattr__(self, attribute: str):
+        raise not_supported(f"{self._name}(A).{attribute} of traced entries", "its method solve is")
+
+    def solve(self, rhs, trans="N"):
+        """Return the solution of a system with the matrix; with ``trans``, with its transpose."""
+        system = self._system if trans == "N" else self._system.transposed
+        rhs = lift_first(rhs) if find_trace(rhs) is not None else np.asarray(rhs, float)
+        if rhs.dtype.kind == "c":
+            raise not_supported(f"{self._name}(A).solve of complex numbers", "use real ones")
+        return system.solve(self._data, rhs)
 
 
 class Factors:
@@ -70,9 +91,14 @@ def stand_in_of(value):
 
 
 def _splu(original):
+    signature = inspect.signature(original)
+
     def splu(A, *args, **options):
         if type(A) is TracedSparse or find_trace(A) is not None:
-            raise not_supported(f"{original.__name__} of traced entries", "use spsolve")
+            if original.__name__ == "spilu":
+                raise not_supported("spilu of traced entries", "use splu")
+            order = signature.bind(A, *args, **options).arguments.get("permc_spec")
+            return TracedFactors("splu", A, order or "COLAMD")
         return Factors(UsersLine().call(original, A, *args, **options))
 
     return splu

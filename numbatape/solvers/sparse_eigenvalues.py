@@ -1,4 +1,4 @@
-"""``eigsh`` and ``svds`` of SciPy: some eigenvalues of a sparse symmetric matrix, some singular values.
+"""``eigsh``, ``lobpcg`` and ``svds`` of SciPy: some eigenvalues or singular values of a sparse matrix.
 
 For ``A v = w v`` with a vector of length one, ``dw = v' dA v``, and ``dv`` solves a system with ``A - w``
 among the vectors that are orthogonal to v. It stays sparse with v as a further row and column:
@@ -19,6 +19,7 @@ from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
 from ..scipy_api.sparse.sparse_matrices import entries, is_sparse, multiplied
 from ..trace.operands import find_trace, lift_first
+from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import not_supported
 from .solver_calls import where_traced
 from .sparse_solve import System
@@ -26,7 +27,6 @@ from .sparse_solve import System
 LINALG = "scipy.sparse.linalg"
 INSTEAD = {  # functions that are not supported, and what is
     "eigs": "np.linalg.eig(A.toarray()), or eigsh if A is symmetric",
-    "lobpcg": "scipy.sparse.linalg.eigsh",
 }
 
 
@@ -160,10 +160,31 @@ def svds(original, *args, **kwargs):
     return None if wanted == "vh" else root * left, s, None if wanted == "u" else root * right
 
 
+def lobpcg(original, *args, **kwargs):
+    """Return the eigenvalues that were asked for, and the vectors; where the search starts is data."""
+    call = inspect.signature(original).bind(*args, **kwargs).arguments
+    A, name = call.pop("A"), f"{LINALG}.lobpcg"
+    if any(call.get(key) is not None for key in ("B", "Y")) or any("History" in key for key in call):
+        raise not_supported(f"{name} with B, Y or histories of traced values", "use eigsh")
+    data, rows, cols, shape = _parts(name, A)
+    _plain_options(name, call)
+    start = np.array(as_ndarrays(call.pop("X")))
+
+    def find(data):
+        w, v = original(_matrix(data, rows, cols, shape), start.copy(), **call)
+        return np.concatenate([w[:, None], v.T], 1)
+
+    pairs = EigenPairs(name, find, rows, cols, shape[0]).of(data)
+    return pairs[:, 0], pairs[:, 1:].T
+
+
 def _refuse(original, *args, **kwargs):
     raise not_supported(f"{LINALG}.{original.__name__} of traced values", f"use {INSTEAD[original.__name__]}")
 
 
 MAKERS[LINALG].update(
-    eigsh=where_traced(eigsh), svds=where_traced(svds), **dict.fromkeys(INSTEAD, where_traced(_refuse))
+    eigsh=where_traced(eigsh),
+    svds=where_traced(svds),
+    lobpcg=where_traced(lobpcg),
+    **dict.fromkeys(INSTEAD, where_traced(_refuse)),
 )

@@ -159,6 +159,12 @@ def _checked(name: str, matrix, b) -> tuple:
     return data, rows, cols, shape, b
 
 
+def checked_system(name: str, matrix, order: str) -> tuple[System, TracedArray]:
+    """Return the systems of a sparse matrix with traced entries, and the entries."""
+    data, rows, cols, shape, _ = _checked(name, matrix, np.zeros(int(np.shape(matrix)[0])))
+    return System(rows, cols, shape, order), data
+
+
 def _spsolve(matrix, b, order):
     data, rows, cols, shape, b = _checked("spsolve", matrix, b)
     column = b.ndim == 2 and b.shape[1] == 1  # for such a b SciPy returns a vector

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.cluster.hierarchy as hierarchy
 from scipy import stats
-from scipy.cluster.vq import kmeans2, vq, whiten
+from scipy.cluster.vq import kmeans, kmeans2, vq, whiten
 from scipy.spatial.distance import pdist
 
 import numbatape as nt
@@ -65,6 +65,9 @@ def of_steps(x):
 def of_clusters(points):
     centroids, labels = kmeans2(points, CENTRES, minit="matrix")
     drawn, _ = kmeans2(points[:, 0], 2, minit="++", rng=1)
+    means, distortion = kmeans(points, CENTRES)
+    best, _ = kmeans(points[:, 0], 2, rng=1)
+    drawn = drawn * np.sum(means**2) + distortion + best[0] * best[1]
     codes, distances = vq(points, CENTRES)
     within = np.sum((points - centroids[labels]) ** 2) + np.sum(drawn**3)
     return within + np.sum(distances * (codes + 1)) + np.sum(whiten(points) ** 3)
@@ -91,3 +94,7 @@ def test_what_has_no_derivative_is_refused():
         nt.grad(lambda x: np.sum(hierarchy.linkage(x)[:, 2]))(POINTS)
     with pytest.raises(nt.UnsupportedOperationError, match="pass a number as rng="):
         nt.grad(lambda x: np.sum(kmeans2(x, 2, minit="points")[0]))(POINTS)
+    with pytest.raises(nt.UnsupportedOperationError, match="centroids instead of their number"):
+        nt.grad(lambda x: np.sum(kmeans(x, 2)[0]))(POINTS)
+    with pytest.raises(nt.UnsupportedOperationError, match="lower thresh="):
+        nt.grad(lambda x: np.sum(kmeans(x, x[:2], thresh=10.0)[0]))(POINTS)

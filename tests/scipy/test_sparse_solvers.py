@@ -72,11 +72,20 @@ def test_least_squares(name, kind):
     agrees(f, X, rtol=1e-6, value_rtol=1e-9)
 
 
+def lobpcg_of(Q):
+    w, v = spl.lobpcg(Q, np.eye(7)[:, :1] + 0.1, tol=1e-12, maxiter=200)
+    return np.concatenate([w, np.abs(v[:, 0])])
+
+
 FUNCTIONS = {
     "norm": lambda Q: spl.norm(Q),
     "matrix_power": lambda Q: spl.matrix_power(Q, 2) @ B,
     "expm_multiply": lambda Q: spl.expm_multiply(-0.1 * Q, B),
     "operator": lambda Q: spl.aslinearoperator(Q).matvec(B),
+    "splu": lambda Q: spl.splu(Q.tocsc()).solve(B),
+    "splu, transposed": lambda Q: spl.splu(Q.tocsc(), "NATURAL").solve(np.outer(B, B), "T"),
+    "factorized": lambda Q: spl.factorized(Q.tocsc())(Q @ B),
+    "lobpcg": lobpcg_of,
     "issparse": lambda Q: np.sum(Q @ B) if sp.issparse(Q) and not sp.isspmatrix(Q) else B[0],
 }
 
@@ -90,7 +99,9 @@ REFUSED = {
     "inv": (lambda x: spl.inv(symmetric(x).tocsc()).sum(), "sparse right-hand side"),
     "norm of rows": (lambda x: spl.norm(symmetric(x), axis=1), r"linalg\.norm of traced sparse entries"),
     "eigs": (lambda x: spl.eigs(symmetric(x), 1)[0].real, r"linalg\.eigs.*np\.linalg\.eig"),
-    "lobpcg": (lambda x: spl.lobpcg(symmetric(x), np.eye(7)[:, :1])[0], r"linalg\.lobpcg.*eigsh"),
+    "lobpcg": (lambda x: spl.lobpcg(symmetric(x), np.eye(7)[:, :1], B=np.eye(7))[0], r"with B, .*eigsh"),
+    "factors": (lambda x: spl.splu(symmetric(x).tocsc()).L, r"splu\(A\)\.L .* solve is"),
+    "incomplete factors": (lambda x: spl.spilu(symmetric(x).tocsc()).solve(B), "use splu"),
     "eigsh with M": (lambda x: spl.eigsh(symmetric(x), 1, M=np.eye(7))[0], r"eigsh with M"),
     "lsqr": (lambda x: spl.lsqr(symmetric(x), B)[0], r"lsqr with a traced A.*nt\.linear_solve"),
     "damping": (lambda x: spl.lsmr(TALL, B, damp=x[0])[0], r"lsmr with a traced damp"),

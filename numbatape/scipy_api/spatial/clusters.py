@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 
 import numpy as np
+import scipy.cluster.vq
 
 from ...errors import UnsupportedOperationError
 from ...numpy_api.function_tables import MAKERS
@@ -26,16 +27,50 @@ def vq(original, obs, code_book, check_finite=True):
     return codes, np.abs(gaps) if obs.ndim == 1 else np.linalg.norm(gaps, axis=1)
 
 
+def _require_number(name: str, options: dict, instead: str) -> None:
+    """Raise if a function draws where it starts by something else than a number."""
+    number = options.get("rng", options.get("seed"))
+    if not isinstance(number, (int, np.integer)):
+        raise UnsupportedOperationError(
+            f"{name} at {where_in_user_code()} draws where it starts: pass a number as rng=, so that each "
+            f"call draws the same, or {instead}"
+        )
+
+
+def kmeans(original, obs, k_or_guess, *args, **kwargs):
+    """Return the means of clusters, and the mean distance from them."""
+    name = "scipy.cluster.vq.kmeans"
+    options = inspect.signature(original).bind(obs, k_or_guess, *args, **kwargs).arguments
+    del options["obs"], options["k_or_guess"]
+    if np.ndim(k_or_guess) == 0:
+        _require_number(name, options, "centroids instead of their number")
+    obs, starts = lift_first(obs), (k_or_guess,) if find_trace(k_or_guess) is not None else ()
+
+    def find(x, *start):
+        book, distortion = original(x, *(start or (k_or_guess,)), **options)
+        codes, gaps = scipy.cluster.vq.vq(x, book)
+        means = np.stack([np.mean(x[codes == k], 0) for k in range(len(book))])
+        if not (np.allclose(means, book, 1e-9, 1e-12) and np.isclose(np.mean(gaps), distortion, 1e-9)):
+            raise UnsupportedOperationError(
+                f"{name} stopped before its centroids were the means of their clusters, so they have no "
+                "derivative: lower thresh="
+            )
+        return codes
+
+    labels = Search(name, find, (obs, *map(lift_first, starts))).positions("clusters", np.asarray)
+    members = np.equal(labels, np.arange(int(np.max(labels)) + 1)[:, None]) * 1.0
+    counts = np.sum(members, 1)
+    centroids = members @ obs / (counts if obs.ndim == 1 else counts[:, None])
+    gaps = obs - centroids[labels]
+    return centroids, np.mean(np.abs(gaps) if obs.ndim == 1 else np.linalg.norm(gaps, axis=1))
+
+
 def kmeans2(original, data, k, *args, **kwargs):
     name = "scipy.cluster.vq.kmeans2"
     options = inspect.signature(original).bind(data, k, *args, **kwargs).arguments
     del options["data"], options["k"]
-    number = options.get("rng", options.get("seed"))
-    if options.get("minit") != "matrix" and not isinstance(number, (int, np.integer)):
-        raise UnsupportedOperationError(
-            f"{name} at {where_in_user_code()} draws where it starts: pass a number as rng=, so that each "
-            "call draws the same, or centroids with minit='matrix'"
-        )
+    if options.get("minit") != "matrix":
+        _require_number(name, options, "centroids with minit='matrix'")
     data = lift_first(data, k)
     starts = (k,) if find_trace(k) is not None else ()
     search = Search(
@@ -95,7 +130,10 @@ def fclusterdata(original, X, t, *args, **kwargs):
     return search.positions("clusters", np.asarray)
 
 
-for _module, _functions in {"vq": (vq, kmeans2, whiten), "hierarchy": (linkage, fclusterdata)}.items():
+for _module, _functions in {
+    "vq": (vq, kmeans, kmeans2, whiten),
+    "hierarchy": (linkage, fclusterdata),
+}.items():
     MAKERS[f"scipy.cluster.{_module}"].update(
         {function.__name__: with_original(function) for function in _functions}
     )

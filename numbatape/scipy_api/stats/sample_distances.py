@@ -1,4 +1,4 @@
-"""``scipy.stats``: distances of samples, the line of repeated medians, and tests by ranks.
+"""``scipy.stats``: distances and spreads of samples, the line of repeated medians, and tests by ranks.
 
 A statistic of ranks does not change while no two observations change places: it is data, which is computed
 again in each call and has no derivative, and so is its p-value.
@@ -97,3 +97,70 @@ def _of_ranks(name: str) -> None:
 
 for _name in RANKS:
     _of_ranks(_name)
+
+
+# ---- how far points are from being evenly spread: F. J. Hickernell, "A generalized discrepancy", 1998
+
+
+def _centred(x, y, gap):
+    return 1.0 + 0.5 * np.abs(x - 0.5) + 0.5 * np.abs(y - 0.5) - 0.5 * np.abs(gap)
+
+
+def _wrapped(x, y, gap):
+    size = np.abs(gap)
+    return 1.5 - size * (1.0 - size)
+
+
+def _mixture(x, y, gap):
+    size = np.abs(gap)
+    return 15.0 / 8.0 - 0.25 * np.abs(x - 0.5) - 0.25 * np.abs(y - 0.5) - 0.75 * size + 0.5 * np.square(size)
+
+
+# The constant for each dimension, the factors of single points, and those of pairs.
+DISCREPANCIES = {
+    "CD": (
+        13.0 / 12.0,
+        lambda x: 1.0 + 0.5 * np.abs(x - 0.5) - 0.5 * np.square(x - 0.5),
+        _centred,
+    ),
+    "WD": (4.0 / 3.0, None, _wrapped),
+    "MD": (
+        19.0 / 12.0,
+        lambda x: 5.0 / 3.0 - 0.25 * np.abs(x - 0.5) - 0.25 * np.square(x - 0.5),
+        _mixture,
+    ),
+    "L2-star": (1.0 / 3.0, lambda x: 1.0 - np.square(x), lambda x, y, gap: 1.0 - np.maximum(x, y)),
+}
+
+
+@stands_for("scipy.stats.qmc", "discrepancy")
+def discrepancy(sample, *, iterative=False, method="CD", workers=1):
+    """Return the discrepancy of points in the unit cube; its kinks are those of ``abs``."""
+    (sample,) = lift_all(sample)
+    constant, single, pair = DISCREPANCIES[method]
+    count, dim = sample.shape[0] + iterative, sample.shape[1]
+    x, y = np.expand_dims(sample, 1), np.expand_dims(sample, 0)
+    total = np.sum(np.prod(pair(x, y, x - y), -1)) / count**2
+    if single is None:
+        return total - constant**dim
+    singles = np.sum(np.prod(single(sample), -1)) / count
+    if method == "L2-star":
+        return np.sqrt(constant**dim - 2.0 ** (1.0 - dim) * singles + total)
+    return constant**dim - 2.0 * singles + total
+
+
+@stands_for("scipy.stats", "obrientransform", run=None)
+def obrientransform(*samples):
+    """Return the transformed samples: an array, or an array of arrays where they have other lengths."""
+    found = []
+    for sample in lift_all(*samples):
+        n = 1.0 * sample.shape[0]
+        squares = np.square(sample - np.mean(sample))
+        total = np.sum(squares)
+        found.append(((n - 1.5) * n * squares - 0.5 * total) / ((n - 1.0) * (n - 2.0)))
+    if len({part.shape for part in found}) == 1:
+        return np.stack(found)
+    result = np.empty(len(found), object)
+    for k, part in enumerate(found):
+        result[k] = part
+    return result
