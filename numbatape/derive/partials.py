@@ -18,6 +18,7 @@ from .formulas import by_row, condition_function, partial_function, select
 SIDE = re.compile(r"(1\.0) if (.+) else 0\.0|([xy]) if \3 != 0\.0 else 0\.0")
 weighed, strong_product = by_row("weigh"), by_row("strong_mul")
 
+MULTIPLE = re.compile(r"(\d+\.\d+) ?\* ?([xyw])")
 # The ways in which a partial is recorded, see `product`.
 ONE, MINUS_ONE, CONDITION, STRONG, OPERAND, FORMULA, NOBODY_KNOWS = range(7)
 
@@ -67,6 +68,15 @@ def kind_of(name: str, operand: int) -> tuple:
     return way, (), None
 
 
+@functools.cache
+def multiple_of(name: str, operand: int) -> tuple[float, int] | None:
+    """Return (factor, operand) if a partial is a multiple of an operand, by a power of two."""
+    found = MULTIPLE.fullmatch(row(name).differentiable_partial(operand) or "")
+    if found is None or np.frexp(float(found[1]))[0] != 0.5:
+        return None
+    return float(found[1]), OPERANDS.index(found[2])
+
+
 def reads_numbers(op: Elementwise) -> bool:
     """Whether numbers that are known decide what the partials of a row record.
 
@@ -88,9 +98,20 @@ def known(emitter: Emitter, value: int):
 
 
 def product(
-    emitter: Emitter, op: Elementwise, operand: int, ct, operands, out: int, strong: bool, either: bool
+    emitter: Emitter,
+    op: Elementwise,
+    operand: int,
+    ct,
+    operands,
+    out: int,
+    strong: bool,
+    either: bool,
+    forward: bool = False,
 ):
     """Return ``ct`` times the partial of a row.
+
+    A partial ``2*x`` is no instruction of its own where that saves some: beside a number, ``2*ct`` is a
+    number, and a tangent is ``2*(x*t)``, whose derivatives are products of that number with t and with x.
 
     Parameters
     ----------
@@ -102,6 +123,8 @@ def product(
         Whether a zero cotangent adds nothing, whatever the partial is (0 * inf = 0).
     either
         Whether a zero partial adds nothing either, whatever the cotangent is.
+    forward
+        Whether ``ct`` is a tangent.
     """
     kind, places, function = kind_of(op.name, operand)
     if kind == ONE:
@@ -117,19 +140,29 @@ def product(
         slope = known(emitter, out if k == 3 else operands[k])
     elif kind == CONDITION:
         return select(_evaluated(emitter, function, places, operands, out), ct, 0.0)
+    elif (forward or ct.__class__ is float) and multiple_of(op.name, operand) is not None:
+        factor, k = multiple_of(op.name, operand)  # type: ignore[misc]
+        slope = known(emitter, operands[k])
+        if ct.__class__ is not float:
+            return factor * _product(emitter, op, ct, slope, strong, either)
+        ct *= factor
     else:
         # A partial is recorded once, even if the instruction is pulled back several times.
         slope = emitter.slopes.get((out, operand))
         if slope is None:
             slope = emitter.slopes[out, operand] = _evaluated(emitter, function, places, operands, out)
+    return _product(emitter, op, ct, slope, strong, either)
+
+
+def _product(emitter: Emitter, op: Elementwise, ct, slope, strong: bool, either: bool):
     if slope.__class__ is not Symbol:
         slope = float(slope)  # it is computed from literals
         if ct.__class__ is float and ct == 1.0:
             return slope
         if np.isfinite(slope):
             return ct * slope
-    elif ct.__class__ is float and ct == 1.0:
-        return slope
+    elif ct.__class__ is float and abs(ct) == 1.0:
+        return slope if ct > 0.0 else -slope
     if either:
         return strong_product(ct, slope)
     if strong or op.zero_wins:

@@ -144,17 +144,21 @@ class Pushforward:
         later: list = []
         if count > 1 and not rank and op.signs and self._sums:
             tangents, later = self._taken_apart(op, row, tangents)
+        if count > 1 and not later and op.signs == (1, -1):
+            one, other = (self._aligned(tangent, rank) for tangent in tangents)
+            return one - other
         parts = []
         for k, tangent in enumerate(tangents):
             if tangent is not None:
-                if tangent.__class__ is Symbol:
-                    tangent = self.tangents.aligned(tangent, rank)
-                args = op, k, tangent, row.operands, row.out
-                parts.append(product(self.emitter, *args, self.strong, either=self.strong))
+                args = op, k, self._aligned(tangent, rank), row.operands, row.out
+                parts.append(product(self.emitter, *args, self.strong, either=self.strong, forward=True))
         total = functools.reduce(operator.add, [*parts, *later])
         if not rank and not op.signs and len(parts) > 1 and total.__class__ is Symbol:
             self._sums[total.number] = parts
         return total
+
+    def _aligned(self, tangent, rank: int):
+        return self.tangents.aligned(tangent, rank) if tangent.__class__ is Symbol else tangent
 
     def _taken_apart(self, op: Elementwise, row: Instruction, tangents):
         """Return the operands' tangents, and the products of one that is a sum which nothing else reads.
