@@ -353,23 +353,18 @@ class PreparedCache:
         >>> [(row["op"], row["bytes"]) for row in cache.profile()]
         [('exp', 8000), ('sum', 8)]
         """
-        from .profile import profile  # what notebooks show is imported when it is first asked for
-
+        profile = imported(".profile", __package__).profile
         return alone(self._turn, profile, self._space.whole(), sweep, repeats)
 
     def _repr_html_(self) -> str:
-        from .description import as_tables  # what notebooks show is imported when it is first asked for
-
-        return as_tables(self)
+        return imported(".description", __package__).as_tables(self)
 
     def _derivatives(self) -> list[Derived]:
         """Return the derivatives that are traced and swept in the function's place."""
         return [value for value in vars(self).values() if isinstance(value, Derived)]
 
     def __repr__(self) -> str:
-        from .description import as_text
-
-        return as_text(self)
+        return imported(".description", __package__).as_text(self)
 
 
 def beside(cls: type[PreparedCache], cache: PreparedCache) -> PreparedCache:

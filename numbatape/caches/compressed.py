@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..jit.steady import CALLED
+from ..late import imported
 from ..recording.record import Output
 from ..trace import pytrees
 from .arguments import Flattened
@@ -36,10 +37,9 @@ class Compressed:
     """
 
     def __init__(self, cache, wide: Derived):
-        from .sparse_hessian import SparseHessianCache  # scipy.sparse takes 0.2 s to import
-
+        sparse_hessian = imported(".sparse_hessian", __package__)  # scipy.sparse takes 0.2 s to import
         parts = cache._program, cache._prepared, cache._given, cache._kwargs, cache._names
-        self.sparse: SparseHessianCache = SparseHessianCache(*parts, cache._first)
+        self.sparse: SparseHessianCache = sparse_hessian.SparseHessianCache(*parts, cache._first)
         self.sparse._shared = wide
 
     def known_for(self, flat: Flattened) -> tuple[VariantWorkspace, KnownPattern | None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..late import imported
 from .arguments import bare
 from .entry import REFUSED, Entry, refuse
 from .leaf_rows import sizes_of
@@ -149,15 +150,14 @@ class SteadyCalls:
 
     def _make_elastic_entries(self) -> None:
         """Make a `ElasticEntry` for each trace that has got an entry, as far as that can have one."""
-        from .elastic import elastic_entry_of  # no process needs it before sizes change
-
+        elastic = imported(".elastic", __package__)  # no process needs it before sizes change
         while self._untried:
             entry = self._untried.pop()
             variant, tape = entry.space.variant, entry.space.plan.tape
             known = any(its.variant is variant and its.tape.digest == tape.digest for its in self._elastic)
             if entry.owner is not self or known:
                 continue
-            elastic = elastic_entry_of(entry, refuse)
+            elastic = elastic.elastic_entry_of(entry, refuse)
             if elastic is not None:
                 self._elastic.insert(0, elastic)
                 del self._elastic[MOST_ELASTIC:]

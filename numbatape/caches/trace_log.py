@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import RetracingWarning
+from ..late import imported
 from ..tape.tape import Line, Tape
 from .arguments import STATIC, Flattened
 from .variant import Variant
@@ -204,8 +205,7 @@ class GuardReport(list):
         return "\n".join([*lines, *map(str, self._notes)])
 
     def _repr_html_(self) -> str:
-        from ..tape.html_tables import table  # notebooks alone need it
-
+        table = imported("..tape.html_tables", __package__).table  # notebooks alone need it
         rows = [(g["line"], g["kind"], g["condition"], g["outcomes"], g["variants"]) for g in self]
         guards = table("Guards", ("line", "kind", "condition", "outcomes", "variants"), rows)
         notes = [(note["number"], note["why"], note["shapes"]) for note in self.traces]

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..jit import address
+from ..late import imported
 from ..ops import status
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE
 from . import kernels
@@ -90,9 +91,9 @@ class Workspace:
         self.segments = None if plan.cuts is None else Segments(self.frame, plan.cuts, kernels.sweep)
         self.calls = None
         if plan.tape.calls:  # most tapes have no rules and no loops, and do without the modules for them
-            from .calls import Calls
-
-            self.calls = Calls(plan, self.v, self.g, Workspace).into(self.frame)
+            self.calls = (
+                imported(".calls", __package__).Calls(plan, self.v, self.g, Workspace).into(self.frame)
+            )
 
     def _view(self, cells, first, value) -> np.ndarray:
         plan = self.plan

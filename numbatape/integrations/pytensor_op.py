@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..late import imported
 from ..trace import pytrees
 from .vector_functions import package, traced
 
@@ -41,8 +42,7 @@ def as_pytensor_op(f, *examples):
     array([-1., -1., -1.])
     """
     package("pytensor", "as_pytensor_op")
-    from .pytensor_class import NumbatapeOp
-
+    pytensor_class = imported(".pytensor_class", __package__)
     if not examples:
         raise TypeError(
             "as_pytensor_op needs examples of the function's arguments, for their dtypes and dimensions"
@@ -60,7 +60,9 @@ def as_pytensor_op(f, *examples):
         return pytrees.flatten(traced(f)(*pytrees.unflatten(structure, leaves)))[0]
 
     of_leaves.__wrapped__ = f  # type: ignore[attr-defined]
-    op = NumbatapeOp(of_leaves, [np.asarray(x) for x in inputs], [np.asarray(y) for y in outputs], f)
+    op = pytensor_class.NumbatapeOp(
+        of_leaves, [np.asarray(x) for x in inputs], [np.asarray(y) for y in outputs], f
+    )
 
     def call(*variables):
         found = op(*structure.flatten_up_to(variables), return_list=True)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from .. import threads
+from ..late import imported
 from ..stalls import COMPILING
 from . import elf, linalg, store, symbols
 from .machine import CannotEmit, target
@@ -124,9 +125,7 @@ def _load(name: str, text: str) -> Kernels:
     source = linalg.with_wrappers(text)
 
     def compiled(key: str) -> tuple[store.ObjectFile, str]:
-        from . import compiler
-
-        return compiler.compile_source(source, key), source
+        return imported(".compiler", __package__).compile_source(source, key), source
 
     try:
         return obtained(name, source, compiled)
@@ -136,8 +135,7 @@ def _load(name: str, text: str) -> Kernels:
 
 def _interpreted(name: str, text: str, reason: str) -> Kernels:
     """Return kernels that Python interprets, which is said once."""
-    from . import interpreted
-
+    interpreted = imported(".interpreted", __package__)
     interpreted.warn(reason)
     _note(name, "interpreted")
     return Kernels(interpreted.entry_points(text))
@@ -145,9 +143,7 @@ def _interpreted(name: str, text: str, reason: str) -> Kernels:
 
 def _shipped(name: str, source: str) -> Kernels | None:
     """Return the kernels that came with the package; None where none did, or they do not fit this process."""
-    from . import shipped
-
-    found = shipped.read(source)
+    found = imported(".shipped", __package__).read(source)
     return None if found is None else _linked(name, found[1], found[0], "wheel")
 
 
@@ -202,8 +198,7 @@ def kernel_info() -> dict:
     """
     import llvmlite.binding as llvm
 
-    from . import shipped
-
+    shipped = imported(".shipped", __package__)
     level = shipped.level()
     kernels = store.stored()
     cpu = f"{llvm.get_host_cpu_name()} ({platform.machine()})"

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..late import imported
 from . import store, trust
 from .rule_texts import TEXT, Signature, loads, stores, used
 
@@ -80,7 +81,7 @@ def compiled(signature: Signature, functions: tuple, workspace: type | None = No
     import numba
     from numba.core.errors import NumbaError
 
-    from . import rule_helpers
+    rule_helpers = imported(".rule_helpers", __package__)
 
     def kind_of(name):
         if isinstance(name, tuple):

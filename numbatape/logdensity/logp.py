@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from numbatape.late import imported
 from numbatape.logdensity.arviz_files import SUFFIXES as ARVIZ
 from numbatape.logdensity.arviz_files import require_packages
 from numbatape.logdensity.arviz_results import read_arviz_result, write_arviz_result
@@ -156,8 +157,7 @@ def _sweep_on_cluster(
     clock: Clock,
 ) -> dict[str, int]:
     """Evaluate blocks of rows on a cluster of Dask; return how many draws were evaluated one by one."""
-    from numbatape.logdensity.cluster import evaluate_on_cluster
-
+    evaluate_on_cluster = imported("numbatape.logdensity.cluster").evaluate_on_cluster
     alone: Counter[str] = Counter()
     with Progress(sum(stop - start for start, stop in blocks)) as progress:
         for start, stop, rows, reasons in evaluate_on_cluster(

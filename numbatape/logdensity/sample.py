@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import numbatape as nt
+from numbatape.late import imported
 from numbatape.logdensity.arviz_files import NETCDF, group, require_packages, write_groups
 from numbatape.logdensity.arviz_results import about_of, theta_groups
 from numbatape.logdensity.chain_files import ChainFiles, identity_in
@@ -105,8 +106,7 @@ def _draw(
             sampler = Sampler(model, settings, progress.advance)
             run_chains(sampler, chains, options.cores or usable_cpus(), finished)
         return
-    from numbatape.logdensity.cluster import draw_on_cluster
-
+    draw_on_cluster = imported("numbatape.logdensity.cluster").draw_on_cluster
     with Progress(len(chains), "chains") as progress:
         for chain, arrays in draw_on_cluster(options.dask, model, settings, chains):
             finished(chain, arrays)

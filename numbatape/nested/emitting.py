@@ -10,6 +10,7 @@ import numpy as np
 
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
+from ..late import imported
 from ..tape.instruction import instructions
 from ..tape.tape import FAMILY_DTYPE
 from ..trace.array import TracedArray, deferred
@@ -56,9 +57,7 @@ class TraceEmitter(Emitter):
         self.trace.evaluation.forget(start)
 
     def cofactors(self, a: Symbol) -> Symbol:
-        from ..matrix.determinants import cofactors
-
-        result = cofactors(traced(self.trace, a))
+        result = imported("..matrix.determinants", __package__).cofactors(traced(self.trace, a))
         return self.in_family(symbol(self.trace, result), a.family)
 
 

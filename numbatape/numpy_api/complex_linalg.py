@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..late import imported
 from ..trace import complex_parts
 from ..trace.axes import length
 from ..trace.operands import values_of
@@ -35,8 +36,7 @@ def solve(a, b):
     n = length(a, -1)
     right = b if np.ndim(values_of(b)) > 1 else b[:, None]
     if n >= BLOCKS:
-        from ..matrix import equations
-
+        equations = imported("..matrix.equations", __package__)
         solution = equations.call(equations.SOLVE, a, right)[0]
         return complex_parts.adopted(solution if right is b else solution[:, 0], value)
     solution = np.linalg.solve(_block(a), _columns(right))
@@ -49,8 +49,7 @@ def inv(a):
     value = np.linalg.inv(values_of(a))
     n = length(a, -1)
     if n >= BLOCKS:
-        from ..matrix import equations
-
+        equations = imported("..matrix.equations", __package__)
         return complex_parts.adopted(equations.call(equations.INV, a)[0], value)
     return _parts(np.linalg.inv(_block(a))[..., :n], n, value)
 
@@ -71,8 +70,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     if ord is None or (len(axes) == 1 and ord == 2) or ord == "fro":
         return _euclidean(x, axes, keepdims)
     if len(axes) == 2 and ord in (2, -2, "nuc"):
-        from .complex_matrices import spectral_norm
-
+        spectral_norm = imported(".complex_matrices", __package__).spectral_norm
         return spectral_norm(x, ord, tuple(k % x.ndim for k in axes), keepdims)
     return np.linalg.norm(np.abs(x), ord, axis, keepdims)
 

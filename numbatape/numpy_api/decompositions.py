@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from ..late import imported
 from ..trace import symbolic_sizes as sizes
 from ..trace.axes import axes_of, count_of, length
 from ..trace.operands import adopt, lift, lift_all, lift_first
@@ -64,9 +65,7 @@ def _is_wide(a) -> bool:
 
 def completed():
     """Return the file of factorisations that few functions use."""
-    from ..matrix import completed
-
-    return completed
+    return imported("..matrix.completed", __package__)
 
 
 def _turned(x):
@@ -83,8 +82,8 @@ def _eigh(a, values, vectors):
 def eigh(value, a, UPLO="L"):
     if UPLO.upper() == "L":
         return type(value)(*_eigh(a, *value))
-    from ..matrix import eigen  # LAPACK's vectors may differ in sign from the transpose's
-
+    # LAPACK's vectors of the upper triangle may differ in sign from those of the transpose's lower one.
+    eigen = imported("..matrix.eigen", __package__)
     return type(value)(*eigen.eigh(a, False))
 
 

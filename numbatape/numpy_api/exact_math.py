@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from ..late import imported
 from ..ops.libm import FUNCTIONS, PREFIX, without_errors
 from ..trace.array import TracedArray
 from ..trace.primitives import elementwise, value_of
@@ -38,15 +39,13 @@ def logarithm(x):
 
 def called(name: str, pullback, args, value=None):
     """Record a call of Python's function."""
-    from ..matrix.matrix_rule import call
-
+    call = imported("..matrix.matrix_rule", __package__).call
     return call(_rule(name, pullback, value), *args)[0][()]
 
 
 @functools.cache
 def _rule(name: str, pullback, value):
-    from ..matrix.matrix_rule import MatrixRule
-
+    MatrixRule = imported("..matrix.matrix_rule", __package__).MatrixRule
     return MatrixRule(f"math.{name}", value or without_errors(name, lambda *_: math.nan), pullback)
 
 
@@ -54,8 +53,7 @@ def _by_row(row: str):
     """Return the pullback of a function of one argument that has a row."""
 
     def pullback(ybar, y, x):
-        from ..derive.formulas import partial_function
-
+        partial_function = imported("..derive.formulas", __package__).partial_function
         return (ybar[0] * partial_function(row, 0)(x, None, None, y[0]),)
 
     return pullback

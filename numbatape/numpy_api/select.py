@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..late import imported
 from ..trace.array import TracedArray
 from ..trace.axes import length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
@@ -142,7 +143,7 @@ def take_along_axis(arr, indices, axis=-1):
     x, positions = lift_first(arr, indices), indices
     if axis is None:
         return merge(x, [x.ndim])[positions]
-    from . import sized  # a first gradient does without it
+    sized = imported(".sized", __package__)  # a first gradient does without it
 
     axis = one_axis(x, axis)
     key = [np.expand_dims(sized.positions(x, k), [j for j in range(x.ndim) if j != k]) for k in range(x.ndim)]

@@ -11,6 +11,7 @@ opaque, and the tracer refuses it. The order of kv and kve is an exception: `ser
 
 import numpy as np
 
+from ..late import imported
 from .table import BOOLEAN, POSITIVE, POSITIVES, UNIT, binary, ternary, unary
 
 
@@ -27,8 +28,7 @@ def kve_order_derivative(n, v, x):
     """The n-th derivative of ``scipy.special.kve(v, x)`` for v, n = 1, 2, ..."""
     import scipy.special
 
-    from .series import kve_slope
-
+    kve_slope = imported(".series", __package__).kve_slope
     return np.vectorize(kve_slope, otypes=[float])(n, v, x, scipy.special.kve(v, x))[()]
 
 

@@ -8,6 +8,7 @@ there is no closed form: such an operand is opaque, and the tracer refuses its d
 # ruff: noqa: E501  (a row is read as a line)
 # fmt: off
 
+from ..late import imported
 from .parameters import beta_text, gamma_density, gamma_text
 from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, binary, ternary, unary
 
@@ -16,8 +17,7 @@ def kolmogorov_derivative(n, x):
     """The n-th derivative of ``scipy.special.kolmogorov``, n = 1, 2, ..."""
     import numpy as np
 
-    from .series import kolmogorov_slope
-
+    kolmogorov_slope = imported(".series", __package__).kolmogorov_slope
     return np.vectorize(kolmogorov_slope, otypes=[float])(n, x)[()]
 
 

@@ -11,6 +11,7 @@ computed.
 
 import numpy as np
 
+from ..late import imported
 from .table import POSITIVE, POSITIVES, PROBABILITY, UNKNOWN, binary, ternary
 
 
@@ -41,7 +42,7 @@ def _vectorised(text, names):
 
         import scipy.special
 
-        from . import scalars
+        scalars = imported(".scalars", __package__)
 
         special = types.SimpleNamespace(_igam_fac=scipy.special._ufuncs._igam_fac, **{name: getattr(scipy.special, name) for name in ("psi", "xlogy", "xlog1py", "gammaln", "betaln")})
         scope = {**vars(scalars), "math": math, "sc": special}

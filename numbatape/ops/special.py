@@ -11,6 +11,7 @@ functions are in `bessel`, incomplete integrals in `incomplete`.
 
 import numpy as np
 
+from ..late import imported
 from .elementwise import POWER_MIXED
 from .table import POSITIVE, POSITIVES, PROBABILITY, REAL, binary, unary
 
@@ -31,8 +32,7 @@ def hurwitz_zeta(s, x):
 
 def erfc_integral_ratio(n, x):
     """``i^n erfc(x) / i^(n-1) erfc(x)`` of repeated integrals of erfc (DLMF 7.18), x > 1."""
-    from .scalars import erfc_ratio
-
+    erfc_ratio = imported(".scalars", __package__).erfc_ratio
     return np.vectorize(erfc_ratio, otypes=[float])(n, x)[()]
 
 
