@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.special
+import scipy.stats
 
 import numbatape as nt
 from numbatape.numpy_api import repeated
@@ -29,6 +30,7 @@ COMPOSITIONS = {
     "float32": lambda x, s: np.roll(x.astype(np.float32), 1),
     "softmax": lambda x, s: scipy.special.softmax(x),
     "einsum": lambda x, s: np.einsum("ij,j->i", MATRIX * s, x),
+    "density": lambda x, s: scipy.stats.gamma.logpdf(DATA, x, scale=s),
     "vander": lambda x, s: np.vander(x, 3),
 }
 

@@ -102,10 +102,10 @@ def run_composition(implementation, value, args, kwargs):
         with np.errstate(all="ignore"):  # NumPy's own call has given the warnings already
             return adopt(implementation(*args, **kwargs), value)
 
-    return _repeated(implementation, value, args, kwargs, run)
+    return recurring(implementation, value, args, kwargs, run)
 
 
-def _repeated(implementation, value, args, kwargs, run: Callable):
+def recurring(implementation, value, args, kwargs, run: Callable):
     """Return what ``run()`` returns, perhaps without running it: see `numbatape.numpy_api.repeated`."""
     trace = CURRENT.get()
     if trace is None:
@@ -204,7 +204,7 @@ def run_record(implementation, value, args, kwargs):
 
 
 def run_long_record(implementation, value, args, kwargs):
-    return _repeated(implementation, value, args, kwargs, lambda: implementation(value, *args, **kwargs))
+    return recurring(implementation, value, args, kwargs, lambda: implementation(value, *args, **kwargs))
 
 
 def sees(*functions: Callable, complex: str | None = None):

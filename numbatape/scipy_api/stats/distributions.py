@@ -16,7 +16,7 @@ import numpy as np
 import scipy.stats
 
 from ...numpy_api.function_tables import MAKERS, STAND_INS
-from ...numpy_api.registration import run_composition
+from ...numpy_api.registration import recurring, run_composition
 from ...numpy_api.stand_ins import is_users_distribution, made, stand_in
 from ...trace import operations
 from ...trace.operands import adopt, values_of
@@ -90,10 +90,14 @@ def method_of(distribution, name: str, law: Law, evaluate):
 
 def _run_broadcast(implementation, value, args, kwargs):
     """Broadcast a moment to NumPy's shape: the variance has that of ``loc``, on which it does not depend."""
-    result = implementation(*args, **kwargs)
-    if isinstance(result, tuple):
-        return tuple(map(_adopted, result, value))
-    return _adopted(result, value)
+
+    def run():
+        result = implementation(*args, **kwargs)
+        if isinstance(result, tuple):
+            return tuple(map(_adopted, result, value))
+        return _adopted(result, value)
+
+    return recurring(implementation, value, args, kwargs, run)
 
 
 def _adopted(result, value):
