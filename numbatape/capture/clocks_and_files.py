@@ -301,7 +301,7 @@ def _of_filters(name: str) -> Callable:
     return lambda original: getattr(imported(f"{__package__}.warning_filters"), name)(original)
 
 
-OUTSIDE = _table()
+REPLACED = _table()  # by module and name: what makes the stand-in of the original
 
 
 def _print(*args, **kwargs):

@@ -11,7 +11,6 @@ from ..trace import operations
 from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
 from ..trace.trace import current, standing
-from .clocks_and_files import OUTSIDE
 
 _DICTIONARY = vars(types.ModuleType)["__dict__"]
 
@@ -141,6 +140,7 @@ def _choosing(original):
     return array_namespace
 
 
-OUTSIDE.setdefault("importlib", {})["import_module"] = _importing
-for _module in NAMESPACES:
-    OUTSIDE.setdefault(_module, {})["array_namespace"] = _choosing
+REPLACED = {  # as in `clocks_and_files`
+    "importlib": {"import_module": _importing},
+    **dict.fromkeys(NAMESPACES, {"array_namespace": _choosing}),
+}

@@ -33,9 +33,8 @@ from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
 from ..usercode.ownership import adopt, is_library_function, runs_as_users, users_classes
-from . import clocks_and_files, type_tests
+from . import clocks_and_files, module_copies, type_tests
 from .captured_arrays import WithArrays
-from .clocks_and_files import OUTSIDE
 from .copies import Copies
 from .iteration import ITERATORS
 from .module_copies import ModuleCopy, UsersModule
@@ -53,6 +52,11 @@ TWINS = {
 }
 ARRAY_MODULES = ("scipy._lib.array_api_compat.numpy", "scipy._external.array_api_compat.numpy")
 OF_UFUNCS = ("numpy", "scipy.special")  # modules that have ufuncs
+# Functions and classes of Python's own and other modules: by module and name, what makes the stand-in.
+REPLACED: dict[str, dict[str, Callable]] = {}
+for _file in (clocks_and_files, module_copies, type_tests):
+    for _module, _makers in _file.REPLACED.items():
+        REPLACED[_module] = REPLACED.get(_module, {}) | _makers
 
 
 class Table:
@@ -164,7 +168,7 @@ def _replaced_in(name: str) -> dict[str, tuple]:
             original = getattr(original, part, None)  # older versions lack some names
         if original is not None:
             found[key] = original, _once(functools.partial(made, name, key, original))
-    for key, make in OUTSIDE.get(name, {}).items():
+    for key, make in REPLACED.get(name, {}).items():
         original = getattr(module, key, None)
         if original is not None:
             found[key] = original, _once(functools.partial(make, original))
@@ -226,7 +230,7 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, also those of functions that make arrays."""
-    names = {**STAND_INS, **OUTSIDE, **dict.fromkeys((*MODULES, *TWINS))}
+    names = {**STAND_INS, **REPLACED, **dict.fromkeys((*MODULES, *TWINS))}
     return _table(tuple(filter(sys.modules.__contains__, names)), writes)
 
 

@@ -23,7 +23,6 @@ from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..trace.trace import current
 from ..usercode.frames import not_supported
 from ..usercode.ownership import users_classes
-from .clocks_and_files import OUTSIDE
 
 TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 
@@ -134,9 +133,8 @@ def _asking(original):
     return ask
 
 
-OUTSIDE.setdefault("inspect", {}).update(
-    dict.fromkeys(("isbuiltin", "isfunction", "ismethod", "isroutine", "isclass"), _asking)
-)
+ABOUT_KINDS = ("isbuiltin", "isfunction", "ismethod", "isroutine", "isclass")
+REPLACED = {"inspect": dict.fromkeys(ABOUT_KINDS, _asking)}  # as in `clocks_and_files`
 
 
 def length(value):
