@@ -150,14 +150,14 @@ class SteadyCalls:
 
     def _make_elastic_entries(self) -> None:
         """Make a `ElasticEntry` for each trace that has got an entry, as far as that can have one."""
-        elastic = imported(".elastic", __package__)  # no process needs it before sizes change
+        made_elastic = imported(".elastic", __package__).elastic_entry_of  # needed once sizes change
         while self._untried:
             entry = self._untried.pop()
             variant, tape = entry.space.variant, entry.space.plan.tape
             known = any(its.variant is variant and its.tape.digest == tape.digest for its in self._elastic)
             if entry.owner is not self or known:
                 continue
-            elastic = elastic.elastic_entry_of(entry, refuse)
+            elastic = made_elastic(entry, refuse)
             if elastic is not None:
                 self._elastic.insert(0, elastic)
                 del self._elastic[MOST_ELASTIC:]

@@ -142,5 +142,5 @@ def _choosing(original):
 
 REPLACED = {  # as in `clocks_and_files`
     "importlib": {"import_module": _importing},
-    **dict.fromkeys(NAMESPACES, {"array_namespace": _choosing}),
+    **{name: {"array_namespace": _choosing} for name in NAMESPACES},
 }
