@@ -61,10 +61,11 @@ def dispatch(trees, outer: Callable, inner: Callable):
     if trace is None:
         return outer()
     if not any(type(leaf) in (TracedArray, TracedInteger) for leaf in pytrees.leaves(trees)):
+        failed = trace.validity.failed
         try:
             return outer()
         except ForeignTraceError:
-            pass
+            trace.validity.failed = failed  # no code of the user's has caught this one
     with failing(trace):
         return inner()
 

@@ -416,3 +416,43 @@ def test_derivatives_at_plain_numbers_follow_the_sizes_of_traced_arrays(name):
         value, (gradient,) = nt.value_and_gradient(cache, np.linspace(0.0, 1.0, n))
         np.testing.assert_allclose(value, factor * n / 2, rtol=1e-13)
         np.testing.assert_allclose(gradient, np.full(n, factor), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda p: nt.grad(lambda x: np.sum(p * x**3))(POINT),
+        lambda p: nt.jacobian(lambda x: x**3 * p)(POINT),
+        lambda p: nt.hessian(lambda x: np.sum(p * x**3))(POINT),
+        lambda p: nt.vmap(nt.grad(lambda x: np.sum(p * x**3)))(POINT),
+        lambda p: nt.grad(lambda q: np.sum(nt.grad(lambda x: np.sum(p * q * x**3))(POINT)))(POINT),
+    ],
+    ids=["grad", "jacobian", "hessian", "vmap", "twice"],
+)
+def test_a_derivative_at_plain_arguments_of_a_function_that_uses_traced_values_is_traced_once(inner):
+    """The attempt without the outer trace, which fails, says nothing about what the tape holds for."""
+    cache = nt.prepare_gradient_cache(lambda p: np.sum(inner(p) ** 2), POINT)
+    for factor in (1.0, 2.0, 3.0):
+        _, (gradient,) = nt.value_and_gradient(cache, factor * POINT)
+        each = [
+            np.sum(inner(factor * POINT + h) ** 2) - np.sum(inner(factor * POINT - h) ** 2)
+            for h in 1e-6 * np.eye(3)
+        ]
+        np.testing.assert_allclose(gradient, np.array(each) / (2 * 1e-6), rtol=1e-6)
+    assert cache.traces == 1
+
+
+def test_an_error_that_a_function_inside_has_caught_counts_in_each_call():
+    def f(p):
+        def caught(x):
+            try:
+                return np.sum(np.linalg.cholesky(np.array([[p[0]]])) * x)
+            except np.linalg.LinAlgError:
+                return np.sum(p**2 * x)
+
+        return np.sum(nt.grad(caught)(POINT))
+
+    gradient = nt.grad(f)
+    for p in (np.array([-1.0, 1.0, 1.0]), np.array([4.0, 1.0, 1.0]), np.array([-2.0, 1.0, 1.0])):
+        expected = 2 * p if p[0] < 0 else np.array([3 * 0.5 / np.sqrt(p[0]), 0.0, 0.0])
+        np.testing.assert_allclose(gradient(p), expected, rtol=1e-12)
