@@ -41,9 +41,16 @@ def pytest_collection(session):
     """
     gc.disable()
     result = yield
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(200_000, 10, 10)
     gc.enable()
     return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    """Collect garbage once: pytest does so ten times before it ends, to hear of errors in finalisers."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_logreport(report):
