@@ -322,3 +322,29 @@ def test_objects_without_traced_values_keep_their_methods():
     before = dict(vars(result))
     assert library_copies._with_copied_methods(result, None, ()) is result
     assert vars(result) == before
+
+
+SAMPLE = np.array([0.1, 0.4, 0.7])
+
+
+def below(x):
+    return stats.cramervonmises(SAMPLE, lambda t: np.clip(t * x[0], 0, 1)).statistic
+
+
+def spread(x):
+    runs.append(1)
+    statistic = lambda a, axis: x[0] * np.mean(a, axis=axis)  # noqa: E731
+    return stats.bootstrap((SAMPLE,), statistic, n_resamples=5, rng=0, method="basic").standard_error
+
+
+runs: list = []
+
+
+@pytest.mark.parametrize("f", [below, spread])
+def test_functions_of_the_users_with_traced_surroundings(f):
+    x, step = np.array([1.1]), np.array([1e-6])
+    runs.clear()
+    value, slope = nt.value_and_grad(f)(x)
+    assert len(runs) == (f is spread)
+    np.testing.assert_allclose(value, f(x), rtol=1e-13)
+    np.testing.assert_allclose(slope, (f(x + step) - f(x - step)) / 2e-6, rtol=1e-6)

@@ -625,6 +625,15 @@ def test_a_number_asks_an_object_as_numpys_numbers_do(operate):
     np.testing.assert_array_equal(slopes, [10.0, 6.0])
 
 
+@pytest.mark.parametrize("operate", [*BINARY[:4], pow], ids=lambda operate: operate.__name__)
+def test_a_complex_number_asks_an_object_too(operate):
+    value, slopes = nt.value_and_grad(lambda x: operate(1j * x[0], Doubled(x[1])).imag)(np.array([3.0, 5.0]))
+    assert value == 30.0
+    np.testing.assert_array_equal(slopes, [10.0, 6.0])
+    with pytest.raises(nt.UnsupportedOperationError, match=r"result of a traced operation|meets a traced"):
+        nt.grad(lambda x: operate(np.array(x[0]), Doubled(2.0)))(np.ones(1))
+
+
 def test_comparisons_of_a_number_with_an_object():
     def f(x):
         first = x[0] if x[0] < Doubled(x[1]) else 3.0 * x[0]

@@ -17,12 +17,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
+from ..late import imported
 from ..numpy_api.registration import as_users_call
 from ..trace import operations
 from ..trace.library_kinds import Sparse
 from ..trace.operands import find_trace, values_of
 from ..trace.symbolic_sizes import has_size
-from ..trace.trace import current, failing
+from ..trace.trace import Trace, current, failing
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_library_function, is_library_module, is_users_function
 from . import conversions
@@ -105,6 +106,18 @@ def _call_method(member, trace, owner, *args, **kwargs):
         return trace.capture.library_copies.function(member)(owner, *args, **kwargs)
 
 
+def _around(given) -> Trace | None:
+    """Return the trace whose values the user's functions among some arguments use; None if they use none."""
+    trace, functions = current(), [x for x in given if type(x) is types.FunctionType]
+    if trace is None or not functions:
+        return None
+    try:
+        used = imported(".opened", __package__).Opened("a library's function", functions).found
+    except UnsupportedOperationError:  # they use traced values, of a kind that is not followed further
+        return trace
+    return trace if used else None
+
+
 @functools.cache
 def library_copy(original):
     """Return the stand-in for a library's function that has no other one, or None if it can't be copied.
@@ -124,6 +137,8 @@ def library_copy(original):
         trace = find_trace(given) if sparse is None else sparse.data._trace
         if trace is None and has_size(given):
             trace = current()
+        if trace is None:
+            trace = _around(given)
         if trace is None:
             return _to_compute_with(call_original(*args, **kwargs))
         if trace.capture.library_copies is None:

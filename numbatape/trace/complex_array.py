@@ -19,7 +19,7 @@ from ..usercode.frames import is_stored, unreachable
 from ..usercode.ownership import sees_sizes
 from . import operations
 from .kinds import check_attribute, like_arrays_in_patterns, missing
-from .library_kinds import is_sparse
+from .library_kinds import is_no_array, is_sparse
 from .methods import Methods, in_place, may_be_operand
 from .pytrees import register
 from .trace import failing
@@ -29,14 +29,19 @@ def _operator(ufunc):
     def forward(self, other):
         if is_sparse(other):
             return operations.operate_on_sparse(ufunc, self, other)
-        return combine(ufunc, self, other) if may_be_operand(other) else NotImplemented
+        return combine(ufunc, self, other) if _meets(self, other) else NotImplemented
 
     def reflected(self, other):
         if is_sparse(other):
             return operations.operate_on_sparse(ufunc, other, self)
-        return combine(ufunc, other, self) if may_be_operand(other) else NotImplemented
+        return combine(ufunc, other, self) if _meets(self, other) else NotImplemented
 
     return forward, reflected
+
+
+def _meets(self, other) -> bool:
+    """Whether an operator computes with another operand; a number hands a user's object on to its own."""
+    return may_be_operand(other) and (isinstance(self._value, np.ndarray) or not is_no_array(other))
 
 
 def combine(ufunc, *operands):
@@ -80,12 +85,12 @@ class TracedComplex(Methods):
         self._value = value
 
     def __pow__(self, other, modulo=None):
-        if modulo is not None or not may_be_operand(other):
+        if modulo is not None or not _meets(self, other):
             return NotImplemented
         return combine(np.power, self, other)
 
     def __rpow__(self, other):
-        return combine(np.power, other, self) if may_be_operand(other) else NotImplemented
+        return combine(np.power, other, self) if _meets(self, other) else NotImplemented
 
     def __neg__(self):
         return combine(np.negative, self)

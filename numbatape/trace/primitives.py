@@ -117,6 +117,11 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     trace = trace_of(args)
     if value is None:
         value = resolve(op.numpy[0])(*map(value_of, args))
+    if not hasattr(value, "dtype"):
+        raise UnsupportedOperationError(
+            f"a {type(value).__name__} is the result of a traced operation at {where_in_user_code()}; use "
+            "numbers and arrays of numbers"
+        )
     if value.dtype is FLOAT64 or (value.dtype is BOOL and any(map(_is_wide, args))):
         numbers = [
             arg._id if type(arg) is TracedArray and arg._family == F64 else operand(trace, arg, F64)
