@@ -93,6 +93,23 @@ def test_what_has_no_formula(name, question):
         nt.grad(f)(P)
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero")  # of SciPy's own search for quantiles
+@pytest.mark.parametrize("make", [lambda p: st.Normal(mu=p[0], sigma=p[1]), lambda p: Gamma(a=p[1])])
+def test_shapes_and_moments(make):
+    def f(p):
+        variable = make(p)
+        moments = [variable.moment(k, kind) for kind in ("raw", "central", "standardized") for k in range(5)]
+        tails = [variable.ilogcdf(-p[0]), variable.ilogccdf(-p[0])]
+        shapes = [variable.skewness(), variable.kurtosis(), variable.kurtosis(convention="excess")]
+        return np.stack(moments + tails + shapes)
+
+    np.testing.assert_allclose(nt.vjp(f, P)[0], f(P), rtol=1e-9, atol=1e-12)
+    differences = np.stack([(f(P + d) - f(P - d)) / 2e-5 for d in 1e-5 * np.eye(2)], -1)
+    np.testing.assert_allclose(nt.jacobian(f)(P), differences, rtol=1e-6, atol=1e-6)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"moment\(5, 'central'\) of a random variable"):
+        nt.grad(lambda p: make(p).moment(5, "central"))(P)
+
+
 def test_whole_numbers():
     f = lambda p: st.Binomial(n=7, p=p[0]).logpmf(np.arange(8)) * st.Binomial(n=3, p=p[0]).cdf(1.0)  # noqa: E731
     np.testing.assert_allclose(nt.vjp(f, P)[0], f(P), rtol=1e-12)

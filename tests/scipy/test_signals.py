@@ -61,6 +61,7 @@ CASES = {
     "sawtooth": (joined(S.sawtooth, lambda t, w: S.sawtooth(t)), T + 0.05, np.array(0.4)),
     "chirp": (S.chirp, T, 0.3, 4.0, 0.6),
     "chirp methods": (joined(lambda t: S.chirp(t, 0.3, 4.0, 0.6, "quadratic", 30.0), lambda t: S.chirp(t, 0.3, 4.0, 0.6, "quadratic", 30.0, False), lambda t: S.chirp(t, 0.3, 4.0, 0.6, "logarithmic"), lambda t: S.chirp(t, 0.3, 10.0, 0.6, "hyperbolic"), lambda t: S.chirp(t, 0.3, 4.0, 0.6, complex=True)), T),
+    "lists": (lambda p: S.sweep_poly(T / 4, [p[0], 0.2, p[1]]) + S.lombscargle(T, Z, [p[0] + 1.0, 2.0]).sum(), np.array([0.1, 0.3])),
     "sweep_poly": (lambda t, p: S.sweep_poly(t, p, 10.0), T / 4, np.array([0.1, -0.2, 0.3])),
     "gausspulse": (joined(lambda t: S.gausspulse(t, 0.5), lambda t: np.concatenate(S.gausspulse(t, 0.5, retquad=True, retenv=True))), T / 3 - 1.0),
 }  # fmt: skip

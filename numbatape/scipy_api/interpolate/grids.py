@@ -16,7 +16,7 @@ import scipy.interpolate
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import stands_for, with_original
 from ...rules.searches import Search
-from ...trace.operands import find_trace, lift_all
+from ...trace.operands import find_trace, lift_all, lift_first
 from ...trace.primitives import sample_of, stop_gradient
 from ...trace.trace import standing
 from .interpolation import basis, column, refuse
@@ -45,7 +45,7 @@ class Grid:
         if isinstance(xi, tuple):
             xi = np.stack(np.broadcast_arrays(*xi), -1)
         elif isinstance(xi, list) and find_trace(xi) is not None:
-            xi = np.stack(xi)
+            (xi,) = lift_all(xi)
         elif find_trace(xi) is None:
             xi = np.asarray(xi, float)
         if len(np.shape(sample_of(xi))) == 1:
@@ -146,7 +146,7 @@ def make_grid(original, points, values, method="linear", bounds_error=True, fill
 @stands_for("scipy.interpolate", "interpn", run=None)
 def interpn(points, values, xi, method="linear", bounds_error=True, fill_value=np.nan):
     if method == "splinef2d":
-        xi = np.stack(np.broadcast_arrays(*xi), -1) if isinstance(xi, tuple) else xi
+        xi = np.stack(np.broadcast_arrays(*xi), -1) if isinstance(xi, tuple) else lift_first(xi, values)
         for d, axis in enumerate(points):
             if np.any(np.less(xi[..., d], axis[0]) | np.greater(xi[..., d], axis[-1])):
                 raise refuse("interpn(method='splinef2d') outside of the grid", "use method='cubic'")

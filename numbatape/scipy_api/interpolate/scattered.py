@@ -26,7 +26,7 @@ def _points(args):
         args = (tuple(args),)
     if isinstance(args[0], tuple):
         return np.stack(np.broadcast_arrays(*args[0]), -1)
-    return args[0] if find_trace(args[0]) is not None else np.asarray(args[0], float)
+    return lift_all(args[0])[0] if find_trace(args[0]) is not None else np.asarray(args[0], float)
 
 
 class Scattered:

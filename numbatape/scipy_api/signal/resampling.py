@@ -185,7 +185,7 @@ def chirp(t, f0, t1, f1, method="linear", phi=0, vertex_zero=True, *, complex=Fa
 @stands_for("scipy.signal", "sweep_poly")
 def sweep_poly(t, poly, phi=0):
     poly = poly.coeffs if isinstance(poly, np.poly1d) else poly
-    t = lift_first(t, poly, phi)
+    t, poly = (lift_first(part, t, poly, phi) for part in (t, poly))
     return np.cos(2.0 * np.pi * np.polyval(np.polyint(poly), t) + np.deg2rad(phi))
 
 

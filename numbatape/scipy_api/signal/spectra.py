@@ -317,7 +317,7 @@ def lombscargle(x, y, freqs, *, precenter=False, normalize=False, weights=None, 
     """Least squares of a sine at each frequency; ``floating_mean`` adds a constant to it."""
     if normalize not in (False, True, "power", "normalize"):
         raise unsupported_argument("scipy.signal.lombscargle", f"normalize={normalize!r}")
-    y = lift_first(y, x, freqs, weights)
+    x, y, freqs = (lift_first(part, x, y, freqs, weights) for part in (x, y, freqs))
     weights = np.ones_like(y, dtype=float) if weights is None else weights
     weights = weights / np.sum(weights)
     if precenter is True:

@@ -72,6 +72,43 @@ class Variable(RandomVariable):
     def _original(self):
         return self._make(**self._given)
 
+    def _skewness(self):
+        return self._law.stats(**self._kwargs, moments="s")
+
+    def kurtosis(self, *, method=None, convention="non-excess"):
+        """Return the kurtosis, which is 3 for a normal variable, or with ``convention="excess"`` 0."""
+        self._refuse_method("kurtosis", method)
+        with np.errstate(all="ignore"):
+            excess = self._law.stats(**self._kwargs, moments="k")
+        return self._narrowed({"non-excess": 3.0, "excess": 0.0}[convention] + excess)
+
+    def _raw(self, order: int):
+        with np.errstate(all="ignore"):
+            return self._law.moment(order, **self._kwargs) if order else 1.0 + 0.0 * self.mean()
+
+    def moment(self, order=1, kind="raw", *, method=None):
+        """Return a moment: raw, central, or standardized."""
+        self._refuse_method("moment", method)
+        order = int(order)
+        if kind == "raw":
+            return self._narrowed(
+                self._law.moment(order, **self._kwargs) if order else 1.0 + 0.0 * self.mean()
+            )
+        spread = self.standard_deviation() ** order if kind == "central" else 1.0
+        if kind not in ("central", "standardized"):
+            return self._original().moment(order, kind)  # SciPy's own error
+        if order > 4:
+            raise self.refuse(f"moment({order}, {kind!r})")
+        nothing = 0.0 * self.mean()
+        shape = (
+            lambda: 1.0 + nothing,
+            lambda: nothing,
+            lambda: 1.0 + nothing,
+            self.skewness,
+            self.kurtosis,
+        )[order]()
+        return self._narrowed(spread * shape)
+
 
 class DiscreteVariable(Variable):
     """A variable of a family of whole numbers."""
@@ -86,7 +123,7 @@ def _by_law(old: str) -> Callable:
 for _class, _names in ((Variable, EVERYWHERE | MOMENTS | CONTINUOUS), (DiscreteVariable, DISCRETE)):
     for _new, _old in _names.items():
         setattr(_class, f"_{_new}", _by_law(_old))
-for _new in CONTINUOUS:
+for _new in ("pdf", "logpdf"):
     setattr(DiscreteVariable, f"_{_new}", None)  # SciPy's own object knows
 
 

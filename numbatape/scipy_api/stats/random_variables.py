@@ -18,9 +18,10 @@ from ...usercode.frames import not_supported, where_in_user_code
 from .laws import INF, pick
 
 AT_POINTS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf")
-OF_ITSELF = ("mean", "variance", "standard_deviation", "median", "entropy", "support")
+AT_POINTS += ("ilogcdf", "ilogccdf")
+OF_ITSELF = ("mean", "variance", "standard_deviation", "median", "entropy", "support", "skewness")
 OTHERS = (
-    *("ilogcdf", "ilogccdf", "logentropy", "mode", "moment", "skewness", "kurtosis", "sample", "plot"),
+    *("logentropy", "mode", "moment", "kurtosis", "sample", "plot"),
     *("tol", "cache_policy", "validation_policy", "reset_cache"),
 )
 LOG_HALF = -np.log(2.0)
@@ -69,6 +70,8 @@ class RandomVariable:
             return lambda self: np.sqrt(self.variance())
         if own is None and name == "median" and self._answer("icdf"):
             return lambda self: self._icdf(0.5)
+        if own is None and name in ("ilogcdf", "ilogccdf") and self._answer(name.replace("log", "")):
+            return lambda self, x: self._answer(name.replace("log", ""))(self, np.exp(x))
         return own
 
     def _at_points(self, name: str, answer: Callable):
