@@ -1,7 +1,8 @@
 """Lengths that change from call to call, and branches: beside autograd, torch and JAX, if installed.
 
 Every row is the processor time of one call of value and gradient. "one length" is the same call without a
-change: what the others take beyond it is the price of switching. The peers get the same function; JAX
+change, for as many entries as those below it have on average: what these take beyond it is the price of
+switching. The peers get the same function; JAX
 compiles it for every length, the other two build its graph in every call.
 """
 
@@ -44,6 +45,7 @@ def scenes() -> dict[str, tuple[Callable, list]]:
         "one length": (smooth, [vector(100)]),
         "two lengths in turn": (smooth, [vector(100), vector(101)]),
         "60 lengths in turn": (smooth, [vector(n) for n in range(70, 130)]),
+        "one length, the mean of the next ones": (smooth, [vector(260)]),
         "500 lengths in turn": (smooth, [vector(n) for n in range(10, 510)]),
         "one path": (either, [vector(100)]),
         "two paths in turn": (either, [vector(100), vector(100, 1.2)]),
