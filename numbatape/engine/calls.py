@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .moving_calls import MovingCall
     from .moving_spaces import MovingSpace
 
-FEW = 16  # calls of bodies that may have a workspace each
+FEW = 256  # calls of bodies that may have a workspace each: about as much memory as reverse sweeps keep
 FIRST_MOVES = 2  # so often more than they have followed sizes, calls are expected to do so
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 

@@ -414,3 +414,25 @@ def test_a_sub_tape_of_a_rule_whose_shapes_are_not_yet_known():
         np.testing.assert_allclose(by_x, 2 * first.T @ first @ x * (x[0] > 0.0), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(by_y, 2 * second.T @ second @ y * (-1 if x[0] > 0 else 1), rtol=1e-10)
     assert cache.traces <= 2
+
+
+def test_many_calls_of_a_function_move_to_other_sizes(states):
+    """More than 16 calls of one body shared a workspace, and took 10 ms for each new size."""
+
+    def f(x):
+        total = 0.5
+        for k in range(40):
+            total = total + np.sum(wave(x * total) / (k + 40.0))
+        return total
+
+    cache = nt.prepare_gradient_cache(f, np.ones(4))
+    for n in (5, 6, 7, 8):
+        nt.value_and_gradient(cache, np.ones(n))
+    before = len(states)
+    cases = [RNG.normal(size=n) for n in (30, 3, 12)]
+    found = [nt.value_and_gradient(cache, x) for x in cases]
+    assert len(states) == before
+    for x, (value, (gradient,)) in zip(cases, found, strict=True):
+        again, (wanted,) = nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x)
+        np.testing.assert_allclose(value, again, rtol=1e-12)
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-10, atol=1e-12)
