@@ -187,6 +187,9 @@ VALUES = {
     "triu": lambda x, k: np.triu(x, int(k)),
     "distance2": lambda x, y: np.sum((x - y) ** 2),
     "strong_matmul": np.matmul,
+    "share_ties": lambda x, best, total: np.where(
+        x.real == best.real, total / np.sum(x.real == best.real), 0.0
+    ),
     "correlation": lambda x, w: scipy.signal.convolve2d(x, w[::-1, ::-1], "valid"),
     "convolution": scipy.signal.convolve2d,
     "recurrence": recurrence_value,

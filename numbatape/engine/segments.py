@@ -52,7 +52,7 @@ def weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     counts = np.ones((4, len(OPS)), bool)
     for k, op in enumerate(OPS):
         if isinstance(op, ArrayOp):
-            weight[k] = ARITHMETIC if op.adds_parts else ELEMENTARY
+            weight[k] = ARITHMETIC if op.adds_parts or op.light else ELEMENTARY
             if op.index:  # the size of the table that is read from does not matter
                 counts[:, k] = [True, *(name in op.index for name in "abc")]
             elif any(len(group) == 2 for group in op.operands[1:]):

@@ -63,7 +63,9 @@ def _convolved(x, w):
 
 
 def _of_matrices(op, x, w):
-    """Record an op over the last two axes; a vector is a matrix of one row."""
+    """Record an op over the last two axes; a vector is a matrix of one row, a number cannot slide."""
+    if not x.ndim:
+        return x * w
     vectors = x.ndim == 1
     if vectors:
         x, w = (expand(each, (0,)) for each in (x, w))

@@ -209,6 +209,8 @@ class ArrayOp(Traits):
     adds_parts
         The kernel of a part of the core axis where the result is the sum of its results for the parts; it
         returns a float64. It is given the cells, the operands' first cells, and sizes and strides by name.
+    light
+        Whether it takes about as long for each cell as arithmetic does.
     depends, interacts
         What sparsity patterns need to know, see `numbatape.ops.dependencies`.
     oracle
@@ -235,6 +237,7 @@ class ArrayOp(Traits):
     failure: str = "Singular matrix"
     nonempty: bool = False
     adds_parts: Callable | None = None
+    light: bool = False
     depends: Callable | None = None
     interacts: Callable | None = None
     oracle: Callable | None = None

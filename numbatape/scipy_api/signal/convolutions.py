@@ -35,8 +35,6 @@ def convolved(a, b, mode: str):
         columns = list(zip(a.shape, b.shape, strict=True))
         of_mode = {"full": lambda n, k: n + k - 1, "same": lambda n, k: n, "valid": lambda n, k: n - k + 1}
         return np.zeros([max(of_mode[mode](n, k), 0) for n, k in columns])
-    if not a.ndim:
-        return a * b
     if mode == "valid":
         return sliding.correlated(a, flipped(b))
     is_smaller = a.ndim > 2 and bool(math.prod(lengths(a)) < math.prod(lengths(b)))

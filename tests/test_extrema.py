@@ -1,0 +1,44 @@
+"""Gradients of extrema: entries that attain one share its adjoint, in long vectors and in rows."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+
+@pytest.mark.parametrize("kind", ["one", "ties", "NaN"])
+@pytest.mark.parametrize("shape", [(3000, 3), (2, 9000), (40, 70)])
+def test_entries_share_in_one_sweep_and_in_two(kind, shape):
+    x = np.random.default_rng(2).normal(size=shape)
+    if kind == "ties":
+        x[:, 1:] = np.round(x[:, 1:])
+    elif kind == "NaN":
+        x[::2, -2:] = np.nan
+
+    def f(x):
+        return np.sum(np.exp(x) * (x - np.max(x, axis=1, keepdims=True)))
+
+    best = np.max(x, axis=1, keepdims=True)
+    chosen = (x == best) | (np.isnan(x) & np.isnan(best))
+    shares = -np.sum(np.exp(x), axis=1, keepdims=True) * chosen / np.sum(chosen, axis=1, keepdims=True)
+    expected = np.exp(x) * (x - best) + np.exp(x) + np.where(chosen, shares, 0.0)
+    for config in (nt.Config(), nt.Config(passes="none")):
+        _, (slope,) = nt.value_and_gradient(nt.prepare_gradient_cache(f, x, config=config), x)
+        np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_all_orders():
+    def f(x):
+        return np.max(x) ** 3 + np.min(x[1:]) ** 2 * x[0]
+
+    x = np.array([1.5, 3.0, -1.0, 3.0, 2.0])
+    third = nt.jacobian(nt.hessian(f))(x)
+    expected = np.zeros((5, 5, 5))
+    ties = np.array([0.0, 0.5, 0.0, 0.5, 0.0])
+    expected += 6.0 * np.einsum("i,j,k->ijk", ties, ties, ties)
+    for places in ((0, 2, 2), (2, 0, 2), (2, 2, 0)):
+        expected[places] += 2.0
+    np.testing.assert_allclose(third, expected)
+    assert (
+        nt.sparse_hessian(lambda x: np.sum(np.max(x.reshape(-1, 2), axis=1) ** 2))(np.arange(6.0)).nnz <= 12
+    )
