@@ -265,9 +265,8 @@ class Copies(CopiedClasses):
 def _asks_caches() -> bool:
     """Whether the function that is traced asks how full the caches of its functions are."""
     trace = current()
-    return (
-        trace is not None and trace.capture.environment is not None and trace.capture.environment.asks_caches
-    )
+    environment = None if trace is None else trace.capture.environment
+    return environment is not None and environment.asks_caches
 
 
 def _writing_back(copy, names: tuple[str, ...] | None, scope: dict, globals_: dict):

@@ -120,7 +120,7 @@ def test_llvm_that_knows_the_processor_and_fails_to_emit(tmp_path, monkeypatch):
 def test_mistakes_in_the_lowering_are_not_interpreted(tmp_path, monkeypatch):
     """What LLVM's parser refuses is a fault of ours, which nobody would notice if Python stepped in."""
     monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path))
-    lowered = compiler.lowering.Lowered("no IR", ("run",), ())
+    lowered = compiler.lowering.Lowered("no IR", ("run",), (), False)
     monkeypatch.setattr(compiler.lowering, "lower", lambda source, key: lowered)
     with pytest.raises(RuntimeError, match="parsing error"):
         loader._load.__wrapped__("run", "# cells: f64\ndef run(w, pc):\n    return 2\n")
