@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT
-from ..trace import complex_parts, operations, writes
+from ..trace import complex_parts, operations
 from ..trace.operands import adopt, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import not_supported
@@ -24,7 +24,7 @@ def unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
 def call_complex_ufunc(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with complex inputs."""
     if method == "at":
-        return writes.ufunc_at(ufunc, *inputs)
+        return operations.ufunc_at(ufunc, *inputs)
     if kwargs.get("out") is not None:
         return into_out(ufunc, method, inputs, kwargs)
     inputs, kwargs = as_ndarrays((inputs, kwargs))
