@@ -802,7 +802,13 @@ def test_quantiles_of_counts_are_data():
     np.testing.assert_allclose(slope, f(3.2) / 3.2 + 3.2 * np.array([1.0, 1.0, 0.0]))
 
 
+def test_the_median_of_an_even_density_does_not_depend_on_its_shape():
+    assert nt.grad(lambda a: stats.dgamma.median(a) + stats.dweibull.median(a))(1.3) == 0.0
+
+
 def test_moments_that_do_not_exist_are_scipys():
+    second = nt.value_and_grad(lambda b: stats.crystalball.var(b, 2.5))
+    assert [second(b) for b in (1.2, 1.3)] == [(np.inf, 0.0)] * 2
     value, slope = nt.jvp(lambda c: stats.foldcauchy.moment(3, c), (1.2,), (1.0,))
     assert np.isnan(value) and slope == 0.0
 

@@ -31,7 +31,7 @@ NEGLIGIBLE = 1e-13  # probability beyond the first `MOST` counts: more than what
 CHUNK = 32  # the number of counts is rounded up to a multiple of it, so that it seldom changes
 
 
-def _data(name: str, find, *given):
+def as_data(name: str, find, *given):
     """Return ``find(*given)``, numbers that depend on the given ones, of which some are traced, as data."""
     traced = [k for k, x in enumerate(given) if find_trace(x) is not None]
     if not traced:
@@ -96,7 +96,7 @@ def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, condition
             below + (above - below) * np.array([TAIL, 1.0 - TAIL]), *shapes, loc=loc, scale=scale
         )
 
-    middle = _data(name, body, low, high, loc, scale, *shapes)
+    middle = as_data(name, body, low, high, loc, scale, *shapes)
     quad = made("scipy.integrate", "quad", scipy.integrate.quad)
     given, total = (function, distribution.pdf, shapes, loc, scale), 0.0
     for start, end in ((low, middle[0]), (middle[0], middle[1]), (middle[1], high)):
@@ -126,7 +126,7 @@ def _of_counts(distribution, function, shapes, loc, scale, lb, ub, conditional, 
         wanted = original.isf(NOTHING, *shapes, loc=loc)
         return np.array([low, min(high, low + -(-(wanted - low + 1) // CHUNK) * CHUNK - 1)])
 
-    low, high = (int(end) for end in _data(f"scipy.stats.{original.name}", ends, loc, *shapes))
+    low, high = (int(end) for end in as_data(f"scipy.stats.{original.name}", ends, loc, *shapes))
     counts = np.arange(low, high + 1)
     density = distribution.pmf(counts, *shapes, loc=loc)
     total = np.sum(function(counts) * density)
@@ -192,7 +192,7 @@ def moment(distribution):
         if find_trace(shapes) is None:
             return original.moment(k, *shapes)
         # SciPy knows which moments do not exist; an integral would only get large.
-        known = _data(f"scipy.stats.{original.name}", lambda *shapes: original.moment(k, *shapes), *shapes)
+        known = as_data(f"scipy.stats.{original.name}", lambda *shapes: original.moment(k, *shapes), *shapes)
         if not bool(np.all(np.isfinite(known))):
             return known
         return expect(distribution)(None if k == 1 else lambda x: x**k, shapes)

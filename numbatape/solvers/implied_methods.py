@@ -6,6 +6,7 @@ means, variances and entropies are expected values. The values are SciPy's own.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..scipy_api.stats.law_moments import ORDERS, about_the_mean
 from ..scipy_api.stats.laws import Law
 from ..trace.operands import find_trace
 from ..verbs.directions import jvp
+from .expectations import as_data
 from .kept_derivatives import KeptDerivatives
 
 TOLERANCES = {"epsabs": 1e-14, "epsrel": 1e-12, "limit": 200, "full_output": 1}  # the last one: no warnings
@@ -148,6 +150,11 @@ def with_areas(distribution, law: Law) -> Law:
 def expected(distribution, name: str, shapes):
     """Return a moment or the entropy in standard form by expected values."""
     stands = made("scipy.stats", distribution.name, distribution)
+    # SciPy knows which moments do not exist; an integral would only get large.
+    own = functools.partial(distribution.stats, moments=name[0]) if name in ORDERS else distribution.entropy
+    known = as_data(f"scipy.stats.{distribution.name}", own, *shapes)
+    if not bool(np.all(np.isfinite(known))):
+        return known
     if name == "entropy":
 
         def information(x):

@@ -45,6 +45,13 @@ def generalised_normal(p, b):
     return np.where(middle, (1.0 - p) * sc.gamma(1.0 + 1.0 / b), size)
 
 
+def double_gamma(p, a):
+    """The size whose upper tail is p; near p = 1, where it is zero, the lower tail is a power of it."""
+    middle = np.equal(p, 1.0)
+    near = (1.0 - p) ** (1.0 / a) * sc.gamma(1.0 + a) ** (1.0 / a)
+    return np.where(middle, near, sc.gammainccinv(a, np.where(middle, 0.5, p)))
+
+
 def cauchy(q):
     return np.where(np.abs(q - 0.5) < 0.25, np.tan(PI * (q - 0.5)), -1.0 / np.tan(PI * q))
 
@@ -132,7 +139,7 @@ symmetric("logistic",  lambda q: sc.logit(q))
 symmetric("hypsecant", lambda q: np.log(np.tan(0.5 * PI * q)))
 symmetric("t",         lambda q, df: pick(is_infinity(df), lambda: sc.ndtri(q), lambda: sc.stdtrit(df, q)))
 symmetric("gennorm",   two_sided(generalised_normal))
-symmetric("dgamma",    two_sided(lambda p, a: sc.gammainccinv(a, p)))
+symmetric("dgamma",    two_sided(double_gamma))
 symmetric("dweibull",  two_sided(lambda p, c: (-np.log(p)) ** (1.0 / c)))
 quantiles("gumbel_r",  lambda q: -np.log(-np.log(q)), lambda q: -np.log(-np.log1p(-q)))
 quantiles("gumbel_l",  lambda q: np.log(-np.log1p(-q)), lambda q: np.log(-np.log(q)))
