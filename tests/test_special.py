@@ -130,6 +130,13 @@ def test_inverses_for_parameters(name):
     agrees(f, x[:2], order=2 if name in QUICK else 1, rtol=1e-6)
 
 
+def test_second_derivatives_of_log_ndtr_in_the_far_tail():
+    x = np.array([8.0, 30.0, 40.0, 1e3])
+    with np.errstate(over="ignore"):
+        bends = nt.derivative(nt.derivative(lambda h: sc.log_ndtr(x + h)))(0.0)
+    np.testing.assert_allclose(bends, -x * stats.norm.pdf(x), rtol=1e-12)
+
+
 def test_the_inverse_for_the_noncentrality_of_f():
     """Its slopes are those of the function that it inverts, better than those of SciPy's search."""
     p, x = 0.22, 3.4

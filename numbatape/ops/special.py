@@ -91,6 +91,7 @@ unary ("erfcinv",   "sc.erfcinv(x)",   "sc.erfcinv",  (0.05, 1.95), dx="-0.88622
 # The normal distribution: constants 1/sqrt(2 pi), sqrt(2/pi), sqrt(2 pi), sqrt(pi/2)
 unary ("ndtr",      "sc.ndtr(x)",      "sc.ndtr",     dx="0.3989422804014327*math.exp(-0.5*x*x)", dxx="-x*dx")
 unary ("log_ndtr",  "sc.log_ndtr(x)",  "sc.log_ndtr", dx="0.7978845608028654/sc.erfcx(-0.7071067811865476*x)",
+       smooth={"x": "0.7978845608028654/sc.erfcx(-0.7071067811865476*x) if x < 5.0 else 0.3989422804014327*math.exp(-0.5*x*x - z)"},
        dxx="-1.4142135623730951*dx*erfc_ratio(1.0, -0.7071067811865476*x) if x < -3.0 else -dx*(x + dx)")
 unary ("ndtri",     "sc.ndtri(x)",     "sc.ndtri",    PROBABILITY, dx="2.5066282746310007*math.exp(0.5*z*z)", dxx="z*dx*dx", loop="sc.ndtri")
 unary ("ndtri_exp", "sc.ndtri_exp(x)", "sc.ndtri_exp", (-3.0, -0.05), dx="1.2533141373155003*sc.erfcx(-0.7071067811865476*z)",
