@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.emitter.instructions import row
+from numbatape.trace.primitives import array_instruction, value_of
 
 
 @pytest.mark.parametrize("kind", ["one", "ties", "NaN"])
@@ -42,3 +44,16 @@ def test_all_orders():
     assert (
         nt.sparse_hessian(lambda x: np.sum(np.max(x.reshape(-1, 2), axis=1) ** 2))(np.arange(6.0)).nnz <= 12
     )
+
+
+def test_a_share_of_no_entry_is_zero():
+    """Both sweeps agree where no entry attains the number that is looked for."""
+    x = np.array([1.0, 2.0])
+
+    def f(best, total):
+        shares = np.where(x == value_of(best), value_of(total), 0.0)
+        return np.sum(array_instruction(row("share_ties"), [x, best, total], shares))
+
+    cache = nt.prepare_gradient_cache(f, 2.0, 5.0)
+    assert nt.value_and_gradient(cache, 2.0, 5.0) == (5.0, (0.0, 1.0))
+    assert nt.value_and_gradient(cache, 3.0, 5.0) == (0.0, (0.0, 0.0))

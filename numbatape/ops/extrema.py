@@ -136,7 +136,8 @@ class ShareTies:
                 if x == z or (x != x and z != z):
                     ties += 1
                     total += g[o + i]
-            g[c] += total / ties
+            if ties > 0:
+                g[c] += total / ties
 
     def pullback(e, ct, z, operands, need):
         x, best, _ = operands
