@@ -230,7 +230,9 @@ def repeated(w, pc):
                 searching = False
                 first = group_t[code_t[FIELDS * other + OUT]]
                 alike = True
-                if not pooled:
+                if pooled:  # whoever reads an active cell may have an adjoint for it, which others have not
+                    alike = home_t[first] >= home_t[target]  # pools are in the order of their levels
+                else:
                     for j in range(STORAGE_FIELDS):
                         mine = storage_t[STORAGE_FIELDS * home_t[target] + j]
                         if storage_t[STORAGE_FIELDS * home_t[first] + j] != mine:

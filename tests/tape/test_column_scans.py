@@ -98,7 +98,11 @@ def test_repetitions_are_those_of_value_numbering(seed):
         views = [(inside[x], layout[x]) if x != NONE else None for x in operands]
         key = (op, active, stage, layout[result], bool(pooled[result]), *places, *views)
         first = known.setdefault(key, target)
-        if first != target and (pooled[result] or (storages[home[first]] == storages[home[target]]).all()):
+        if pooled[result]:
+            alike = home[first] >= home[target]
+        else:
+            alike = (storages[home[first]] == storages[home[target]]).all()
+        if first != target and alike:
             alias[target] = first
             expected.append(k)
     repeats, replaced = scans.repeated(code, group, inside, layout.astype(np.int32), several, home, storages)

@@ -114,3 +114,12 @@ def test_cells_of_what_repeats_stay(mode):
     np.testing.assert_array_equal(value, entries(X))
     np.testing.assert_allclose(pushed, wanted, rtol=1e-13)
     np.testing.assert_allclose(merged @ np.cos(X), wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_a_copy_that_has_an_adjoint_is_not_one_that_has_none():
+    def f(x):
+        u = np.floor(x)  # varies, but has no derivative
+        return u**1 * x + nt.derivative(lambda y: y**1 * y * x)(u)
+
+    assert nt.derivative(f)(2.5) == 6.0
+    assert nt.derivative(nt.derivative(f))(2.5) == 0.0
