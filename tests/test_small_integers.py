@@ -28,6 +28,8 @@ FUNCTIONS = {
     "average": lambda k: np.average(k, weights=k),
     "roots": lambda k: np.abs(np.roots(k)),
     "mean": np.mean,
+    "frexp": lambda k: np.stack(np.frexp(k)),
+    "modf": lambda k: np.stack(np.modf(k)) + k[0],
     "distances": lambda k: scipy.spatial.distance.pdist(k[:, None]),
 }
 KINDS = {

@@ -72,8 +72,14 @@ def reciprocal(x):
     return adopt(np.where(np.abs(x) == 1, x, 0), value)  # of integers, rounded towards zero
 
 
+def _as_floats(x, dtype):
+    """Return integers and booleans as the floats that NumPy's loops take them for."""
+    return np.astype(x, dtype) if x.dtype.kind in "biu" else x
+
+
 @composed(np.modf)
 def modf(x):
+    x = _as_floats(x, np.modf(value_of(x))[0].dtype)
     whole = np.trunc(x)
     return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
 
@@ -82,6 +88,7 @@ def modf(x):
 def frexp(x):
     """The exponent is an integer, without a derivative: the mantissa is ``x`` times a constant."""
     mantissa, exponent = np.frexp(value_of(x))
+    x = _as_floats(x, mantissa.dtype)
     still = np.abs(stop_gradient(x))
     usual = np.logical_and(still > 0.0, still < np.inf)
     # The rounded logarithm may be too large by one.
