@@ -56,3 +56,21 @@ def test_a_zero_cotangent_adds_nothing_beside_an_infinite_entry():
     _, (of_x, of_w) = nt.value_and_gradient(nt.prepare_gradient_cache(f, x, w, config=config), x, w)
     np.testing.assert_array_equal(of_x, [4.0, 3.0, 0.0])
     np.testing.assert_array_equal(of_w, [2.0, 1.0])
+
+
+def test_an_array_that_becomes_empty_raises_as_in_numpy():
+    for function in (np.convolve, np.correlate):
+        f = lambda x, w, of=function: np.sum(of(x, w, "valid"))  # noqa: E731
+        cache = nt.prepare_gradient_cache(f, np.ones(3), np.ones(2))
+        with pytest.raises(ValueError, match="cannot be empty"):
+            nt.value_and_gradient(cache, np.ones(3), np.ones(0))
+
+
+def test_complex_correlations_with_larger_images_are_scipys():
+    def f(x):
+        z = scipy.signal.correlate2d(x * (1.0 + 0.5j), np.arange(6.0).reshape(2, 3) * (1.0 - 2.0j), "valid")
+        return np.sum(z.real + 3.0 * z.imag)
+
+    x = RNG.normal(size=(1, 2))
+    value, gradient = nt.value_and_grad(f)(x)
+    np.testing.assert_allclose([value, np.sum(gradient * x)], f(x))

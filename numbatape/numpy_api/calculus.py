@@ -7,7 +7,7 @@ import numpy as np
 from ..tape.tape import CONSTANT
 from ..trace import operations
 from ..trace.array import TracedArray
-from ..trace.axes import entries, length, merge, one_axis, pinned
+from ..trace.axes import entries, is_empty, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import broadcast_to, layout_of
 from ..trace.symbolic_sizes import is_size
@@ -112,6 +112,8 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 def _correlated(long, short, mode: str):
     """Slide ``short`` along ``long``."""
+    if is_empty(short):  # NumPy has raised here; the question is a guard, so that it does in later calls, too
+        raise ValueError("a convolution with an empty array")
     if mode == "valid":
         return correlated(long, short)
     whole = convolved(long, short[::-1])

@@ -105,7 +105,7 @@ def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
         full = _bordered(a, _reversed(b), "full", boundary, fillvalue)
         return full[tuple(slice(k // 2, k // 2 + n) for n, k in zip(a.shape, b.shape, strict=True))]
     if mode == "valid" and _is_shorter(a, b):
-        return _reversed(convolved(b, _reversed(a), mode))
+        return flipped(convolved(b, _reversed(a), mode))  # SciPy does not conjugate a second time
     return _bordered(a, _reversed(b), mode, boundary, fillvalue)
 
 
