@@ -461,3 +461,19 @@ def test_memory_stays_flat_over_sizes_and_branches():
     # Which sizes have a workspace changes, and counts by some hundreds with it; an object kept in one call of
     # three would be 200 more in each round.
     assert min(counts[-2:]) - min(counts[:2]) < 800, counts
+
+
+def test_one_lane_of_a_function_becomes_several():
+    """A workspace made for one lane kept cells of the last lane only when it moved to other sizes."""
+    wave = nt.function(lambda v: np.sum(np.sin(v)))
+
+    def f(x, y):
+        return np.sum(nt.vmap(lambda s: wave(y * s))(x))
+
+    cache = nt.prepare_gradient_cache(f, np.ones(4), np.ones(5))
+    for m, n in ((3, 5), (3, 13), (1, 13), (2, 13), (4, 6)):
+        x, y = np.arange(1.0, m + 1), np.linspace(0.1, 0.9, n)
+        _, (by_x, by_y) = nt.value_and_gradient(cache, x, y)
+        slopes = np.cos(np.outer(x, y))
+        np.testing.assert_allclose(by_x, slopes @ y, rtol=1e-12)
+        np.testing.assert_allclose(by_y, x @ slopes, rtol=1e-12)

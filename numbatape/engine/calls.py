@@ -219,13 +219,16 @@ class Calls:
 
     def _make_loop(self, plan, number: int, row) -> None:
         """Let a call go to the kernels of loops."""
-        lanes = int(np.prod(plan.shape(int(row["out"]))[:-1]))
+        out, tape = int(row["out"]), plan.tape
+        lanes = int(np.prod(plan.shape(out)[:-1]))
         reverse = bool(row["active"] & 1) and not plan.tape.forward
         together = None
         if isinstance(self._calls[number], Loop) and not reverse:
             together = lanes_of(self._calls[number], plan, row)
         run = self._loops[number] = self._run(number, reverse, lanes > 1, together)
-        self._in_lanes = self._in_lanes or lanes != 1
+        # One lane that depends on sizes is not computed again, as more lanes have to be.
+        batch = tape.layouts[tape.values["layout"][out]].dims[:-1]
+        self._in_lanes = self._in_lanes or any(dim != 1 for dim in batch)
         run.place(*self._bases())
         self._table[number] = run.forward, run.back, run.back, address(run.state)
 
