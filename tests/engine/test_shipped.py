@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 # (op, family, direction): formulas of each kind, loops of SciPy's and NumPy's, a cast, LAPACK, jump tables
 SAMPLE = [
     *[("power", 0, "reverse"), ("hypot", 0, "forward"), ("cast", 1, "forward")],
-    *[("psi", 0, "reverse"), ("sum", 0, "forward"), ("fft", 0, "forward"), ("cholesky", 1, "reverse")],
+    *[("psi", 0, "forward"), ("sum", 0, "forward"), ("fft", 0, "forward"), ("cholesky", 1, "reverse")],
 ]
 TEXTS = {f"{op}-{family}-{way}": kernel_source(OPCODE[op], family, way) for op, family, way in SAMPLE}
 HERE = levels.here()

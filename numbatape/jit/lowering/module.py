@@ -82,7 +82,8 @@ class Module:
     def data(self, name: str) -> str:
         """Return the address of another library's data."""
         self.externals[name] = None
-        self._declared.setdefault(name, f'@"{name}" = external global i8')
+        # Without "dso_local" LLVM reads its address from a table (GOT) on ARM, and the table must be near.
+        self._declared.setdefault(name, f'@"{name}" = external dso_local global i8')
         return f'@"{name}"'
 
     def plain_loop(self) -> str:
