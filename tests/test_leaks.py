@@ -15,7 +15,9 @@ import pytest
 import scipy.integrate
 import scipy.interpolate
 import scipy.linalg
+import scipy.ndimage
 import scipy.optimize
+import scipy.signal
 import scipy.spatial
 import scipy.special
 
@@ -56,6 +58,10 @@ def test_what_a_solver_meets_otherwise_says_so_too():
     assert "implicit differentiation" in "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
 
 
+KNOTS = np.r_[np.zeros(4), np.ones(4)]
+PATCHES = scipy.interpolate.CloughTocher2DInterpolator(
+    np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]]), KNOTS[2:6]
+)
 CAUSES = {
     "a library's function in Python": (
         lambda x: statistics.NormalDist(x[0]).mean,
@@ -65,9 +71,13 @@ CAUSES = {
         lambda x: scipy.spatial.SphericalVoronoi(x).vertices,
         rf"^scipy.spatial.SphericalVoronoi at .* a function of a library.*{RULE}",
     ),
-    "close to a known one": (
+    "a sum whose terms depend on a captured value": (
         lambda x: scipy.integrate.nsum(lambda k: x[0] / k**2, 1, np.inf).sum,
-        r"^scipy.integrate.nsum at .*supported and close: .*scipy.integrate.quad",
+        r"^scipy.integrate.nsum at .* is not supported: .*use np.sum .*scipy.integrate.quad",
+    ),
+    "close to a known one": (
+        lambda x: scipy.signal.remez(5, [0.0, 0.1, 0.2, 0.5], x)[0],
+        r"^scipy.signal.remez at .*supported and close: scipy.signal.",
     ),
     "a library's function in C": (
         lambda x: scipy.linalg.lapack.dpotrf(np.outer(x, x))[0],
@@ -76,6 +86,22 @@ CAUSES = {
     "called as an object": (
         lambda x: np.ma.exp(x[0]),
         r"^np.ma.exp at .* a function of a library",
+    ),
+    "a function with another one in its place": (
+        lambda x: scipy.interpolate.spalde(0.5, (KNOTS, np.resize(x, 8), 3))[0],
+        r"^scipy.interpolate.spalde at .* in <lambda> is not supported: .*splev\(x, tck, der=k\)",
+    ),
+    "a class whose base is private": (
+        lambda x: scipy.interpolate.BPoly(x[:, None], [0.0, 1.0])(0.5).sum(),
+        r"^scipy.interpolate.BPoly at .* is not supported: .*use scipy.interpolate.PPoly",
+    ),
+    "an object of such a class": (
+        lambda x: PATCHES(x[0], 0.5),
+        r"^scipy.interpolate.CloughTocher2DInterpolator at .* is not supported: .*RBFInterpolator",
+    ),
+    "differences in place of derivatives": (
+        lambda x: scipy.optimize.approx_fprime(x, lambda y: np.sum(y**2)).sum(),
+        r"^scipy.optimize.approx_fprime at .* is not supported: .*nt.grad",
     ),
     "out of reach": (
         lambda x: HELD[0](x),
@@ -92,7 +118,11 @@ CAUSES = {
     ),
     "indices": (
         lambda x: x[0] * np.ma.asarray(np.argsort(x)).sum(),
-        r"^np.asarray\(x\) at .* no derivative is lost, but the tape would keep these numbers.*int\(k\)",
+        r"^numpy.ma.*asarray at .* no derivative is lost, but the tape would keep these numbers.*int\(k\)",
+    ),
+    "distances of a mask": (
+        lambda x: np.sum(x * scipy.ndimage.distance_transform_edt(x)),
+        r"^scipy.ndimage.distance_transform_edt at .* no derivative is lost",
     ),
 }
 

@@ -41,6 +41,7 @@ FUNCTIONS = {
     "firwin": (lambda x: signal.firwin(5, x[0]), X),
     "freqs": (lambda x: np.abs(signal.freqs(x[:2], x[2:4], worN=np.array([1.0, 2.0]))[1]), X),
     "freqz_zpk": (lambda x: np.abs(signal.freqz_zpk(x[:2], [0.2], 1.0, worN=4)[1]), X),
+    "lp2hp": (lambda x: np.concatenate(signal.lp2hp([1.0, 2.0], [1.0, 0.3, 0.2], x[0])), X),
     "lp2bp": (lambda x: np.concatenate(signal.lp2bp(x[:2], [1.0, 0.3, 0.2], x[3])), X),
     "lfilter_zi": (lambda x: signal.lfilter_zi(x[:2], np.array([1.0, 0.4])), X),
     "lsim": (lambda x: signal.lsim(([1.0], [1.0, 0.5]), x, np.arange(6.0))[1], X),

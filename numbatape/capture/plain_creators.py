@@ -31,7 +31,7 @@ NAMES = (
         "frombuffer",
     ),
     *("arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri", "diag", "diagflat"),
-    *("concatenate", "stack", "vstack", "hstack", "column_stack", "tile", "repeat", "append"),
+    *("concatenate", "concat", "stack", "vstack", "hstack", "column_stack", "tile", "repeat", "append"),
     *("fromfunction", "indices", "vander", "outer", "broadcast_to", "where", "reshape"),
 )
 # Integers and flags that a program writes to often decide where it goes: plain arrays keep them known.

@@ -30,6 +30,28 @@ from ..usercode.running_solver import RULES, SOLVERS, implicit, public_name, sol
 INTERPOLATORS = tuple(
     f"scipy.interpolate.{name}" for name in ("CubicSpline", "make_interp_spline", "RegularGridInterpolator")
 )
+# What to use in place of a function or class of SciPy's that is not supported, where its name does not tell.
+INSTEAD = {
+    "scipy.differentiate.derivative": "use nt.derivative",
+    "scipy.differentiate.hessian": "use nt.hessian",
+    "scipy.differentiate.jacobian": "use nt.jacobian",
+    "scipy.integrate.nsum": "use np.sum of the terms that count, and scipy.integrate.quad for the rest",
+    "scipy.integrate.tanhsinh": "use scipy.integrate.quad",
+    "scipy.interpolate.BPoly": "use scipy.interpolate.PPoly, or a spline such as CubicHermiteSpline",
+    "scipy.interpolate.CloughTocher2DInterpolator": "use LinearNDInterpolator or RBFInterpolator",
+    "scipy.interpolate.NdPPoly": "use scipy.interpolate.PPoly along each axis, or RegularGridInterpolator",
+    "scipy.interpolate.insert": "use splev of the spline as it is: it has the same values",
+    "scipy.interpolate.spalde": "use scipy.interpolate.splev(x, tck, der=k) for each order k",
+    "scipy.interpolate.splprep": "use scipy.interpolate.splrep of each coordinate over a parameter",
+    "scipy.interpolate.sproot": f"differentiate the roots by their equation ({RULES}, 'Implicit functions')",
+    "scipy.ndimage.generic_filter": "use np.pad and np.lib.stride_tricks.sliding_window_view",
+    "scipy.ndimage.generic_filter1d": "use np.pad and np.lib.stride_tricks.sliding_window_view",
+    "scipy.ndimage.geometric_transform": "use map_coordinates at the places that the mapping finds",
+    "scipy.optimize.approx_fprime": "use nt.grad, or nt.jacobian",
+    "scipy.optimize.check_grad": "use nt.grad",
+    "scipy.signal.symiirorder1": "use scipy.signal.lfilter or filtfilt",
+    "scipy.signal.symiirorder2": "use scipy.signal.lfilter or filtfilt",
+}
 CONVERSIONS = (float, int, complex, bool, hash)
 # of ``float`` and ``np.float64`` in the user's code
 STAND_FOR_CALLS = {function.__code__ for function in (*CALLS.values(), as_numpys)}
@@ -70,17 +92,21 @@ def _cause(x, what: str, hint: str) -> str:
     user, place = user_frame(), where_in_user_code()
     plain = f"computes with plain numbers, which would drop the derivative of a traced value ({what})"
     own_way = f"give its derivative by nt.primitive ({RULES}), or pass nt.stop_gradient(x) if none is needed"
+    text, function = _call_at(user)
+    library = _library_below(user)
+    for name in (_full_name(function), library):
+        for refused in INSTEAD:
+            if f"{name}.".startswith(f"{refused}."):
+                return f"{refused} at {place} is not supported: it {plain}; {INSTEAD[refused]}"
     if x._level != ACTIVE and "asarray" in what:
         return (
-            f"{what} at {place} reads numbers that depend on the arguments, such as indices: no derivative "
-            "is lost, but the tape would keep these numbers; take them out one by one (int(k) becomes a "
-            "guard), or stay with NumPy's functions"
+            f"{library or what} at {place} reads numbers that depend on the arguments, such as indices: no "
+            f"derivative is lost, but the tape would keep these numbers ({what}); take them out one by one "
+            "(int(k) becomes a guard), or stay with NumPy's functions"
         )
     solver = solver_above()
     if solver:
         return f"{solver} at {place} {plain}; {implicit(solver)}"
-    text, function = _call_at(user)
-    library = _library_below(user)
     if library and (package := _labelled_below(user)):
         return (
             f"{library} at {place} {plain}; use the arrays of {package}'s objects (`.to_numpy()`), or pass "
@@ -186,8 +212,10 @@ def _has_stand_in(function) -> bool:
 
 
 def _full_name(function) -> str:
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    return f"{module}.{name}" if module and name else ""
+    """Return the public name of a function or class, or of an object's class."""
+    owner = function if hasattr(function, "__qualname__") else type(function)
+    module = [part for part in (owner.__module__ or "").split(".") if not part.startswith("_")]
+    return ".".join([*module, owner.__qualname__]) if module else ""
 
 
 def _way_to(frame) -> str:
