@@ -134,6 +134,22 @@ def test_one_message_a_cause(cause):
         nt.grad(f)(X)
 
 
+@pytest.mark.parametrize("of_traced", [True, False])
+def test_methods_that_are_not_bound_say_what_to_call(of_traced):
+    """The array that the function makes is none of NumPy's own class, either."""
+
+    def f(x):
+        made = np.zeros(2)
+        made[0] = x[0]
+        return np.ndarray.dot(x if of_traced else np.ones(2), made)
+
+    place = r"test_leaks.py:\d+ in .*f is not supported; call the array's own method, x.dot"
+    with pytest.raises(
+        nt.UnsupportedOperationError, match=rf"^np.ndarray.dot of a traced array at .*{place}"
+    ):
+        nt.grad(f)(X)
+
+
 def swallowing(x):
     try:
         scale = float(x[0])

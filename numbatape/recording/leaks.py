@@ -11,6 +11,7 @@ import ast
 import builtins
 import itertools
 import linecache
+import re
 import sys
 import types
 
@@ -142,6 +143,9 @@ def explained(trace, error):
         return cause  # NumPy's own error for ``a[0] = x``, and errors of pandas
     if trace.validity.leak is not None and error is not trace.validity.leak:
         return trace.validity.leak
+    unbound = _of_unbound_method(error)
+    if unbound is not None:
+        return unbound
     step, solver = error.__traceback__, ""
     while step is not None and not solver:
         if step.tb_frame.f_globals.get("__name__", "").startswith(SOLVERS):
@@ -150,6 +154,23 @@ def explained(trace, error):
     if solver and isinstance(error, UnsupportedOperationError) and "Implicit functions" not in str(error):
         error.add_note(f"this is inside of {solver}; {implicit(solver)}")
     return error
+
+
+def _of_unbound_method(error) -> UnsupportedOperationError | None:
+    """Return the error for ``np.ndarray.dot(x, y)``, which takes arrays of NumPy's own class only."""
+    found = re.match(r"descriptor '(\w+)' for 'numpy.ndarray' objects doesn't apply to a '(\w+)'", str(error))
+    if type(error) is not TypeError or found is None or found[2] not in ("TracedArray", "PlainArray"):
+        return None
+    step = error.__traceback__
+    while step.tb_next is not None:
+        step = step.tb_next
+    code, name = step.tb_frame.f_code, found[1]
+    unsupported = UnsupportedOperationError(
+        f"np.ndarray.{name} of a traced array at {code.co_filename}:{step.tb_lineno} in {code.co_qualname} "
+        f"is not supported; call the array's own method, x.{name}(...)"
+    )
+    unsupported.__cause__ = error
+    return unsupported
 
 
 def _library_below(user) -> str:
