@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..late import imported
 from ..trace.array import TracedArray
 from ..trace.primitives import dense_number, stop_gradient
-from ..usercode.bytecode import WrittenOnly
 from ..usercode.ownership import is_users_class
 from .captured import Captured, is_empty
+
+if TYPE_CHECKING:
+    from ..usercode.written_only import WrittenOnly
 
 _ATOMS = frozenset((float, int, bool, complex, str, bytes, type(None), np.float64, np.float32))
 _HOOKS = ("__setattr__", "__getattribute__", "__getattr__", "__delattr__")
@@ -169,7 +172,8 @@ class _Changes:
     def _code(self) -> WrittenOnly:
         environment = self._environment
         held = any(getattr(value, "__name__", "") == "__init__" for _, _, value in environment.names())
-        return WrittenOnly(environment.running(), held)
+        written_only = imported("..usercode.written_only", __package__)  # few functions have side effects
+        return written_only.WrittenOnly(environment.running(), held)
 
     def effects(self) -> Effects | None:
         found = Effects()

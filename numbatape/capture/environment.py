@@ -195,15 +195,6 @@ class Environment(LibraryObjects, Walk):
     def _nothing(self, value):
         return []
 
-    def _ufunc(self, value):
-        """Return the function that ``np.frompyfunc`` has made a ufunc of."""
-        return [Reference(part) for part in gc.get_referents(value) if isinstance(part, types.FunctionType)]
-
-    def _method_of_library(self, value):
-        owner = value.__self__
-        self._note_foreign(owner.__name__ if isinstance(owner, types.ModuleType) else "")
-        return [] if isinstance(owner, (types.ModuleType, type)) else [Reference(owner)]
-
     def _mapping(self, value):
         if value is sys.modules:
             return []  # code does not refer to modules by way of this table of all modules
@@ -226,25 +217,9 @@ class Environment(LibraryObjects, Walk):
     def _unchanging(self, value):
         return references(value)
 
-    def _partial(self, value):
-        """Note the keywords, too, which are a dictionary that code can change."""
-        return [Reference(part) for part in (value.func, value.args, value.keywords)]
-
     def _cached(self, value):
         self._caches.append(value)
         return self._instance(value)
-
-    def _wrapper(self, value):
-        """Return what numbatape has made a function of; the rest of what it made does not change."""
-        return [Reference(value.__wrapped__)]
-
-    def _sub_tape(self, value):
-        """Return the function of a sub-tape, and what decides among its traces."""
-        return [Reference(part) for part in value.functions]
-
-    def _random_generator(self, value):
-        self._generators.append(value)
-        return []
 
     def _class(self, cls):
         for base in cls.__mro__:

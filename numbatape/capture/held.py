@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..usercode.bytecode import (
-    WrittenOnly,
     assigns_items,
     attributes_assigned,
     globals_assigned,
@@ -24,6 +23,7 @@ from ..usercode.bytecode import (
     names_of,
 )
 from ..usercode.ownership import is_users_function, is_users_object_class, users_classes
+from ..usercode.written_only import WrittenOnly
 from .holders import container_of, holder_of
 from .references import (
     GLOBAL,

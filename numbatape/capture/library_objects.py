@@ -6,6 +6,7 @@ file) is *opaque*: a tape that was recorded with it serves one call.
 
 from __future__ import annotations
 
+import gc
 import io
 import types
 
@@ -35,6 +36,8 @@ _SETTLED = frozenset(
 
 class LibraryObjects(Captured):
     """The part of `numbatape.capture.environment.Environment` that notes objects of libraries.
+
+    Those that numbatape itself has made are among them.
 
     Attributes
     ----------
@@ -126,6 +129,31 @@ class LibraryObjects(Captured):
 
         self._parts.append((read, read(), array))
         return [*map(Reference, read())]
+
+    def _ufunc(self, value):
+        """Return the function that ``np.frompyfunc`` has made a ufunc of."""
+        return [Reference(part) for part in gc.get_referents(value) if isinstance(part, types.FunctionType)]
+
+    def _method_of_library(self, value):
+        owner = value.__self__
+        self._note_foreign(owner.__name__ if isinstance(owner, types.ModuleType) else "")
+        return [] if isinstance(owner, (types.ModuleType, type)) else [Reference(owner)]
+
+    def _partial(self, value):
+        """Note the keywords, too, which are a dictionary that code can change."""
+        return [Reference(part) for part in (value.func, value.args, value.keywords)]
+
+    def _random_generator(self, value):
+        self._generators.append(value)
+        return []
+
+    def _wrapper(self, value):
+        """Return what numbatape has made a function of; the rest of what it made does not change."""
+        return [Reference(value.__wrapped__)]
+
+    def _sub_tape(self, value):
+        """Return the function of a sub-tape, and what decides among its traces."""
+        return [Reference(part) for part in value.functions]
 
     def _of_library(self, value, fields) -> list[Reference]:
         self._note_foreign(module_of(value))

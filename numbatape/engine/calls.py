@@ -394,15 +394,3 @@ class Calls:
         if step == 1:  # slices are made in a third of the time
             return cells[first : first + size]
         return np.ndarray((size,), dtype, cells, first * dtype.itemsize, (step * dtype.itemsize,))
-
-
-def expected(tape, size, operands, shape) -> np.ndarray:
-    """Return a call's result as `Reference` computes it: with an instance of its own, without kernels."""
-    first, rest, number = operands
-    call = tape.calls[int(np.asarray(number).flat[0])]
-    result = np.empty(shape, FAMILY_DTYPE[call.family])
-    batch = shape[:-1]
-    firsts, rests = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (first, rest))
-    for k in np.ndindex(*batch):
-        call.place(size, result[k], firsts[k], rests[k], None, None).forward()
-    return result

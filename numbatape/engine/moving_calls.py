@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import moving_kernels as words
+from . import space_words as words
 from .branch_runs import BranchRun
 from .compiled_calls import CompiledCall
 from .loop_runs import LoopRun

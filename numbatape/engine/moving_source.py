@@ -1,4 +1,4 @@
-"""The text of the kernels of `numbatape.engine.moving_kernels`, and these kernels."""
+"""The text of the kernels of `moving_kernels` and `moving_loop_kernels`, and these kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from .. import jit
 from ..ops.text import names_in, source_of
-from . import moving_kernels
+from . import moving_kernels, moving_loop_kernels
 
 
 @functools.cache
@@ -17,8 +17,8 @@ def loaded():
 
 
 def moving_source() -> str:
-    """Return their module: the functions of the file, and the numbers that these name."""
-    scope = vars(moving_kernels)
+    """Return their module: the functions of the files, and the numbers that these name."""
+    scope = vars(moving_loop_kernels) | vars(moving_kernels)
     functions: list[Callable] = [its for its in scope.values() if callable(its)]
     text = "\n\n".join(map(source_of, functions))
     numbers = {name: scope.get(name) for name in names_in(text)}

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..tape.families import FAMILIES, FAMILY_DTYPE
 from . import kernels
-from . import moving_kernels as words
+from . import space_words as words
 from .frame import WORD
 from .moving_source import loaded
 from .moving_words import Rows
