@@ -1,4 +1,7 @@
-"""Linear recurrences: what a loop leaves behind whose state is multiplied and added to in each turn."""
+"""Cumulative sums and products, and linear recurrences.
+
+A recurrence is what a loop leaves behind whose state is multiplied and added to in each turn.
+"""
 
 import functools
 import operator
@@ -6,7 +9,8 @@ import operator
 import numpy as np
 
 from ..jit.language import serial
-from .dependencies import coefficients_and_addends, recurring
+from .dependencies import coefficients_and_addends, everything, recurring, running_totals
+from .reduce import LENGTHS as ROW_LENGTHS
 from .status import DONE
 from .table import array_op
 
@@ -162,3 +166,61 @@ class WeighedRecurrence(Recurrence):
     def forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c):
         go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c, WEIGHED)
         return DONE
+
+
+@array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=ROW_LENGTHS)
+class Cumsum:
+    """Sums in order, as NumPy does; the adjoint sums the cotangents from the end."""
+
+    depends = running_totals
+
+    def forward(v, o, a, n, sa0):
+        total = 0.0
+        for i in range(n):
+            total += v[a + i * sa0]
+            v[o + i] = total
+        return DONE
+
+    def reverse(g, o, a, n, sa0):
+        total = 0.0
+        for step in range(n):
+            i = n - 1 - step
+            total += g[o + i]
+            g[a + i * sa0] += total
+
+    def pullback(e, ct, z, operands, need):
+        return (e.flip(e.op("cumsum", e.flip(ct))),)
+
+
+@array_op("cumprod", "(n)->(n)", np.cumprod, cases=ROW_LENGTHS)
+class Cumprod:
+    """The reverse sweep of ``z[i] = z[i-1]*x[i]``: without division, so that zeros need no special case."""
+
+    depends, interacts = running_totals, everything
+
+    def forward(v, o, a, n, sa0):
+        total = 1.0
+        for i in range(n):
+            total *= v[a + i * sa0]
+            v[o + i] = total
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0):
+        gz = 0.0
+        for step in range(n):
+            i = n - 1 - step
+            gz += g[o + i]
+            before = 1.0
+            if i > 0:
+                before = v[o + i - 1]
+            x = v[a + i * sa0]
+            g[a + i * sa0] += before * gz
+            gz *= x
+
+    def pullback(e, ct, z, operands, need):
+        """Entry (j, i) of the Jacobian is the product up to i without factor j: n*n cells, no division."""
+        (x,) = operands
+        n = x.shape[-1]
+        others = e.where(e.constant(np.eye, n), 1.0, e.expand(x, (-2,)))
+        products = e.triu(e.op("cumprod", others))
+        return (e.sum(products * e.expand(ct, (-2,))),)

@@ -1,11 +1,11 @@
-"""Sums, products and extrema along one core axis, and cumulative operations."""
+"""Sums, products and logarithms of sums of exponentials along one core axis."""
 
 import math
 
 import numpy as np
 
 from ..jit.language import lane_sum, serial, simd
-from .dependencies import dense, everything, running_totals
+from .dependencies import dense, everything
 from .elementary import fast_exp, fast_log1p
 from .status import DONE
 from .table import array_op
@@ -148,64 +148,6 @@ class Prod:
         before = e.join(1.0, e.head(e.op("cumprod", x)))
         behind = e.flip(e.join(1.0, e.head(e.op("cumprod", e.flip(x)))))
         return (e.times(e.last(ct), before * behind),)
-
-
-@array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=LENGTHS)
-class Cumsum:
-    """Sums in order, as NumPy does; the adjoint sums the cotangents from the end."""
-
-    depends = running_totals
-
-    def forward(v, o, a, n, sa0):
-        total = 0.0
-        for i in range(n):
-            total += v[a + i * sa0]
-            v[o + i] = total
-        return DONE
-
-    def reverse(g, o, a, n, sa0):
-        total = 0.0
-        for step in range(n):
-            i = n - 1 - step
-            total += g[o + i]
-            g[a + i * sa0] += total
-
-    def pullback(e, ct, z, operands, need):
-        return (e.flip(e.op("cumsum", e.flip(ct))),)
-
-
-@array_op("cumprod", "(n)->(n)", np.cumprod, cases=LENGTHS)
-class Cumprod:
-    """The reverse sweep of ``z[i] = z[i-1]*x[i]``: without division, so that zeros need no special case."""
-
-    depends, interacts = running_totals, everything
-
-    def forward(v, o, a, n, sa0):
-        total = 1.0
-        for i in range(n):
-            total *= v[a + i * sa0]
-            v[o + i] = total
-        return DONE
-
-    def reverse(v, g, o, a, n, sa0):
-        gz = 0.0
-        for step in range(n):
-            i = n - 1 - step
-            gz += g[o + i]
-            before = 1.0
-            if i > 0:
-                before = v[o + i - 1]
-            x = v[a + i * sa0]
-            g[a + i * sa0] += before * gz
-            gz *= x
-
-    def pullback(e, ct, z, operands, need):
-        """Entry (j, i) of the Jacobian is the product up to i without factor j: n*n cells, no division."""
-        (x,) = operands
-        n = x.shape[-1]
-        others = e.where(e.constant(np.eye, n), 1.0, e.expand(x, (-2,)))
-        products = e.triu(e.op("cumprod", others))
-        return (e.sum(products * e.expand(ct, (-2,))),)
 
 
 def larger(x, y):
