@@ -133,10 +133,10 @@ HANDED_ON = {
     ("engine.calls", "engine.moving_calls"): "loops whose sizes change",
     ("numpy_api.registration", "numpy_api.small_integers"): "integers of fewer than 64 bits",
     ("trace.pytrees", "trace.data_frames"): "the containers of pandas, polars and xarray",
-    **{
-        ("scipy_api.interpolate.interpolation", f"scipy_api.interpolate.{file}"): "a class of SciPy's"
-        for file in ("fitpack", "free_knots", "grids", "hermite_splines", "interp1d", "scattered")
-    },
+    (
+        "scipy_api.interpolate.interpolation",
+        "scipy_api.interpolate.fitpack",
+    ): "FITPACK's splines",
 }
 
 

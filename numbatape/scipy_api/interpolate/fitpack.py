@@ -16,7 +16,8 @@ from ...numpy_api.stand_ins import named_like, stands_for, with_original
 from ...trace.operands import find_trace
 from ...trace.primitives import sample_of
 from .free_knots import FreeKnots
-from .interpolation import InBasis, bspline, refuse
+from .interpolation import bspline
+from .piecewise_polynomials import InBasis, refuse
 
 SMOOTH = "interpolating splines (s=0) are, and so is make_interp_spline"
 

@@ -1,8 +1,8 @@
 """``scipy.interpolate.BSpline`` of traced knots, evaluated by de Boor's recursion.
 
-Splines of plain knots are piecewise polynomials (`numbatape.scipy_api.interpolate.interpolation`). The
-coefficients of those are rational functions of the knots, so here the weights are combined at each point
-instead.
+Splines of plain knots are piecewise polynomials
+(`numbatape.scipy_api.interpolate.piecewise_polynomials`). The coefficients of those are rational functions of
+the knots, so here the weights are combined at each point instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...trace.operands import lift_all
-from .interpolation import column, refuse, to_axis
+from .piecewise_polynomials import column, refuse, to_axis
 
 
 class FreeKnots:

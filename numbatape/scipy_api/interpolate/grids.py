@@ -19,7 +19,7 @@ from ...rules.searches import Search
 from ...trace.operands import find_trace, lift_all, lift_first
 from ...trace.primitives import sample_of, stop_gradient
 from ...trace.trace import standing
-from .interpolation import basis, column, refuse
+from .piecewise_polynomials import basis, column, refuse
 
 DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 METHODS = ("linear", "nearest", *DEGREES)

@@ -7,7 +7,7 @@ import numpy as np
 from ...trace.axes import length
 from ...trace.operands import find_trace, lift_all
 from ...trace.primitives import stop_gradient
-from .interpolation import Piecewise, refuse, require_increasing
+from .piecewise_polynomials import Piecewise, refuse, require_increasing
 
 # Differences of slopes count as zero where they are smaller than this, compared with the largest.
 BREAK = 1e-9

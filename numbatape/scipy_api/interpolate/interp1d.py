@@ -8,7 +8,7 @@ import scipy.interpolate
 from ...trace.axes import length
 from ...trace.operands import find_trace, lift_all
 from ...trace.primitives import stop_gradient
-from .interpolation import Piecewise, combined, polynomials_of, to_axis
+from .piecewise_polynomials import Piecewise, combined, polynomials_of, to_axis
 
 STEPS = ("nearest", "nearest-up", "previous", "next", "zero")
 

@@ -1,8 +1,9 @@
-"""``scipy.interpolate``: piecewise polynomials and grids, at traced points and of traced values.
+"""``scipy.interpolate``: what makes interpolators, at traced points and of traced values.
 
 An interpolator that was made outside, and one that is made inside of a traced function, are both replaced
-by a stand-in. Where a construction is linear in the values (splines, linear interpolation), SciPy makes it
-of unit vectors once, and traced values are combined with that.
+by a stand-in (for splines: `numbatape.scipy_api.interpolate.piecewise_polynomials`). Where a construction is
+linear in the values (splines, linear interpolation), SciPy makes it of unit vectors once, and traced values
+are combined with that.
 """
 
 from __future__ import annotations
@@ -13,212 +14,27 @@ import inspect
 import numpy as np
 import scipy.interpolate
 
-from ...errors import UnsupportedOperationError
 from ...late import imported
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import class_that_makes, with_original
 from ...rules.searches import Search
 from ...tape.families import ACTIVE
-from ...trace.axes import entries, length
-from ...trace.operands import find_trace, lift_all, lift_first
-from ...trace.plain_arrays import as_ndarrays
+from ...trace.axes import length
+from ...trace.operands import find_trace, lift_first
 from ...trace.primitives import sample_of
-from ...trace.symbolic_sizes import is_size
-from ...usercode.frames import not_supported
+from .piecewise_polynomials import InBasis, Piecewise, combined, in_basis, polynomial_of, refuse
 
 PIECEWISE = ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly")
 NAMES = (*PIECEWISE, "BSpline", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline")
 NAMES += ("interp1d", "RegularGridInterpolator")
 
 
-def refuse(what: str, instead: str) -> UnsupportedOperationError:
-    """Return the error for what interpolators do not do with traced values."""
-    return not_supported(f"scipy.interpolate.{what}", instead)
-
-
-class Piecewise:
-    """A piecewise polynomial at traced points; the stand-in for SciPy's interpolators in one variable.
-
-    Parameters
-    ----------
-    original
-        SciPy's object, for plain points and for everything but calls; None if the coefficients are traced.
-    c : array
-        Coefficients by descending powers: shape ``(order, intervals, ...)``.
-    x : array
-        Breakpoints.
-    extrapolate : bool, "periodic" or None
-    axis : int
-        Where the points' axes go in the result.
-    """
-
-    def __init__(self, original, c, x, extrapolate, axis: int = 0):
-        self._original, self.c = original, as_ndarrays(c)
-        self.x = x if find_trace(x) is not None else np.asarray(x, float)
-        self.extrapolate, self.axis = extrapolate, axis
-
-    def __getattr__(self, name: str):
-        original = self.__dict__.get("_original")
-        if original is None:
-            raise refuse(f"PPoly.{name} of a spline of traced values", "call it, with nu= for derivatives")
-        return getattr(original, name)
-
-    def __call__(self, x, nu: int = 0, extrapolate=None):
-        if find_trace(x) is None and self._original is not None:
-            return self._original(x, nu, extrapolate) if extrapolate is not None else self._original(x, nu)
-        extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        x, c, places = lift_all(x, self._differentiated(nu), self.x)
-        if x.ndim == 0 and is_size(length(places, 0)):  # a number as an index would be settled for one size
-            return self(x[None], nu, extrapolate)[(slice(None),) * self.axis + (0,)]
-        first, last = places[0], places[-1]
-        if extrapolate == "periodic":
-            x = first + np.remainder(x - first, last - first)
-        if self.x[0] > self.x[-1]:  # breakpoints of a PPoly may descend
-            k = entries(places, (0,), 1) - np.searchsorted(places[::-1], x, "left")
-            first, last = last, first
-        else:
-            k = np.searchsorted(places, x, "right") - 1
-        k = np.clip(k, 0, entries(places, (0,), 2))
-        trailing = c.ndim - 2
-        step = column(x - places[k], trailing)
-        value = c[0][k] + 0.0 * step
-        for part in range(1, np.shape(sample_of(c))[0]):
-            value = value * step + c[part][k]
-        if not extrapolate:
-            value = np.where(column((x < first) | (x > last), trailing), np.nan, value)
-        return to_axis(value, x.ndim, self.axis)
-
-    def _differentiated(self, nu: int):
-        """Return the coefficients of a derivative."""
-        if nu < 0:
-            raise refuse("PPoly(x, nu < 0) of traced points", "antiderivative() of the interpolator")
-        c = self.c
-        for _ in range(nu):
-            powers = np.arange(np.shape(sample_of(c))[0] - 1.0, 0.0, -1.0)
-            trailing = len(np.shape(sample_of(c))) - 1
-            c = c[:-1] * np.reshape(powers, (-1, *(1,) * trailing)) if len(powers) else 0.0 * c
-        return c
-
-    def derivative(self, nu: int = 1):
-        """Return the interpolator's derivative, as a stand-in."""
-        original = self._original.derivative(nu) if self._original is not None else None
-        if original is not None:
-            return stand_in_of(original)
-        return Piecewise(None, self._differentiated(nu), self.x, self.extrapolate, self.axis)
-
-    def antiderivative(self, nu: int = 1):
-        """Return the interpolator's antiderivative, which is zero at the first breakpoint, as a stand-in."""
-        if self._original is not None:
-            return stand_in_of(self._original.antiderivative(nu))
-        c, x = lift_all(self.c, self.x)
-        for _ in range(nu):
-            shape = (-1, *(1,) * (c.ndim - 1))
-            raised = c / np.reshape(np.arange(len(c), 0.0, -1.0), shape)
-            steps = column(x[1:] - x[:-1], c.ndim - 2)
-            whole = np.zeros(c.shape[1:])
-            for part in range(len(c)):
-                whole = (whole + raised[part]) * steps
-            starts = np.concatenate([np.zeros((1, *c.shape[2:])), np.cumsum(whole, 0)[:-1]])
-            c = np.concatenate([raised, starts[None]])
-        extrapolate = False if self.extrapolate == "periodic" else self.extrapolate
-        return Piecewise(None, c, self.x, extrapolate, self.axis)
-
-    def integrate(self, a, b, extrapolate=None):
-        """Return the integral from a to b."""
-        if find_trace(a, b) is None and self._original is not None:
-            return self._original.integrate(a, b, extrapolate)
-        extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        rising = self.antiderivative()
-        if extrapolate != "periodic":
-            return rising(b, extrapolate=extrapolate) - rising(a, extrapolate=extrapolate)
-        first, last = self.x[0], self.x[-1]
-
-        def up_to(x):
-            turns = np.floor((x - first) / (last - first))
-            # Rounding may leave the rest of the turns just outside of the breakpoints.
-            return turns * rising(last) + rising(x - turns * (last - first), extrapolate=True)
-
-        return up_to(b) - up_to(a)
-
-
-class InBasis(Piecewise):
-    """The stand-in for ``BSpline``, which defines integrals in its own way.
-
-    Parameters
-    ----------
-    original, c, x, extrapolate, axis
-        As of any piecewise polynomial.
-    t : numpy.ndarray
-        Knots.
-    weights : array
-        Of the splines of the basis, which are the entries of the first axis.
-    k : int
-        Degree.
-    """
-
-    def __init__(self, original, c, x, extrapolate, axis: int, t: np.ndarray, weights, k: int):
-        super().__init__(original, c, x, extrapolate, axis)
-        self._basis = t, weights, k
-
-    def antiderivative(self, nu: int = 1):
-        """Return the spline's antiderivative, which is zero at the first of all knots, as a stand-in."""
-        if self._original is not None:
-            return super().antiderivative(nu)
-        t, weights, k = self._basis
-        for _ in range(nu):
-            widths = column(t[k + 1 :] - t[: -k - 1], weights.ndim - 1)
-            sums = np.cumsum(widths * weights, 0) / (k + 1)
-            weights = np.concatenate([np.zeros((1, *sums.shape[1:])), sums])
-            t, k = np.concatenate([t[:1], t, t[-1:]]), k + 1
-        return _in_basis(
-            t, weights, k, False if self.extrapolate == "periodic" else self.extrapolate, self.axis
-        )
-
-    def integrate(self, a, b, extrapolate=None):
-        """Return the integral from a to b; without extrapolation the spline counts as zero outside."""
-        extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        if not extrapolate:
-            a, b = (np.clip(end, self.x[0], self.x[-1]) for end in (a, b))
-        return super().integrate(a, b, extrapolate)
-
-
-def _in_basis(t: np.ndarray, weights, k: int, extrapolate, axis: int) -> InBasis:
-    """Return a spline of traced weights, whose first axis goes where ``axis`` says."""
-    units, x = polynomials_of(t, np.eye(len(t) - k - 1), k)
-    return InBasis(None, combined(units, weights), x, extrapolate, axis, t, weights, k)
-
-
-def require_increasing(x) -> None:
-    """Raise SciPy's error unless breakpoints ascend; of traced ones this is a guard."""
-    x = np.asarray(x) if find_trace(x) is None else lift_all(x)[0]
-    if bool(np.any(x[1:] <= x[:-1])):
-        raise ValueError("`x` must be strictly increasing sequence.")
-
-
-def column(x, trailing: int):
-    """Return an array with further axes of length 1."""
-    return x[(..., *(None,) * trailing)] if trailing else x
-
-
-def to_axis(value, points: int, axis: int):
-    """Move the axes of the points, which come first, behind ``axis`` others."""
-    if not axis:
-        return value
-    order = [*range(value.ndim)]
-    order = order[points : points + axis] + order[:points] + order[points + axis :]
-    return np.transpose(value, order)
-
-
 def stand_in_of(value):
     """Return the stand-in for an interpolator that SciPy has made, or None."""
+    found = polynomial_of(value)
+    if found is not None:
+        return found
     package = scipy.interpolate
-    if isinstance(value, package.PPoly):
-        return Piecewise(value, np.asarray(value.c), value.x, value.extrapolate, value.axis)
-    if isinstance(value, package.BSpline):
-        t, k = np.asarray(value.t), value.k
-        weights = np.asarray(value.c)
-        c, x = polynomials_of(t, weights, k)
-        return InBasis(value, c, x, value.extrapolate, value.axis, t, weights, k)
     if isinstance(value, package.UnivariateSpline):
         return imported(".fitpack", __package__).fitted(value)
     if type(value) is package.interp1d:
@@ -230,25 +46,6 @@ def stand_in_of(value):
     if isinstance(value, (package.LinearNDInterpolator, package.NearestNDInterpolator)):
         return imported(".scattered", __package__).scattered_of(value)
     return None
-
-
-def polynomials_of(t: np.ndarray, c: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return coefficients and breakpoints of a spline, between its base knots, as a piecewise polynomial."""
-    n = len(t) - k - 1
-    made = [scipy.interpolate.PPoly.from_spline((t, column, k)) for column in c[:n].reshape(n, -1).T]
-    x = made[0].x
-    # Intervals of no length hold no points; those before t[k] and after t[n] are not SciPy's either.
-    inside = np.flatnonzero((np.diff(x) > 0) & (x[:-1] >= t[k]) & (x[1:] <= t[n]))
-    places = np.append(x[inside], x[inside[-1] + 1])
-    stacked = np.stack([one.c[:, inside] for one in made], -1)
-    return stacked.reshape(*stacked.shape[:2], *c.shape[1:]), places
-
-
-def basis(t, k: int) -> Piecewise:
-    """Return all splines of a basis."""
-    t = np.asarray(t, float)
-    c, x = polynomials_of(t, np.eye(len(t) - k - 1), k)
-    return Piecewise(None, c, x, True)
 
 
 def _make(name: str):
@@ -359,7 +156,7 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     made = original(x, units, axis=0, **options)
     base = stand_in_of(made)
     if isinstance(base, InBasis):
-        return _in_basis(made.t, combined(made.c, values), made.k, made.extrapolate, axis)
+        return in_basis(made.t, combined(made.c, values), made.k, made.extrapolate, axis)
     return Piecewise(None, combined(base.c, values), base.x, base.extrapolate, axis)
 
 
@@ -386,11 +183,6 @@ def _is_zero(bc) -> bool:
     return all(isinstance(end, str) or (len(end) == 2 and np.all(np.asarray(end[1]) == 0.0)) for end in bc)
 
 
-def combined(c: np.ndarray, values):
-    """Return coefficients of values, given those of unit vectors along the last axis."""
-    return np.tensordot(c, values, 1)
-
-
 def _ppoly(c, x, extrapolate=None, axis=0):
     c = np.moveaxis(np.moveaxis(c, axis + 1, 0), axis + 1, 0) if axis else c
     return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)
@@ -401,7 +193,7 @@ def bspline(t, c, k, extrapolate=True, axis=0):
     if find_trace(t) is not None:
         return imported(".free_knots", __package__).of_traced_knots(t, c, k, extrapolate, axis)
     t = np.asarray(t, float)
-    return _in_basis(t, np.moveaxis(c, axis, 0)[: len(t) - k - 1], k, extrapolate, axis)
+    return in_basis(t, np.moveaxis(c, axis, 0)[: len(t) - k - 1], k, extrapolate, axis)
 
 
 for _name in NAMES:

@@ -17,7 +17,7 @@ from ...rules.searches import Search
 from ...trace.operands import find_trace, lift_all
 from ...trace.primitives import sample_of
 from ...trace.trace import standing
-from .interpolation import column, refuse
+from .piecewise_polynomials import column, refuse
 
 
 def _points(args):
