@@ -341,3 +341,21 @@ def test_slopes_where_the_reciprocal_of_gamma_is_zero(f, x):
     h = 1e-3
     wanted = (8.0 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12.0 * h)
     np.testing.assert_allclose(nt.grad(f)(x), wanted, rtol=1e-8)
+
+
+@pytest.mark.parametrize("function", [sc.softmax, sc.log_softmax])
+def test_softmax_far_from_zero(function):
+    """The digits behind those of the largest entry count: SciPy subtracts that first."""
+    x, weights = np.array([[0.5, 1.0, 2.0, 0.25], [1.0, 2.0, 3.0, 3.0]]), np.arange(8.0).reshape(2, 4) ** 2
+    shares = sc.softmax(x, axis=1)
+    slopes = {
+        sc.softmax: shares * (weights - np.sum(shares * weights, 1, keepdims=True)),
+        sc.log_softmax: weights - shares * np.sum(weights, 1, keepdims=True),
+    }
+    for shift in (0.0, 2.0**40, -(2.0**50)):
+        value, slope = nt.value_and_grad(lambda x: np.sum(weights * function(x, axis=1)))(x + shift)
+        assert value == pytest.approx(np.sum(weights * function(x, axis=1)), rel=1e-14)
+        np.testing.assert_allclose(slope, slopes[function], rtol=1e-12)
+    infinite = np.array([1.0, np.inf, 2.0])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(nt.vjp(function, infinite)[0], function(infinite))
