@@ -10,6 +10,7 @@ import inspect
 import subprocess
 import sys
 
+import mpmath
 import numpy as np
 import pytest
 import scipy
@@ -858,3 +859,19 @@ def test_moments_on_a_circle_and_of_a_density_that_is_infinite_at_its_end():
         lambda p: p[1] ** 2 + 2 * p[1] * p[2] * p[0] / (p[0] + 1) + p[2] ** 2 * p[0] / (p[0] + 2)
     )(p)
     np.testing.assert_allclose(bends, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("c", [0.8429573427527741, 0.9516540478400546])
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
+def test_a_mean_where_the_slope_of_the_density_is_infinite_at_an_end_that_moves(c):
+    """The end is 1/c, where the density is ``(1 - c*x)**(1/c - 1)`` times something smooth."""
+
+    def mean(c):
+        def weighed(u):  # u = 1 - c*x
+            return 2 * (1 - u) * u ** (1 / c - 1) / (c * (1 + u ** (1 / c))) ** 2
+
+        return mpmath.quad(weighed, [0, 0.01, 0.1, 1])
+
+    value, slope = nt.value_and_grad(lambda c: stats.genhalflogistic.mean(c))(c)
+    np.testing.assert_allclose(value, float(mean(mpmath.mpf(c))), rtol=1e-9)
+    np.testing.assert_allclose(slope, float(mpmath.diff(mean, c)), rtol=1e-7)

@@ -45,8 +45,20 @@ def as_data(name: str, find, *given):
     return search.numbers("quantiles", lambda found: found)
 
 
-def _weighed(x, function, density, shapes, loc, scale):
-    return function(x) * density(x, *shapes, loc=loc, scale=scale)
+def _weighed(place, function, density, shapes, loc, scale, start, unit):
+    x = start + unit * place
+    return unit * function(x) * density(x, *shapes, loc=loc, scale=scale)
+
+
+def _standing_still(low, high) -> tuple:
+    """Return coordinates in which ends of a support do not move: where 0 is, the unit, and the ends.
+
+    At an end that moves, the slope of a density for its shapes may be infinite, and no quadrature is exact.
+    Whether an end is infinite is a guard where it is traced.
+    """
+    if bool(np.isinf(low)):
+        return (0.0, 1.0, low, high) if bool(np.isinf(high)) else (high, 1.0, -np.inf, 0.0)
+    return (low, 1.0, 0.0, np.inf) if bool(np.isinf(high)) else (low, high - low, 0.0, 1.0)
 
 
 def _support(distribution, shapes, loc, scale) -> list:
@@ -90,20 +102,25 @@ def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, condition
     support = _support(distribution, shapes, loc, scale)
     low, high = (own if end is None else end for own, end in zip(support, (lb, ub), strict=True))
 
-    def body(low, high, loc, scale, *shapes):
-        below, above = original.cdf(np.array([low, high]), *shapes, loc=loc, scale=scale)
-        return original.ppf(
-            below + (above - below) * np.array([TAIL, 1.0 - TAIL]), *shapes, loc=loc, scale=scale
-        )
+    def body(low, high, start, unit, loc, scale, *shapes):
+        ends = start + unit * np.array([low, high])
+        below, above = original.cdf(ends, *shapes, loc=loc, scale=scale)
+        shares = below + (above - below) * np.array([TAIL, 1.0 - TAIL])
+        return (original.ppf(shares, *shapes, loc=loc, scale=scale) - start) / unit
 
-    middle = as_data(name, body, low, high, loc, scale, *shapes)
+    start, unit = 0.0, 1.0
+    if lb is None and ub is None and find_trace(low, high) is not None and not options.get("points"):
+        start, unit, low, high = _standing_still(low, high)
+    middle = as_data(name, body, low, high, start, unit, loc, scale, *shapes)
     quad = made("scipy.integrate", "quad", scipy.integrate.quad)
-    given, total = (function, distribution.pdf, shapes, loc, scale), 0.0
-    for start, end in ((low, middle[0]), (middle[0], middle[1]), (middle[1], high)):
-        total = total + quad(_weighed, start, end, args=given, **options)[0]
+    given, total = (function, distribution.pdf, shapes, loc, scale, start, unit), 0.0
+    for first, last in ((low, middle[0]), (middle[0], middle[1]), (middle[1], high)):
+        total = total + quad(_weighed, first, last, args=given, **options)[0]
     if not conditional:
         return total
-    below, above = (distribution.cdf(end, *shapes, loc=loc, scale=scale) for end in (low, high))
+    below, above = (
+        distribution.cdf(start + unit * end, *shapes, loc=loc, scale=scale) for end in (low, high)
+    )
     return total / (above - below)
 
 
