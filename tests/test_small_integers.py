@@ -75,3 +75,10 @@ def test_conversions_to_int(kind):
 def test_integers_that_depend_on_the_argument():
     with pytest.raises(nt.UnsupportedOperationError, match=r"integers wrap around.* use int64 or float64"):
         nt.grad(lambda x: np.sum(x) * np.sum(np.outer(*2 * [(x > 0).astype(np.int8)])))(np.ones(3))
+
+
+def test_numbers_that_wrap_around_after_some_that_did_not():
+    f = lambda x, k: x * np.sum(np.polyval(k, k))  # noqa: E731
+    cache = nt.prepare_gradient_cache(f, 1.0, nt.Constant(np.int8([1, 2])))
+    for k in (np.int8([1, 2]), np.int8([100, 99])):
+        assert nt.value_and_gradient(cache, 1.0, nt.Constant(k))[0] == f(1.0, k)

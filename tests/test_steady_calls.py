@@ -396,3 +396,16 @@ def test_arrays_that_nobody_writes_to_may_be_new_ones_in_each_call(monkeypatch):
         _, gradient = f(w, data[:count])
         np.testing.assert_allclose(gradient, 0.01 * data[:count].T @ np.exp(0.01 * data[:count] @ w))
     assert len(general) <= 3
+
+
+def test_a_copy_of_an_array_that_was_read_only_and_has_changed():
+    """The array that calls had been given was taken for what the cells hold, when another one came."""
+    f = lambda x, d: np.sum(x) * np.sum(d**2)  # noqa: E731
+    x, data = np.ones(3), np.arange(4.0)
+    data.flags.writeable = False
+    cache = nt.prepare_gradient_cache(f, x, nt.Constant(data))
+    for _ in range(4):
+        nt.value_and_gradient(cache, x, nt.Constant(data))
+    data.flags.writeable = True
+    data[0] = 9.0
+    assert nt.value_and_gradient(cache, x, nt.Constant(data.copy()))[0] == f(x, data)

@@ -172,7 +172,8 @@ class Entry(Served):
     def _compare(self, places: Sequence[int]) -> None:
         """Compare the contents of arrays from now on that so far were the same ones in each call."""
         for k in places:
-            self.rows[k] = DataRow(self.rows[k].cells, self.rows[k].known)
+            row = self.rows[k] = DataRow(self.rows[k].cells, self.rows[k].known)
+            row.known[...] = row.cells  # its array may have been made writable and changed meanwhile
         self._data = [(k, self.rows[k]) for k, _ in self._data]
         for words, _ in self._natives:
             words[ROW_COUNT] = -1

@@ -7,7 +7,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .. import threads
 from ..capture import randomness
@@ -21,9 +20,6 @@ from ..stalls import TRACING
 from .arguments import STATIC, Flattened
 from .trace_log import Reason, TraceLog, reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def polydiv(u, v):
 @composes(np.polyval, complex="complex_reductions.polyval")
 def polyval(p, x):
     p, x = lift_all(p, x)
-    if is_size(length(p, 0)):
+    dtype = np.result_type(values_of(p), values_of(x))
+    if is_size(length(p, 0)) and (dtype.kind == "f" or dtype == np.int64):  # smaller integers wrap around
         return _horner(p, x)
     result = np.zeros_like(x)
     for k in range(pinned(p, 0)):
