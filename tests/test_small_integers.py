@@ -77,8 +77,15 @@ def test_integers_that_depend_on_the_argument():
         nt.grad(lambda x: np.sum(x) * np.sum(np.outer(*2 * [(x > 0).astype(np.int8)])))(np.ones(3))
 
 
-def test_numbers_that_wrap_around_after_some_that_did_not():
-    f = lambda x, k: x * np.sum(np.polyval(k, k))  # noqa: E731
-    cache = nt.prepare_gradient_cache(f, 1.0, nt.Constant(np.int8([1, 2])))
-    for k in (np.int8([1, 2]), np.int8([100, 99])):
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float64])
+def test_numbers_that_wrap_around_after_some_that_did_not(kind):
+    """One tape serves contents that wrap around, or it is made anew."""
+
+    def f(x, k):
+        small = np.sum(k, dtype=np.int8), np.prod(k, dtype=np.uint8), np.cumsum(k, dtype=np.int8)[1]
+        return x * (np.sum(np.polyval(k, k)) + 0.5 * small[0] + 0.25 * small[1] + 0.125 * small[2])
+
+    first = np.array([1, 2, 3], kind)
+    cache = nt.prepare_gradient_cache(f, 1.0, nt.Constant(first))
+    for k in (first, np.array([100, 99, 27], kind)):
         assert nt.value_and_gradient(cache, 1.0, nt.Constant(k))[0] == f(1.0, k)

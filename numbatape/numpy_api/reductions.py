@@ -26,6 +26,13 @@ def prepared(x, dtype=None, where=NO, fill=None):
     return x if where is NO or where is True else np.where(where, x, fill)
 
 
+def held(result, dtype=None):
+    """Return a sum or product of whole numbers as a small dtype holds it, in which they wrap around."""
+    if dtype is None or np.dtype(dtype).kind not in "iu":
+        return result
+    return np.astype(result, np.dtype(dtype), copy=False)
+
+
 def is_given(argument) -> bool:
     return argument is not NO and argument is not None
 
@@ -74,14 +81,14 @@ def reduction(op: str, function):
 def sum_(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 0)
     result = over_axes("sum", x, axes_of(x, axis), np.add.reduce, flag(keepdims))
-    return result + initial if is_given(initial) else result
+    return held(result + initial if is_given(initial) else result, dtype)
 
 
 @composes(np.prod, complex="complex_reductions.prod", usual=reduction("prod", np.multiply.reduce))
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 1)
     result = over_axes("prod", x, axes_of(x, axis), np.multiply.reduce, flag(keepdims))
-    return result * initial if is_given(initial) else result
+    return held(result * initial if is_given(initial) else result, dtype)
 
 
 def _extremum(op: str, function, pairwise, worst):
@@ -152,7 +159,7 @@ def count_nonzero(a, axis=None, *, keepdims=False):
 
 def _cumulative(op: str, function):
     def accumulate(a, axis=None, dtype=None, out=None):
-        return along_axis(op, prepared(a, dtype), axis, function)
+        return held(along_axis(op, prepared(a, dtype), axis, function), dtype)
 
     return accumulate
 
