@@ -63,6 +63,11 @@ def looped(x):
     return np.sum(last * np.exp(x)) + np.sum(sums)
 
 
+def scaled(x):
+    """Factors around a function: its derivatives have products of them."""
+    return np.sum(3.0 * np.sin(2.0 * x))
+
+
 def stepped(x):
     """An equation of diffusion, in place."""
     u = np.concatenate([np.sin(x), x, x**2])
@@ -87,7 +92,8 @@ def gathered(x):
 
 
 FUNCTIONS = [
-    *(normal, columns, chained, transposed, masked, nested, looped, stepped, summed, rows_in_turn, gathered),
+    *(normal, columns, chained, transposed, masked, nested, looped, scaled, stepped, summed),
+    *(rows_in_turn, gathered),
 ]
 
 
