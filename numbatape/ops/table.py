@@ -211,6 +211,8 @@ class ArrayOp(Traits):
         returns a float64. It is given the cells, the operands' first cells, and sizes and strides by name.
     light
         Whether it takes about as long for each cell as arithmetic does.
+    stepwise
+        Letters of the operands with which the result changes in steps alone: their derivatives are 0.
     depends, interacts
         What sparsity patterns need to know, see `numbatape.ops.dependencies`.
     oracle
@@ -238,6 +240,7 @@ class ArrayOp(Traits):
     nonempty: bool = False
     adds_parts: Callable | None = None
     light: bool = False
+    stepwise: str = ""
     depends: Callable | None = None
     interacts: Callable | None = None
     oracle: Callable | None = None

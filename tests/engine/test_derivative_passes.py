@@ -63,11 +63,6 @@ def looped(x):
     return np.sum(last * np.exp(x)) + np.sum(sums)
 
 
-def scaled(x):
-    """Factors around a function: its derivatives have products of them."""
-    return np.sum(3.0 * np.sin(2.0 * x))
-
-
 def stepped(x):
     """An equation of diffusion, in place."""
     u = np.concatenate([np.sin(x), x, x**2])
@@ -91,9 +86,14 @@ def gathered(x):
     return np.sum(np.sin(x[0] + x[1] * x[GROUP]) * DATA[GROUP])
 
 
+def scaled(x):
+    """Literals around an elementwise function, which its derivatives multiply."""
+    return np.sum(0.5 * np.log1p((2.0 * x) ** 2)) + np.sum(np.sin(2.0 * x) * 0.5)
+
+
 FUNCTIONS = [
-    *(normal, columns, chained, transposed, masked, nested, looped, scaled, stepped, summed),
-    *(rows_in_turn, gathered),
+    *(normal, columns, chained, transposed, masked, nested, looped, stepped, summed, rows_in_turn, gathered),
+    scaled,
 ]
 
 
