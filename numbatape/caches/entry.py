@@ -99,6 +99,7 @@ class Entry(Served):
         self.follows_sizes = False  # whether a `ElasticEntry` may be made of it
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
+        self._frozen = [k for k, row in self._data if row.__class__ is FrozenRow]
         dummy = np.zeros(1)
         self._run, self._alive = kernels.call_of(self.sweep, space, dummy, _stopped, space.variant.counter)
         self._natives: list[tuple] = []  # (words, rows) of the builtins there are
@@ -163,7 +164,7 @@ class Entry(Served):
         """Whether this entry is for such leaves, whose constants it computes with from now on."""
         if not all(row.fits(leaf) for row, leaf in zip(self.rows, leaves, strict=True)):
             return False
-        others = [k for k, row in self._data if row.__class__ is FrozenRow and leaves[k] is not row.known]
+        others = [k for k in self._frozen if leaves[k] is not self.rows[k].known]
         if others:
             self._compare(others)
         changed = [(row, leaves[k]) for k, row in self._data if self._stale or row.changed(leaves[k])]
@@ -175,6 +176,7 @@ class Entry(Served):
             row = self.rows[k] = DataRow(self.rows[k].cells, self.rows[k].known)
             row.known[...] = row.cells  # its array may have been made writable and changed meanwhile
         self._data = [(k, self.rows[k]) for k, _ in self._data]
+        self._frozen = [k for k in self._frozen if k not in places]
         for words, _ in self._natives:
             words[ROW_COUNT] = -1
         self._natives.clear()
