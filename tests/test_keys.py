@@ -1,6 +1,8 @@
 """Positions and truth values as keys of dictionaries, members of sets and arguments of cached functions."""
 
+import decimal
 import functools
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -97,3 +99,46 @@ def test_scans_stack_matrices():
     np.testing.assert_array_equal(ys, [[[1.0]], [[2.0]]])
     with pytest.raises(TypeError, match=r"nt\.scan: checkpoint must be an integer, got 1\.5"):
         nt.scan(lambda c, a: (c + a, c), 0.0, np.ones(4), checkpoint=1.5)
+
+
+@dataclass(frozen=True)
+class Order:
+    """A static argument, equal to others of another number class."""
+
+    power: float
+
+
+# Equal pairs of static values that a function can tell apart.
+LOOSE = [
+    (0.0, -0.0),
+    ((1.0,), (1,)),
+    (((True,), "a"), ((1,), "a")),
+    (frozenset({1.0}), frozenset({1})),
+    (Order(1.0), Order(1)),
+    (decimal.Decimal("1.0"), decimal.Decimal("1.00")),
+]
+
+
+@pytest.mark.parametrize("form", ["verb", "cache", "sub-tape"])
+@pytest.mark.parametrize(("first", "second"), LOOSE, ids=repr)
+def test_equal_statics_are_told_apart(first, second, form):
+    assert first == second
+
+    def f(x, value):
+        return x * len(repr(value))
+
+    if form == "verb":
+        slope = nt.grad(f, static_argnums=1)
+    elif form == "cache":
+        cache = nt.prepare_gradient_cache(f, 1.0, nt.Static(first))
+
+        def slope(x, value):
+            return nt.value_and_gradient(cache, x, nt.Static(value))[1][0]
+    else:
+        inner = nt.function(f, static_argnums=1)
+
+        def slope(x, value):
+            return nt.grad(lambda x: inner(x, value))(x)
+
+    for value in (first, second, first, second):
+        assert slope(1.0, value) == len(repr(value))

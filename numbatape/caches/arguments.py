@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..capture.references import exact_key
 from ..errors import DtypeError, SpecError
 from ..recording.record import InputLeaf
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
@@ -221,11 +222,11 @@ class Flattened:
     def statics(self) -> tuple:
         """What selects a tape, one entry per leaf.
 
-        For a static leaf this is its value with its type (1 and True are different keys), for a constant its
-        kind, because Python's own numbers are weakly typed.
+        For a static leaf this is its `exact_key`, for a constant its kind, because Python's own numbers are
+        weakly typed.
         """
         return tuple(
-            (type(v), v) if spec.level == STATIC else spec.kind if spec.level == CONSTANT else None
+            exact_key(v) if spec.level == STATIC else spec.kind if spec.level == CONSTANT else None
             for v, spec in zip(self.leaves, self.specs, strict=True)
         )
 
@@ -286,8 +287,13 @@ class Flattened:
 
     @property
     def differentiated(self) -> set[int]:
-        """Numbers of the arguments that have a gradient."""
+        """Numbers of the arguments that have a gradient; -1 stands for the keywords and a callable's own."""
         return {spec.argument for spec in self.active}
+
+    @property
+    def chosen(self) -> list[int]:
+        """Numbers of the positional arguments that have a gradient, in order."""
+        return sorted(k for k in self.differentiated if k >= 0)
 
 
 def is_mark(x) -> bool:
@@ -363,37 +369,3 @@ def like_prepared(arg, prepared):
     if is_mark(arg) or not is_mark(prepared):
         return arg
     return Constant(arg, prepared.frozen) if prepared.__class__ is Constant else prepared.__class__(arg)
-
-
-# ---- does it fit?
-
-
-def require_active(flat: Flattened) -> None:
-    """Raise if no argument can be differentiated."""
-    if not flat.active:
-        listed = ", ".join(f"{s.path} ({kind_of(v)})" for s, v in zip(flat.specs, flat.leaves, strict=True))
-        raise DtypeError(
-            f"nothing to differentiate: no argument is a float or complex (got {listed or 'no arguments'}); "
-            "integer arguments are constants, pass them as floats"
-        )
-
-
-def require_floats(flat: Flattened, chosen) -> None:
-    """Raise for a chosen argument without any float; integers inside of a container are constants."""
-    for argument in chosen:
-        own = [(v, s) for v, s in zip(flat.leaves, flat.specs, strict=True) if s.argument == argument]
-        if any(spec.level == ACTIVE for _, spec in own):
-            continue
-        for leaf, spec in own:
-            kind = type(leaf).__name__ if spec.kind in ("static", "int") else spec.dtype
-            raise DtypeError(
-                f"{spec.path} is {kind}: only float64 and float32 can be "
-                "differentiated; pass a float (x.astype(float)), or leave it out of argnums"
-            )
-        raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
-
-
-def kind_of(value) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    return f"{type(value).__name__} {value!r}" if isinstance(value, (int, str)) else type(value).__name__

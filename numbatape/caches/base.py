@@ -12,8 +12,8 @@ from ..engine.kernels import sweep
 from ..late import imported
 from ..threads import Turn, alone, one_at_a_time
 from ..trace import pytrees
-from .arguments import Flattened, as_constant, is_mark, like_prepared, require_active
-from .contract import check_same
+from .arguments import Flattened, as_constant, is_mark, like_prepared
+from .contract import check_same, require_active
 from .delivery import Owned
 from .derived import Derived
 from .evaluator import Evaluator

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import ArityError, DtypeError, ShapeError, StructureError
+from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from .arguments import STATIC, Flattened, is_mark, kind_of, label_of, step_text
+from .arguments import STATIC, Flattened, is_mark, label_of, step_text
 
 
 def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None:
@@ -27,10 +28,7 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
     check_complex(prepared, given)
     for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
         if STATIC in (old.level, new.level):
-            if not {old.kind, new.kind} <= {
-                "static",
-                "int",
-            }:  # an int may replace None
+            if not {old.kind, new.kind} <= {"static", "int"}:  # an int may replace None
                 raise DtypeError(
                     f"{new.path}: prepared for {kind_of(was)}, got {kind_of(now)}; prepare again"
                 )
@@ -103,6 +101,37 @@ def _described(structure) -> str:
 
 def _role(mark) -> str:
     return f"nt.{type(mark).__name__}" if is_mark(mark) else "a bare value"
+
+
+def kind_of(value) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    return f"{type(value).__name__} {value!r}" if isinstance(value, (int, str)) else type(value).__name__
+
+
+def require_active(flat: Flattened) -> None:
+    """Raise if no argument can be differentiated."""
+    if not flat.active:
+        listed = ", ".join(f"{s.path} ({kind_of(v)})" for s, v in zip(flat.specs, flat.leaves, strict=True))
+        raise DtypeError(
+            f"nothing to differentiate: no argument is a float or complex (got {listed or 'no arguments'}); "
+            "integer arguments are constants, pass them as floats"
+        )
+
+
+def require_floats(flat: Flattened, chosen) -> None:
+    """Raise for a chosen argument without any float; integers inside of a container are constants."""
+    for argument in chosen:
+        own = [(v, s) for v, s in zip(flat.leaves, flat.specs, strict=True) if s.argument == argument]
+        if any(spec.level == ACTIVE for _, spec in own):
+            continue
+        for leaf, spec in own:
+            kind = type(leaf).__name__ if spec.kind in ("static", "int") else spec.dtype
+            raise DtypeError(
+                f"{spec.path} is {kind}: only float64 and float32 can be "
+                "differentiated; pass a float (x.astype(float)), or leave it out of argnums"
+            )
+        raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
 
 
 # ---- complex arguments, each leaf of which is two: a real and an imaginary part

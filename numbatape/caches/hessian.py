@@ -72,7 +72,7 @@ class HessianCache(HvpCache):
             result, grads, _ = space.variant.recording.result
             value, grads = value_of(space, result), like_arguments(flat, value_of(space, grads))
         shape = np.shape(flat.leaves[0])
-        (k,) = (k for k in flat.differentiated if k >= 0)
+        (k,) = flat.chosen
         return value, grads[k], matrix.reshape(shape + shape)
 
     def _value_and_gradients(self, flat):
@@ -170,7 +170,7 @@ class HessianCache(HvpCache):
         _, value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size, primal)
         if not self._program.config.friendly_tangents:
             return value, Layout.of(flat).ravel(grads), whole
-        chosen = sorted(k for k in flat.differentiated if k >= 0)
+        chosen = flat.chosen
         if len(chosen) > 1:
             return value, grads, blocks(flat, whole, range(flat.count), single=False)
         made = value, grads[chosen[0]], blocks(flat, whole, chosen, single=True)

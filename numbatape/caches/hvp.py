@@ -76,8 +76,8 @@ class HvpCache(PreparedCache):
     @one_at_a_time
     def _multiply(self, vectors, args):
         flat = self._flatten(args)
-        several = len([k for k in flat.differentiated if k >= 0]) > 1
-        chosen = sorted(k for k in flat.differentiated if k >= 0)
+        chosen = flat.chosen
+        several = len(chosen) > 1
         given = list(vectors) if several and isinstance(vectors, (tuple, list)) else [vectors]
         if len(given) == flat.count and several:
             trees = given

@@ -61,7 +61,7 @@ class JacobianCache(PreparedCache, ABC):
         derived, value, assembled = self._assembled(flat)
         if not self._program.config.friendly_tangents:
             return value, dense.one_matrix(flat, assembled)
-        chosen = sorted(k for k in flat.differentiated if k >= 0)
+        chosen = flat.chosen
         made = value, dense.arranged(assembled, chosen, single=len(chosen) == 1)
         outs = dense.outs_of(flat, derived, self.by_columns)
         if derived.last is not None and outs is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import jit
+from ..capture.references import exact_key
 from ..jit import address
 from ..tape.tape import CONSTANT
 from ..trace import pytrees
@@ -150,7 +151,7 @@ class SameRow:
         self.known = known
 
     def fits(self, leaf) -> bool:
-        return leaf is self.known or (leaf.__class__ is self.known.__class__ and leaf == self.known)
+        return leaf is self.known or exact_key(leaf) == exact_key(self.known)
 
     def write(self, leaf) -> None:
         pass

@@ -10,7 +10,8 @@ import numpy as np
 from ..errors import SpecError
 from ..trace import pytrees
 from ..trace.complex_pairs import is_complex, split
-from .arguments import Constant, Flattened, Static, is_mark, require_active
+from .arguments import Constant, Flattened, Static, is_mark
+from .contract import require_active
 
 
 def batched_leaves(trees, axes) -> list[tuple]:

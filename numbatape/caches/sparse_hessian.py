@@ -108,7 +108,7 @@ class SparseHessianCache(SparseCache):
         gradient = like_arguments(flat, value_of(space, grads))
         if self._check:
             check_product(matrix, as_vector(directions), as_vector(outputs_of(space, products)), "Hessian")
-        chosen = sorted(k for k in flat.differentiated if k >= 0)
+        chosen = flat.chosen
         if len(chosen) == 1:
             gradient = gradient[chosen[0]]
         made = value_of(space, result), gradient, matrix

@@ -17,7 +17,7 @@ import sys
 import types
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +46,8 @@ ATOMS = (
 )
 # Values of exactly these classes are atoms, which is decided faster than by `isinstance`.
 _EXACT = frozenset((int, float, complex, str, bytes, bool, type(None), np.float64))
+_EQUAL_BY_CONTENT = frozenset((int, str, bytes, bool, type(None)))
+_EQUAL_BY_NUMBER = ("decimal", "datetime")  # 1.0 and 1.00 are equal decimals, noon here and there equal times
 # Attributes of classes that say nothing about what its methods compute.
 _OF_CLASSES = frozenset(
     (
@@ -120,6 +122,30 @@ def same(now, before) -> bool:
         and repr(now) == repr(before)
         and not is_users_object_class(type(before))  # which may have attributes
     )
+
+
+def exact_key(value) -> Hashable:
+    """Return what tells a hashable value from those that a function may tell it from.
+
+    Python's own equality does not: 1, 1.0 and True are equal, and so are 0.0 and -0.0, or tuples of them.
+    Values of classes that the user has written are told apart as these classes do it.
+    """
+    cls = type(value)
+    if cls in _EQUAL_BY_CONTENT:
+        return cls, value
+    if isinstance(value, NUMBERS) or cls.__module__ in _EQUAL_BY_NUMBER:
+        return cls, repr(value)
+    if isinstance(value, tuple):
+        return cls, value, tuple(map(exact_key, value))
+    if isinstance(value, frozenset):
+        return cls, value, frozenset(map(exact_key, value))
+    fields = getattr(cls, "__dataclass_fields__", None)
+    if fields is None or cls.__hash__ is object.__hash__:
+        return cls, value
+    hashed = (
+        field.name for field in fields.values() if (field.compare if field.hash is None else field.hash)
+    )
+    return cls, value, tuple(exact_key(getattr(value, name, None)) for name in hashed)
 
 
 def atoms_only(values) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..capture.references import exact_key
 from ..control.trees import parts_of
 from ..errors import SpecError
 from ..tape.tape import ACTIVE
@@ -101,7 +102,7 @@ class Arguments:
         self.leaves: list = []
         self.kinds: list[Kind] = []
         self.statics: dict[int, Any] = {}
-        key: list = [self._structure]
+        key: list[Hashable] = [self._structure]
         for place, part in enumerate(map(as_ndarrays, parts)):
             kind = kind_of(part)
             if kind is not None:
@@ -127,13 +128,13 @@ class Arguments:
         return pytrees.unflatten(self._structure, parts)
 
 
-def key_of(value) -> tuple:
-    """Return what tells a static value from others: its value if it has a hash, else its identity."""
+def key_of(value) -> Hashable:
+    """Return what tells a static value from others: its `exact_key` if it has a hash, else its identity."""
     try:
         hash(value)
     except TypeError:
         return type(value), id(value)
-    return type(value), value
+    return exact_key(value)
 
 
 class StaticNames:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened, require_active
+from ..caches.arguments import Flattened
 from ..caches.base import parameter_names, python_function
-from ..caches.contract import require_real
+from ..caches.contract import require_active, require_real
 from ..caches.directions import direction_leaves, like_result, products_of
 from ..caches.outs import parts_outs, result_outs, tangent_outs
 from ..caches.registry import Caller, shelf_of

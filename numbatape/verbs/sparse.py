@@ -7,9 +7,9 @@ import inspect
 import numpy as np
 import scipy.sparse
 
-from ..caches.arguments import Flattened, as_constant, require_floats
+from ..caches.arguments import Flattened, as_constant
 from ..caches.base import parameter_names, python_function
-from ..caches.contract import require_real
+from ..caches.contract import require_floats, require_real
 from ..caches.evaluator import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from ..caches.arguments import Constant, Flattened, Static, as_constant, is_mark, require_floats
+from ..caches.arguments import Constant, Flattened, Static, as_constant, is_mark
 from ..caches.base import parameter_names
-from ..caches.contract import require_complex
+from ..caches.contract import require_complex, require_floats
 from ..caches.entry import REFUSED
 from ..caches.registry import Caller
 from ..errors import ForeignTraceError, SpecError

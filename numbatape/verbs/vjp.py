@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened, require_active
+from ..caches.arguments import Flattened
 from ..caches.base import parameter_names, python_function
+from ..caches.contract import require_active
 from ..caches.entry import REFUSED
 from ..caches.evaluator import Evaluator
 from ..caches.leaf_rows import sizes_of
