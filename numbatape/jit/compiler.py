@@ -29,12 +29,8 @@ def compile_source(source: str, key: str, emitter=None) -> ObjectFile:
     module = llvm.parse_assembly(lowered.text, machine.context())
     module.triple, module.data_layout = emitter.triple, str(emitter.target_data)
     builder = llvm.create_pass_builder(emitter, _options())
-    # llvmlite 0.44 cannot make lists of passes.
-    if lowered.needs_all_passes or not hasattr(llvm.ModulePassManager, "add_always_inliner_pass"):
-        passes = builder.getModulePassManager()
-    else:
-        passes = _short()
-    passes.run(module, builder)
+    passes = None if lowered.needs_all_passes else _short()
+    (passes or builder.getModulePassManager()).run(module, builder)
     return ObjectFile(lowered.entries, lowered.externals, machine.emit(emitter, module))
 
 
@@ -54,10 +50,13 @@ def _options():
 def _short():
     """Return the passes that are enough for a text whose SIMD code is written by the lowering.
 
-    LLVM's first level has sixty passes, some of them six times. They take eight times as long as these four
-    do, half of the time of compilation, and calls are no faster with them.
+    None with llvmlite 0.44, whose lists of passes do not have these. LLVM's first level has sixty passes,
+    some of them six times. They take eight times as long as these four do, half of the time of compilation,
+    and calls are no faster with them.
     """
     passes = llvm.create_new_module_pass_manager()
+    if not hasattr(passes, "add_always_inliner_pass"):
+        return None
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()

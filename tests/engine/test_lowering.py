@@ -378,6 +378,14 @@ def test_which_modules_get_all_passes(loop, value, needs, monkeypatch):
     assert len(asked) == (not needs) and code
 
 
+def test_a_list_of_passes_that_lacks_some(monkeypatch):
+    """As of llvmlite 0.44, the oldest that can be installed."""
+    passes = type(compiler.llvm.create_new_module_pass_manager())
+    monkeypatch.delattr(passes, "add_always_inliner_pass", raising=False)
+    source = SCALED.format(loop="serial", value="2.0 * v[a + i]")
+    assert compiler._short() is None and compiler.compile_source(source, "key").code
+
+
 def test_sweeps_get_all_passes_and_what_only_traces_run_does_not():
     needs = {
         name: lower(linalg.with_wrappers(text), "key").needs_all_passes
