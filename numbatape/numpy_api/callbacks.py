@@ -5,12 +5,13 @@ That function may use traced values of its surroundings where its own arguments 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from ..errors import LeakError
-from ..trace.axes import axis_to_end, one_axis, pinned
+from ..trace.axes import axis_to_end, lengths, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current, failing
@@ -52,7 +53,7 @@ def _called(function: Callable, x, condition):
     """Return the results of a function of the entries that a condition chooses; others may be anything."""
     part = function(x)
     chosen = np.broadcast_to(np.asarray(values_of(condition), bool), np.shape(values_of(x)))
-    if _is_elementwise(function, values_of(x), values_of(part), chosen):
+    if math.prod(lengths(x)) < 2 or _is_elementwise(function, values_of(x), values_of(part), chosen):
         return part
     kept = np.reshape(condition, (-1,))
     mine = np.reshape(x, (-1,))[kept]
@@ -66,8 +67,6 @@ def _called(function: Callable, x, condition):
 def _is_elementwise(function: Callable, x, part, chosen) -> bool:
     """Whether a function gives each of two groups of entries what it gives all of them together."""
     x = np.asarray(x)
-    if x.size < 2:
-        return True
     if chosen.all() or not chosen.any():
         chosen = (np.arange(x.size) % 2 == 0).reshape(x.shape)
     part = np.broadcast_to(part, x.shape)

@@ -86,7 +86,7 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, **options):
 
 def polyval(p, x):
     result = np.zeros_like(values_of(x))
-    for k in range(np.shape(values_of(p))[0]):
+    for k in range(len(p)):
         result = result * x + p[k]
     return result
 

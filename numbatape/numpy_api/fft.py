@@ -48,7 +48,7 @@ def _scale(n, norm, inverse: bool):
     return 1.0 / n if inverse == (norm in (None, "backward")) else 1.0
 
 
-def _whole(n):
+def whole_number(n):
     """Return a size as it is, and other numbers as NumPy takes them."""
     return n if is_size(n) else int(n)
 
@@ -70,7 +70,7 @@ def _sized(x, n, axis: int):
 def _along(x, n, axis, norm, inverse: bool):
     """Return ``(real, imaginary)`` of the transform along one axis."""
     axis = axis % x.ndim
-    n = x._sizes()[axis] if n is None else _whole(n)
+    n = x._sizes()[axis] if n is None else whole_number(n)
     x = np.moveaxis(_sized(x, n, axis), axis, -1)
     re, im = complex_parts.halves(x)
     re = complex_parts.zeros_like(im) if re is None else re
@@ -153,7 +153,7 @@ def _real_inverse(x, n, axis, norm):
     the sum is taken.
     """
     axis = axis % x.ndim
-    n = 2 * (x._sizes()[axis] - 1) if n is None else _whole(n)
+    n = 2 * (x._sizes()[axis] - 1) if n is None else whole_number(n)
     half = n // 2 + 1
     x = _sized(x, half, axis)
     # The last entry stands for itself if n is even, and else for two.
@@ -246,7 +246,8 @@ _shifts("ifftshift", 1)
 # ---- frequencies of a transform whose length is a size
 
 
-def _frequencies(n, d, positive: bool):
+def frequencies(n, d, positive: bool):
+    """Return the frequencies of a transform whose length is a size."""
     trace = n._trace
     k = extents.arange(trace, code_of(trace, n // 2 + 1 if positive else n))
     if not positive:
@@ -259,7 +260,7 @@ def _frequencies_of_sizes(name: str, positive: bool):
         def call(n, d=1.0, device=None):
             if not is_size(n) or device is not None or type(d) not in (int, float):
                 return original(settled(n), d, **({} if device is None else {"device": device}))
-            return _frequencies(n, d, positive)
+            return frequencies(n, d, positive)
 
         return call
 

@@ -132,10 +132,14 @@ def _with_whole_bounds(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     return whole, {"dtype": float, **kwargs}
 
 
+def counted(n):
+    """Return ``np.arange(n)``: a constant of the tape where n is a size."""
+    return extents.arange(n._trace, n._code) if sizes.is_size(n) else np.arange(n)
+
+
 def positions(x, axis: int):
-    """Return ``np.arange`` of the size of an axis: a constant of the tape where the size is a symbol."""
-    n = length(x, axis)
-    return extents.arange(x._trace, n._code) if sizes.is_size(n) else np.arange(n)
+    """Return ``np.arange`` of the size of an axis."""
+    return counted(length(x, axis))
 
 
 def tri(trace, N, M=None, k=0, dtype=float, *, like=None):

@@ -97,7 +97,9 @@ def without_protocol(original):
     return of_lists if original in JOINING else of_arrays
 
 
-def stands_for(module: str, *names: str, run=run_composition, for_lists: bool = False):
+def stands_for(
+    module: str, *names: str, run=run_composition, for_lists: bool = False, knows_sizes: bool = False
+):
     """Register an implementation for functions of a module, by name.
 
     Parameters
@@ -106,12 +108,14 @@ def stands_for(module: str, *names: str, run=run_composition, for_lists: bool = 
         `run_composition`, `run_record`, or None for one that does not call the original first.
     for_lists
         Whether a traced array as the first argument may go to the original, which has NumPy's protocol.
+    knows_sizes
+        Whether the implementation takes sizes as they are; others get ints, which the tape relies on.
     """
+    options = {"run": run, "for_lists": for_lists, "knows_sizes": knows_sizes}
 
     def register(implementation):
         for name in names:
-            make = functools.partial(stand_in, implementation=implementation, run=run, for_lists=for_lists)
-            MAKERS[module][name] = make
+            MAKERS[module][name] = functools.partial(stand_in, implementation=implementation, **options)
         return implementation
 
     return register

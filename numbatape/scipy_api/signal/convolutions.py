@@ -122,7 +122,7 @@ def _bordered(a, b, mode, boundary, fillvalue):
     if mode == "full":
         return full
     starts = [(k - 1) // 2 for k in b.shape]
-    return full[tuple(slice(s, s + m) for s, m in zip(starts, a.shape, strict=True))]
+    return full[tuple(slice(s, s + m) for s, m in zip(starts, lengths(a), strict=True))]
 
 
 @stands_for("scipy.signal", "detrend")

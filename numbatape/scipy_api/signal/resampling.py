@@ -8,30 +8,31 @@ import numpy as np
 import scipy.signal
 
 from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.sized import counted
 from ...numpy_api.stand_ins import stands_for
 from ...trace import operations
-from ...trace.axes import one_axis, pinned
+from ...trace.axes import length, one_axis, pinned
 from ...trace.operands import find_trace, lift_all, lift_first, values_of
 from ..images.image_windows import rank_filter
 from .borders import extended
 from .convolutions import convolved, correlate
 
 
-@stands_for("scipy.signal", "resample")
+@stands_for("scipy.signal", "resample", knows_sizes=True)
 def resample(x, num, t=None, axis=0, window=None, domain="time"):
     """Cut or fill the spectrum; a frequency at its end stands for two, or for half of one."""
     if domain != "time" or window is not None or np.iscomplexobj(values_of(x)):
         return operations.library_copy(scipy.signal.resample)(x, num, t, axis, window, domain)
     line = np.moveaxis(lift_first(x), axis, -1)
-    size, least = pinned(line, line.ndim - 1), min(num, pinned(line, line.ndim - 1))
-    share = np.full(least // 2 + 1, num / size)
-    if least % 2 == 0 and num != size:
-        share[-1] *= 2.0 if num < size else 0.5
+    size = length(line, -1)
+    least, share = min(num, size), num / size
+    if num != size:
+        share = share * np.where(2 * counted(least // 2 + 1) == least, 2.0 if num < size else 0.5, 1.0)
     spectrum = np.fft.rfft(line)[..., : least // 2 + 1] * share
     result = np.moveaxis(np.fft.irfft(spectrum, num), -1, axis)
     if t is None:
         return result
-    return result, t[0] + (t[1] - t[0]) * (size / num) * np.arange(num)
+    return result, t[0] + (t[1] - t[0]) * (size / num) * counted(num)
 
 
 def _stretched(line, up: int):

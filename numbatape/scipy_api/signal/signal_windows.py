@@ -117,7 +117,12 @@ def get_window(trace, window, Nx, fftbins=True):
     name, *options = window if isinstance(window, tuple) else (window,)
     if isinstance(name, float):
         name, options = "kaiser", [name]
-    found = WINDOWS.get(name) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        return None
+    for ending in ("_symmetric", "_periodic"):
+        if name.endswith(ending):
+            name, fftbins = name.removesuffix(ending), ending == "_periodic"
+    found = WINDOWS.get(name)
     wanted = name in ("exponential", "gaussian", "general_gaussian", "kaiser")
     if found is None or (bool(options) != wanted and name != "tukey"):
         return None

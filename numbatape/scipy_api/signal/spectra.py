@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import scipy.signal
 
+from ...numpy_api.fft import frequencies, whole_number
 from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.sized import counted
 from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import length, one_axis, pinned
 from ...trace.operands import find_trace, lift_first, values_of
+from ...trace.symbolic_sizes import is_size
 from .borders import continued
 from .convolutions import detrend as without_trend
 from .convolutions import windows
-
-
-def _length(x) -> int:
-    return pinned(x, x.ndim - 1)
+from .signal_windows import get_window
 
 
 def _last(x, axis):
@@ -28,14 +28,19 @@ def _window(name: str, window, nperseg, length: int):
     """Return the weights of a segment, as SciPy chooses them."""
     if find_trace(window) is not None:
         raise unsupported_argument(f"scipy.signal.{name}", "a traced window", "pass it as nt.Constant")
-    if isinstance(window, (str, tuple)):
-        return scipy.signal.get_window(window, min(256 if nperseg is None else int(nperseg), length))
-    return np.asarray(window, float)
+    if not isinstance(window, (str, tuple)):
+        return np.asarray(window, float)
+    size = 256 if nperseg is None else nperseg
+    size = length if size > length else size
+    found = get_window(size._trace, window, size) if is_size(size) else None
+    return scipy.signal.get_window(window, int(size)) if found is None else found
 
 
 def _segments(x, weights, step: int, trend):
     """Return the weighted segments of a signal, along a new last axis."""
-    parts = windows(x, len(weights))[..., ::step, :]
+    width = length(weights, 0)
+    # A segment that is as long as the signal is the only one, whatever their length.
+    parts = np.expand_dims(x, -2) if width == length(x, -1) else windows(x, width)[..., ::step, :]
     if callable(trend):
         parts = trend(parts)
     elif trend:
@@ -52,30 +57,30 @@ def _transforms(x, weights, step, trend, nfft: int, one_sided: bool):
     return transform(_segments(x, weights, step, trend), nfft, -1)
 
 
-def _step(weights, noverlap) -> int:
-    return len(weights) - (len(weights) // 2 if noverlap is None else int(noverlap))
+def _step(weights, noverlap, share: int = 2):
+    width = length(weights, 0)
+    return width - (width // share if noverlap is None else whole_number(noverlap))
 
 
 def _scale(weights, fs, scaling: str) -> float:
     return 1.0 / (fs * np.sum(weights * weights)) if scaling == "density" else 1.0 / np.sum(weights) ** 2
 
 
-def _doubled(nfft: int):
+def _doubled(nfft):
     """Return the share of each frequency of a spectrum of one side: negative ones count with theirs."""
-    share = np.full(nfft // 2 + 1, 2.0)
-    share[0] = 1.0
-    if nfft % 2 == 0:
-        share[-1] = 1.0
-    return share
+    k = counted(nfft // 2 + 1)
+    return np.where((k == 0) | (2 * k == nfft), 1.0, 2.0)
 
 
-def _frequencies(nfft: int, fs, one_sided: bool):
+def _frequencies(nfft, fs, one_sided: bool):
+    if is_size(nfft):
+        return frequencies(nfft, 1.0 / fs, one_sided)
     return (np.fft.rfftfreq if one_sided else np.fft.fftfreq)(nfft, 1.0 / fs)
 
 
-def _filled(x, length: int):
-    """Return a signal with zeros up to a length."""
-    missing = length - _length(x)
+def _filled(x, size):
+    """Return a signal with zeros up to a size."""
+    missing = size - length(x, -1)
     return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)]) if missing else x
 
 
@@ -84,11 +89,12 @@ def _powers(name, x, y, fs, window, nperseg, noverlap, nfft, trend, onesided, sc
     same = y is x
     x = _last(x, axis)
     y = x if same else _last(y, axis)
-    length = max(np.shape(values_of(x))[-1], np.shape(values_of(y))[-1])
+    size = length(x, -1)
     if not same:
-        x, y = (_filled(one, length) for one in (x, y))
-    weights = _window(name, window, nperseg, length)
-    nfft = len(weights) if nfft is None else int(nfft)
+        size = max(size, length(y, -1))
+        x, y = (_filled(one, size) for one in (x, y))
+    weights = _window(name, window, nperseg, size)
+    nfft = length(weights, 0) if nfft is None else whole_number(nfft)
     one_sided = onesided and not _is_complex(x, y)
     step = _step(weights, noverlap)
     of_x = _transforms(x, weights, step, trend, nfft, one_sided)
@@ -102,7 +108,7 @@ def _powers(name, x, y, fs, window, nperseg, noverlap, nfft, trend, onesided, sc
     return _frequencies(nfft, fs, one_sided), power, weights, step
 
 
-@stands_for("scipy.signal", "csd")
+@stands_for("scipy.signal", "csd", knows_sizes=True)
 def csd(
     x,
     y,
@@ -121,11 +127,11 @@ def csd(
     frequencies, power, *_ = _powers(
         "csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis
     )
-    count = power.shape[-2]
+    count = length(power, -2)
     if count == 1:
         power = power[..., 0, :]
     elif average == "median":
-        power = _median(power) / _median_bias(count)
+        power = _median(power) / _median_bias(int(count))
     else:
         power = np.mean(power, -2)
     return frequencies, np.moveaxis(power, -1, axis) if power.ndim > 1 else power
@@ -143,12 +149,12 @@ def _median_bias(count: int) -> float:
     return 1.0 + float(np.sum(1.0 / (even + 1.0) - 1.0 / even))
 
 
-@stands_for("scipy.signal", "welch")
+@stands_for("scipy.signal", "welch", knows_sizes=True)
 def welch(x, *args, **options):
     return csd(x, x, *args, **options)
 
 
-@stands_for("scipy.signal", "periodogram")
+@stands_for("scipy.signal", "periodogram", knows_sizes=True)
 def periodogram(
     x,
     fs=1.0,
@@ -161,15 +167,15 @@ def periodogram(
 ):
     x = lift_first(x)
     axis = one_axis(x, axis)
-    length = pinned(x, axis)
-    if nfft is not None and nfft < length:
+    size = length(x, axis)
+    if nfft is not None and nfft < size:
         x = np.moveaxis(np.moveaxis(x, axis, -1)[..., :nfft], -1, axis)
-        length, nfft = nfft, None
+        size, nfft = nfft, None
     window = "boxcar" if window is None else window
-    return csd(x, x, fs, window, length, 0, nfft, detrend, return_onesided, scaling, axis)
+    return csd(x, x, fs, window, size, 0, nfft, detrend, return_onesided, scaling, axis)
 
 
-@stands_for("scipy.signal", "coherence")
+@stands_for("scipy.signal", "coherence", knows_sizes=True)
 def coherence(x, y, fs=1.0, window="hann_periodic", nperseg=None, noverlap=None, nfft=None,
               detrend="constant", axis=-1):  # fmt: skip
     options = (fs, window, nperseg, noverlap, nfft, detrend)
@@ -182,12 +188,13 @@ def coherence(x, y, fs=1.0, window="hann_periodic", nperseg=None, noverlap=None,
 # ---- the transforms of segments
 
 
-def _times(length: int, weights, step: int, fs):
-    half = len(weights) / 2
-    return np.arange(half, length - half + 1, step) / float(fs)
+def _times(size, weights, step, fs):
+    """Return the times of the middles of all segments."""
+    width = length(weights, 0)
+    return (width / 2 + step * counted((size - width) // step + 1)) / float(fs)
 
 
-@stands_for("scipy.signal", "spectrogram")
+@stands_for("scipy.signal", "spectrogram", knows_sizes=True)
 def spectrogram(
     x,
     fs=1.0,
@@ -203,12 +210,12 @@ def spectrogram(
 ):
     line = _last(x, axis)
     if mode == "psd":
-        overlap = len(_window("spectrogram", window, nperseg, _length(line))) // 8
+        overlap = length(_window("spectrogram", window, nperseg, length(line, -1)), 0) // 8
         frequencies, power, weights, step = _powers(
             "spectrogram", line, line, fs, window, nperseg, overlap if noverlap is None else noverlap,
             nfft, detrend, return_onesided, scaling, -1,
         )  # fmt: skip
-        return frequencies, _times(_length(line), weights, step, fs), _placed(power, axis)
+        return frequencies, _times(length(line, -1), weights, step, fs), _placed(power, axis)
     frequencies, times, result = _stft(
         "spectrogram", line, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, 8
     )
@@ -230,15 +237,15 @@ def _placed(result, axis):
 
 def _stft(name, x, fs, window, nperseg, noverlap, nfft, trend, onesided, scaling, share):
     """Return frequencies, times and the scaled transforms; segments overlap by a share of their length."""
-    weights = _window(name, window, nperseg, _length(x))
-    nfft = len(weights) if nfft is None else int(nfft)
+    weights = _window(name, window, nperseg, length(x, -1))
+    nfft = length(weights, 0) if nfft is None else whole_number(nfft)
     one_sided = onesided and not _is_complex(x)
-    step = len(weights) - (len(weights) // share if noverlap is None else int(noverlap))
+    step = _step(weights, noverlap, share)
     result = _transforms(x, weights, step, trend, nfft, one_sided) * np.sqrt(_scale(weights, fs, scaling))
-    return _frequencies(nfft, fs, one_sided), _times(_length(x), weights, step, fs), result
+    return _frequencies(nfft, fs, one_sided), _times(length(x, -1), weights, step, fs), result
 
 
-@stands_for("scipy.signal", "stft")
+@stands_for("scipy.signal", "stft", knows_sizes=True)
 def stft(
     x,
     fs=1.0,
@@ -254,18 +261,19 @@ def stft(
     scaling="spectrum",
 ):
     line = _last(x, axis)
-    weights = _window("stft", window, nperseg, _length(line))
-    half, step = len(weights) // 2, _step(weights, noverlap)
+    weights = _window("stft", window, nperseg, length(line, -1))
+    width, step = length(weights, 0), _step(weights, noverlap)
     if boundary is not None:
-        line = continued(line, half, boundary)
+        line = continued(line, width // 2, boundary)
     if padded:
-        line = _filled(line, _length(line) + -(_length(line) - len(weights)) % step % len(weights))
+        size = length(line, -1)
+        line = _filled(line, size + (step - (size - width) % step) % step % width)
     scaling = "density" if scaling == "psd" else scaling
     frequencies, times, result = _stft(
         "stft", line, fs, weights, None, noverlap, nfft, detrend, return_onesided, scaling, 2
     )
     if boundary is not None:
-        times = times - len(weights) / 2 / fs
+        times = times - width / 2 / fs
     return frequencies, times, _placed(result, axis)
 
 

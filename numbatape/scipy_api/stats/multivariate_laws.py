@@ -60,10 +60,11 @@ def as_square(matrix, dim: int):
 
 def dimension(*parameters):
     """Return the dimension that SciPy takes from the parameters, never from the points: an int, or a size."""
-    return next((_shape(p)[-1] for p in parameters if np.ndim(values_of(p))), 1)
+    return next((sizes_of(p)[-1] for p in parameters if np.ndim(values_of(p))), 1)
 
 
-def _shape(x) -> tuple:
+def sizes_of(x) -> tuple:
+    """Return the sizes of all axes: ints, or sizes that need no guard."""
     return x._sizes() if type(x) is TracedArray else np.shape(x)
 
 
@@ -74,7 +75,7 @@ def _deviations(x, mean, dim: int):
     elif np.ndim(values_of(x)) == 1 and dim == 1:
         x = np.reshape(x, (-1, 1))
     rows = x if mean is None else x - mean
-    return np.reshape(rows, (-1, dim)), _shape(rows)[:-1] or (1,)
+    return np.reshape(rows, (-1, dim)), sizes_of(rows)[:-1] or (1,)
 
 
 def _several(shape) -> tuple:
@@ -236,7 +237,7 @@ def dirichlet_multinomial(x, alpha, n):
 def _whitened(X, mean, row, column):
     """Return deviations without their covariances, transposed, and those covariances' factors."""
     X, mean, row, column = lifted(X, mean, row, column)
-    rows, columns = np.shape(values_of(X))[-2:]
+    rows, columns = sizes_of(X)[-2:]
     row_factor, column_factor = factor_of(as_square(row, rows)), factor_of(as_square(column, columns))
     deviations = X if mean is None else X - mean
     half = _solve_lower(row_factor, deviations)
@@ -244,7 +245,7 @@ def _whitened(X, mean, row, column):
 
 
 def _without_ones(result):
-    return np.squeeze(result) if 1 in np.shape(values_of(result)) else result
+    return np.squeeze(result) if 1 in sizes_of(result) else result
 
 
 def matrix_normal(X, mean=None, rowcov=1, colcov=1):
@@ -266,7 +267,7 @@ def matrix_t(X, mean=None, row_spread=1, col_spread=1, df=1):
 
 def vonmises_fisher(x, mu=None, kappa=1):
     x, mu = lifted(x, mu)
-    dim = np.shape(values_of(mu))[0]
+    dim = int(dimension(mu))  # an order of a Bessel function has no derivative: a trace for each dimension
     order = 0.5 * dim - 1.0
     norm = order * np.log(kappa) - 0.5 * dim * LOG_2PI - np.log(sc.ive(order, kappa)) - kappa
     return norm + kappa * (x @ mu)

@@ -7,7 +7,6 @@ import scipy.special as sc
 
 from ...numpy_api.function_tables import MAKERS
 from ...trace.array import TracedArray
-from ...trace.operands import values_of
 from .multivariate_laws import (
     LAWS,
     LOG_2PI,
@@ -19,6 +18,7 @@ from .multivariate_laws import (
     log_det_of,
     maker,
     multigammaln,
+    sizes_of,
 )
 
 LOG2 = 0.6931471805599453
@@ -87,7 +87,7 @@ def _wished(df, scale) -> tuple:
 
 
 def _squeezed(matrix):
-    return np.squeeze(matrix)[()] if 1 in np.shape(values_of(matrix)) else matrix
+    return np.squeeze(matrix)[()] if 1 in sizes_of(matrix) else matrix
 
 
 def _digammas(start, dim):
@@ -178,7 +178,7 @@ def matrix_normal_entropy(rowcov=1, colcov=1):
 
 
 def vonmises_fisher_entropy(mu=None, kappa=1):
-    half = 0.5 * np.shape(values_of(mu))[0]
+    half = 0.5 * int(dimension(*lifted(mu)))
     norm = (half - 1.0) * np.log(kappa) - half * LOG_2PI - np.log(sc.ive(half - 1.0, kappa)) - kappa
     return -norm - kappa * sc.ive(half, kappa) / sc.ive(half - 1.0, kappa)
 
