@@ -29,6 +29,21 @@ def test_entries_share_in_one_sweep_and_in_two(kind, shape):
         np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("special", [-np.inf, np.inf, np.nan, -np.nan, -0.0, 5e-324])
+def test_extrema_of_long_rows_are_numpys(special):
+    """Rows of 32 entries and more are compared as integers."""
+    x = np.full((3, 50), special)
+    x[1, 1:], x[2, :-1] = -np.linspace(1.0, 2.0, 49), np.linspace(0.0, 1e30, 49)
+    for cells in (x, x.astype(np.float32)):
+        for function in (np.max, np.min):
+            cache = nt.prepare_gradient_cache(
+                lambda x, function=function: np.sum(function(x, axis=1)), cells[:1]
+            )
+            for row_of in cells:
+                value, _ = nt.value_and_gradient(cache, row_of[None])
+                np.testing.assert_array_equal(value, function(row_of))
+
+
 def test_all_orders():
     def f(x):
         return np.max(x) ** 3 + np.min(x[1:]) ** 2 * x[0]

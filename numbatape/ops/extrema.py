@@ -6,41 +6,12 @@ import numpy as np
 
 from ..jit.language import serial
 from .dependencies import dense, nothing, running_totals
-from .reduce import LENGTHS, NONEMPTY
+from .reduce import LENGTHS, NONEMPTY, largest_of
 from .scalars import share
 from .status import DONE
 from .table import array_op
 
 LARGEST, SMALLEST = 1.0, -1.0  # the factor of entries that makes the wanted one the largest
-
-
-def next_extreme(best, x):
-    """The larger of two numbers, and NaN where one is."""
-    return x if x > best or x != x else best
-
-
-def largest(v, a, sa0, n, sign):
-    """The largest of ``sign * v[a + i*sa0]``: eight at once, as each comparison waits for the one before."""
-    b0 = -math.inf
-    first = 0
-    if n >= 32:
-        b1, b2, b3, b4, b5, b6, b7 = b0, b0, b0, b0, b0, b0, b0
-        while first + 8 <= n:
-            c = a + first * sa0
-            b0 = next_extreme(b0, sign * v[c])
-            b1 = next_extreme(b1, sign * v[c + sa0])
-            b2 = next_extreme(b2, sign * v[c + 2 * sa0])
-            b3 = next_extreme(b3, sign * v[c + 3 * sa0])
-            b4 = next_extreme(b4, sign * v[c + 4 * sa0])
-            b5 = next_extreme(b5, sign * v[c + 5 * sa0])
-            b6 = next_extreme(b6, sign * v[c + 6 * sa0])
-            b7 = next_extreme(b7, sign * v[c + 7 * sa0])
-            first += 8
-        b0 = next_extreme(next_extreme(b0, b1), next_extreme(b2, b3))
-        b0 = next_extreme(b0, next_extreme(next_extreme(b4, b5), next_extreme(b6, b7)))
-    for i in range(first, n):
-        b0 = next_extreme(b0, sign * v[a + i * sa0])
-    return b0
 
 
 def add_shared(v, a, n, sa0, z, gz, g, t, st0):
@@ -158,7 +129,7 @@ class Max:
     depends, interacts = dense, nothing
 
     def forward(v, o, a, n, sa0):
-        v[o] = largest(v, a, sa0, n, 1.0)
+        v[o] = largest_of(v, a, n, sa0, 1.0)
         return DONE
 
     def reverse(v, g, o, a, n, sa0):
@@ -175,7 +146,7 @@ class Min:
     depends, interacts = dense, nothing
 
     def forward(v, o, a, n, sa0):
-        v[o] = -largest(v, a, sa0, n, -1.0)
+        v[o] = -largest_of(v, a, n, sa0, -1.0)
         return DONE
 
     def reverse(v, g, o, a, n, sa0):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import lane_sum, serial, simd
+from ..jit.language import bits_of, float_of, lane_sum, serial, simd
 from .dependencies import dense, everything
 from .elementary import fast_exp, fast_log1p
 from .status import DONE
@@ -155,8 +155,25 @@ def larger(x, y):
     return x if x > y or x != x else y
 
 
-def largest_of(v, a, n, sa0):
-    """The largest of n entries, NaN if one of them is; four at a time: comparisons wait for each other."""
+def reordered(bits):
+    """Turn the bits of a number into an integer that is larger for larger numbers, and back."""
+    return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+
+
+def largest_of(v, a, n, sa0, sign):
+    """The largest of n entries times ``sign`` (one or minus one), NaN if one of them is.
+
+    Comparisons wait for one another, so there are four at a time. LLVM does not make SIMD code of them,
+    because it would have to know which of two zeros, and which NaN, is wanted; of integers it does.
+    """
+    if sa0 == 1 and n >= 32:
+        most = reordered(bits_of(-math.inf))
+        unknown = 0
+        for i in range(n):
+            x = sign * v[a + i]
+            most = max(most, reordered(bits_of(x)))
+            unknown += 1 if x != x else 0
+        return float_of(reordered(most)) if unknown == 0 else math.nan
     p = -math.inf
     q = -math.inf
     r = -math.inf
@@ -164,12 +181,12 @@ def largest_of(v, a, n, sa0):
     whole = n - n % 4
     for i in range(0, whole, 4):
         first = a + i * sa0
-        p = larger(v[first], p)
-        q = larger(v[first + sa0], q)
-        r = larger(v[first + 2 * sa0], r)
-        t = larger(v[first + 3 * sa0], t)
+        p = larger(sign * v[first], p)
+        q = larger(sign * v[first + sa0], q)
+        r = larger(sign * v[first + 2 * sa0], r)
+        t = larger(sign * v[first + 3 * sa0], t)
     for i in range(whole, n):
-        p = larger(v[a + i * sa0], p)
+        p = larger(sign * v[a + i * sa0], p)
     return larger(larger(t, r), larger(q, p))
 
 
@@ -310,7 +327,7 @@ class Logsumexp:
         return scipy.special.logsumexp(x) if x.size else -np.inf
 
     def forward(v, o, a, n, sa0, s):
-        largest = largest_of(v, a, n, sa0)
+        largest = largest_of(v, a, n, sa0, 1.0)
         for i in simd(n):
             v[s + i] = fast_exp(v[a + i * sa0] - largest)
         if largest - largest != 0.0:
