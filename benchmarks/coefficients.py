@@ -146,6 +146,12 @@ def i1e_far(t):
     return mp.sqrt(16 / (t + 1)) * mp.exp(-16 / (t + 1)) * mp.besseli(1, 16 / (t + 1))
 
 
+def log1p_rest(z):
+    """What `numbatape.ops.elementary.log1p_to_one` adds, for the square z of x/(2 + x)."""
+    s = mp.sqrt(z)
+    return (2 * mp.atanh(s) / s - 2) / z
+
+
 # function, interval, degrees above and below, parts
 FITS = [
     (scaled_erfc, -1, 0.9999, 24, 0, 4),
@@ -157,6 +163,7 @@ FITS = [
     (stirling_rest, 1e-9, 1 / 3**2, 11, 0, 2),
     (psi_slope, 0, 3, 6, 7, 2),
     (psi_rest, 1e-9, 1 / 16, 9, 0, 2),
+    (log1p_rest, 1e-9, 1 / 9, 9, 0, 2),
     (i0e_near, 0, 8, 11, 11, 3),
     (i1e_near, 0, 8, 11, 11, 3),
     (i0e_far, -1, 1, 23, 0, 4),

@@ -168,6 +168,24 @@ def fast_log1p(x):
     return math.nan if x < -1.0 or x != x else z
 
 
+def log1p_to_one(x):
+    """log(1 + x) for x from 0 to 1: as `fast_log1p`, with more terms, but with one division and no exponent.
+
+    A fit of `benchmarks.coefficients`, error 1.2e-16 of what is a twentieth of the result.
+    """
+    s = x / (2.0 + x)
+    z = s * s
+    u = z * z
+    half = 0.5 * x * x
+    even = 0.6666666666666666 + u * (
+        0.2857142856705403 + u * (0.18181789200049642 + u * (0.13314049880836407 + u * 0.08796689421399231))
+    )
+    odd = 0.40000000000014807 + u * (
+        0.2222222272250845 + u * (0.1538557622359978 + u * (0.1200191452912421 + u * 0.16172159344789994))
+    )
+    return x - (half - s * (half + z * (even + z * odd)))
+
+
 def fast_tanh(x):
     """Cephes: x + x**3 P/Q near zero, 1 - 2/(exp(2x) + 1) beyond."""
     a = math.fabs(x)
