@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.special
 import scipy.stats
 
@@ -32,6 +33,10 @@ COMPOSITIONS = {
     "einsum": lambda x, s: np.einsum("ij,j->i", MATRIX * s, x),
     "density": lambda x, s: scipy.stats.gamma.logpdf(DATA, x, scale=s),
     "vander": lambda x, s: np.vander(x, 3),
+    "complex result": lambda x, s: np.abs(np.fft.fft(x)),
+    "complex operand": lambda x, s: np.fft.irfft(np.fft.rfft(x) * 1j),
+    "triangle": lambda x, s: scipy.linalg.cho_solve((np.linalg.cholesky(MATRIX @ MATRIX.T * s), True), x),
+    "several results": lambda x, s: np.hypot(*np.meshgrid(x, DATA * s)) + np.meshgrid(x, DATA)[1] * s,
 }
 
 

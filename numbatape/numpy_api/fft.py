@@ -9,7 +9,7 @@ import numpy as np
 from ..ops.fft import MORE, ROOM, padded_plan, plan_of
 from ..trace import complex_parts, extents
 from ..trace.integers import settled
-from ..trace.operands import lift, values_of
+from ..trace.operands import adopt, lift, values_of
 from ..trace.primitives import array_instruction, layout_of
 from ..trace.symbolic_sizes import code_of, is_size
 from .function_tables import HOLDS, MAKERS, implements
@@ -124,7 +124,7 @@ def _axes(x, s, axes) -> tuple:
 
 
 def _register(function, implementation):
-    records(function, complex=HOLDS)(implementation)
+    records(function, complex=HOLDS, several=True)(implementation)
 
 
 for _name in ("fft", "fft2", "fftn"):
@@ -166,14 +166,14 @@ def _real_inverse(x, n, axis, norm):
 
 
 def irfft(value, a, n=None, axis=-1, norm=None, out=None):
-    return _real_inverse(_operand(a), n, axis, norm)
+    return adopt(_real_inverse(_operand(a), n, axis, norm), value)
 
 
 SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def hfft(value, a, n=None, axis=-1, norm=None, out=None):
-    return _real_inverse(np.conjugate(_operand(a)), n, axis, SWAPPED[norm])
+    return adopt(_real_inverse(np.conjugate(_operand(a)), n, axis, SWAPPED[norm]), value)
 
 
 def ihfft(value, a, n=None, axis=-1, norm=None, out=None):
@@ -207,7 +207,7 @@ def _several_real(name: str):
             x = _complex(*_along(x, size, axis, norm, True))
         if s is not None and n is None:  # -1 stands for the size that there is
             n = x._sizes()[last]
-        return _real_inverse(x, n, last, norm)
+        return adopt(_real_inverse(x, n, last, norm), value)
 
     _register(getattr(np.fft, name), inverse if name.startswith("i") else forward)
 

@@ -6,15 +6,15 @@ import numpy as np
 import scipy.linalg
 
 from ...numpy_api.linalg import cholesky_factor, solve_system
-from ...numpy_api.registration import run_record, unsupported_argument
+from ...numpy_api.registration import run_long_record, run_record, unsupported_argument
 from ...numpy_api.stand_ins import stands_for
 from ...trace.array import TracedArray
 from ...trace.axes import drop_axes
-from ...trace.operands import lift_all, values_of
+from ...trace.operands import adopt, lift_all, values_of
 from ...trace.primitives import array_instruction, expand
 
 
-@stands_for("scipy.linalg", "solve_triangular", run=run_record)
+@stands_for("scipy.linalg", "solve_triangular", run=run_long_record)
 def solve_triangular(value, a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False,
                      check_finite=True):  # fmt: skip
     a, b = lift_all(a, b)
@@ -67,7 +67,7 @@ def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
     return result, lower
 
 
-@stands_for("scipy.linalg", "cho_solve", run=run_record)
+@stands_for("scipy.linalg", "cho_solve", run=run_long_record)
 def cho_solve(value, c_and_lower, b, overwrite_b=False, check_finite=True):
     c, lower = c_and_lower
     c, b = lift_all(c, b)
@@ -85,7 +85,7 @@ def _cholesky_solve(c, lower: bool, b, value):
     half = array_instruction("solve_lower", (factor, column), half)
     full = value if b.ndim > 1 else np.asarray(value)[..., None]
     result = array_instruction("solve_upper", (np.matrix_transpose(factor), half), full)
-    return result if b.ndim > 1 else drop_axes(result, (-1,))
+    return result if b.ndim > 1 else adopt(drop_axes(result, (-1,)), value)
 
 
 def _complex_cholesky_solve(c, lower, b):
@@ -115,7 +115,7 @@ def _as_read(a, assume_a, lower: bool):
     return a
 
 
-@stands_for("scipy.linalg", "solve", run=run_record)
+@stands_for("scipy.linalg", "solve", run=run_long_record)
 def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None,
           transposed=False):  # fmt: skip
     a, b = lift_all(a, b)

@@ -1,0 +1,302 @@
+"""Templates of compositions: what one appended to the tape, with the places of its operands (`repeated`).
+
+A template is only made of a composition that recorded instructions and nothing else: no guard, no call,
+nothing that the trace notes beside its tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from ..ops import OPS
+from ..tape.instruction import GUARD, MAIN, NONE, Instruction
+from ..tape.tape import CONSTANT, POOLS
+from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex
+
+POOL_COUNT = len(POOLS)
+CALLS = frozenset(k for k, op in enumerate(OPS) if op.calls)
+STAGE, OUT = map(Instruction._fields.index, ("stage", "out"))
+CELL, ARRAY, VIEW, PART = range(4)  # how a step of a template makes a value
+
+
+class Unrepeatable(Exception):
+    """A composition did more than a template can repeat, or depends on what no key contains."""
+
+
+class Part(NamedTuple):
+    """A real array or number of a result: its place in the table, and what it is like."""
+
+    place: int
+    level: int
+    family: int
+
+
+class Template(NamedTuple):
+    """What a composition appends.
+
+    A table holds what its instructions consist of: ``plain``, the user's line, the numbers of the arguments,
+    and those of the values that the steps make.
+
+    Attributes
+    ----------
+    steps
+        One for each new value: ``(CELL, family, level)``, ``(ARRAY, layout, cells, family, level)``,
+        ``(VIEW, place in the table, distance of the offset, layout)`` of an argument, or
+        ``(PART, place in the table, offset, layout)`` of a new value.
+    plain
+        Numbers that are the same each time.
+    fields
+        Takes the fields of all instructions out of the table; None if there are none.
+    kind
+        The class of the result: of a traced array, of a complex one, of a list or tuple of real ones.
+    parts
+        The result, its real and imaginary part (None for one that is zero), or its entries.
+    """
+
+    steps: list[tuple]
+    plain: list[int]
+    fields: Callable | None
+    kind: type
+    parts: list[Part | None]
+
+
+def arrays_of(value) -> tuple:
+    """Return the arrays and numbers that NumPy's result consists of."""
+    return tuple(value) if value.__class__ in (list, tuple) else (value,)
+
+
+def shares(traced: list[TracedArray], value) -> bool:
+    """Whether NumPy's result has memory of an argument."""
+    lent = [each for each in arrays_of(value) if each.__class__ is np.ndarray and each.base is not None]
+    return any(np.may_share_memory(each, x._value) for each in lent for x in traced)
+
+
+def _parts_of(result, value) -> list[TracedArray | None]:
+    """Return the real arrays and numbers that a composition's result consists of.
+
+    Raises
+    ------
+    Unrepeatable
+        If their numbers are not those of NumPy's result, or if several of them are in the same memory.
+    """
+    kind = type(result)
+    if kind is TracedArray:
+        parts, values = [result], [value]
+    elif kind is TracedComplex:
+        if result._value is not value or value.__class__ is not np.ndarray:
+            raise Unrepeatable
+        # The parts' numbers are views of NumPy's, see `numbatape.trace.complex_parts.make`.
+        return [result._re, result._im]
+    elif kind is value.__class__ and kind in (list, tuple) and len(result) == len(value):
+        parts, values = list(result), list(value)
+    else:
+        raise Unrepeatable
+    for part, its in zip(parts, values, strict=True):
+        if type(part) is not TracedArray or part._value is not its:
+            raise Unrepeatable
+    for k, its in enumerate(values):
+        if any(np.may_share_memory(its, other) for other in values[:k]):
+            raise Unrepeatable
+    return parts
+
+
+class State:
+    """What a trace has recorded and noted, before a composition runs."""
+
+    def __init__(self, trace):
+        self.trace, tape = trace, trace.tape
+        self.noted = self._noted()
+        self.instructions, self.values = len(tape.code), len(tape.values)
+        self.storages, self.cells = len(tape.storages), [*tape.pool_cells]
+        self.rolling = tape._windows is not None
+
+    def _noted(self) -> tuple:
+        """Return what grows, or changes, if a composition does more than to append instructions."""
+        trace = self.trace
+        tape, validity, derivatives, memory = trace.tape, trace.validity, trace.derivatives, trace.memory
+        its = (
+            *(tape.calls, tape.inner, tape.inputs, validity.outside, derivatives.assumed),
+            *(derivatives.deferred, derivatives.given, memory.boxes, memory.patchworks, memory.borrowers),
+            *(memory.located, trace.reused.factors, trace.calls.sites, trace.calls.sub_tapes),
+            *(trace.arguments.labels, trace.integers.fractions, tape.spare, trace.capture.containers),
+        )
+        flags = validity.pinned, validity.failed, validity.leak, validity.missing, derivatives.taken
+        return (*map(len, its), *flags, trace.arguments.written, trace.integers.met, tape._windows)
+
+    def _differs(self, row: tuple) -> bool:
+        """Whether an instruction is another one in later calls.
+
+        Constants of later calls are the same, and what was computed of them serves these, too.
+        """
+        if row[0] == GUARD:
+            return row[STAGE] == MAIN
+        return self.trace.tape.level_of(row[OUT]) != CONSTANT
+
+    def grown(self) -> int:
+        """Return how many cells of pools, and storages, were added that are no constants."""
+        tape = self.trace.tape
+        more = zip(POOLS, tape.pool_cells, self.cells, strict=True)
+        cells = sum(now - before for (level, _), now, before in more if level != CONSTANT)
+        return cells + sum(level != CONSTANT for _, _, level in tape.storages[self.storages :])
+
+    def template(self, traced: list[TracedArray], result, value) -> Template:
+        """Return what was appended since then as a template."""
+        tape = self.trace.tape
+        if self.rolling or self._noted() != self.noted:
+            raise Unrepeatable
+        parts = _parts_of(result, value)
+        rows = [row for row in tape.code[self.instructions :] if self._differs(row)]
+        lines = {row[-1] for row in rows}
+        if len(lines) > 1 or any(row[0] == GUARD or row[0] >> 1 in CALLS for row in rows):
+            raise Unrepeatable
+        numbers = {number for row in rows for number in row[3:8] if number != NONE}
+        numbers.update([part._id for part in parts if part is not None])
+        table = _Table(self, traced, numbers)
+        named = [place for row in rows for place in table.places_of(row)]
+        results = [0 if part is None else table.place_of_part(part) for part in parts]
+        plain = table.plain
+        shift = len(plain)
+        # Behind the plain numbers come the line, the arguments and the new values, counted from -1 on down
+        # while the number of plain ones was not known.
+        places = [shift - 1 - place if place < 0 else place for place in named]
+        steps = [
+            (kind, shift - 1 - first, *rest) if kind in (VIEW, PART) else (kind, first, *rest)
+            for kind, first, *rest in table.steps
+        ]
+        if shares(traced, value):
+            raise Unrepeatable
+        found = [
+            None if part is None else Part(shift - 1 - at if at < 0 else at, part._level, part._family)
+            for part, at in zip(parts, results, strict=True)
+        ]
+        fields = itemgetter(*places) if rows else None  # a grid of broadcast vectors takes no instruction
+        return Template(steps, plain, fields, type(result), found)
+
+
+class _Table:
+    """The numbers in a composition's instructions: those that stay, and those that are others each time.
+
+    Attributes
+    ----------
+    plain
+        The numbers that stay.
+    made
+        Places of arguments and new values by their number: -1 is the line, what follows goes down from there.
+    steps
+        Those of the template, with such places.
+    """
+
+    def __init__(self, state: State, traced: list[TracedArray], numbers: set[int]):
+        self.tape = tape = state.trace.tape
+        self.state = state
+        self._needed = numbers
+        self.plain: list[int] = []
+        self._index: dict[int, int] = {}
+        self.made: dict[int, int] = {}
+        self.steps: list[tuple] = []
+        self._next = -2
+        # Where storages, and cells of pools, come from: the place of the first value that has them.
+        self._homes: dict[int | tuple, int] = {}
+        self._given: dict[int | tuple, int] = {}  # offsets of the arguments
+        for x in traced:
+            home, offset = self._home(x._id)
+            self.made.setdefault(x._id, self._next)
+            self._given.setdefault(home, offset)
+            self._homes.setdefault(home, self._next)
+            self._next -= 1
+        older = sorted(number for number in numbers if number < state.values and number not in self.made)
+        for number in older:
+            self._note_older(number)
+        new = sum([self._note_new(number) for number in range(state.values, len(tape.values))])
+        if new != state.grown():
+            raise Unrepeatable  # cells without a value
+
+    def _home(self, number: int) -> tuple[int | tuple, int]:
+        storage, offset, _ = self.tape.values[number]
+        return (storage if storage >= POOL_COUNT else (storage, offset)), offset
+
+    def _note_older(self, number: int) -> None:
+        """Note a value from before: a view of an argument, or a constant."""
+        home, _ = self._home(number)
+        if home in self._given:
+            self._view_of_argument(number)
+        elif self.tape.level_of(number) != CONSTANT:
+            raise Unrepeatable
+
+    def _view_of_argument(self, number: int) -> None:
+        home, offset = self._home(number)
+        start, layout = self._given[home], self.tape.values[number][2]
+        distance = self.tape.sizes.sub(offset, start)
+        self._make(number, (VIEW, self._homes[home], distance, layout))
+
+    def _note_new(self, number: int) -> bool:
+        """Note a new value; return whether its cells are new, too, and are no constant."""
+        tape = self.tape
+        storage, offset, layout = tape.values[number]
+        home, _ = self._home(number)
+        if tape.level_of(number) == CONSTANT:
+            return False
+        if home in self._given:
+            self._view_of_argument(number)
+            return False
+        if home in self._homes:
+            base = self._homes[home]
+            self._make(
+                number, (PART, base, offset, layout) if storage >= POOL_COUNT else (VIEW, base, 0, layout)
+            )
+            return False
+        is_new = (
+            storage >= self.state.storages if storage >= POOL_COUNT else offset >= self.state.cells[storage]
+        )
+        if not is_new:
+            raise Unrepeatable
+        cells, family, level = tape.storages[storage]
+        self._homes[home] = self._next
+        if storage < POOL_COUNT:
+            if layout:
+                raise Unrepeatable
+            self._make(number, (CELL, family, level))
+        else:
+            if offset or not layout:
+                raise Unrepeatable
+            self._make(number, (ARRAY, layout, cells, family, level))
+        return True
+
+    def _make(self, number: int, step: tuple) -> None:
+        if step[0] in (VIEW, PART) and number not in self._needed:
+            return
+        self.made[number] = self._next
+        self.steps.append(step)
+        self._next -= 1
+
+    def places_of(self, row: tuple) -> list[int]:
+        """Return where the fields of an instruction are in the table."""
+        op, active, stage, *numbers, _ = row
+        if numbers[0] not in self.made:
+            raise Unrepeatable
+        found = [self._plain(field) for field in (op, active, stage)]
+        for number in numbers:
+            place = self.made.get(number)
+            found.append(self._plain(number) if place is None else place)
+        return [*found, -1]
+
+    def place_of_part(self, part: TracedArray) -> int:
+        """Return where the number of a result's part is in the table."""
+        place = self.made.get(part._id)
+        if place is None:
+            if part._level != CONSTANT:
+                raise Unrepeatable
+            place = self._plain(part._id)
+        return place
+
+    def _plain(self, number: int) -> int:
+        place = self._index.get(number)
+        if place is None:
+            place = self._index[number] = len(self.plain)
+            self.plain.append(number)
+        return place
