@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy import fft, integrate, interpolate, linalg, signal, stats
+from scipy import fft, integrate, interpolate, linalg, signal, special, stats
 from scipy.spatial import distance
 
 import numbatape as nt
@@ -366,6 +366,12 @@ def test_one_tape_serves_samples_of_every_size(name):
     assert checked(STATISTICS[name], lambda n: (vector(n),), (9, 30, 12)).traces == 1
 
 
+def power_series(x):
+    integral = np.polynomial.polynomial.polyint(x, k=[2.0], lbnd=0.5)
+    slope = np.polynomial.Polynomial(x).deriv()
+    return np.sum(np.polynomial.polynomial.polyval(x[:2], integral) ** 2) + slope(0.3)
+
+
 CONSTRUCTIONS = {
     "ranks": lambda x: stats.rankdata(x) @ x + stats.rankdata(np.round(x)) @ x,
     "spearmanr": lambda x: stats.spearmanr(x, np.sin(x)).statistic * x[0],
@@ -379,6 +385,12 @@ CONSTRUCTIONS = {
     ),
     "pchip": lambda x: interpolate.PchipInterpolator(np.arange(len(x)), x)(1.3),
     "akima": lambda x: np.sum(interpolate.Akima1DInterpolator(np.arange(len(x)), x)([0.5, 2.3])),
+    "power series": power_series,
+    "weights in logsumexp": lambda x: special.logsumexp(x, b=1.0 / len(x)) + np.max(x, initial=0.5),
+    "pairs": lambda x: np.mean(x) * special.comb(len(x), 3) + np.sum(x) / (math.comb(len(x), 2) + 1),
+    "a counted loop": lambda x: nt.fori_loop(1, len(x), lambda k, y: np.sin(y) * x[k], 0.5),
+    "a window of Bessel functions": lambda x: np.kaiser(len(x), 3.0) @ x,
+    "frequencies": lambda x: np.abs(fft.rfft(x, 2 * len(x))) @ fft.rfftfreq(2 * len(x), 0.5),
 }
 
 
@@ -397,6 +409,25 @@ def test_pairs_that_are_those_of_no_points_are_an_error():
         np.testing.assert_allclose(gradient(np.ones(n)), np.full(n, 4.0))
     with pytest.raises(ValueError, match="Incompatible vector size"):
         gradient(np.ones(4))
+
+
+def test_cubic_interp1d_follows_sizes():
+    def f(x):
+        places = np.linspace(0.0, 1.0, len(x)) ** 2
+        inside = interpolate.interp1d(places, x, kind="cubic")(np.array([0.2, 0.7]))
+        beyond = interpolate.interp1d(places[::-1], np.outer(x, x), 3, axis=0, fill_value="extrapolate")(1.1)
+        return np.sum(inside**2) + np.sum(beyond)
+
+    cache = nt.prepare_gradient_cache(f, vector(7))
+    for n in (12, 5, 4):
+        value, (gradient,) = nt.value_and_gradient(cache, vector(n))
+        np.testing.assert_allclose(value, f(vector(n)), rtol=1e-10)
+        fresh = nt.prepare_gradient_cache(f, vector(n))
+        expected = nt.value_and_gradient(fresh, vector(n))[1][0]
+        np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-10)
+    assert cache.traces == 1
+    with pytest.raises(ValueError, match="derivatives at boundaries"):
+        nt.value_and_gradient(cache, vector(3))
 
 
 def test_breakpoints_may_be_an_argument_without_a_derivative():
@@ -534,6 +565,12 @@ STEERING = {
     "equal or not": (lambda x: np.sum(x) if x.shape == (6,) else np.sum(x**2), 4),
     "parity": (lambda x: np.median(x), 2),
     "a power of two": (lambda x: np.sum(np.abs(np.fft.rfft(x, 1 << (len(x) - 1).bit_length()))), 4),
+    "a power of two by its logarithm": (
+        lambda x: np.sum(np.fft.rfft(x, 2 ** math.ceil(math.log2(len(x)))).real),
+        4,
+    ),
+    "bits": (lambda x: np.sum(x) * int(np.log2(len(x))) + np.floor(np.log2(len(x) + 1)), 4),
+    "a fast length": (lambda x: np.sum(fft.rfft(x, fft.next_fast_len(10 * len(x))).real), 5),
     "parity of samples": (parabolas, 3),
     "a key of a dictionary": (lambda x: np.sum(x) * {5: 2.0}.get(len(x), 1.0), 5),
     "a position": (lambda x: x[int(len(x) ** 0.4)] ** 2, 5),

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import OutputError, ShapeError, SpecError
 from ..trace import pytrees
 from ..trace.primitives import sample_of
+from ..trace.symbolic_sizes import code_of, is_size, valued
 from ..trace.trace import current, failing
 from .argument_checks import check_functions, whole
 from .body_traces import BodyTrace, stacked_leaf
@@ -139,13 +140,14 @@ def fori_loop(lower, upper, body_fun: Callable, init_val):
     (12.0, 13.0)
     """
     check_functions("nt.fori_loop", body_fun=body_fun)
-    lower, upper = whole("nt.fori_loop", "lower", lower), whole("nt.fori_loop", "upper", upper)
+    lower = whole("nt.fori_loop", "lower", lower)
+    upper = upper if is_size(upper) else whole("nt.fori_loop", "upper", upper)
 
     def step(carry, _):
         i, value = carry
         return (i + 1, body_fun(i, value)), None
 
-    count = max(upper - lower, 0)
+    count = upper - lower if upper > lower else 0
     (_, last), _ = _scan("nt.fori_loop", step, (np.int64(lower), init_val), None, count, False)
     return last
 
@@ -272,12 +274,14 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
     ]
     sizes = trace.tape.sizes
     codes = [code for _, _, code in stacked]
-    count = _length(name, [sizes.value(code) for code in codes], length)
-    code = codes[0] if codes else count
+    count = _length(name, [sizes.value(code) for code in codes], valued(length))
+    asked = code_of(trace, length) if is_size(length) else count
+    code = codes[0] if codes else asked
     for other in codes[1:]:
         code = sizes.same(code, other)
     if length is not None:
-        sizes.guard(code, "==", count)
+        sizes.guard(code, "==", asked)
+        sizes.guard(asked, ">=", 0)
     slices = [leaf for _, leaf, _ in stacked]
     dtypes: list = [None] * len(first)
     while True:

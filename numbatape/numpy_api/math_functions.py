@@ -101,6 +101,13 @@ def isqrt(n, /):
     return math.isqrt(n) if root is None else root
 
 
+@stands_for("math", "comb", run=None)
+def comb(n, k, /):
+    """Pairs of a size are a size, other numbers of combinations are ints that the tape relies on."""
+    size = size_fractions.size_of(n) if type(k) is int and 0 <= k <= 2 else None
+    return math.comb(n, k) if size is None else (1, size, size * (size - 1) // 2)[k]
+
+
 @stands_for("math", "log")
 def log(x, base=None):
     logarithm = exact_math.logarithm if exact_math.wanted() else np.log

@@ -8,7 +8,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from ..emitter.instructions import row
 from ..tape.tape import F64
 from ..trace.array import TracedArray
-from ..trace.axes import along_axis, axes_of, count_of, one_axis, over_axes, reduced
+from ..trace.axes import along_axis, axes_of, count_of, length, one_axis, over_axes, reduced
 from ..trace.operands import adopt, lift, lift_first
 from ..trace.primitives import BOOL, FLOAT64, array_instruction, expand
 from .function_tables import HOLDS
@@ -97,7 +97,7 @@ def _extremum(op: str, function, pairwise, worst):
         axes = axes_of(x, axis)
         if not is_given(initial):
             return over_axes(op, x, axes, function, flag(keepdims))
-        if count_of(x, axes) == 0:  # the op has no identity
+        if any([length(x, axis) < 1 for axis in axes]):  # the op has no identity
             count_of(x, range(x.ndim))
             shape = np.shape(np.sum(x._value, axis, keepdims=flag(keepdims)))
             return np.broadcast_to(np.astype(lift(x._trace, initial), x.dtype), shape)

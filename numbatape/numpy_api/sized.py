@@ -232,6 +232,14 @@ WINDOWS = {
 }
 
 
+def kaiser(trace, M, beta):
+    """Return a window of Bessel functions, if it has more than one entry."""
+    if not (sizes.is_size(M) and M > 1):
+        return None
+    inside = 1.0 - (2.0 * extents.arange(trace, sizes.code_of(trace, M)) / (M - 1) - 1.0) ** 2
+    return np.i0(beta * np.sqrt(np.maximum(inside, 0.0))) / np.i0(beta)
+
+
 def prod(trace, a):
     """``np.prod(x.shape)``: an integer of NumPy's, not a size."""
     sizes_ = a if isinstance(a, (tuple, list)) else (a,)
@@ -310,6 +318,7 @@ IMPLEMENTATIONS = {
     "tri": tri,
     **{"diag_indices": diag_indices, "tril_indices": tril_indices, "triu_indices": triu_indices},
     **{name: _window(of_angles) for name, of_angles in WINDOWS.items()},
+    "kaiser": kaiser,
     **{
         name: _implementation(name)
         for name in ("linspace", "logspace", "geomspace", "repeat", "tile", "broadcast_to", "reshape")

@@ -68,17 +68,18 @@ STAND_INS = {
     "scipy.fft": {
         "scipy_api.signal.fourier_transforms": """
             dct dctn dst dstn fft fft2 fftn fftshift fht hfft hfft2 hfftn idct idctn idst idstn ifft ifft2
-            ifftn ifftshift ifht ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
+            ifftn ifftshift ifht ihfft ihfft2 ihfftn irfft irfft2 irfftn next_fast_len rfft rfft2 rfftn
         """,
     },
     "numpy.fft": {"numpy_api.fft": "fftfreq rfftfreq"},
+    "numpy.polynomial.polynomial": {"numpy_api.power_series": "polyder polyint polyval"},
     "numpy": {
         "capture.type_tests": "isscalar",
         "numpy_api.callbacks": "apply_along_axis piecewise",
         "numpy_api.sized": """
             arange array asanyarray asarray bartlett blackman broadcast_shapes broadcast_to diag_indices
-            empty eye fromfunction full geomspace hamming hanning identity indices linspace logspace mgrid
-            ogrid ones prod repeat reshape tile tri tril_indices triu_indices zeros
+            empty eye fromfunction full geomspace hamming hanning identity indices kaiser linspace logspace
+            mgrid ogrid ones prod repeat reshape tile tri tril_indices triu_indices zeros
         """,
         "numpy_api.arrays_of_lists": """
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite
@@ -112,9 +113,10 @@ STAND_INS = {
     },
     "math": {
         "numpy_api.math_functions": """
-            acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh degrees dist erf erfc exp exp2
-            expm1 fabs floor fmod frexp fsum gamma hypot isclose isfinite isinf isnan isqrt ldexp lgamma log
-            log10 log1p log2 modf nextafter pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
+            acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist erf erfc exp
+            exp2 expm1 fabs floor fmod frexp fsum gamma hypot isclose isfinite isinf isnan isqrt ldexp lgamma
+            log log10 log1p log2 modf nextafter pow prod radians remainder sin sinh sqrt sumprod tan tanh
+            trunc
         """,
     },
     "statistics": {

@@ -2,7 +2,8 @@
 
 A float that is a size times or over a number, or the square root of a size, is noted when it is recorded.
 When Python rounds it to an int, the result is an expression in the size, with the same rounding for every
-length, instead of a guard.
+length, instead of a guard. A rounded binary logarithm (``2 ** math.ceil(math.log2(len(x)))``) is an int, for
+all lengths between two powers of two.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray
 
 LARGEST_SIZE = 2**31  # dimensions are 32-bit numbers
-# How a float was made of a size: divided by an int, times a fraction in one number, or as the square root.
-DIVIDED, TIMES, ROOT_OF = sizes.DIVIDED, "times", "root of"
+# How a float was made of a size: divided by an int, times a fraction in one number, as the root or logarithm.
+DIVIDED, TIMES, ROOT_OF, LOG_OF = sizes.DIVIDED, "times", "root of", "logarithm of"
 DOWN, UP, NEAR = "down", "up", sizes.NEAR
+OF_SIZES = {np.sqrt: ROOT_OF, np.log2: LOG_OF}
 ROUNDINGS = {np.floor: DOWN, np.trunc: DOWN, np.ceil: UP, np.rint: NEAR}
 
 
@@ -51,14 +53,16 @@ def noted(result, name: str, left, right):
 
 
 def noted_ufunc(ufunc: np.ufunc, x, result):
-    """Note that a float is what a ufunc made of a noted one: its square root, or a rounded one."""
-    found = _found(x) if ufunc is np.sqrt or ufunc in ROUNDINGS else None
+    """Note that a float is what a ufunc made of a noted one: its root, its logarithm, or a rounded one."""
+    found = _found(x) if ufunc in OF_SIZES or ufunc in ROUNDINGS else None
     if found is None or type(result) is not TracedArray or result._level != CONSTANT:
         return result
-    if ufunc is np.sqrt:
-        how, code, by = found
+    how, code, by = found
+    if ufunc in OF_SIZES:
         if (how, by) == (DIVIDED, 1):
-            _note(result, ROOT_OF, code, 0)
+            _note(result, OF_SIZES[ufunc], code, 0)
+    elif how == LOG_OF:
+        return np.float64(_between_powers(x._trace, code, ROUNDINGS[ufunc]))
     else:
         _note(result, DIVIDED, _rounded(x._trace, found, ROUNDINGS[ufunc]), 1)
     return result
@@ -72,7 +76,12 @@ def _shifted(size, name: str, by: int) -> int:
 
 def whole(x):
     """Return a float such as ``len(x) + 1.0`` as a size; None for anything else."""
-    found = _found(x) if type(x) is TracedArray and x.dtype.kind == "f" else None
+    return size_of(x) if type(x) is TracedArray and x.dtype.kind == "f" else None
+
+
+def size_of(x):
+    """Return a number that is a size as one; None for anything else."""
+    found = _found(x)
     return None if found is None or (found[0], found[2]) != (DIVIDED, 1) else sizes.seen(x._trace, found[1])
 
 
@@ -111,6 +120,8 @@ def _rounded(trace, found: tuple[str, int, int], rounding: str) -> int:
     """Return the code of a noted float, rounded; the caller has guarded that it is not negative."""
     how, code, by = found
     table = trace.tape.sizes
+    if how == LOG_OF:
+        return _between_powers(trace, code, rounding)
     if how == TIMES:
         return table.rounded({DOWN: SCALED, UP: SCALED_UP, NEAR: SCALED_NEAR}[rounding], code, by)
     if how == DIVIDED:
@@ -125,6 +136,20 @@ def _rounded(trace, found: tuple[str, int, int], rounding: str) -> int:
     if rounding == NEAR:  # the root of an integer is never half of an odd number
         return table.floordiv(table.add(table.rounded(ROOT, table.mul(code, 4), 0), 1), 2)
     return table.rounded(ROOT, code, 0)
+
+
+def _between_powers(trace, code: int, rounding: str) -> int:
+    """Return the rounded binary logarithm of a size: the tape holds for all sizes that have the same one."""
+    table, line = trace.tape.sizes, trace.line()
+    number = table.value(code)
+    if number < 1 or rounding == NEAR:
+        table.pin(code, line)
+        return int(np.rint(np.log2(number)))
+    bits = (number - 1).bit_length() if rounding == UP else number.bit_length() - 1
+    least, most = (2**bits // 2 + 1, 2**bits) if rounding == UP else (2**bits, 2 ** (bits + 1) - 1)
+    table.guard(code, ">=", least if bits else 1, line)
+    table.guard(most, ">=", code, line)
+    return bits
 
 
 def _found(x):

@@ -109,8 +109,14 @@ def linear(made, values, axis: int, fill, order) -> Interp1d:
     return Interp1d(made, inside, base._fill if fill is None else fill, base._raises)
 
 
-def of_traced_places(original, x, y, options: dict) -> Interp1d:
-    """Return a linear `interp1d` whose places are traced, too."""
+def of_traced_places(original, x, y, options: dict, through) -> Interp1d:
+    """Return an `interp1d` whose places are traced, too.
+
+    Parameters
+    ----------
+    through : callable
+        What returns the polynomials between sorted places.
+    """
     axis = options.get("axis", -1)
     x, y = lift_all(x, y)
     made = original(x._value, y._value, **{key: v for key, v in options.items() if key != "fill_value"})
@@ -124,6 +130,4 @@ def of_traced_places(original, x, y, options: dict) -> Interp1d:
     raises = raises and not isinstance(fill, str)
     if length(x, 0) == 1:
         return _of_one_place(made, x, y, axis, fill, raises)
-    steps = np.reshape(x[1:] - x[:-1], (-1, *(1,) * (y.ndim - 1)))
-    inside = Piecewise(None, np.stack([(y[1:] - y[:-1]) / steps, y[:-1]]), x, True, axis)
-    return Interp1d(made, inside, fill, raises)
+    return Interp1d(made, through(x, y, axis), fill, raises)

@@ -120,8 +120,10 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     """Return an interpolator that is linear in its values, by those of unit vectors."""
     options = dict(zip(PARAMETERS[name], args, strict=False)) | kwargs
     if find_trace(x) is not None and name == "interp1d" and options.get("kind", "linear") in ("linear", 1):
-        return imported(".interp1d", __package__).of_traced_places(original, x, y, options)
-    if find_trace(x) is not None and name == "CubicSpline" and lift_first(x, y)._level != ACTIVE:
+        return imported(".interp1d", __package__).of_traced_places(original, x, y, options, _line)
+    if name == "interp1d" and options.get("kind") in ("cubic", 3) and _is_data(x, y):
+        return imported(".interp1d", __package__).of_traced_places(original, x, y, options, _through)
+    if name == "CubicSpline" and _is_data(x, y):
         return _cubic(original, lift_first(x, y), y, **options)
     if find_trace(x) is not None:
         raise refuse(f"{name} of traced breakpoints", "they are data: nt.stop_gradient(x), or np.interp")
@@ -176,6 +178,24 @@ def _cubic(original, x, y, axis=0, bc_type="not-a-knot", extrapolate=None):
     parts = [found.numbers(f"coefficients {k}", lambda c, k=k: c[k])[:-1] for k in range(4)]
     c = np.stack([combined(part, y) for part in parts])
     return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)
+
+
+def _is_data(x, y) -> bool:
+    """Whether breakpoints are traced, and have no derivative."""
+    return find_trace(x) is not None and lift_first(x, y)._level != ACTIVE
+
+
+def _line(x, y, axis: int) -> Piecewise:
+    """Return straight lines between places."""
+    steps = np.reshape(x[1:] - x[:-1], (-1, *(1,) * (y.ndim - 1)))
+    return Piecewise(None, np.stack([(y[1:] - y[:-1]) / steps, y[:-1]]), x, True, axis)
+
+
+def _through(x, y, axis: int) -> Piecewise:
+    """Return the cubic spline of ``interp1d``, which SciPy has for four places or more."""
+    _ = length(x, 0) >= 4  # a guard
+    spline = _cubic(scipy.interpolate.CubicSpline, x, y)
+    return Piecewise(None, spline.c, x, True, axis)
 
 
 def _is_zero(bc) -> bool:

@@ -9,6 +9,7 @@ from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import positions
 from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import length, pinned
+from ...trace.integers import settled
 from ...trace.operands import find_trace, lift_first
 from ...trace.symbolic_sizes import is_size
 
@@ -60,7 +61,7 @@ def _orders(function):
 
 
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
-    stands_for("scipy.fft", _name)(_one_axis(getattr(np.fft, _name)))
+    stands_for("scipy.fft", _name, knows_sizes=True)(_one_axis(getattr(np.fft, _name)))
 for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
     _usual = (-2, -1) if _name.endswith("2") else None
     stands_for("scipy.fft", _name)(_several_axes(getattr(np.fft, _name), _usual))
@@ -71,6 +72,19 @@ for _name in ("fht", "ifht"):
     stands_for("scipy.fft", _name)(_hankel(_name))
 for _name in ("fftshift", "ifftshift"):
     stands_for("scipy.fft", _name)(_orders(getattr(np.fft, _name)))
+
+
+@stands_for("scipy.fft", "next_fast_len", run=None, knows_sizes=True)
+def next_fast_len(target, real=False):
+    """The length to which a signal is filled with zeros: the same for all lengths down to the one before."""
+    if not is_size(target):
+        return scipy.fft.next_fast_len(*settled((target, real)))
+    found = scipy.fft.next_fast_len(target._value, real)
+    least = found
+    while least > 1 and scipy.fft.next_fast_len(least - 1, real) == found:
+        least -= 1
+    _ = least <= target, target <= found  # both are guards
+    return found
 
 
 # ---- cosine and sine transforms

@@ -9,9 +9,10 @@ import scipy.special
 
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.stand_ins import stands_for
-from ...trace.axes import axes_of, count_of, drop_axes, over_axes
+from ...trace.axes import axes_of, count_of, drop_axes, length, over_axes
 from ...trace.complex_array import TracedComplex
-from ...trace.operands import lift_all, lift_first, values_of
+from ...trace.integers import lifted, settled
+from ...trace.operands import find_trace, lift_all, lift_first, values_of
 from ...trace.primitives import elementwise, stop_gradient
 from .ufunc_table import whole
 
@@ -26,7 +27,7 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
         result = over_axes("logsumexp", x, axes, np.logaddexp.reduce, keepdims)
         return (result, np.sign(np.exp(result))) if return_sign else result
     x, b = np.broadcast_arrays(x, b)
-    if count_of(x, axes) == 0:
+    if any([length(x, axis) < 1 for axis in axes]):
         count_of(x, range(x.ndim))
         nothing = np.log(np.zeros_like(x._value.sum(axes, keepdims=keepdims)))
         return (nothing, np.sign(nothing)) if return_sign else nothing
@@ -101,11 +102,13 @@ def softplus(x):
     return np.logaddexp(0.0, lift_first(x))
 
 
-@stands_for("scipy.special", "comb")
+@stands_for("scipy.special", "comb", knows_sizes=True)
 def comb(N, k, *, exact=False, repetition=False):
     if exact:
-        raise unsupported_argument("scipy.special.comb", "exact=True")
-    n, k = lift_all(N, k)
+        if find_trace(N, k) is not None:
+            raise unsupported_argument("scipy.special.comb", "exact=True")
+        return scipy.special.comb(*settled((N, k)), exact=True, repetition=repetition)
+    n, k = lift_all(*map(lifted, (N, k)))
     if repetition:
         if scipy.special.comb(0.5, 0.3, repetition=True):  # since SciPy 1.16 all numbers count
             return np.where((k == 0) & (n >= 0), 1.0, elementwise("binom", n + k - 1, k))
