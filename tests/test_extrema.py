@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 import numbatape as nt
 from numbatape.emitter.instructions import row
@@ -72,3 +73,33 @@ def test_a_share_of_no_entry_is_zero():
     cache = nt.prepare_gradient_cache(f, 2.0, 5.0)
     assert nt.value_and_gradient(cache, 2.0, 5.0) == (5.0, (0.0, 1.0))
     assert nt.value_and_gradient(cache, 3.0, 5.0) == (0.0, (0.0, 0.0))
+
+
+@pytest.mark.parametrize("size", [3, 20, 60])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_logsumexp_has_the_bits_of_each_row_alone(size, axis):
+    """Rows are SIMD lanes, eight at a time, where they are short or their entries are not contiguous."""
+    x = np.random.default_rng(4).normal(size=(19, size))
+    x[2], x[4, 1], x[5, 1], x[6, 1], x[17, :2] = -np.inf, np.inf, np.nan, -np.inf, np.inf
+
+    def rows(x):
+        return np.sum(logsumexp(x, axis=axis) * weights)
+
+    def of(cells, its):
+        nonlocal weights
+        weights = its
+        cells = np.ascontiguousarray(cells if axis else cells.T)
+        value, (slope,) = nt.value_and_gradient(nt.prepare_gradient_cache(rows, cells), cells)
+        return value, slope if axis else slope.T
+
+    weights = None
+    finite = np.isfinite(logsumexp(x, axis=1))
+    value, slope = of(x, np.where(finite, 1.0, 0.0))
+    assert np.isnan(value)  # 0 * inf
+    alone = [of(its[None], np.ones(1)) for its in x]
+    np.testing.assert_array_equal(slope[finite], np.concatenate([each[1] for each in alone])[finite])
+    for k, its in enumerate(x):
+        if finite[k]:
+            assert alone[k][0] == pytest.approx(logsumexp(its), rel=1e-14)
+    together = of(x[finite], np.eye(finite.sum())[5])[0]
+    assert together == alone[np.flatnonzero(finite)[5]][0]

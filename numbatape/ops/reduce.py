@@ -14,6 +14,7 @@ LENGTHS = (((0,),), ((1,),), ((2,),), ((7,),))
 NONEMPTY = LENGTHS[1:]
 
 ROWS = 64  # short rows whose logarithms of sums of exponentials are computed at once
+SHORT = 16  # entries of rows of which fewer than eight are computed at once, too
 BLOCK = 256  # cells summed naively; block totals are summed with compensation
 
 
@@ -310,7 +311,41 @@ def rows_beside(v, o, a, n, sa0, s, rows, step_o, step_a):
         v[o + row * step_o] = logarithm_of(v[number + row], v[share + row], v[o + row * step_o])
 
 
-@array_op("logsumexp", "(n)->()", scratch="n+3", beside="turns >= 4 and n < 16", cases=LENGTHS)
+def one_row(v, o, a, n, sa0, s):
+    """Do it for one row, whose entries are SIMD lanes."""
+    largest = largest_of(v, a, n, sa0, 1.0)
+    for i in simd(n):
+        v[s + i] = fast_exp(v[a + i * sa0] - largest)
+    if largest - largest != 0.0:
+        count_infinite(v, a, n, sa0, s, largest)
+    add_exponentials(v, s, n)
+    v[s + n + 2] = fast_log1p(v[s + n + 2])
+    v[o] = total_of(v, s, n, largest)
+
+
+def add_adjoint_of_row(v, g, o, a, n, sa0, s):
+    """Add the adjoints of its entries."""
+    scale = g[o] / v[s + n]
+    if sa0 == 1:
+        for i in range(n):
+            g[a + i] += scale * v[s + i]
+    else:
+        for i in range(n):
+            g[a + i * sa0] += scale * v[s + i]
+
+
+def rows_at_once(n, turns):
+    """How many rows are SIMD lanes: of rows that are not short, those that fill vectors of eight."""
+    return turns if n < SHORT else turns - turns % 8
+
+
+@array_op(
+    "logsumexp",
+    "(n)->()",
+    scratch="n+3",
+    beside="turns >= 4 and n < 16 or turns >= 8 and (n < 56 or sa0 != 1)",
+    cases=LENGTHS,
+)
 class Logsumexp:
     """``log(sum(exp(x)))``; ``dx = exp(x)/sum(exp(x))``.
 
@@ -327,42 +362,35 @@ class Logsumexp:
         return scipy.special.logsumexp(x) if x.size else -np.inf
 
     def forward(v, o, a, n, sa0, s):
-        largest = largest_of(v, a, n, sa0, 1.0)
-        for i in simd(n):
-            v[s + i] = fast_exp(v[a + i * sa0] - largest)
-        if largest - largest != 0.0:
-            count_infinite(v, a, n, sa0, s, largest)
-        add_exponentials(v, s, n)
-        v[s + n + 2] = fast_log1p(v[s + n + 2])
-        v[o] = total_of(v, s, n, largest)
+        one_row(v, o, a, n, sa0, s)
         return DONE
 
     def forward_across(v, o, a, n, sa0, s, cells, turns, step_o, step_a):
-        for first in range(0, turns, ROWS):
-            rows = min(ROWS, turns - first)
+        whole = rows_at_once(n, turns)
+        for first in range(0, whole, ROWS):
+            rows = min(ROWS, whole - first)
             rows_beside(
                 v, o + first * step_o, a + first * step_a, n, sa0, s + first * cells, rows, step_o, step_a
             )
+        for turn in serial(whole, turns):
+            one_row(v, o + turn * step_o, a + turn * step_a, n, sa0, s + turn * cells)
         return DONE
 
     def reverse_across(v, g, o, a, n, sa0, s, cells, turns, step_o, step_a):
-        for first in range(0, turns, ROWS):
-            rows = min(ROWS, turns - first)
+        whole = rows_at_once(n, turns)
+        for first in range(0, whole, ROWS):
+            rows = min(ROWS, whole - first)
             for turn in range(rows):
                 kept = s + first * cells + turn
                 row = a + (first + turn) * step_a
                 scale = g[o + (first + turn) * step_o] / v[kept + n * rows]
                 for i in serial(n):
                     g[row + i * sa0] += scale * v[kept + i * rows]
+        for turn in serial(whole, turns):
+            add_adjoint_of_row(v, g, o + turn * step_o, a + turn * step_a, n, sa0, s + turn * cells)
 
     def reverse(v, g, o, a, n, sa0, s):
-        scale = g[o] / v[s + n]
-        if sa0 == 1:
-            for i in range(n):
-                g[a + i] += scale * v[s + i]
-        else:
-            for i in range(n):
-                g[a + i * sa0] += scale * v[s + i]
+        add_adjoint_of_row(v, g, o, a, n, sa0, s)
 
     def pullback(e, ct, z, operands, need):
         (x,) = operands
