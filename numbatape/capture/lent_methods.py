@@ -1,4 +1,4 @@
-"""Stand-ins for methods of pandas, polars and xarray that would turn traced values into plain numbers.
+"""Stand-ins for methods of pandas, polars, xarray and SciPy's sparse matrices that would drop derivatives.
 
 Objects of pandas and xarray can hold traced values (`numbatape.trace.labelled_calls`). But some of their
 methods call ``np.asarray``: constructors on the data that they are given, ``to_numpy`` and its like on what
@@ -20,7 +20,7 @@ from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.column_functions import covariance
 from ..trace.labelled_calls import array_in, depends
-from ..trace.library_kinds import LABELLED, labelled_package, package_of
+from ..trace.library_kinds import LABELLED, Sparse, lending_package, package_of
 from ..trace.operands import find_trace
 from ..trace.polars_series import TracedSeries, ufunc_of_polars
 from ..trace.pytrees import leaves
@@ -289,8 +289,32 @@ _OF_POLARS = {
 _OF_BOTH = {"dot": _product, "__matmul__": _product, "to_numpy": _array, "values": _values}
 _CHOICES = {"where": _chosen_by(True), "mask": _chosen_by(False), "clip": _clip}
 _CHOICES |= {"cov": _covariance(False), "corr": _covariance(True)}
+
+
+def _entrywise(function):
+    """Return a method of sparse matrices that takes another matrix, a dense array or a number."""
+
+    def method(original, owner, other):
+        if isinstance(other, Sparse) or find_trace(other) is not None:
+            return function(owner, other)
+        return original(owner, other)
+
+    return method
+
+
 # By package and class, what stands for a method.
 METHODS = {
+    "scipy": {
+        "sparse._base._spbase": {
+            "maximum": _entrywise(
+                lambda owner, other: operations.larger_or_smaller(np.maximum, owner, other)
+            ),
+            "minimum": _entrywise(
+                lambda owner, other: operations.larger_or_smaller(np.minimum, owner, other)
+            ),
+            "multiply": _entrywise(lambda owner, other: operations.multiplied_entrywise(owner, other)),
+        }
+    },
     "pandas": {
         "Series": {**_OF_BOTH, **_CHOICES, **pandas_methods.SERIES, "__init__": _made_series},
         "DataFrame": {
@@ -317,10 +341,11 @@ def lend_methods(trace, values: list) -> None:
     Parameters
     ----------
     values
-        What the function refers to of these packages. Nothing traced may be written to them.
+        What the function refers to of these packages, and of ``scipy.sparse``. Nothing traced may be written
+        to them.
     """
     trace.capture.objects.update(map(id, values))
-    for package in {labelled_package(value) for value in values}:
+    for package in {lending_package(value) for value in values}:
         for name, functions in METHODS.get(package, {}).items():
             cls = operator.attrgetter(name)(sys.modules[package])
             for method, function in functions.items():
@@ -329,4 +354,5 @@ def lend_methods(trace, values: list) -> None:
                     continue
                 switch = AttributeSwitch if isinstance(member, property) else MethodSwitch
                 lending.lend(trace, cls, method, switch(member, function))
-            lending.lend(trace, cls, "__array_function__", FunctionSwitch(_of_numpy))
+            if package in LABELLED:
+                lending.lend(trace, cls, "__array_function__", FunctionSwitch(_of_numpy))

@@ -134,7 +134,7 @@ def library_copy(original):
     def call(*args, **kwargs):
         given = (*args, *kwargs.values())
         sparse = next((x for x in given if isinstance(x, Sparse)), None)
-        trace = find_trace(given) if sparse is None else sparse.data._trace
+        trace = find_trace(given) if sparse is None else sparse.values._trace
         if trace is None and has_size(given):
             trace = current()
         if trace is None:

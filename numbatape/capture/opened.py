@@ -140,7 +140,7 @@ class Opened(Walk):
         if isinstance(value, Wrapper):  # ``nt.value_and_grad(f)``
             return [Reference(value.__wrapped__)]
         if isinstance(value, Sparse):
-            return [Reference(value.data)]
+            return [Reference(value.values)]
         if isinstance(value, types.ModuleType):
             if self._arrays or not is_users_module(value):
                 return []
@@ -257,7 +257,7 @@ class Opened(Walk):
         elif isinstance(value, Wrapper):
             result = value.of(again(value.__wrapped__))
         elif isinstance(value, Sparse):
-            result = value.with_data(again(value.data))
+            result = value.with_data(again(value.values))
         elif isinstance(value, (list, tuple)):
             parts = [again(part) for part in value]
             result = kind(*parts) if hasattr(value, "_fields") else kind(parts)

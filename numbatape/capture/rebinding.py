@@ -28,7 +28,7 @@ from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made, stand_in_of_object
 from ..trace import operations, pytrees
 from ..trace.complex_parts import is_traced
-from ..trace.library_kinds import labelled_package
+from ..trace.library_kinds import lending_package
 from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
@@ -290,7 +290,7 @@ def rebind_call(function, args, kwargs):
 
     if trace is not None:
         trace.memory.writes = trace.memory.writes or may_write
-        labelled = [value for value, _ in reach.others if labelled_package(value) is not None]
+        labelled = [value for value, _ in reach.others if lending_package(value) is not None]
         if labelled:
             imported(".lent_methods", __package__).lend_methods(trace, labelled)
 

@@ -44,7 +44,11 @@ OPERATIONS = {
     "capture.library_copies": "library_copy",
     "capture.opened": "as_now globals_of",
     "capture.rebinding": "module_in_traces rebind table",
-    "scipy_api.sparse.sparse_matrices": "answer_to_sparse_product operate_on_sparse",
+    "scipy_api.sparse.dense_products": "answer_to_sparse_product",
+    "scipy_api.sparse.sparse_matrices": "operate_on_sparse",
+    "scipy_api.sparse.sparse_methods": """
+        attribute_of_sparse compared_sparse larger_or_smaller multiplied_entrywise
+    """,
     "scipy_api.sparse.products_of_sparse": "multiplied_by_entries product_of_sparse",
     "scipy_api.sparse.sparse_structure": "part_of_sparse",
     "scipy_api.stats.users_laws": "users_distribution",

@@ -34,10 +34,13 @@ STAND_INS = {
     "scipy.sparse": {
         "scipy_api.sparse.sparse_structure": """
             block_array block_diag bmat bsr_array bsr_matrix coo_array coo_matrix csc_array csc_matrix
-            csr_array csr_matrix dia_array dia_matrix diags diags_array hstack issparse isspmatrix kron tril
-            triu vstack
+            csr_array csr_matrix dia_array dia_matrix diags diags_array hstack issparse isspmatrix
+            isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr isspmatrix_dia isspmatrix_dok
+            isspmatrix_lil kron tril triu vstack
         """,
+        "scipy_api.sparse.sparse_functions": "find permute_dims swapaxes",
     },
+    "scipy.sparse.linalg": {"scipy_api.sparse.sparse_functions": "expm inv norm"},
     "cmath": {
         "scipy_api.cmath_functions": """
             acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan log log10 phase polar rect sin

@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Callable
 
 import numpy as np
-from scipy.sparse.linalg import splu
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, splu
 
 from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
@@ -19,7 +20,7 @@ from ..scipy_api.sparse.sparse_matrices import TracedSparse
 from ..trace.operands import find_trace, lift_first
 from ..trace.trace import failing
 from ..usercode.frames import UsersLine, not_supported
-from .sparse_solve import checked_system
+from .sparse_solve import System, checked, checked_system
 
 
 def linear(name: str, solve: Callable, transposed: Callable) -> Callable:
@@ -40,6 +41,19 @@ def linear(name: str, solve: Callable, transposed: Callable) -> Callable:
     )
     rule.name = name
     return Primitive(rule)
+
+
+class Iterated(System):
+    """Systems that an iterative solver solves.
+
+    ``order`` holds two functions that return what solves a system with a plain matrix: one for systems with
+    the matrix, one for systems with its transpose.
+    """
+
+    def _value(self, data, b):
+        matrix = csr_array((data, (self.rows, self.cols)), self.shape)
+        solve, transposed = self.order
+        return solve(matrix)(b) if self._way == "N" else transposed(matrix.T.tocsr())(b)
 
 
 class TracedFactors:
@@ -118,8 +132,11 @@ def _iterative(original):
     def solver(*args, **kwargs):
         call = signature.bind(*args, **kwargs).arguments
         A, b = call.pop("A"), call.pop("b")
-        trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b, tuple(call.values()))
-        opened = Opened(name, (A, tuple(call.values())))  # what a LinearOperator's functions refer to, too
+        trace = A.values._trace if type(A) is TracedSparse else find_trace(A, b, tuple(call.values()))
+        traced_matrix = type(A) is TracedSparse or find_trace(A) is not None
+        opened = Opened(
+            name, (None if traced_matrix else A, tuple(call.values()))
+        )  # what a LinearOperator's functions refer to, too
         if trace is None and not opened.found:
             args, kwargs = Opened(name, (args, kwargs)).filled([])
             return UsersLine().call(original, *args, **kwargs)
@@ -129,11 +146,8 @@ def _iterative(original):
                 f"{name} with a traced {' and '.join(traced)}",
                 "the solution does not depend on it: nt.stop_gradient(...)",
             )
-        if type(A) is TracedSparse or opened.found:
-            raise not_supported(
-                f"{name} of a traced matrix",
-                "use spsolve or np.linalg.solve, or nt.linear_solve with a function",
-            )
+        if opened.found:
+            raise not_supported(f"{name} of a function of traced values", "use nt.linear_solve")
         line = UsersLine()
 
         def solve(matrix, options):
@@ -152,12 +166,25 @@ def _iterative(original):
             if backwards.get(key) is not None:
                 backwards[key] = backwards[key].T
         with failing(trace):
+            if traced_matrix:
+                matrix = A if type(A) is TracedSparse else TracedSparse.of_dense(lift_first(A), False)
+                return _with_traced_matrix(name, matrix, b, lambda plain: solve(plain, call),
+                                           lambda plain: solve(plain, backwards)), 0  # fmt: skip
             b = np.reshape(lift_first(b), (-1,))  # SciPy's solution of a system with one column is a vector
-            return linear(name, solve(A, call), solve(A.T, backwards))(b), 0
+            if not (original.__name__ in SYMMETRIC and isinstance(A, LinearOperator)):
+                return linear(name, solve(A, call), solve(A.T, backwards))(b), 0
+            return linear(name, solve(A, call), solve(A, backwards))(b), 0
 
     return solver
 
 
+def _with_traced_matrix(name: str, matrix, b, solve: Callable, transposed: Callable):
+    b = np.reshape(b, (-1,))
+    data, rows, cols, shape, b = checked(name, matrix, b)
+    return Iterated(rows, cols, shape, (solve, transposed)).solve(data, b)
+
+
+SYMMETRIC = ("cg", "minres")  # solvers for symmetric matrices, which are their own transpose
 ITERATIVE = ("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "qmr", "tfqmr")
 MAKERS["scipy.sparse.linalg"].update(
     splu=_splu, spilu=_splu, factorized=_factorized, **dict.fromkeys(ITERATIVE, _iterative)

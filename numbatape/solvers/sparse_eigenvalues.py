@@ -17,7 +17,7 @@ import scipy.sparse
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.sparse.sparse_matrices import entries, is_sparse, multiplied
+from ..scipy_api.sparse.dense_products import entries, is_sparse, multiplied
 from ..trace.operands import find_trace, lift_first
 from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import not_supported

@@ -11,7 +11,8 @@ from scipy.sparse.linalg import MatrixRankWarning, splu
 
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.sparse.sparse_matrices import TracedSparse, entries, is_sparse, multiplied
+from ..scipy_api.sparse.dense_products import entries, multiplied, stands_for_matrix
+from ..scipy_api.sparse.sparse_matrices import TracedSparse, is_sparse
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.primitives import value_of
@@ -100,7 +101,7 @@ def make_triangular(original):
     """Return what runs in place of ``spsolve_triangular`` while tracing."""
 
     def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, unit_diagonal=False):
-        trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b)
+        trace = A.values._trace if type(A) is TracedSparse else find_trace(A, b)
         if trace is None:
             rest = lower, overwrite_A, overwrite_b, unit_diagonal
             return UsersLine().call(original, A, b, *rest)
@@ -111,7 +112,7 @@ def make_triangular(original):
 
 
 def _solve_triangle(matrix, b, lower, unit):
-    data, rows, cols, shape, b = _checked("spsolve_triangular", matrix, b)
+    data, rows, cols, shape, b = checked("spsolve_triangular", matrix, b)
     inside = rows >= cols if lower else rows <= cols
     if unit:
         inside &= rows != cols
@@ -128,7 +129,7 @@ def make(original):
     """Return what runs in place of ``spsolve`` while tracing."""
 
     def spsolve(A, b, permc_spec=None, use_umfpack=True):
-        trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b)
+        trace = A.values._trace if type(A) is TracedSparse else find_trace(A, b)
         if trace is None:
             return UsersLine().call(original, A, b, permc_spec, use_umfpack)
         with failing(trace):
@@ -137,9 +138,9 @@ def make(original):
     return spsolve
 
 
-def _checked(name: str, matrix, b) -> tuple:
+def checked(name: str, matrix, b) -> tuple:
     """Return a matrix' entries, rows, columns and shape, and the right-hand side."""
-    name = f"scipy.sparse.linalg.{name}"
+    name = name if name.startswith("scipy.") else f"scipy.sparse.linalg.{name}"
     if find_trace(matrix) is not None:
         raise not_supported(f"{name} of a dense traced matrix", "use np.linalg.solve")
     if is_sparse(b):
@@ -161,12 +162,16 @@ def _checked(name: str, matrix, b) -> tuple:
 
 def checked_system(name: str, matrix, order: str) -> tuple[System, TracedArray]:
     """Return the systems of a sparse matrix with traced entries, and the entries."""
-    data, rows, cols, shape, _ = _checked(name, matrix, np.zeros(int(np.shape(matrix)[0])))
+    data, rows, cols, shape, _ = checked(name, matrix, np.zeros(int(np.shape(matrix)[0])))
     return System(rows, cols, shape, order), data
 
 
 def _spsolve(matrix, b, order):
-    data, rows, cols, shape, b = _checked("spsolve", matrix, b)
+    if is_sparse(b):
+        found = _spsolve(matrix, b.toarray(), order)
+        dense = np.ndim(value_of(found)) < 2
+        return found if dense else TracedSparse.of_dense(found, stands_for_matrix(matrix), "csc")
+    data, rows, cols, shape, b = checked("spsolve", matrix, b)
     column = b.ndim == 2 and b.shape[1] == 1  # for such a b SciPy returns a vector
     system = System(rows, cols, shape, order)
     return system.solve(data, np.reshape(b, (-1,)) if column else b)

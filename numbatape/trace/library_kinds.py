@@ -69,6 +69,16 @@ def is_no_array(value) -> bool:
     return not is_sequence and not any(hasattr(kind, name) for name in _ARRAYS)
 
 
+def lending_package(value) -> str | None:
+    """Return the package whose methods get stand-ins where a function refers to something: see above.
+
+    It is "scipy" for sparse matrices, and for the module of which they are.
+    """
+    kind = type(value)
+    name = value.__name__ if kind is types.ModuleType else kind.__module__
+    return "scipy" if str(name).startswith("scipy.sparse") else labelled_package(value)
+
+
 def labelled_package(value) -> str | None:
     """Return the package of labelled arrays that something belongs to, which may be a module or a class."""
     kind = type(value)

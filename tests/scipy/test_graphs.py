@@ -37,6 +37,7 @@ PATHS = {
     "unweighted": lambda g: csgraph.shortest_path(g, unweighted=True),
 }
 OTHERS = {
+    "order": lambda g: csgraph.breadth_first_order(g, 0)[0] * g.sum(),
     "tree": lambda g: csgraph.minimum_spanning_tree(g).toarray(),
     "laplacian": lambda g: csgraph.laplacian(g) @ np.arange(6.0),
     "symmetrized": lambda g: csgraph.laplacian(g, symmetrized=True) @ np.arange(6.0),
@@ -46,7 +47,11 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("kind", [sparse, dense])
+def converted(x):
+    return sp.csr_array(dense(x))
+
+
+@pytest.mark.parametrize("kind", [sparse, dense, converted])
 @pytest.mark.parametrize("name", [*PATHS, *OTHERS])
 def test_graphs(name, kind):
     function = PATHS.get(name) or OTHERS[name]

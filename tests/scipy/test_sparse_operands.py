@@ -171,6 +171,17 @@ def entries_of(x, kind=sp.csr_array):
     return kind((np.sin(x), (ROWS, COLS)), shape=(3, 3))
 
 
+def triangle(x):
+    return np.array([[x[0], 0.0, x[1]], [0.0, 0.0, x[2]]])
+
+
+def with_diagonal(x):
+    matrix = entries_of(x)
+    matrix.setdiag(x[:2], 1)
+    matrix.setdiag(-1.0, -1)
+    return matrix.toarray()
+
+
 MADE = {
     **{
         f"{name}, positions": lambda x, name=name: getattr(sp, name)(
@@ -215,6 +226,17 @@ MADE = {
     "means": lambda x: entries_of(x).mean() * entries_of(x).mean(0) + entries_of(x).mean(1),
     "other diagonals": lambda x: np.concatenate([entries_of(x).diagonal(-2), entries_of(x).diagonal(1)]),
     "trace": lambda x: entries_of(x).trace(),
+    "plain multiply": lambda x: (
+        BLOCK.multiply(x[:2]).toarray() + BLOCK.maximum(sp.csr_array(x.reshape(2, 2)))
+    ),
+    "extremes": lambda x: entries_of(x).max() * entries_of(x, sp.csr_matrix).min(0).toarray() + BLOCK.nnz,
+    "comparison": lambda x: entries_of(x).multiply(entries_of(x) > 0.5).toarray(),
+    "another shape": lambda x: entries_of(x).reshape((1, -1)).toarray() * entries_of(x).conj().T.trace(),
+    "stored entries": lambda x: sp.csr_array(triangle(x)).data * sp.csr_array(triangle(x)).nnz,
+    "stored positions": lambda x: sp.find(sp.csr_array(triangle(x)))[1] * x[0],
+    "a sum that begins with 0": lambda x: sum([entries_of(x), entries_of(x).T]).sum(axis=-1),
+    "NumPy's sum": lambda x: np.sum(entries_of(x), axis=0) + np.mean(entries_of(x)),
+    "a diagonal": with_diagonal,
     "solve": lambda x: spsolve((entries_of(x) + 4.0 * sp.eye_array(3)).tocsc(), x[:3]),
 }
 
@@ -222,6 +244,25 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_matrices_of_traced_entries(name):
     agrees(MADE[name], X**2 + 0.5)
+
+
+def test_zeros_of_a_dense_array_have_derivatives_and_are_not_stored():
+    x = np.array([2.0, 0.0, 3.0, 0.0])
+    product = lambda x: sp.csr_array(x.reshape(2, 2)) @ np.array([1.0, 2.0])  # noqa: E731
+    np.testing.assert_array_equal(nt.jacobian(product)(x), [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0]])
+    count = nt.prepare_gradient_cache(lambda x: sp.csr_array(x.reshape(2, 2)).nnz * x[0], x)
+    for point, stored in ((x, 2.0), (np.ones(4), 4.0)):
+        assert nt.value_and_gradient(count, point)[1][0][0] == stored
+
+
+def test_attributes_are_those_of_scipys_matrices():
+    def f(x):
+        matrix = entries_of(x)
+        with pytest.raises(AttributeError):
+            matrix.indice  # noqa: B018
+        return np.sum(x) * matrix.indices[0] + hasattr(matrix, "_asdict")
+
+    np.testing.assert_array_equal(nt.grad(f)(X), np.full(4, entries_of(X).indices[0]))
 
 
 def test_entries_may_be_at_positions_that_are_constants():
@@ -250,7 +291,6 @@ def test_shapes_that_do_not_fit():
 @pytest.mark.parametrize(
     "f, hint",
     [
-        (lambda x: A.multiply(x).sum(), r"use A \* x"),
         (lambda x: (A * x[0]).todia().sum(), "tocoo, diagonal"),
         (lambda x: (A * x[0])[0].sum(), r"use A\[\[i\]\]"),
         (lambda x: (sp.csr_matrix(A) * x[0])[[0], [1]].sum(), "use sparse arrays"),

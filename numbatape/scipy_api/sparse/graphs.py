@@ -37,8 +37,8 @@ def _of_graph(implementation):
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             options = bound.arguments
-            graph = options.pop("csgraph")
-            trace = graph.data._trace if type(graph) is TracedSparse else find_trace(graph)
+            graph = options.pop("csgraph" if "csgraph" in options else next(iter(options)))
+            trace = graph.values._trace if type(graph) is TracedSparse else find_trace(graph)
             if trace is None:
                 return UsersLine().call(original, *args, **kwargs)
             with failing(trace):
@@ -53,15 +53,15 @@ def _parts(graph) -> tuple:
     """Return the weights, and a function that makes a plain graph of plain weights."""
     if not is_sparse(graph):
         return lift_first(graph), lambda weights: weights
-    graph = graph.tocsr()
+    graph = graph.tocsr().stored
     rows, cols, shape = graph.rows, graph.cols, graph.shape
-    return graph.data, lambda weights: scipy.sparse.csr_array((weights, (rows, cols)), shape)
+    return graph.values, lambda weights: scipy.sparse.csr_array((weights, (rows, cols)), shape)
 
 
 def _matrix_of_edges(graph, directed: bool):
     """Return the weights as a dense matrix, infinite where there is no edge."""
     if is_sparse(graph):
-        graph = graph.tocsr()
+        graph = graph.tocsr().stored
         known = np.zeros(graph.shape, bool)
         known[graph.rows, graph.cols] = True
         weights = np.where(known, graph.toarray(), np.inf)
@@ -103,7 +103,7 @@ def _minimum_spanning_tree(original, graph, overwrite=False):
     """Return the graph with weights of zero for the edges that are not in the tree."""
     weights, plain = _parts(graph)
     if is_sparse(graph):
-        graph = graph.tocsr()
+        graph = graph.tocsr().stored
         rows, cols, shape, data = graph.rows, graph.cols, graph.shape, weights
     else:
         shape = tuple(map(int, weights.shape))
@@ -113,7 +113,8 @@ def _minimum_spanning_tree(original, graph, overwrite=False):
         f"{NAME}.minimum_spanning_tree", lambda weights: original(plain(weights)).toarray(), (weights,)
     )
     chosen = search.numbers("edges", lambda tree: tree[rows, cols] != 0.0)
-    return TracedSparse(np.where(np.equal(chosen, 1.0), data, 0.0), rows, cols, shape, False)
+    data = np.where(np.equal(chosen, 1.0), data, 0.0)
+    return TracedSparse(data, rows, cols, shape, False, whole=True)
 
 
 def _connected_components(original, graph, return_labels=True, **options):
@@ -141,13 +142,34 @@ def _laplacian(original, graph, normed=False, return_diag=False, use_out_degree=
         ends = np.where(alone, 0.0, 1.0)
     if is_sparse(graph):
         scale = degrees[graph.rows] * degrees[graph.cols] if normed else 1.0
-        off = graph.with_data(np.where(graph.rows == graph.cols, 0.0, -graph.data / scale))
+        off = graph.with_data(np.where(graph.rows == graph.cols, 0.0, -graph.values / scale))
         every = np.arange(graph.shape[0])
         found = off + TracedSparse(ends, every, every, graph.shape, graph.is_matrix)
     else:
         scaled = graph / degrees / degrees[:, None] if normed else graph
         found = np.where(np.eye(int(graph.shape[0]), dtype=bool), ends, -scaled)
     return (found, degrees) if return_diag else found
+
+
+def _of_edges(original, graph, **options):
+    """Call a function that goes by which edges there are, and not by their weights."""
+    if not is_sparse(graph):
+        graph = TracedSparse.of_dense(lift_first(graph), False)
+    edges = graph.tocsr().stored
+    ones = scipy.sparse.csr_array((np.ones(len(edges.rows)), (edges.rows, edges.cols)), graph.shape)
+    return UsersLine().call(original, ones, **options)
+
+
+def _matching(original, graph, maximize=False):
+    weights, plain = _parts(graph)
+    search = Search(
+        f"{NAME}.{original.__name__}",
+        lambda weights: original(scipy.sparse.csr_array(plain(weights)), maximize),
+        (weights,),
+    )
+    return tuple(
+        search.counted(what, lambda found, k=k: found[k]) for k, what in enumerate(("rows", "columns"))
+    )
 
 
 def _of_data(name: str):
@@ -167,10 +189,10 @@ def _of_data(name: str):
     return make
 
 
-OF_DATA = (
-    *("breadth_first_order", "breadth_first_tree", "depth_first_order", "depth_first_tree", "maximum_flow"),
-    *("maximum_bipartite_matching", "min_weight_full_bipartite_matching", "reverse_cuthill_mckee"),
-    *("structural_rank", "yen"),
+OF_DATA = ("breadth_first_tree", "depth_first_tree", "maximum_flow", "yen")
+OF_EDGES = (
+    *("breadth_first_order", "depth_first_order", "maximum_bipartite_matching", "reverse_cuthill_mckee"),
+    "structural_rank",
 )
 
 MAKERS[NAME].update(
@@ -178,7 +200,9 @@ MAKERS[NAME].update(
     **dict.fromkeys(
         ("bellman_ford", "dijkstra", "floyd_warshall", "johnson", "shortest_path"), _of_graph(_shortest_paths)
     ),
+    **dict.fromkeys(OF_EDGES, _of_graph(_of_edges)),
     connected_components=_of_graph(_connected_components),
     laplacian=_of_graph(_laplacian),
+    min_weight_full_bipartite_matching=_of_graph(_matching),
     minimum_spanning_tree=_of_graph(_minimum_spanning_tree),
 )

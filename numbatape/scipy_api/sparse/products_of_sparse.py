@@ -9,7 +9,8 @@ import numpy as np
 
 from ...trace.primitives import value_of
 from ...usercode.frames import not_supported
-from .sparse_matrices import TracedSparse, entries, stands_for_matrix, summed_up
+from .dense_products import entries, stands_for_matrix
+from .sparse_matrices import TracedSparse, summed_up
 
 
 def product_of_sparse(left, right) -> TracedSparse:
@@ -25,7 +26,9 @@ def product_of_sparse(left, right) -> TracedSparse:
     second = order[starts[cols[first]] + turn]
     terms = data[first] * others[second]
     is_matrix = stands_for_matrix(left) and stands_for_matrix(right)
-    return summed_up(terms, rows[first], ends[second], (shape[0], other_shape[1]), is_matrix)
+    whole = any(getattr(side, "whole", False) for side in (left, right))
+    sides = shape[0], other_shape[1]
+    return summed_up(terms, rows[first], ends[second], sides, is_matrix, whole=whole)
 
 
 def multiplied_by_entries(left, right) -> TracedSparse:
@@ -37,8 +40,9 @@ def multiplied_by_entries(left, right) -> TracedSparse:
     _, one, two = np.intersect1d(*places, assume_unique=True, return_indices=True)
     is_matrix = stands_for_matrix(left) and stands_for_matrix(right)
     first, second = sides
-    data = first.data[one] * second.data[two]
-    return TracedSparse(data, first.rows[one], first.cols[one], first.shape, is_matrix)
+    data = first.values[one] * second.values[two]
+    places = first.rows[one], first.cols[one]
+    return TracedSparse(data, *places, first.shape, is_matrix, whole=True)  # SciPy drops products of zero
 
 
 def _real_entries(matrix) -> tuple:

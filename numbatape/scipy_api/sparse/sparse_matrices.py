@@ -1,132 +1,28 @@
-"""SciPy's sparse matrices and arrays among traced operands.
+"""Sparse matrices with traced entries at plain positions.
 
-A sparse matrix of plain numbers times a traced array is a gather, a product with the stored entries
-and a scatter, O(nnz) each: rows of the op table, which have derivatives of all orders, lanes and patterns.
-Entries are added up in the order in which SciPy adds them. A sparse matrix times a traced
-number (or plus such a product) is a `TracedSparse`: plain positions, traced entries. So is one that is
+A plain sparse matrix times a traced number (or plus such a product) is a `TracedSparse`. So is one that is
 made of traced entries (`numbatape.scipy_api.sparse.sparse_structure`).
 
-SciPy passes the other operand of a product to ``np.asanyarray``, and if that returns a zero-dimensional
-object, leaves the product to the operand; `answer_to_sparse_product` returns such an object.
+A matrix that was made of a dense array, `whole`, has entries at all positions, because a zero has a
+derivative like any other number. SciPy would not store it, and in a graph it would be no edge. So what
+depends on which entries are stored goes by `TracedSparse.stored`, where they are a guard.
 """
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
 from ...trace import operations
-from ...trace.array import TracedArray
 from ...trace.complex_array import TracedComplex
 from ...trace.library_kinds import Sparse, is_sparse
-from ...trace.primitives import array_instruction, value_of
+from ...trace.primitives import value_of
 from ...usercode.frames import not_supported
-
-PRODUCTS = ("_matmul_dispatch", "_mul_dispatch", "_divide")  # SciPy's; the second before 1.13
-ELEMENTWISE = ("_multiply_2d_with_broadcasting", "multiply")
+from .dense_products import entries, multiplied, product, stands_for_matrix
 
 
-def answer_to_sparse_product(frame, value):
-    """Return what ``np.asanyarray`` returns to SciPy's product of a sparse matrix; None for other callers."""
-    name, module = frame.f_code.co_name, frame.f_globals.get("__name__", "")
-    if not module.startswith("scipy.sparse"):
-        return None
-    if name == "dot" and module == "scipy.sparse._coo":
-        # coo_array.dot reads the shape, then does what @ does.
-        return np.broadcast_to(np.nan, np.shape(value))
-    if name in ELEMENTWISE and not _of_operator(frame):
-        raise not_supported(
-            "A.multiply(x) of a sparse A and a traced x", "use A * x, of a sparse array (csr_array(A) * x)"
-        )
-    return np.array(None) if name in PRODUCTS or name in ELEMENTWISE else None
-
-
-def _of_operator(frame) -> bool:
-    """Whether a frame works for the operator ``*`` of a sparse array, not for its method ``multiply``."""
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse"):
-        if frame.f_code.co_name == "__mul__":
-            return True
-        frame = frame.f_back
-    return False
-
-
-def entries(matrix) -> tuple:
-    """Return (entries, rows, columns, shape) in the order in which SciPy adds products up."""
-    if type(matrix) is TracedSparse:
-        return matrix.data, matrix.rows, matrix.cols, matrix.shape
-    if matrix.format not in ("csr", "csc", "coo"):
-        matrix = matrix.tocsr()
-    if matrix.ndim == 1:
-        (cols,), size = matrix.tocoo().coords, matrix.shape[0]
-        return matrix.tocoo().data, np.zeros_like(cols), cols, (1, size)
-    if matrix.ndim != 2:
-        raise not_supported(
-            f"a product with a sparse array of {matrix.ndim} dimensions", "use two-dimensional ones"
-        )
-    found = matrix.tocoo()
-    return found.data, found.row, found.col, matrix.shape
-
-
-def product(matrix, x, left: bool = True):
-    """Return ``matrix @ x``, or ``x @ matrix`` if not ``left``."""
-    data, rows, cols, shape = entries(matrix)
-    if is_sparse(x):
-        return operations.product_of_sparse(matrix, x) if left else operations.product_of_sparse(x, matrix)
-    ndim, size = np.ndim(value_of(x)), shape[left]
-    if ndim not in (1, 2) or np.shape(value_of(x))[0 if left else -1] != size:
-        kind = "M @ x" if left else "x @ M"
-        raise ValueError(f"{kind}: shapes {shape} of M and {np.shape(value_of(x))} of x do not fit")
-    if type(x) is TracedComplex or value_of(data).dtype.kind == "c":
-        return _complex(matrix, x, left)
-    if not left:
-        result = multiplied(data, cols, rows, shape[1], x if ndim == 1 else np.transpose(x))
-        result = result if ndim == 1 else np.transpose(result)
-    else:
-        result = multiplied(data, rows, cols, shape[0], x)
-    one_dimensional = type(matrix) is not TracedSparse and matrix.ndim == 1
-    return result[..., 0] if one_dimensional and not left else result[0] if one_dimensional else result
-
-
-def multiplied(data, rows, cols, size: int, x):
-    """Return sums of ``data * x[cols]`` over entries of equal row."""
-    plain = [np.asarray(value_of(part)) for part in (data, x)]
-    dtype = np.result_type(*plain)
-    dtype = dtype if dtype in (np.float32, np.float64) else np.float64
-    if type(data) is not TracedArray:
-        data = np.asarray(data, dtype)
-    gathered = x[cols]
-    terms = (data if x.ndim == 1 else data[:, None]) * gathered
-    if value_of(terms).dtype != dtype:
-        terms = np.astype(terms, dtype)
-    if not len(cols):
-        return x[:0].sum(0) + np.zeros((size, *x.shape[1:]), dtype)
-    value = np.zeros((size, *value_of(terms).shape[1:]), dtype)
-    np.add.at(value, rows, value_of(terms))
-    places = np.asarray(rows, np.float64)
-    if type(terms) is not TracedArray:  # plain entries with a plain vector: nothing to record
-        return value
-    row = "scatter1" if x.ndim == 1 else "scatter"
-    return array_instruction(row, (terms, places), value, dims={"m": size})
-
-
-def _complex(matrix, x, left: bool):
-    if type(matrix) is TracedSparse:
-        raise not_supported("a product of traced sparse entries with complex numbers", "use real ones")
-    halves = (matrix.real, matrix.imag) if matrix.dtype.kind == "c" else (matrix, None)
-
-    def times(part):
-        return None if part is None else product(part, x.real, left), (
-            None if part is None or type(x) is not TracedComplex else product(part, x.imag, left)
-        )
-
-    (a, b), (c, d) = times(halves[0]), times(halves[1])
-    real = a if d is None else a - d
-    imag = b if c is None else c if b is None else b + c
-    return real if imag is None else real + 1j * imag
-
-
-def summed_up(data, rows, cols, shape, is_matrix: bool, order: str = "csr") -> TracedSparse:
+def summed_up(
+    data, rows, cols, shape, is_matrix: bool, order: str = "csr", whole: bool = False
+) -> TracedSparse:
     """Return a matrix with one entry a position, sorted as SciPy sorts them in the format ``order``."""
     rows, cols = np.asarray(rows, np.int64), np.asarray(cols, np.int64)
     places = cols * shape[0] + rows if order == "csc" else rows * shape[1] + cols
@@ -136,7 +32,7 @@ def summed_up(data, rows, cols, shape, is_matrix: bool, order: str = "csr") -> T
     else:
         ones = np.ones(1, value_of(data).dtype)
         data = multiplied(data, entry, np.zeros(len(entry), int), len(kept), ones)
-    return TracedSparse(data, rows[first], cols[first], shape, is_matrix, order)
+    return TracedSparse(data, rows[first], cols[first], shape, is_matrix, order, whole)
 
 
 # ---- operators
@@ -169,20 +65,6 @@ def _is_product(left, right) -> bool:
     return stands_for_matrix(matrix) and np.ndim(value_of(other)) > 0
 
 
-def stands_for_matrix(matrix) -> bool:
-    """Whether a sparse object is one of SciPy's matrices, not one of its arrays."""
-    if type(matrix) is TracedSparse:
-        return matrix.is_matrix
-    return isinstance(matrix, sys.modules["scipy.sparse"].spmatrix)
-
-
-# Functions that are zero at zero: sparse matrices have them as methods, which change the entries only.
-ZERO_AT_ZERO = (
-    *("arcsin", "arcsinh", "arctan", "arctanh", "deg2rad", "expm1", "log1p", "rad2deg"),
-    *("sin", "sinh", "sqrt", "tan", "tanh"),
-)
-
-
 class TracedSparse(Sparse):
     """A sparse matrix with traced entries at plain positions. Not made by users.
 
@@ -190,7 +72,7 @@ class TracedSparse(Sparse):
 
     Attributes
     ----------
-    data, rows, cols
+    values, rows, cols
         The entries and their positions.
     shape
         Of the matrix.
@@ -198,14 +80,39 @@ class TracedSparse(Sparse):
         Whether it stands for one of SciPy's matrices, for which ``*`` is the product, or for a sparse array.
     format
         The format of the object that SciPy would have made: "csr", "csc" or "coo".
+    whole
+        Whether it has entries at positions that SciPy would not store if the entry is zero.
     """
 
-    __slots__ = ("cols", "data", "format", "is_matrix", "rows", "shape")
+    __slots__ = ("cols", "format", "is_matrix", "rows", "shape", "values", "whole")
     __array_ufunc__ = None  # so ndarray's operators call those of this class
 
-    def __init__(self, data, rows, cols, shape, is_matrix: bool, format: str = "csr"):
-        self.data, self.rows, self.cols, self.shape = data, rows, cols, tuple(map(int, shape))
-        self.is_matrix, self.format = is_matrix, format
+    def __init__(self, values, rows, cols, shape, is_matrix: bool, format: str = "csr", whole: bool = False):
+        self.values, self.rows, self.cols, self.shape = values, rows, cols, tuple(map(int, shape))
+        self.is_matrix, self.format, self.whole = is_matrix, format, whole
+
+    @classmethod
+    def of_dense(cls, dense, is_matrix: bool, format: str = "csr") -> TracedSparse:
+        """Return the matrix of a dense array of two dimensions."""
+        rows, cols = (places.ravel() for places in np.indices(np.shape(value_of(dense))))
+        return cls(np.reshape(dense, (-1,)), rows, cols, np.shape(value_of(dense)), is_matrix, format, True)
+
+    @property
+    def stored(self) -> TracedSparse:
+        """The matrix with the entries that SciPy would store."""
+        if not self.whole:
+            return self
+        found = self._summed_up(self.format)
+        zero = np.equal(found.values, 0.0)
+        here = np.flatnonzero(~np.asarray(value_of(zero)))
+        assert bool(np.array_equal(np.not_equal(found.values, 0.0), ~np.asarray(value_of(zero))))  # a guard
+        places = found.rows[here], found.cols[here]
+        return TracedSparse(found.values[here], *places, self.shape, self.is_matrix, self.format)
+
+    @property
+    def data(self):
+        """The stored entries."""
+        return self.stored.values
 
     @classmethod
     def of(cls, matrix, factor, ufunc) -> TracedSparse:
@@ -216,27 +123,31 @@ class TracedSparse(Sparse):
         if np.ndim(value_of(factor)):
             factor = np.broadcast_to(factor, shape)[rows, cols]
         form = matrix.format if matrix.format in ("csc", "coo") else "csr"
-        return cls(ufunc(data, factor), rows, cols, shape, stands_for_matrix(matrix), form)
+        whole = getattr(matrix, "whole", False)
+        return cls(ufunc(data, factor), rows, cols, shape, stands_for_matrix(matrix), form, whole)
 
     def with_data(self, data) -> TracedSparse:
         """Return a matrix with other entries at the same positions."""
-        return TracedSparse(data, self.rows, self.cols, self.shape, self.is_matrix, self.format)
+        return TracedSparse(data, self.rows, self.cols, self.shape, self.is_matrix, self.format, self.whole)
 
     def _summed_up(self, order: str) -> TracedSparse:
-        return summed_up(self.data, self.rows, self.cols, self.shape, self.is_matrix, order)
+        return summed_up(self.values, self.rows, self.cols, self.shape, self.is_matrix, order, self.whole)
 
     def _plus(self, other, sign: float):
         if not is_sparse(other):
+            if np.ndim(value_of(other)) == 0 and type(other) is int and other == 0:
+                return self.copy()  # as sum() of sparse matrices begins
             return operate_on_sparse(np.add if sign > 0 else np.subtract, self, other)
         data, rows, cols, shape = entries(other)
         if shape != self.shape:
             raise ValueError(f"inconsistent shapes {self.shape} and {shape}")
         return summed_up(
-            np.concatenate([self.data, data if sign > 0 else -data]),
+            np.concatenate([self.values, data if sign > 0 else -data]),
             *(np.concatenate(pair) for pair in ((self.rows, rows), (self.cols, cols))),
             shape,
             self.is_matrix and stands_for_matrix(other),
             "csc" if self.format == "csc" else "csr",
+            True,  # SciPy does not store a sum that is zero
         )
 
     def __add__(self, other):
@@ -251,11 +162,11 @@ class TracedSparse(Sparse):
         return (-self)._plus(other, 1.0)
 
     def __neg__(self):
-        return self.with_data(-self.data)
+        return self.with_data(-self.values)
 
     def __abs__(self):
         found = self._summed_up(self.format)
-        return found.with_data(np.abs(found.data))
+        return found.with_data(np.abs(found.values))
 
     def __mul__(self, other):
         return operate_on_sparse(np.multiply, self, other)
@@ -282,6 +193,29 @@ class TracedSparse(Sparse):
             result = result @ self
         return result
 
+    def _compared(self, other, ufunc):
+        return operations.compared_sparse(ufunc, self, other)
+
+    def __lt__(self, other):
+        return self._compared(other, np.less)
+
+    def __le__(self, other):
+        return self._compared(other, np.less_equal)
+
+    def __gt__(self, other):
+        return self._compared(other, np.greater)
+
+    def __ge__(self, other):
+        return self._compared(other, np.greater_equal)
+
+    def __eq__(self, other):
+        return self._compared(other, np.equal)
+
+    def __ne__(self, other):
+        return self._compared(other, np.not_equal)
+
+    __hash__ = Sparse.__hash__
+
     def __getitem__(self, key):
         return operations.part_of_sparse(self, key)
 
@@ -292,7 +226,7 @@ class TracedSparse(Sparse):
                 "a power of sparse entries that is no positive number", "use A.toarray() ** n"
             )
         found = self._summed_up(self.format)
-        return found.with_data(found.data**n)
+        return found.with_data(found.values**n)
 
     def multiply(self, other):
         """Return the product entry by entry."""
@@ -306,9 +240,13 @@ class TracedSparse(Sparse):
     @property
     def T(self) -> TracedSparse:
         form = {"csr": "csc", "csc": "csr"}.get(self.format, self.format)
-        return TracedSparse(self.data, self.cols, self.rows, self.shape[::-1], self.is_matrix, form)
+        sides = self.shape[::-1]
+        return TracedSparse(self.values, self.cols, self.rows, sides, self.is_matrix, form, self.whole)
 
-    def transpose(self) -> TracedSparse:
+    def transpose(self, axes=None, copy=False) -> TracedSparse:
+        if axes is not None and tuple(axes) not in ((1, 0), (-1, -2)):
+            raise ValueError("Sparse matrices do not support an 'axes' parameter because swapping dimensions "
+                             "is the only logical permutation.")  # fmt: skip
         return self.T
 
     @property
@@ -317,22 +255,24 @@ class TracedSparse(Sparse):
 
     @property
     def dtype(self):
-        return self.data.dtype
+        return self.values.dtype
 
     @property
     def nnz(self) -> int:
         """The number of stored entries."""
-        return len(self.rows)
+        return len(self.stored.rows)
 
     def copy(self) -> TracedSparse:
-        return self.with_data(np.copy(self.data))
+        return self.with_data(np.copy(self.values))
 
     def asformat(self, format, copy=False):
         """Return the matrix in another format."""
         if format in (None, self.format):
             return self.copy() if copy else self
         if format == "coo":
-            return TracedSparse(self.data, self.rows, self.cols, self.shape, self.is_matrix, "coo")
+            found = self.with_data(self.values)
+            found.format = "coo"
+            return found
         if format in ("csr", "csc"):
             return self._summed_up(format)
         raise not_supported(f"the format {format!r} for traced entries", "'csr', 'csc' and 'coo' are")
@@ -346,35 +286,40 @@ class TracedSparse(Sparse):
     def tocoo(self, copy=True):
         return self.asformat("coo", copy)
 
-    def toarray(self):
+    def toarray(self, order=None):
         places = self.rows * self.shape[1] + self.cols
-        flat = multiplied(self.data, places, np.zeros(len(places), int), self.shape[0] * self.shape[1],
+        flat = multiplied(self.values, places, np.zeros(len(places), int), self.shape[0] * self.shape[1],
                            np.ones(1, self.dtype))  # fmt: skip
         return np.reshape(flat, self.shape)
 
-    def sum(self, axis=None):
-        if axis is None:
-            return np.sum(self.data)
+    def sum(self, axis=None, dtype=None, out=None):
+        if dtype is not None or out is not None:
+            raise not_supported("sum(dtype=..., out=...) of traced sparse entries", "leave both out")
+        if axis is None or axis == () or (isinstance(axis, tuple) and len(axis) == 2):
+            return np.sum(self.values)
+        axis = np.lib.array_utils.normalize_axis_index(axis[0] if isinstance(axis, tuple) else axis, 2)
         ones = np.ones(self.shape[axis], self.dtype)
-        total = self @ ones if axis % 2 else ones @ self
+        total = self @ ones if axis else ones @ self
         return np.expand_dims(total, axis) if self.is_matrix else total
 
-    def mean(self, axis=None):
-        return self.sum(axis) / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis])
+    def mean(self, axis=None, dtype=None, out=None):
+        total = self.sum(axis, dtype, out)
+        size = self.shape[0] * self.shape[1]
+        return total / (size // max(np.size(value_of(total)), 1))
 
     def diagonal(self, k=0):
         here = np.flatnonzero(self.cols - self.rows == k)
         rows, cols = self.shape
         size, ones = max(0, min(rows + min(k, 0), cols - max(k, 0))), np.ones(1, self.dtype)
         places = self.rows[here] + min(k, 0)
-        return multiplied(self.data[here], places, np.zeros(len(here), int), size, ones)
+        return multiplied(self.values[here], places, np.zeros(len(here), int), size, ones)
 
     def astype(self, dtype, casting="unsafe", copy=True):
-        return self.with_data(self.data.astype(dtype))
+        return self.with_data(self.values.astype(dtype))
 
     def _deduped_data(self):
         """Return one entry for each position; ``scipy.sparse.linalg.norm`` asks for it."""
-        return self._summed_up(self.format).data
+        return self._summed_up(self.format).values
 
     def trace(self, offset=0):
         return np.sum(self.diagonal(offset))
@@ -382,11 +327,4 @@ class TracedSparse(Sparse):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ZERO_AT_ZERO:
-            found = self._summed_up(self.format)
-            return lambda: found.with_data(getattr(np, name)(found.data))
-        raise not_supported(
-            f"{name!r} of a sparse matrix with traced entries",
-            "products, powers, sums, parts (A[i, j]), T, toarray, tocsr, tocsc, tocoo, diagonal and "
-            "scipy.sparse.linalg.spsolve are; the entries' positions must be plain",
-        )
+        return operations.attribute_of_sparse(self, name)

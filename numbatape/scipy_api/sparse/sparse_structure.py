@@ -20,7 +20,8 @@ from ...trace.plain_arrays import as_ndarrays
 from ...trace.primitives import value_of
 from ...trace.trace import Trace, failing
 from ...usercode.frames import UsersLine, not_supported
-from .sparse_matrices import TracedSparse, entries, is_sparse, stands_for_matrix, summed_up
+from .dense_products import entries, stands_for_matrix
+from .sparse_matrices import TracedSparse, is_sparse, summed_up
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia")
 JOINS = ("block_array", "block_diag", "bmat", "diags", "diags_array", "hstack", "tril", "triu", "vstack")
@@ -34,7 +35,7 @@ def trace_of(*trees) -> Trace | None:
     """Return the trace of the first traced array or sparse matrix in arguments."""
     for tree in trees:
         if type(tree) is TracedSparse:
-            found = trace_of(tree.data)
+            found = trace_of(tree.values)
         elif isinstance(tree, (list, tuple)):
             found = trace_of(*tree)
         else:
@@ -50,6 +51,7 @@ class Numbered:
     def __init__(self):
         self._parts: list = []
         self._count = 0
+        self.whole = False  # whether an operand has entries that SciPy would not store if they are zero
 
     def of_array(self, values) -> np.ndarray:
         """Return the numbers of new entries, in the shape of these."""
@@ -68,10 +70,12 @@ class Numbered:
         if tree is None:
             return None
         if not is_sparse(tree):
+            self.whole = True
             return self.of_array(np.stack(tree) if isinstance(tree, (list, tuple)) else tree)
+        self.whole = self.whole or getattr(tree, "whole", False)
         matrix = summed_up(*entries(tree), is_matrix=stands_for_matrix(tree))
         make = _scipy().coo_matrix if matrix.is_matrix else _scipy().coo_array
-        return make((self.of_array(matrix.data), (matrix.rows, matrix.cols)), matrix.shape)
+        return make((self.of_array(matrix.values), (matrix.rows, matrix.cols)), matrix.shape)
 
     def taken(self, numbers):
         """Return the entries of the given numbers; all of them must be there."""
@@ -87,7 +91,8 @@ class Numbered:
         is_matrix, found = isinstance(found, _scipy().spmatrix), found.tocoo()
         (here,) = np.nonzero(found.data)
         parts = self.taken(found.data[here]), found.row[here], found.col[here], found.shape, is_matrix
-        return TracedSparse(*parts, "coo") if order == "coo" else summed_up(*parts, order)
+        make = TracedSparse if order == "coo" else summed_up
+        return make(*parts, order, self.whole)
 
 
 def _is_list_of_numbers(tree) -> bool:
@@ -114,12 +119,13 @@ def _made(original, arg, shape) -> TracedSparse:
     name, numbered = original.__name__, Numbered()
     form, is_matrix = name[:3], name.endswith("matrix")
     if is_sparse(arg):
-        made = TracedSparse(*entries(arg), is_matrix, arg.format)
+        made = TracedSparse(*entries(arg), is_matrix, arg.format, getattr(arg, "whole", False))
         return made.asformat(form if form in ("csr", "csc", "coo") else "csr")
     if isinstance(arg, tuple) and len(arg) in (2, 3):
         data, places = arg[0], plain(f"scipy.sparse.{name}", arg[1:])
         data = np.stack(data) if isinstance(data, (list, tuple)) else data
         numbers = numbered.of_array(data)
+        numbered.whole = form == "dia"
         if form != "dia" and len(arg) == 2 and isinstance(places[0], (list, tuple)):
             found = _scipy().coo_array((numbers, places[0]), shape)  # it keeps entries at equal positions
         else:
@@ -127,7 +133,7 @@ def _made(original, arg, shape) -> TracedSparse:
         found = (_scipy().coo_matrix if is_matrix else _scipy().coo_array)(found)
     else:
         dense = np.stack(arg) if isinstance(arg, (list, tuple)) else arg
-        found = original(numbered.of_array(dense), shape)
+        found = original(numbered.of(dense), shape)
     return numbered.matrix(found, form)
 
 
@@ -184,6 +190,7 @@ def _kron(original) -> Callable:
                 np.ravel(cols[:, None] * block[1] + ends),
                 (shape[0] * block[0], shape[1] * block[1]),
                 all(map(stands_for_matrix, arrays)),
+                whole=any(each.whole for each in numbered),
             )
             return found.asformat(format)
 
@@ -215,10 +222,16 @@ def _is_sparse(original):
     """Return what tests for sparse matrices, and arrays or not, while tracing."""
 
     def test(x):
-        matrices = original.__name__ == "isspmatrix"
-        return (x.is_matrix or not matrices) if type(x) is TracedSparse else original(x)
+        name = original.__name__
+        if type(x) is not TracedSparse:
+            return original(x)
+        return name == "issparse" or (x.is_matrix and name in ("isspmatrix", f"isspmatrix_{x.format}"))
 
     return test
 
 
-MAKERS["scipy.sparse"].update(issparse=_is_sparse, isspmatrix=_is_sparse)
+MAKERS["scipy.sparse"].update(
+    {f"isspmatrix_{form}": _is_sparse for form in (*FORMATS, "dok", "lil")},
+    issparse=_is_sparse,
+    isspmatrix=_is_sparse,
+)
