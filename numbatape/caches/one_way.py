@@ -46,7 +46,7 @@ MOST_INSTRUCTIONS = 512  # of a trace: deriving its gradient's tape takes some 0
 LEAST_SHARE = 0.25  # of a gradient's work that runs strip by strip
 MOST_PLANS = 64  # that a variant keeps
 # Work of the gradient's tape, and of what does not run in strips there, in times that of the function's.
-MOST_WORK, MOST_REST = 3.5, 1.25
+MOST_WORK, MOST_REST = 3.5, 1.3
 
 
 class OneWay:

@@ -88,6 +88,7 @@ TO_NEXT_BIT = 1048576
 ACTIVE_SHIFT = 16  # as in numbatape.engine.frame
 OPERANDS_MASK = 7
 PER_INSTRUCTION = 8
+PER_MULTIPLICATION = 0.125
 POWER = 1  # kinds of estimates: cells ** 1.5, and the square root of a product
 PRODUCT = 2
 # The rows of its tables, which the names above describe.
@@ -272,7 +273,7 @@ def estimate(w):
             if (counts >> j) & 1 == 1 and cells > most:
                 most = cells
         if kind == PRODUCT:
-            work = math.sqrt(product)
+            work = PER_MULTIPLICATION * math.sqrt(product)
         elif kind == POWER:
             work = weight * most * math.sqrt(most)
         else:

@@ -39,6 +39,7 @@ MOST = 1 << 23
 # Work of an instruction whatever its number of cells; work per cell of arithmetic, of the C library's
 # functions, and of SciPy's.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
+MULTIPLICATION = 0.125  # of a product of matrices, with its addition: BLAS reads no cell for it
 STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
 # Functions in an op's formula that take as long as arithmetic, and functions that may add up a series.
 CHEAP_CALLS = r"math\.(fabs|copysign)\("
@@ -92,7 +93,7 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     weight, power, counts = weights()
     work = weight[row] * np.where(counts[:, row], cells, 0.0).max(axis=0) ** power[row]
     product = ROWS.is_any(ROWS.with_trait("product"), code["op"])
-    work[product] = np.sqrt(cells[0] * cells[1] * cells[2])[product]
+    work[product] = np.sqrt(cells[0] * cells[1] * cells[2])[product] * MULTIPLICATION
     return INSTRUCTION + np.where(guards, 0.0, work)
 
 

@@ -139,6 +139,16 @@ def test_long_elementwise_functions_take_one_sweep(name):
     assert not is_one_way(two)
 
 
+def test_products_of_matrices_weigh_less_than_their_multiplications():
+    """Both ways take the same products, so what is beside them decides."""
+    wanted = np.sin(np.arange(30000.0)).reshape(200, 150)
+
+    def f(a, b):
+        return np.sum(wanted * (wanted - a @ b.T) ** 2)
+
+    assert is_one_way(nt.prepare_gradient_cache(f, wanted[:, :10], wanted[:150, :10]))
+
+
 def test_gradients_of_several_numbers_take_one_sweep():
     """Each number's gradient is a cell of its own, although all of these cells are of one pool."""
 
