@@ -89,3 +89,59 @@ def test_numbers_that_wrap_around_after_some_that_did_not(kind):
     cache = nt.prepare_gradient_cache(f, 1.0, nt.Constant(first))
     for k in (first, np.array([100, 99, 27], kind)):
         assert nt.value_and_gradient(cache, 1.0, nt.Constant(k))[0] == f(1.0, k)
+
+
+GROWING = {
+    "product": lambda k: k * k * k,
+    "power": lambda k: k**3,
+    "prod": np.prod,
+    "cumprod": np.cumprod,
+    "sum": lambda k: np.sum(k * 2**38),
+    "dot": lambda k: (k * 2**8) @ (k * 2**8),
+    "outer": lambda k: np.outer(k, k * k),
+    "linear congruence": lambda k: (k * 1103515245 + 12345) % 2**31,
+}
+LARGE = {"linear congruence": 2**24}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_int64_beyond_what_cells_hold(name):
+    """NumPy's int64 wraps around, cells of floats round: the tape of small ones does not serve large ones."""
+    f = lambda x: x[0] * np.sum(GROWING[name](x.astype(int)) % 1000)  # noqa: E731
+    run = nt.value_and_grad(f)
+    small, large = np.array([3.5, 2.5, 4.5]), np.array([3.5, 2.0, 2.0]) * LARGE.get(name, 2**21)
+    for _ in range(2):
+        value, gradient = run(small)
+        np.testing.assert_array_equal((value, *gradient), (f(small), f(small) / small[0], 0, 0))
+        with pytest.raises(nt.UnsupportedOperationError, match=r"integers beyond 2\*\*53 .*use float64"):
+            run(large)
+
+
+def test_int64_of_constants_that_wraps_around():
+    f = lambda x, k: x * np.sum(k * k)  # noqa: E731
+    run = nt.grad(f)
+    for entries in ([1, 2, 3], [2**32, 2**33, 0], [5, 6, 7]):
+        k = np.array(entries)
+        assert run(1.5, k) == f(1.0, k)
+
+
+def test_positions_and_counts_need_no_guards():
+    """Arithmetic of positions, counts and sizes stays far below 2**53."""
+
+    def f(x):
+        order = np.argsort(x)
+        rank = 3 * order + np.arange(len(x)) - np.sum(x > 0.3) * len(x)
+        return np.sum(x * (rank % 7)) * np.sum(order * 2)
+
+    cache = nt.prepare_gradient_cache(f, np.array([0.5, 0.2, 0.4]))
+    x = np.array([0.1, 0.9, 0.4])
+    assert nt.value_and_gradient(cache, x)[0] == pytest.approx(f(x), rel=1e-14)
+    assert not len(cache.tape.guards)
+
+
+def test_int64_state_of_loops():
+    """In the body of a loop there are no guards, so arithmetic that may leave the range is refused."""
+    step = lambda i, s: (s * 1103515245 + 12345) % 2**31  # noqa: E731
+    with pytest.raises(nt.UnsupportedOperationError, match=r"beyond 2\*\*53"):
+        nt.grad(lambda x: x * nt.fori_loop(0, 5, step, np.int64(7)))(1.0)
+    assert nt.grad(lambda x: x * nt.fori_loop(0, 5, lambda i, s: 3 * s + i, np.int64(7)))(1.0) == 1759.0

@@ -29,11 +29,18 @@ class Unrepeatable(Exception):
 
 
 class Part(NamedTuple):
-    """A real array or number of a result: its place in the table, and what it is like."""
+    """A real array or number of a result: its place in the table, and what it is like.
+
+    Attributes
+    ----------
+    bound
+        How far it may be from zero, if it is an integer (`numbatape.trace.integer_ranges`).
+    """
 
     place: int
     level: int
     family: int
+    bound: int | None
 
 
 class Template(NamedTuple):
@@ -170,8 +177,14 @@ class State:
         ]
         if shares(traced, value):
             raise Unrepeatable
+        bound_of = self.trace.integers.range_of
         found = [
-            None if part is None else Part(shift - 1 - at if at < 0 else at, part._level, part._family)
+            None
+            if part is None
+            else Part(
+                *(shift - 1 - at if at < 0 else at, part._level, part._family),
+                bound_of(tape.values[part._id]),
+            )
             for part, at in zip(parts, results, strict=True)
         ]
         fields = itemgetter(*places) if rows else None  # a grid of broadcast vectors takes no instruction

@@ -113,7 +113,8 @@ def _describe(trace, args, parts: list, traced: list) -> None:
                     raise Unrepeatable  # it is read entry by entry
                 parts.append(value.dtype)
             storage, offset, layout = trace.tape.values[x._id]
-            parts += (value.__class__, layout, x._level, x._family)
+            bound = trace.integers.range_of((storage, offset, layout))  # says what needs a guard
+            parts += (value.__class__, layout, x._level, x._family, bound)
             if x._level == CONSTANT:
                 # Its contents may decide what is recorded, and that it is a fraction of a size.
                 parts += (storage, offset, trace.integers.fractions.get(x._id))
@@ -177,8 +178,11 @@ def _appended(trace, template: Template, traced: list[TracedArray], value):
     if template.fields is not None:
         tape.code.recent += template.fields(table)
     parts = template.parts
+    for part in parts:
+        if part is not None and part.bound is not None:
+            trace.integers.limit(tape.values[table[part.place]], part.bound)
     if template.kind is TracedArray:
-        place, level, family = parts[0]
+        place, level, family, _ = parts[0]
         return new_traced(trace, value, table[place], level, family)
     values = (value.real, value.imag) if template.kind is TracedComplex else value
     made = [

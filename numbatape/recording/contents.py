@@ -34,6 +34,7 @@ OPERATIONS = {
     "trace.indexing": "getitem item",
     "trace.extents": "arange extent",
     "trace.size_fractions": "noted_ufunc rounded_to_size",
+    "trace.integer_ranges": "checked_integers limit_pieces",
     "trace.integers": "TracedInteger arguments lifted operands settled",
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",

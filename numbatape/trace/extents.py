@@ -81,5 +81,6 @@ def arange(trace, count: int) -> TracedArray:
     zero = new_traced(trace, np.float64(0.0), zero, CONSTANT, F64)
     value = np.arange(trace.tape.sizes.value(count))
     result = array_instruction("arange", (zero,), value.astype(float), dims={"n": count})
+    trace.integers.limit(trace.tape.values[result._id])
     sizes.note(trace)
     return new_traced(trace, value, result._id, CONSTANT, F64)

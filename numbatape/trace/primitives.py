@@ -14,6 +14,7 @@ from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, resolve
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64, NARROW, VARYING, family_of_dtype
 from ..usercode.frames import where_in_user_code
+from . import operations
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .trace import Trace
@@ -135,7 +136,7 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
 def _elementwise_of_dtype(trace: Trace, op: Elementwise, args, value) -> TracedArray:
     """Record an elementwise op whose result is not float64."""
     if value.dtype.kind in "iu" and op.name in OVERFLOWING and value.dtype != INT64:
-        return _exact_integers(trace, args, value)
+        return exact_constants(trace, args, value)
     family = family_of(value)
     half = family == F32 and value.dtype == FLOAT16
     if half:
@@ -145,10 +146,12 @@ def _elementwise_of_dtype(trace: Trace, op: Elementwise, args, value) -> TracedA
     numbers = [operand(trace, arg, family) for arg in args]
     out, level = instructions.elementwise_of_level(trace.tape, op, family, numbers, trace.line())
     result = new_traced(trace, value, out, level, family)
+    if value.dtype == INT64:
+        return operations.checked_integers(trace, op, args, result)
     return rounded(result, value) if half and not op.moves else result
 
 
-def _exact_integers(trace: Trace, args, value) -> TracedArray:
+def exact_constants(trace: Trace, args, value) -> TracedArray:
     """Return integers that may have wrapped around in their dtype, which cells of floats do not do.
 
     Raises
@@ -158,6 +161,10 @@ def _exact_integers(trace: Trace, args, value) -> TracedArray:
     """
     traced = [arg for arg in args if type(arg) is TracedArray]
     if any(arg._level != CONSTANT for arg in traced):
+        if value.dtype == INT64:
+            raise UnsupportedOperationError(
+                f"integers beyond 2**53 are not exact in a float64 ({where_in_user_code()}); use float64"
+            )
         raise UnsupportedOperationError(
             f"arithmetic with a result of dtype {value.dtype}, in which integers wrap around, at "
             f"{where_in_user_code()}; use int64 or float64"
@@ -202,7 +209,7 @@ def array_instruction(
         )
         return new_traced(trace, value if value.ndim else value[()], out, level, F64)
     if value.dtype.kind in "biu" and op.name in OVERFLOWING and value.dtype != INT64:
-        return _exact_integers(trace, args, value)
+        return exact_constants(trace, args, value)
     family = F64
     narrow = value.dtype is not FLOAT64 and not op.wide
     if narrow and (value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)):
@@ -221,6 +228,8 @@ def array_instruction(
         tape, op, family, numbers, trace.line(), letters, differentiable
     )
     result = new_traced(trace, value if value.ndim else value[()], out, level, family)
+    if value.dtype == INT64:
+        return operations.checked_integers(trace, op, args, result)
     half = family == F32 and value.dtype == FLOAT16
     return rounded(result, result._value) if half and not op.moves else result
 
@@ -369,6 +378,8 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None, value=None) -> Traced
             place = [(table.value(first), table.value(size)) for first, size in spans]
             value[tuple(slice(first, first + size) for first, size in place)] = value_of(source)
     number = instructions.pieces(like.tape, dims, family, parts, like.line())
+    if value.dtype == INT64:
+        operations.limit_pieces(like, [source for _, source in pieces], number)
     return new_traced(like, value if value.ndim else value[()], number, like.tape.level_of(number), family)
 
 

@@ -12,7 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import LeakError, MissingBodyError
+from ..tape.tape import POOLS
 from ..usercode.frames import where_in_user_code
+
+POOL_COUNT = len(POOLS)
+MOST_ENTRIES = 2**26  # a bound of positions and counts; a sum of so many positions is still exact
 
 
 class Outside(NamedTuple):
@@ -126,14 +130,28 @@ class Integers:
         (`numbatape.trace.symbolic_sizes.rely_on`).
     fractions
         By value number: how a number was computed from a size (`numbatape.trace.size_fractions`).
+    ranges
+        By storage, and cell of a pool: how far entries of int64 may be from zero
+        (`numbatape.trace.integer_ranges`).
     """
 
-    __slots__ = ("fractions", "met", "origins", "sizes_met", "symbolic")
+    __slots__ = ("fractions", "met", "origins", "ranges", "sizes_met", "symbolic")
 
     def __init__(self):
         self.symbolic = self.met = self.sizes_met = False
         self.origins: Any = None
         self.fractions: dict[int, tuple[str, int, int]] = {}
+        self.ranges: dict[tuple[int, int], int | None] = {}
+
+    def range_of(self, address: tuple[int, int, int]) -> int | None:
+        """Return how far entries at an address may be from zero; None if that is not known."""
+        storage, offset, _ = address
+        return self.ranges.get((storage, offset if storage < POOL_COUNT else -1))
+
+    def limit(self, address: tuple[int, int, int], bound: int | None = MOST_ENTRIES) -> None:
+        """Note how far entries at an address may be from zero; those of positions, if nothing is said."""
+        storage, offset, _ = address
+        self.ranges[storage, offset if storage < POOL_COUNT else -1] = bound
 
 
 class Reused:

@@ -174,6 +174,7 @@ def number_of(trace, code: int) -> int:
         found = trace.reused.extents[code] = operations.extent(trace, code)
         if not trace.tape.sizes.is_number(code):
             trace.integers.fractions[found._id] = DIVIDED, code, 1
+            trace.integers.limit(trace.tape.values[found._id])
     return found
 
 

@@ -1,0 +1,166 @@
+"""Arithmetic of traced int64 numbers: NumPy's wraps around beyond 2**63, cells of floats round beyond 2**53.
+
+So a tape only holds as long as all such results stay below 2**53. Mostly this follows from what the operands
+are (positions, counts, small integers). Where it does not, a guard says it. What is beyond when it is traced
+raises, or, where it depends on constants only, is NumPy's own result.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ops import resolve
+from .array import TracedArray
+from .constants import EXACT_INTEGER
+from .primitives import INT64, array_instruction, elementwise, exact_constants, value_of
+from .state import MOST_ENTRIES
+
+USUAL = (
+    (2**24, MOST_ENTRIES),
+    (2**36, 2**40),
+)  # numbers that are below the first when traced must stay below the second
+
+ADDING = frozenset(("add", "sub", "add_at"))
+REDUCING = frozenset(
+    ("sum", "cumsum", "dot", "matmul", "outer_sum", "convolution", "correlation", "prod", "cumprod")
+)
+PRODUCTS = frozenset(("prod", "cumprod"))
+OF_TWO = frozenset(("dot", "matmul", "outer_sum", "convolution", "correlation"))
+POSITIONS = frozenset(("argmax", "argmin", "argsort", "count_nonzero", "extent", "arange"))
+# Results of these are entries of the operands, or no farther from zero than these.
+WITHIN = frozenset(
+    (
+        *("copy", "neg", "abs", "maximum", "minimum", "fmax", "fmin", "where", "sort", "max", "min"),
+        *("running_maximum", "running_minimum", "take", "take1", "scatter", "scatter1", "spread", "fill"),
+        *("tril", "triu", "floor_divide", "remainder", "fmod", "rint", "floor", "ceil", "trunc", "sign"),
+    )
+)
+
+
+def checked_integers(trace, op, args, result: TracedArray) -> TracedArray:
+    """Return the int64 result of an instruction; it holds what NumPy's does, or a guard says so.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If it is beyond 2**53 and depends on more than constants.
+    """
+    name = op.name
+    bound: int | None
+    if name in POSITIONS:
+        bound = MOST_ENTRIES
+    elif name in WITHIN:
+        places = getattr(op, "index", "") or ""
+        known = [_range(trace, arg) for k, arg in enumerate(args) if "abc"[k] not in places]
+        bound = None if None in known else max(known)
+    elif name in ADDING or name in REDUCING or name in ("mul", "square", "power"):
+        bound = _growing(trace, op, args, result)
+        if bound is None:
+            return exact_constants(trace, args, result._value)
+    else:
+        bound = None
+    trace.integers.limit(trace.tape.values[result._id], bound)
+    return result
+
+
+def limit_pieces(trace, parts, number: int) -> None:
+    """Note how far entries of an array may be from zero that consists of these parts."""
+    known = [_range(trace, part) for part in parts]
+    if None not in known:
+        trace.integers.limit(trace.tape.values[number], max(known, default=0))
+
+
+def _range(trace, arg) -> int | None:
+    """Return how far the entries of an operand may be from zero, if that is known."""
+    if type(arg) is not TracedArray:
+        return _largest(arg)
+    dtype = np.asarray(arg._value).dtype
+    if dtype.kind == "b":
+        return 1
+    if dtype.kind in "iu" and dtype.itemsize < 8:
+        return 2 ** (8 * dtype.itemsize)
+    return trace.integers.range_of(trace.tape.values[arg._id])
+
+
+def _largest(value) -> int:
+    """Return how far the entries of plain numbers are from zero; beyond all bounds if they are no numbers."""
+    value = np.asarray(value)
+    if not value.size:
+        return 0
+    ends = float(np.min(value)), float(np.max(value))
+    return int(min(max(map(abs, ends)), 2.0**80)) if np.isfinite(ends).all() else 2**80
+
+
+def _growing(trace, op, args, result: TracedArray) -> int | None:
+    """Return how far a result may be from zero if that is more than its operands; None if beyond 2**53."""
+    known = [_range(trace, arg) for arg in args]
+    if trace.in_loop:  # the body of a loop, in which there are no guards
+        known = [MOST_ENTRIES if bound is None else bound for bound in known]
+    bound = _bound(op.name, known, MOST_ENTRIES)
+    if bound is not None and bound <= EXACT_INTEGER:
+        return bound
+    seen = [_largest(value_of(arg)) for arg in args]
+    count = max(np.size(value_of(arg)) for arg in args)
+    with np.errstate(all="ignore"):
+        if op.name in REDUCING:
+            most = _bound(op.name, seen, count)
+        else:
+            floats = [np.asarray(value_of(arg), float) for arg in args]
+            most = _largest(resolve(op.numpy[0])(*floats))
+    if most is None or most > EXACT_INTEGER or trace.in_loop:
+        return None
+    for k, (arg, its) in enumerate(zip(args, known, strict=True)):
+        if its is None:  # a guard on the operand is enough for other arithmetic with it, too
+            for below, limit in USUAL:
+                if seen[k] < below:
+                    _require_below(trace, arg, limit)
+                    trace.integers.limit(trace.tape.values[arg._id], limit)
+                    known[k] = limit
+                    break
+    bound = _bound(op.name, known, MOST_ENTRIES)
+    if bound is not None and bound <= EXACT_INTEGER:
+        return bound
+    sizes = result
+    if op.name in REDUCING:  # sums of numbers with several signs may have left the range on the way
+        value = np.asarray(np.absolute(result._value), float)[()]
+        sizes = array_instruction(op, [np.absolute(_as_int64(arg)) for arg in args], value)
+    _require_below(trace, sizes, EXACT_INTEGER)
+    return EXACT_INTEGER
+
+
+def _as_int64(arg):
+    return np.astype(arg, INT64) if type(arg) is TracedArray else np.asarray(arg).astype(INT64)
+
+
+def _require_below(trace, array: TracedArray, limit: int) -> None:
+    """Record that all entries of an array must be nearer to zero than a limit."""
+    below = elementwise("less", elementwise("abs", array), float(limit))
+    if np.ndim(below._value):
+        below = np.all(below)
+    trace.guard(below, "bool", True)
+
+
+def _bound(name: str, known: list[int | None], count: int) -> int | None:
+    """Return a bound of a result by those of its operands, None where one of them is not known.
+
+    Parameters
+    ----------
+    count
+        How many entries a reduction combines at most.
+    """
+    if None in known:
+        return None
+    first, *rest = (min(bound, 2**80) for bound in known)  # type: ignore[type-var]
+    if name in PRODUCTS:
+        return first**count if count < 64 else (1 if first <= 1 else 2**80)
+    if name == "square":
+        return first**2
+    if name == "power":
+        return first ** rest[0] if rest[0] < 64 else (1 if first <= 1 else 2**80)
+    if name == "mul":
+        return first * rest[0]
+    if name == "add_at":
+        return first + count * rest[0]
+    if name in OF_TWO:
+        return first * rest[0] * count
+    return first * count if name in REDUCING else first + rest[0]
