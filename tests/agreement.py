@@ -42,3 +42,15 @@ def agrees(f, x, order=2, rtol=1e-7, atol=1e-12, step=2e-3, value_rtol=1e-11):
         wanted, error = extrapolated(lambda h: flat(gradient(x + h * v)), step, 1e-3 * rtol)
         got = flat(nt.hvp(weighed)(x, v))
         np.testing.assert_allclose(got, wanted, rtol=rtol, atol=10.0 * (rtol + np.max(error, initial=0.0)))
+
+
+def is_affine(f, *args):
+    """Whether a function of arrays is affine, so that its second derivatives are zero everywhere."""
+    rng = np.random.default_rng(1)
+    others = [x + rng.normal(size=np.shape(x)) for x in args]
+    between = [(x + y) / 2 for x, y in zip(args, others, strict=True)]
+    try:
+        ends, middle = flat(f(*args)) + flat(f(*others)), 2.0 * flat(f(*between))
+    except ValueError:  # not everywhere defined
+        return False
+    return np.allclose(ends, middle, rtol=1e-9, atol=1e-9)

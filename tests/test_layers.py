@@ -57,20 +57,32 @@ TRACING = {
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
 
-def running(tree: ast.AST):
-    """Yield the statements of a file's text that run, those inside of functions too."""
-    waiting = [tree]
+IMPORTING = ast.Import, ast.ImportFrom, ast.Call
+
+
+@functools.cache
+def importing(path: Path) -> list[tuple[ast.AST, bool]]:
+    """Return the statements and calls of a file that may import, each with whether a function has it.
+
+    Each file is parsed once, and what runs of it walked over once: both take long.
+    """
+    found = []
+    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
     while waiting:
-        for child in ast.iter_child_nodes(waiting.pop()):
+        node, inside = waiting.pop()
+        inside = inside or isinstance(node, ast.FunctionDef)
+        for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
                 continue
-            yield child
-            waiting.append(child)
+            if isinstance(child, IMPORTING):
+                found.append((child, inside))
+            waiting.append((child, inside))
+    return found
 
 
 def late_name(node: ast.AST, home: tuple[str, ...]) -> str:
     """Return the dotted name in a call ``imported("..file", __package__)``, or ""."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "imported":
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "imported"):
         return ""
     name = node.args[0]
     if not isinstance(name, ast.Constant):
@@ -85,7 +97,7 @@ def imported_names(path: Path) -> list[tuple[int, str]]:
     """Return (line, dotted name) of what a file imports of numbatape."""
     home = ("numbatape", *path.relative_to(PACKAGE).parts[:-1])
     found = []
-    for node in running(ast.parse(path.read_text())):
+    for node, _ in importing(path):
         if late := late_name(node, home):
             names = [late]
         elif isinstance(node, ast.Import):
@@ -188,9 +200,6 @@ def test_no_two_files_of_one_name():
 def test_late_imports_have_one_form():
     """Inside of functions files are imported by `numbatape.late.imported`, for which forks wait."""
     for path in FILES:
-        for function in ast.walk(ast.parse(path.read_text())):
-            if isinstance(function, ast.FunctionDef) and path.stem != "__main__":
-                found = [
-                    node for node in ast.walk(function) if isinstance(node, ast.ImportFrom) and node.level
-                ]
-                assert not found, f"{path}:{found[0].lineno}: write imported(...)"
+        for node, inside in importing(path):
+            if inside and isinstance(node, ast.ImportFrom) and node.level and path.stem != "__main__":
+                raise AssertionError(f"{path}:{node.lineno}: write imported(...)")

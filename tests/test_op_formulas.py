@@ -36,7 +36,7 @@ BY_NAME = {op.name: op for op in ROWS}
 NUMPY_ROWS = [op for op in ROWS if not isinstance(op.numpy[0], str)]
 # Whose derivatives would be third ones, and are NaN.
 LAST = ("gammainc_aa", "betainc_aa", "betainc_ab", "betainc_bb")
-# For a derivative of these mpmath takes 0.1 to 0.5 s.
+# For a second derivative of these mpmath takes 0.1 s and more.
 SLOW = ("kerp", "keip", "lpmv", "k1", "k1e", "k0", "k0e", "y1", "chndtr", "owens_t")
 DIFFERENTIABLE = [op for op in ROWS if op.differentiable and op.name not in LAST]
 EPS = 2.0**-52
@@ -554,7 +554,7 @@ OURS = [
 
 @every("op", OURS)
 def test_value_is_exact_within_ulps(op):
-    for point in itertools.chain(points_of(op, 100), hard_points(op)):
+    for point in itertools.chain(points_of(op, 60), hard_points(op)):
         want = exactly(op, point)
         error = relative_error(value_at(op, point), want, ADDING.get(op.name, 1e-300))
         assert error <= tolerance(op) * EPS, (point, error / EPS)
@@ -562,14 +562,25 @@ def test_value_is_exact_within_ulps(op):
 
 @pytest.mark.parametrize(
     ("v", "x"),
-    [(1.3, 2.0), (0.1, 3e-12), (1e-9, 1e-3), (-4.2, 1.8), (30.0, 1e-6), (400.0, 300.0), (2.0, 1e-300)],
+    [(1.3, 2.0), (0.1, 3e-12), (1e-9, 1e-3), (-4.2, 1.8), (30.0, 1e-6), (2.0, 1e-300)],
 )
-@pytest.mark.parametrize("n", [1.0, 2.0, 3.0])
+@every("n", [1.0, 2.0, 3.0])
 def test_derivatives_of_kve_for_its_order(n, v, x):
     with mp.workdps(50):
         value = mp.besselk(mp.mpf(v), mp.mpf(x))
         want = mp.diff(lambda u: mp.besselk(u, mp.mpf(x)), mp.mpf(v), int(n), h=mp.mpf("1e-10")) / value
         assert relative_error(kve_slope(n, v, x, 1.0), want) <= 20 * EPS
+
+
+def test_derivatives_of_kve_for_a_large_order():
+    """By mpmath as those above, for which it took 5 s."""
+    wanted = (
+        1.09781274274799090830284427155,
+        1.20719337479288960909420610029,
+        1.32966154581776139258124400028,
+    )
+    for n, want in enumerate(wanted, 1):
+        assert relative_error(kve_slope(float(n), 400.0, 300.0, 1.0), mp.mpf(want)) <= 20 * EPS
 
 
 # Derivatives.
@@ -594,7 +605,7 @@ def check(op, point, orders, got, bound):
 
 @every("op", DIFFERENTIABLE, tests=6)
 def test_partials_are_exact(op):
-    for point in itertools.chain(points_of(op, 3 if op.name in SLOW else 4), hard_points(op)):
+    for point in itertools.chain(points_of(op, 2), hard_points(op)):
         first, _ = partials_at(op, point)
         for k, operand in enumerate(OPERANDS[: op.arity]):
             if op.partials[k] is not None and point[0] < 0.0 and op.name == "power" and k == 1:
@@ -611,7 +622,7 @@ def test_partials_are_exact(op):
 
 @every("op", DIFFERENTIABLE, tests=6)
 def test_second_partials_are_exact(op):
-    for point in itertools.chain(points_of(op, 2 if op.name in SLOW else 3), hard_points(op)):
+    for point in itertools.chain(points_of(op, 1 if op.name in SLOW else 2), hard_points(op)):
         if op.name == "power" and point[0] < 0.0:
             continue
         _, second = partials_at(op, point)

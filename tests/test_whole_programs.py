@@ -10,7 +10,7 @@ import pytest
 
 from tests.whole_program_checks import Check
 
-PROGRAMS, BLOCK = 240, 20
+PROGRAMS, BLOCK = 160, 20
 
 
 def checked(seed, length=3):

@@ -19,10 +19,10 @@ start = {"a": 1.0, "b": 2.0, "sigma": 1.0}
 walkers = to_emcee(logp, start, {"sigma": transforms.positive}, data={"x": x, "y": y})
 sampler = emcee.EnsembleSampler(16, **walkers)
 sampler.random_state = np.random.RandomState(0).get_state()
-sampler.run_mcmc(walkers.initial(16, seed=0), 3000)
-draws = walkers.density.constrain(sampler.get_chain(discard=1500, flat=True))
+sampler.run_mcmc(walkers.initial(16, seed=0), 800)
+draws = walkers.density.constrain(sampler.get_chain(discard=400, flat=True))
 assert abs(np.mean(draws["b"]) - 2.0) < 0.1 and abs(np.mean(draws["sigma"]) - 0.5) < 0.1
-assert draws["a"].shape == (24000,) and draws["sigma"].min() > 0.0
+assert draws["a"].shape == (6400,) and draws["sigma"].min() > 0.0
 
 # All walkers at once, and each alone, are the density.
 points = walkers.initial(16, seed=1)
