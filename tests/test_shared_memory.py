@@ -18,9 +18,9 @@ PROGRAMS = (
     *itertools.product(("traced", "plain"), ("argument", "result"), (False,)),
     ("traced", "result", True),
 )
-# Complex arrays are two real ones with the same regions, a copy shares none with the array, and a function's
-# further views and those of further shapes are made as its first ones are: half of the pairs will do for these,
-# one half for every other form.
+# Complex arrays are two real ones with the same regions, a copy shares none with the array, and further views
+# that a function makes, or those of further shapes, are made as the first ones are: half of the pairs will do
+# for these, one half for every other form.
 HALVES = (
     (("traced", "argument", False), ("plain", "result", False)),
     (("plain", "argument", False), ("traced", "result", False)),
