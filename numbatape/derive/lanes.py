@@ -116,8 +116,9 @@ class _Widened:
 
     def tape(self) -> Tape:
         old, values, hoist = self.old, self.values, self.level.hoist
-        parts = [*self._literals(), *self._rewritten()]
-        ends = values.views(np.array([*old.outputs, *(slot.value for slot in old.inputs)], np.int64)).tolist()
+        parts = self._literals()
+        rows, ends = self._rewritten([*old.outputs, *(slot.value for slot in old.inputs)])
+        parts += rows
         outputs, inputs = ends[: len(old.outputs)], ends[len(old.outputs) :]
         parts += self._copies(outputs)
         code = joined([part.code for part in parts])
@@ -172,8 +173,8 @@ class _Widened:
             found.append(_rows([-1], NONE, op=opcode(COPY, family), stage=stage, out=target, a=origin))
         return found
 
-    def _rewritten(self) -> list[Rows]:
-        """Return the instructions of the old tape, those that depend on lanes with lanes."""
+    def _rewritten(self, ends: list[int]) -> tuple[list[Rows], list[int]]:
+        """Return the instructions of the old tape, those that depend on lanes with lanes; and so its ends."""
         code, values = self.old.code, self.values
         out = values.group[code["out"]]
         laned, guards = values.laned[out], code["op"] == GUARD
@@ -186,27 +187,29 @@ class _Widened:
         alone = chosen(code, same)
         alone["stage"][values.unchanging[out[same]]] = PROLOGUE
         rows = [Rows(alone, self.old.positions[same], same, laned=False)]
-        rows.append(self._widened(flatnonzero(laned & ~apart)))
+        wide, found = self._widened(flatnonzero(laned & ~apart), ends)
+        rows.append(wide)
         rows += self._compared(flatnonzero(compared))
         rows += self._apart(flatnonzero(apart))
-        return rows
+        return rows, found
 
-    def _widened(self, at: np.ndarray) -> Rows:
-        """Return instructions with lanes."""
+    def _widened(self, at: np.ndarray, ends: list[int]) -> tuple[Rows, list[int]]:
+        """Return instructions with lanes, and values with lanes; all at once, as each time takes its time."""
         values, code = self.values, chosen(self.old.code, at)
         row = code["op"] >> 1
         code["stage"] = np.where(values.unchanging[values.group[code["out"]]], PROLOGUE, MAIN)
         batch = values.ranks_of(code["out"]) - CORE_RANKS[row, 0]
-        padding = np.zeros((len(VALUES), len(at)), np.int64)
+        padding = np.zeros(len(VALUES) * len(at) + len(ends), np.int64)
         for j, name in enumerate("abc", 1):
-            padding[j] = batch - (values.ranks_of(code[name]) - CORE_RANKS[row, j])
-        numbers = np.concatenate([code[name] for name in VALUES])
-        wide = values.views(numbers, padding.reshape(-1)).reshape(padding.shape)
+            its = batch - (values.ranks_of(code[name]) - CORE_RANKS[row, j])
+            padding[j * len(at) : (j + 1) * len(at)] = its
+        found = values.views(np.concatenate([*(code[name] for name in VALUES), ends]), padding)
+        wide = found[: len(VALUES) * len(at)].reshape(len(VALUES), len(at))
         for name, its in zip(VALUES, wide, strict=True):
             code[name] = its
         if self.level.folded:
             self._fold(code, flatnonzero(IS_PRODUCT[row] & (batch == 0)))
-        return Rows(code, self.old.positions[at], at)
+        return Rows(code, self.old.positions[at], at), found[wide.size :].tolist()
 
     def _fold(self, code: np.ndarray, at: np.ndarray) -> None:
         """Make one product of products of matrices in lanes, where only one operand has lanes."""

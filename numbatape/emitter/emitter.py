@@ -169,8 +169,7 @@ class Emitter:
         pool = 2 * level + family
         offset = tape.pool_cells[pool]
         tape.pool_cells[pool] = offset + 1
-        out = len(values)
-        values.append((pool, offset, 0))
+        out = values.append_cell(pool, offset)
         stage = MAIN if level else PROLOGUE
         unused = instructions.UNUSED[4 - len(numbers)]
         recent += (2 * code + family, active, stage, out, *numbers, *unused, self.line)

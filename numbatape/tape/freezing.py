@@ -40,6 +40,8 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
             continue
         if (each.single and (not forward or REROLL in passes)) or (each.wide and few):
             continue
+        if each.laneless and few and draft.directions:
+            continue
         if each.trait is None or arrays & draft.ops.with_trait(each.trait):
             begun, before = perf_counter(), code
             code = run(draft, code)
@@ -109,7 +111,9 @@ def _has_few_cells(draft: Draft, code: np.ndarray) -> bool:
 
 def _samples(draft: Draft, code: np.ndarray) -> list[int]:
     """Return one result of each layout."""
-    return [*dict(zip(draft.layout[code["out"]].tolist(), code["out"].tolist(), strict=True)).values()]
+    samples = np.full(len(draft.layouts), NONE, np.int32)
+    samples[draft.layout[code["out"]]] = code["out"]
+    return samples[samples != NONE].tolist()
 
 
 def _cells(draft: Draft, value: int) -> int:

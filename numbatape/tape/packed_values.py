@@ -83,6 +83,14 @@ class Values(dict):
         self._places.extend(address)
         return number
 
+    def append_cell(self, pool: int, offset: int) -> int:
+        """Do the same for a cell of a pool whose address will be asked for soon, as derivatives do."""
+        words = self.words
+        number = len(words)
+        words.append(~(offset << SHIFT | pool))
+        _set(self, number, (pool, offset, 0))
+        return number
+
     def append_array(self, address: tuple[int, int, int]) -> int:
         """Do the same for a value that is no single cell."""
         words, places = self.words, self._places

@@ -45,6 +45,9 @@ class Pass(NamedTuple):
     wide
         Whether it saves work on cells alone, and not instructions: where arrays have few cells for all sizes
         that guards allow, that takes longer than it can ever save.
+    laneless
+        Whether it saves nothing that can be measured on short tapes whose values have few cells in all of
+        their lanes.
     single
         Whether it serves tapes that are swept over many points only, forward: those of which loops are not
         re-rolled, because each single cell will be a vector over the points.
@@ -59,6 +62,7 @@ class Pass(NamedTuple):
     shortest: int = 1
     single: bool = False
     wide: bool = False
+    laneless: bool = False
 
 
 def _later(file: str, function: str) -> Callable[..., np.ndarray]:
@@ -91,7 +95,9 @@ PASSES = {
     ),
     "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
-    "literals": Pass(_later("literals", "multiply_literals"), derivatives=True, leaves_dead=True, shortest=4),
+    "literals": Pass(
+        _later("literals", "multiply_literals"), derivatives=True, leaves_dead=True, shortest=4, laneless=True
+    ),
     "merge": Pass(
         _later("merge", "merge_common"),
         derivatives=True,

@@ -97,6 +97,8 @@ class _Search:
         code = chosen(self.code, self.single)
         if len(code) * (SCALAR - CELL) <= SHARE * OTHER_SLOT * (len(self.code) - len(code)):
             return False
+        if saving(1, int(np.bincount(code["op"]).max())) <= 0:
+            return False  # not even at all lines together
         number, _ = numbered(code["op"].astype(np.int64) << 32 | code["line"])
         return saving(1, int(np.bincount(number).max())) > 0
 
