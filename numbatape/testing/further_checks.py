@@ -83,7 +83,7 @@ def check_dtypes(f: Callable, point: Point, dtype: np.dtype) -> None:
         if grad is None:
             continue
         for leaf, own in zip(pytrees.leaves(grad), pytrees.leaves(arg), strict=True):
-            if is_active(own) and np.asarray(leaf).dtype != dtype:
+            if is_active(own) and np.asarray(leaf).dtype != np.asarray(own).dtype:
                 raise DerivativeError(
                     f"for {dtype} arguments the gradient of argument {k} is {np.asarray(leaf).dtype}"
                 )

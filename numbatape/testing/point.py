@@ -14,9 +14,17 @@ from ..trace.primitives import value_of
 
 def is_active(leaf) -> bool:
     """Whether a leaf of an argument is differentiated."""
-    if isinstance(leaf, (float, np.floating)):
+    if isinstance(leaf, (float, complex, np.inexact)):
         return True
-    return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"
+    return isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fc"
+
+
+def entries_of(leaf) -> np.ndarray:
+    """Return the entries of a leaf as a vector of reals; of complex ones all real parts come first."""
+    array = np.asarray(leaf)
+    if array.dtype.kind == "c":
+        return np.concatenate([np.ravel(array.real), np.ravel(array.imag)]).astype(float)
+    return np.ravel(array).astype(float)
 
 
 def unmarked(args) -> list:
@@ -37,9 +45,12 @@ def copied(args) -> tuple:
 
 
 def float_leaves(tree) -> list:
-    """Return the leaves of a result that carry a derivative."""
-    leaves = pytrees.leaves(tree)
-    return [x for x in leaves if np.asarray(value_of(x)).dtype.kind == "f"]
+    """Return the leaves of a result that carry a derivative; both parts of complex ones."""
+    found = []
+    for leaf in pytrees.leaves(tree):
+        is_complex = isinstance(leaf, (np.ndarray, np.generic, complex)) and np.iscomplexobj(leaf)
+        found += (leaf.real, leaf.imag) if is_complex else (leaf,)
+    return [x for x in found if np.asarray(value_of(x)).dtype.kind == "f"]
 
 
 def contents(args) -> list:
@@ -48,7 +59,7 @@ def contents(args) -> list:
         np.asarray(leaf).tobytes()
         for arg in unmarked(args)
         for leaf in pytrees.leaves(arg)
-        if isinstance(leaf, (np.ndarray, np.generic, float, int))
+        if isinstance(leaf, (np.ndarray, np.generic, float, complex, int))
     ]
 
 
@@ -66,12 +77,13 @@ class Point:
             self._parts.append((leaves, structure))
             for j, leaf in enumerate(leaves):
                 if not marked and is_active(leaf):
-                    rows.append(np.ravel(np.asarray(leaf, float)))
+                    rows.append(entries_of(leaf))
                     name = f"argument {k}" + (f", leaf {j}" if len(leaves) > 1 else "")
                     index = [list(map(int, i)) for i in np.ndindex(*np.shape(leaf))]
-                    self.labels += [f"{name}{i or ''}" for i in index]
+                    for part in (", real part", ", imaginary part") if np.iscomplexobj(leaf) else ("",):
+                        self.labels += [f"{name}{i or ''}{part}" for i in index]
         if not rows:
-            raise TypeError("nothing to differentiate: no argument is a float, or an array of floats")
+            raise TypeError("nothing to differentiate: no argument is a float, a complex number or an array")
         self.vector = np.concatenate(rows)
 
     def at(self, vector, dtype=None) -> tuple:
@@ -88,10 +100,15 @@ class Point:
                     continue
                 size, shape = int(np.size(leaf)), np.shape(leaf)
                 kind = np.asarray(leaf).dtype if dtype is None else dtype
-                part = np.asarray(vector[start : start + size]).reshape(shape).astype(kind)
+                part = np.asarray(vector[start : start + size]).reshape(shape)
                 start += size
-                if isinstance(leaf, float) and not isinstance(leaf, np.floating) and dtype is None:
-                    filled.append(float(part))
+                if np.iscomplexobj(leaf):
+                    part = part + 1j * np.asarray(vector[start : start + size]).reshape(shape)
+                    start += size
+                    kind = np.result_type(kind, np.complex64)
+                part = part.astype(kind)
+                if type(leaf) in (float, complex) and dtype is None:
+                    filled.append(part.item())
                 else:
                     filled.append(part if isinstance(leaf, np.ndarray) else part[()])
             args.append(pytrees.unflatten(structure, filled))
@@ -100,7 +117,7 @@ class Point:
     def flat(self, trees) -> np.ndarray:
         """Return gradients (one tree per argument, None for constants) as one vector."""
         parts = [
-            np.ravel(np.asarray(leaf, float))
+            entries_of(leaf)
             for (leaves, structure), tree in zip(self._parts, trees, strict=True)
             if structure is not None
             for leaf, own in zip(pytrees.leaves(tree), leaves, strict=False)

@@ -276,3 +276,30 @@ def test_what_cannot_be_checked():
         check_derivatives(lambda x: x * 1.0, 3)
     with pytest.raises(TypeError, match="returns no float"):
         check_derivatives(lambda x: 3, 1.0)
+
+
+# ---- complex numbers, constants in front, nothing at all
+
+Z = RNG.normal(size=(3, 4)) + 1j * RNG.normal(size=(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (lambda z: np.fft.fft(z) * np.conj(z), (Z,)),
+        (lambda d, x: {"p": np.exp(d["z"]) * x, "q": np.abs(d["z"])}, ({"z": Z[0]}, X[0])),
+        (lambda z: z**2, (1.0 + 2.0j,)),
+        (np.fft.rfft, (X[0],)),
+        (np.einsum, (nt.Static("ij,jk->ik"), X, Y)),
+        (lambda c, x: c * np.sin(x), (nt.Constant(X[0]), X[1])),
+        (np.sin, (np.zeros((0, 3)),)),
+    ],
+)
+def test_complex_and_constant_and_empty_arguments(f, args):
+    check_derivatives(f, *args, points=1)
+
+
+def test_a_wrong_derivative_of_a_complex_function_is_found():
+    wrong = rule(lambda ybar, y, x: (2.0 * ybar * x**2,))
+    with pytest.raises(DerivativeError, match=r"argument 0\[0\], (real|imaginary) part"):
+        check_derivatives(lambda z: wrong(z.real) + 1j * wrong(z.imag), Z[0, :1])
