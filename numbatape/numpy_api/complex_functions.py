@@ -136,14 +136,22 @@ def _is_dtype(x) -> bool:
 def _positional(function, count: int, args, kwargs):
     """Return a call's arguments, the first ones by position, and data among the options by name."""
     if len(args) > count:
-        names = list(inspect.signature(function).parameters)[: len(args)]
+        names = _names(function)[: len(args)]
         first = next((k for k in range(count, len(names)) if names[k] in DATA), len(args))
         args, kwargs = args[:first], {**dict(zip(names[first:], args[first:], strict=False)), **kwargs}
     if len(args) >= count:
         return args, kwargs
-    names = list(inspect.signature(function).parameters)[len(args) : count]
+    names = _names(function)[len(args) : count]
     kwargs = dict(kwargs)
     return (*args, *(kwargs.pop(name) for name in names if name in kwargs)), kwargs
+
+
+def _names(function) -> list[str]:
+    """Return the names of a function's parameters: none before NumPy 2.4, if it is written in C."""
+    try:
+        return list(inspect.signature(function).parameters)
+    except ValueError:
+        return []
 
 
 @form

@@ -17,7 +17,9 @@ PARTS = ("linalg", "fft", "scimath")  # modules of NumPy whose functions are ann
 
 def name_of(function) -> str:
     """Return the name under which a function of NumPy's is announced: ``sum``, ``linalg.solve``."""
-    modules = (getattr(function, "__module__", None) or "").split(".")
+    # NumPy 2.0 names modules like numpy.lib._scimath_impl, later versions the public ones.
+    module = (getattr(function, "__module__", None) or "").replace("_impl", "").replace("._", ".")
+    modules = module.split(".")
     name = getattr(function, "__name__", "")
     return next((f"{part}.{name}" for part in PARTS if part in modules), name)
 
