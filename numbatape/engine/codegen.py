@@ -95,12 +95,39 @@ def _head(cells: str) -> str:
 """
 
 
-def _patterns(arity: int, formula: str, simd: bool) -> list[str]:
-    """Return the stride patterns that get a loop of their own, as text: "1" or "0" per operand.
+def _condition(pattern: str) -> str:
+    tests = [f"s{x} == {s}" for x, s in zip(_LETTERS, pattern, strict=False)]
+    return " and ".join(["so == 1", *tests])
 
-    A formula that calls a library has one loop, for any strides: LLVM cannot make vectors of a call, which
-    takes ten times as long as a step, and each further loop takes as long to compile as the first. A loop
-    over `simd` is SIMD code for any strides.
+
+def _strips(op: Elementwise, call: str, rest: list[str]) -> str:
+    """Return an if/elif chain over strides: a strip where all cells are contiguous or one, else the rest.
+
+    Parameters
+    ----------
+    call
+        The call of the strip, with ``{kinds}`` for which operands are vectors, and ``{first}`` for where the
+        three operands begin.
+    """
+    first = ", ".join([*_LETTERS[: op.arity], *"000"[op.arity :]])
+    text = ""
+    for pattern in {1: ["1"], 2: ["11", "10", "01"]}.get(op.arity, ["111"]):
+        strip = call.format(kinds=pattern.replace("1", "v").replace("0", "s"), first=first)
+        text += f"{'elif' if text else 'if'} {_condition(pattern)}:\n"
+        text += textwrap.indent(_rows(op, [strip]), "    ") + "\n"
+    return text + "else:\n" + textwrap.indent(_rows(op, rest), "    ") + "\n"
+
+
+def _loads(formula: str, op: Elementwise, source: str) -> list[str]:
+    """Return the loads of the operands that a formula uses."""
+    named = zip(OPERANDS[: op.arity], _LETTERS, strict=False)
+    return [f"{name} = {source}[{x} + i * s{x}]" for name, x in named if uses(formula, name)]
+
+
+def _cell_loop(formula: str, simd: bool) -> str:
+    """Return the head of the loop over a row's cells, for any strides.
+
+    A formula that calls a library, or has a loop, is computed cell by cell.
 
     Parameters
     ----------
@@ -109,46 +136,11 @@ def _patterns(arity: int, formula: str, simd: bool) -> list[str]:
     simd
         Whether the kernel computes eight cells at once.
     """
-    if simd or LIBRARY_CALL.search(formula + "\n" + helpers(formula, scalars)):
-        return []
-    return {1: ["1"], 2: ["11", "10", "01"]}.get(arity, ["111"])
-
-
-def _condition(pattern: str) -> str:
-    tests = [f"s{x} == {s}" for x, s in zip(_LETTERS, pattern, strict=False)]
-    return " and ".join(["so == 1", *tests])
-
-
-def _entry_loads(formulas, arity, pattern, source):
-    """Return (hoisted, inner) loads of the operands that the formulas use."""
-    hoisted, inner = [], []
-    for k in range(arity):
-        name, x = OPERANDS[k], _LETTERS[k]
-        if not any(uses(f, name) for f in formulas):
-            continue
-        if pattern and pattern[k] == "0":
-            hoisted.append(f"{name} = {source}[{x}]")
-        elif pattern:
-            inner.append(f"{name} = {source}[{x} + i]")
-        else:
-            inner.append(f"{name} = {source}[{x} + i * s{x}]")
-    return hoisted, inner
-
-
-def _branches(patterns, body) -> str:
-    """Return an if/elif chain over stride patterns that ends in the general case."""
-    if not patterns:
-        return body("") + "\n"
-    text = ""
-    for k, pattern in enumerate([*patterns, ""]):
-        head = "else:" if not pattern else f"{'if' if k == 0 else 'elif'} {_condition(pattern)}:"
-        text += head + "\n" + textwrap.indent(body(pattern), "    ") + "\n"
-    return text
-
-
-def _cell_loop(pattern: str, simd: bool) -> str:
-    """Return the head of the loop over a row's cells; arithmetic with any strides is not worth vectors."""
-    return "for i in simd(n):" if simd else "for i in range(n):" if pattern else "for i in serial(n):"
+    if simd:
+        return "for i in simd(n):"
+    whole = formula + "\n" + helpers(formula, scalars)
+    alone = LIBRARY_CALL.search(whole) or "while " in whole
+    return "for i in serial(n):" if alone else "for i in parallel(n):"
 
 
 def _rows(op: Elementwise, row: list[str]) -> str:
@@ -158,12 +150,6 @@ def _rows(op: Elementwise, row: list[str]) -> str:
     """
     steps = [f"{x} += step_{x}" for x in "o" + _LETTERS[: op.arity]]
     return "\n".join(["for line in range(turns):", *("    " + line for line in (*row, *steps))])
-
-
-def _strip_operands(op: Elementwise, pattern: str) -> tuple[str, str]:
-    """Return a strip's pattern, and the text of the first cells of its three operands."""
-    first = ", ".join([*_LETTERS[: op.arity], *"000"[op.arity :]])
-    return pattern.replace("1", "v").replace("0", "s"), first
 
 
 def _of_any_sign(loop: list[str]) -> list[str]:
@@ -194,52 +180,41 @@ def _forward_body(op: Elementwise, source: str, cells: str, simd: bool, loop: st
         return _rows(op, _of_any_sign(lines) if loop == "power" and values == "fast" else lines) + "\n"
     text = kernel_text(op.value)
 
-    def body(pattern):
-        # A strip needs no test for overlap. It computes float32 cells in float32: the bits are the same where
-        # the result is rounded once.
-        if pattern and op.vector_arm is not None and (cells == "f64" or op.exact):
-            kinds, first = _strip_operands(op, pattern)
-            return _rows(op, [f'strip("{op.value}", "{kinds}", v, o, {first}, n)'])
-        hoisted, inner = _entry_loads([op.value], op.arity, pattern, source)
-        target = "v[o + i]" if pattern else "v[o + i * so]"
-        lines = [*inner, f"{target} = {text}"]
-        return _rows(op, [*hoisted, _cell_loop(pattern, simd), *("    " + x for x in lines)])
-
-    return _branches(_patterns(op.arity, text, simd), body)
+    lines = [*_loads(op.value, op, source), f"v[o + i * so] = {text}"]
+    # A strip computes float32 cells in float32: the bits are the same where the result is rounded once.
+    if op.vector_arm is not None and (cells == "f64" or op.exact):
+        rest = ["for i in serial(n):", *("    " + line for line in lines)]
+        return _strips(op, f'strip("{op.value}", "{{kinds}}", v, o, {{first}}, n)', rest)
+    return _rows(op, [_cell_loop(text, simd), *("    " + line for line in lines)]) + "\n"
 
 
 def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cells: str, simd: bool) -> str:
     partial = op.partials[operand]
     x = _LETTERS[operand]
     term = kernel_text(product(partial))
-    some = "" if UNIT.fullmatch(partial) else "gz != 0.0"
-
-    def body(pattern):
-        if pattern and op.vector_arm is not None and op.arity < 3 and adjoint == "g" and cells == "f64":
-            kinds, first = _strip_operands(op, pattern)  # the sum for a broadcast operand is taken in lanes
-            return _rows(
-                op, [f'strip_adjoint("{product(partial)}", "{kinds}", {operand}, v, g, o, {first}, n)']
-            )
-        hoisted, inner = _entry_loads([partial], op.arity, pattern, source)
-        lines = [*inner]
-        lines.append("gz = g[o + i]" if pattern else "gz = g[o + i * so]")
-        if uses(partial, "z"):
-            lines.append("z = v[o + i]" if pattern else "z = v[o + i * so]")
-        place = f"{x} + i" if pattern else f"{x} + i * s{x}"
-        update = f"{adjoint}[{place}] += term"
-        lines.append(f"term = {term} if {some} else 0.0" if some else f"term = {term}")
-        if pattern and pattern[operand] == "0":
-            lines.append("total += term")
-            loop = ["total = 0.0", "for i in range(n):", *("    " + t for t in lines)]
-            return _rows(op, [*hoisted, *loop, f"{adjoint}[{x}] += total"])
-        if not simd:
-            return _rows(op, [*hoisted, _cell_loop(pattern, simd), *("    " + t for t in [*lines, update])])
+    lines = [*_loads(partial, op, source), "gz = g[o + i * so]"]
+    if uses(partial, "z"):
+        lines.append("z = v[o + i * so]")
+    lines.append(f"term = {term}" if UNIT.fullmatch(partial) else f"term = {term} if gz != 0.0 else 0.0")
+    update = f"{adjoint}[{x} + i * s{x}] += term"
+    each = ["    " + line for line in (*lines, update)]
+    if simd:
         # Only one cell takes the adjoints of all, or every cell takes its own.
         lines += [f"if s{x} == 0:", "    total += term", "else:", "    " + update]
-        loop = ["total = 0.0", _cell_loop(pattern, simd), *("    " + t for t in lines)]
-        return _rows(op, [*loop, f"if s{x} == 0 and n > 0:", f"    {adjoint}[{x}] += total"])
-
-    return _branches(_patterns(op.arity, kernel_text(partial), simd), body)
+        loop = ["total = 0.0", "for i in simd(n):", *("    " + line for line in lines)]
+        return _rows(op, [*loop, f"if s{x} == 0 and n > 0:", f"    {adjoint}[{x}] += total"]) + "\n"
+    if op.vector_arm is not None and op.arity < 3 and adjoint == "g" and cells == "f64":
+        # The sum for a broadcast operand is taken in lanes.
+        call = f'strip_adjoint("{product(partial)}", "{{kinds}}", {operand}, v, g, o, {{first}}, n)'
+        return _strips(op, call, ["for i in serial(n):", *each])
+    head = _cell_loop(kernel_text(partial), simd)
+    loop = [head, *each]
+    if op.arity == 2 and "parallel" in head:  # a broadcast operand takes one sum
+        total = ["for i in serial(n):", *("    " + line for line in (*lines, "total += term"))]
+        total = ["total = 0.0", *total, f"{adjoint}[{x}] += total"]
+        branches = [["    " + line for line in branch] for branch in (total, loop)]
+        loop = [f"if s{x} == 0 and n > 0:", *branches[0], "else:", *branches[1]]
+    return _rows(op, loop) + "\n"
 
 
 def elementwise_source(op: Elementwise, cells: str, values: str, direction: str) -> str:

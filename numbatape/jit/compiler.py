@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
+from ..garbage import uncollected
 from . import lowering, machine
 from .store import ObjectFile
 
 
+@uncollected  # the trees of a text's syntax are large, and Python's collector finds nothing in them
 def compile_source(source: str, key: str, emitter=None) -> ObjectFile:
     """Compile a module of kernels; a first line ``# cells: f32`` picks the dtype of the cells.
 
@@ -36,19 +38,17 @@ def compile_source(source: str, key: str, emitter=None) -> ObjectFile:
 
 def _options():
     """Return what LLVM's own list of passes does."""
-    # With SIMD code, LLVM's first level gives kernels that are as fast as those of the second, to 2 %, in an
-    # eighth less of its time.
+    # The first level gives sweeps that are as fast as those of the second, to 2 %, in an eighth less of the
+    # time.
     options = llvm.create_pipeline_tuning_options(speed_level=1)
-    # Interleaving (several vectors per iteration) and SLP (vectors of neighbouring scalar operations) would
-    # take a quarter of the time of compilation. Calls are no faster with them: rows of 20 to 20 000 cells
-    # take 0.97 times as long without.
-    options.loop_vectorization, options.loop_interleaving = True, False
+    # SIMD code is written by the lowering.
+    options.loop_vectorization, options.loop_interleaving = False, False
     options.slp_vectorization, options.loop_unrolling = False, False
     return options
 
 
 def _short():
-    """Return the passes that are enough for a text whose SIMD code is written by the lowering.
+    """Return the passes that are enough for all kernels but the sweeps: the lowering writes SIMD code itself.
 
     None with llvmlite 0.44, whose lists of passes do not have these. LLVM's first level has sixty passes,
     some of them six times. They take eight times as long as these four do, half of the time of compilation,

@@ -20,19 +20,18 @@ import struct
 
 import numpy as np
 
-# ``for i in serial(n)`` is a loop that LLVM does not try to turn into SIMD code, as it does with ``range``.
-# Where cells lie a stride apart, or where many operands must be tested for overlap first, the SIMD code is
-# large, takes long to compile, and is no faster.
+# ``for i in serial(n)`` is a loop as ``range`` is, for cells: neither becomes SIMD code.
 serial = range
 
-# ``for i in parallel(n)`` says that no iteration reads or writes a cell that another one writes. LLVM then
-# turns the loop into SIMD code without a test for overlap. It has no `break`, and its iterations share no
-# local variable.
+# ``for i in parallel(n)`` says that no iteration reads or writes a cell that another one writes. While cells
+# are contiguous (``v[first + i]``, or ``v[first + i * stride]`` of a stride that is 1, for what is read also
+# 0), eight iterations are computed at once; the others follow one by one
+# (`numbatape.jit.lowering.parallel_loops`). Iterations share no variable, except integers that they add to
+# (``+=``) or take the maximum with (``x = max(x, ...)``).
 parallel = range
 
-# ``for i in simd(n)`` says the same, and is written as SIMD code that computes eight iterations at once,
-# with one copy of its body for all strides (`numbatape.jit.lowering.simd_loops`), for functions as large as
-# those of `numbatape.ops.elementary`. Its cells are ``v[first + i]`` and ``v[first + i * stride]``.
+# ``for i in simd(n)`` says the same, and computes eight iterations at once for all strides and to the last
+# one (`numbatape.jit.lowering.simd_loops`), for functions as large as those of `numbatape.ops.elementary`.
 # A loop over `serial` may stand inside: eight iterations go through it together.
 simd = range
 

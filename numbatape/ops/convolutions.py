@@ -25,11 +25,6 @@ def convolved(x, w):
     return correlated(np.pad(x, [*lead, (k - 1, k - 1), (u - 1, u - 1)]), w[..., ::-1, ::-1])
 
 
-def place_of(term, u, s0, s1):
-    """Return how far behind the first cell the term of a ``(k, u)`` matrix is, by its number."""
-    return term // u * s0 + term % u * s1
-
-
 def gather_products(zv, z, sz0, sz1, xv, x, sx0, sx1, wv, w, sw0, sw1, m, n, k, u):
     """``z[i, j] += sum of x[i+p, j+q] * w[p, q]``, for z of (m, n) and w of (k, u) entries."""
     if sx1 == 1 and sw1 == 1 and u > n:  # long rows of w: each sum is one of dot products
@@ -50,22 +45,44 @@ def gather_products(zv, z, sz0, sz1, xv, x, sx0, sx1, wv, w, sw0, sw1, m, n, k, 
         for i in range(m):
             row = z + i * sz0
             corner = x + i * sx0
+            p = 0
+            q = 0
             t = 0
             while t + 4 <= terms:  # four in each pass, so that z is loaded and stored a quarter as often
-                w0 = wv[w + place_of(t, u, sw0, sw1)]
-                w1 = wv[w + place_of(t + 1, u, sw0, sw1)]
-                w2 = wv[w + place_of(t + 2, u, sw0, sw1)]
-                w3 = wv[w + place_of(t + 3, u, sw0, sw1)]
-                x0 = corner + place_of(t, u, sx0, 1)
-                x1 = corner + place_of(t + 1, u, sx0, 1)
-                x2 = corner + place_of(t + 2, u, sx0, 1)
-                x3 = corner + place_of(t + 3, u, sx0, 1)
+                w0 = wv[w + p * sw0 + q * sw1]
+                x0 = corner + p * sx0 + q
+                q += 1
+                if q == u:
+                    q = 0
+                    p += 1
+                w1 = wv[w + p * sw0 + q * sw1]
+                x1 = corner + p * sx0 + q
+                q += 1
+                if q == u:
+                    q = 0
+                    p += 1
+                w2 = wv[w + p * sw0 + q * sw1]
+                x2 = corner + p * sx0 + q
+                q += 1
+                if q == u:
+                    q = 0
+                    p += 1
+                w3 = wv[w + p * sw0 + q * sw1]
+                x3 = corner + p * sx0 + q
+                q += 1
+                if q == u:
+                    q = 0
+                    p += 1
                 for j in parallel(n):
                     zv[row + j] += (w0 * xv[x0 + j] + w1 * xv[x1 + j]) + (w2 * xv[x2 + j] + w3 * xv[x3 + j])
                 t += 4
             while t < terms:
-                w0 = wv[w + place_of(t, u, sw0, sw1)]
-                x0 = corner + place_of(t, u, sx0, 1)
+                w0 = wv[w + p * sw0 + q * sw1]
+                x0 = corner + p * sx0 + q
+                q += 1
+                if q == u:
+                    q = 0
+                    p += 1
                 for j in parallel(n):
                     zv[row + j] += w0 * xv[x0 + j]
                 t += 1
@@ -160,7 +177,7 @@ class Correlation:
 
     def forward(v, o, a, b, k, u, m, n, so0, so1, sa0, sa1, sb0, sb1):
         for i in range(m):
-            for j in range(n):
+            for j in parallel(n):
                 v[o + i * so0 + j * so1] = 0.0
         gather_products(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, u)
         return DONE
@@ -196,7 +213,7 @@ class Convolution:
 
     def forward(v, o, a, b, m, n, k, u, f, h, so0, so1, sa0, sa1, sb0, sb1):
         for i in range(f):
-            for j in range(h):
+            for j in parallel(h):
                 v[o + i * so0 + j * so1] = 0.0
         spread_products(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, u)
         return DONE

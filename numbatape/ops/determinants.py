@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from ..jit.language import getrf, getrs, lu_sign, serial, trsm
+from ..jit.language import getrf, getrs, lu_sign, parallel, serial, trsm
 from .dependencies import dense, everything
 from .linalg import SQUARES, add_matrix, copy_matrix, put_identity, well_conditioned
 from .status import DONE
@@ -143,7 +143,7 @@ def factor_completely(v, u, n, p, q):
             for i in range(step + 1, n):
                 ratio = v[u + i * n + step] / v[u + step * n + step]
                 v[u + i * n + step] = ratio
-                for j in serial(step + 1, n):
+                for j in parallel(step + 1, n):
                     v[u + i * n + j] -= ratio * v[u + step * n + j]
     return sign
 

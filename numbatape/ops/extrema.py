@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import serial
+from ..jit.language import parallel, serial
 from .dependencies import dense, nothing, running_totals
 from .reduce import LENGTHS, NONEMPTY, largest_of
 from .scalars import share
@@ -42,14 +42,11 @@ def add_shared_of_long(v, a, n, sa0, z, gz, g, t, st0):
         end = min(first + 256, n)
         here = 0
         if z != z:
-            for i in serial(first, end):
+            for i in parallel(first, end):
                 x = v[a + i * sa0]
                 here += 1 if x != x else 0
-        elif sa0 == 1:
-            for i in range(first, end):
-                here += 1 if v[a + i] == z else 0
         else:
-            for i in serial(first, end):
+            for i in parallel(first, end):
                 here += 1 if v[a + i * sa0] == z else 0
         if here > 0:
             ties += here
@@ -57,10 +54,10 @@ def add_shared_of_long(v, a, n, sa0, z, gz, g, t, st0):
             last = end
         first = end
     part = gz / ties
-    for i in range(some, last):
+    for i in parallel(some, last):
         x = v[a + i * sa0]
-        if x == z or (x != x and z != z):
-            g[t + i * st0] += part
+        # Adding the negative zero changes nothing, not even the sign of zero.
+        g[t + i * st0] += part if x == z or (x != x and z != z) else -0.0
 
 
 def entries_and_extremum(rng, shapes):
@@ -93,7 +90,7 @@ class ShareTies:
         return np.where(chosen, total / max(np.sum(chosen), 1), 0.0)
 
     def forward(v, o, a, b, c, n, sa0):
-        for i in range(n):
+        for i in parallel(n):
             v[o + i] = 0.0
         add_shared(v, a, n, sa0, v[b], v[c], v, o, 1)
         return DONE

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..jit.language import parallel
 from .dependencies import added_rows, dense
 from .status import DONE, INDEX
 from .table import array_op
@@ -65,12 +66,8 @@ class Take:
             if row < 0:
                 row += m
             first = a + row * sa0
-            if sa1 == 1:
-                for j in range(k):
-                    v[o + i * k + j] = v[first + j]
-            else:
-                for j in range(k):
-                    v[o + i * k + j] = v[first + j * sa1]
+            for j in parallel(k):
+                v[o + i * k + j] = v[first + j * sa1]
         return DONE
 
     def reverse(g, d, o, a, b, m, n, k, sa0, sa1, sb0):
@@ -79,12 +76,8 @@ class Take:
             if row < 0:
                 row += m
             first = a + row * sa0
-            if sa1 == 1:
-                for j in range(k):
-                    g[first + j] += g[o + i * k + j]
-            else:
-                for j in range(k):
-                    g[first + j * sa1] += g[o + i * k + j]
+            for j in parallel(k):
+                g[first + j * sa1] += g[o + i * k + j]
 
     def pullback(e, ct, z, operands, need):
         x, positions = operands
@@ -118,9 +111,8 @@ class Take1:
         # Nearly all positions count from the first entry. Asking that in a loop of its own, which LLVM
         # writes with SIMD instructions, and reading without a test takes a third of the time.
         unusual = 0
-        for i in range(n):
-            if not (0.0 <= d[b + i * sb0] < m):
-                unusual += 1
+        for i in parallel(n):
+            unusual += 0 if 0.0 <= d[b + i * sb0] < m else 1
         if unusual == 0:
             for i in range(n):
                 v[o + i] = v[a + int(d[b + i * sb0]) * sa0]
@@ -160,7 +152,7 @@ class Scatter:
     depends, oracle = added_rows, add_entries
 
     def forward(v, d, o, a, b, m, n, k, sa0, sa1, sb0):
-        for i in range(m * k):
+        for i in parallel(m * k):
             v[o + i] = 0.0
         for i in range(n):
             p = d[b + i * sb0]
@@ -169,7 +161,7 @@ class Scatter:
             row = int(p)
             if row < 0:
                 row += m
-            for j in range(k):
+            for j in parallel(k):
                 v[o + row * k + j] += v[a + i * sa0 + j * sa1]
         return DONE
 
@@ -178,7 +170,7 @@ class Scatter:
             row = int(d[b + i * sb0])
             if row < 0:
                 row += m
-            for j in range(k):
+            for j in parallel(k):
                 g[a + i * sa0 + j * sa1] += g[o + row * k + j]
 
     def pullback(e, ct, z, operands, need):
@@ -203,7 +195,7 @@ class Scatter1:
         return added_rows(sets, [operands[0][:, :, None]], positions, (*core, 1))
 
     def forward(v, d, o, a, b, m, n, sa0, sb0):
-        for i in range(m):
+        for i in parallel(m):
             v[o + i] = 0.0
         for i in range(n):
             p = d[b + i * sb0]
@@ -262,7 +254,7 @@ class AddAt:
         return result
 
     def forward(v, d, o, a, b, c, m, n, sa0, sb0, sc0):
-        for i in range(m):
+        for i in parallel(m):
             v[o + i] = v[a + i * sa0]
         for i in range(n):
             p = d[c + i * sc0]
@@ -276,7 +268,7 @@ class AddAt:
 
     def reverse(g, d, o, a, b, c, m, n, need_a, need_b, sa0, sb0, sc0):
         if need_a:
-            for i in range(m):
+            for i in parallel(m):
                 g[a + i * sa0] += g[o + i]
         if need_b:
             for i in range(n):

@@ -70,23 +70,15 @@ class Dot:
         if gz == 0.0:
             return
         if a == b and sa0 == 1 and sb0 == 1 and need_a and need_b:  # a sum of squares
-            for i in range(n):
+            for i in parallel(n):
                 g[a + i] += 2.0 * gz * v[a + i]
             return
         if need_a:
-            if sa0 == 1 and sb0 == 1:
-                for i in range(n):
-                    g[a + i] += gz * v[b + i]
-            else:
-                for i in range(n):
-                    g[a + i * sa0] += gz * v[b + i * sb0]
+            for i in parallel(n):
+                g[a + i * sa0] += gz * v[b + i * sb0]
         if need_b:
-            if sa0 == 1 and sb0 == 1:
-                for i in range(n):
-                    g[b + i] += gz * v[a + i]
-            else:
-                for i in range(n):
-                    g[b + i * sb0] += gz * v[a + i * sa0]
+            for i in parallel(n):
+                g[b + i * sb0] += gz * v[a + i * sa0]
 
     def pullback(e, ct, z, operands, need):
         a, b = operands
@@ -115,12 +107,8 @@ def add_gaps(v, a, b, n, sa0, sb0):
 
 def add_scaled_gaps(v, g, target, scale, a, b, n, st0, sa0, sb0):
     """Add the differences of two vectors, times a number, to the adjoint of one of them."""
-    if st0 == 1 and sa0 == 1 and sb0 == 1:
-        for i in parallel(n):
-            g[target + i] += scale * (v[a + i] - v[b + i])
-    else:
-        for i in serial(n):
-            g[target + i * st0] += scale * (v[a + i * sa0] - v[b + i * sb0])
+    for i in parallel(n):
+        g[target + i * st0] += scale * (v[a + i * sa0] - v[b + i * sb0])
 
 
 @array_op("distance2", "(n),(n)->()", cases=PAIRS, beside="turns >= 4 and (n == 2 or n == 3)")
@@ -218,7 +206,7 @@ def add_scaled_sum(v, g, scale, a, m, n, sa0, sa1, b, h, k, sb0, sb1):
             for j in range(k):
                 total += scale * v[b + i * sb0 + j * sb1]
     for i in range(m):
-        for j in range(n):
+        for j in parallel(n):
             g[a + i * sa0 + j * sa1] += total
 
 
@@ -292,12 +280,8 @@ class Norm2:
     def reverse(v, g, o, a, n, sa0):
         if v[o] != 0.0 and g[o] != 0.0:
             scale = g[o] / v[o]
-            if sa0 == 1:
-                for i in range(n):
-                    g[a + i] += scale * v[a + i]
-            else:
-                for i in range(n):
-                    g[a + i * sa0] += scale * v[a + i * sa0]
+            for i in parallel(n):
+                g[a + i * sa0] += scale * v[a + i * sa0]
 
     def pullback(e, ct, z, operands, need):
         at_zero = z == 0.0

@@ -9,7 +9,7 @@ pass so0, so1 where n, 1 would do.
 
 import numpy as np
 
-from ..jit.language import gemm, getrf, getrs, potrf, serial, trsm
+from ..jit.language import gemm, getrf, getrs, parallel, potrf, serial, trsm
 from .dependencies import dense, everything, systems
 from .status import DONE, FACTOR
 from .table import array_op
@@ -46,24 +46,19 @@ def half_triangle(n: int):
 def copy_matrix(cv, c, av, a, sa0, sa1, m, n):
     """Copy an m*n view to contiguous cells."""
     for i in range(m):
-        for j in range(n):
+        for j in parallel(n):
             cv[c + i * n + j] = av[a + i * sa0 + j * sa1]
 
 
 def add_matrix(g, a, sa0, sa1, v, t, m, n, scale):
     """Add scale times the contiguous m*n matrix at t to the adjoints of a view."""
     for i in range(m):
-        row = a + i * sa0
-        if sa1 == 1:
-            for j in range(n):
-                g[row + j] += scale * v[t + i * n + j]
-        else:
-            for j in serial(n):
-                g[row + j * sa1] += scale * v[t + i * n + j]
+        for j in parallel(n):
+            g[a + i * sa0 + j * sa1] += scale * v[t + i * n + j]
 
 
 def put_identity(v, c, n):
-    for i in range(n * n):
+    for i in parallel(n * n):
         v[c + i] = 0.0
     for i in serial(n):
         v[c + i * (n + 1)] = 1.0
@@ -111,9 +106,9 @@ class Cholesky:
 
     def forward(v, o, a, n, sa0, sa1):
         for i in range(n):
-            for j in range(i + 1):
+            for j in parallel(i + 1):
                 v[o + i * n + j] = v[a + i * sa0 + j * sa1]
-            for j in range(i + 1, n):
+            for j in parallel(i + 1, n):
                 v[o + i * n + j] = 0.0
         if n > 0 and potrf(v, o, n) != 0:
             return FACTOR
@@ -123,7 +118,7 @@ class Cholesky:
         # The cells at s hold adjoints: of L in columns that are still to come, of A in columns that are done.
         # The upper triangle is never read, because that of L is constant.
         for i in range(n):
-            for j in range(i + 1):
+            for j in parallel(i + 1):
                 v[s + i * n + j] = g[o + i * n + j]
         last = n
         while last > 0:
@@ -147,7 +142,7 @@ class Cholesky:
                 subtract_product(v, s + corner, n, s + under, so1, so0, o + under, size, size, below)
                 subtract_product(v, s + first * n, n, s + under, so1, so0, o + last * n, size, first, below)
             for i in range(size):
-                for j in range(i + 1, size):
+                for j in parallel(i + 1, size):
                     v[s + corner + i * n + j] = 0.0
             gemm(
                 v,
@@ -176,12 +171,12 @@ class Cholesky:
             trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
             subtract_product(v, s + first * n, n, square, size, so1, o + first * n, size, first, size)
             for i in range(size):
-                for j in range(i):
+                for j in parallel(i):
                     v[s + corner + i * n + j] = v[square + i * size + j]
                 v[s + corner + i * (n + 1)] = 0.5 * v[square + i * (size + 1)]
             last = first
         for i in range(n):
-            for j in range(i + 1):
+            for j in parallel(i + 1):
                 g[a + i * sa0 + j * sa1] += v[s + i * n + j]
 
     def pullback(e, ct, z, operands, need):

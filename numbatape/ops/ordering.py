@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import bits_of, serial
+from ..jit.language import bits_of, parallel, serial
 from .dependencies import dense, nothing
 from .reduce import LENGTHS, NONEMPTY
 from .status import DONE
@@ -28,25 +28,31 @@ def merge_sort(v, a, sa0, n, p, q):
             middle = min(first + width, n)
             right = middle
             last = min(first + 2 * width, n)
-            for i in range(first, last):
-                from_right = left == middle
-                if left < middle and right < last:
-                    x = v[a + int(v[source + left]) * sa0]
-                    y = v[a + int(v[source + right]) * sa0]
-                    from_right = y < x or (x != x and y == y)
-                if from_right:
+            i = first
+            x = v[a + int(v[source + left]) * sa0]
+            y = v[a + int(v[source + min(right, n - 1)]) * sa0]
+            while left < middle and right < last:
+                if y < x or (x != x and y == y):
                     v[target + i] = v[source + right]
                     right += 1
+                    y = v[a + int(v[source + min(right, n - 1)]) * sa0]
                 else:
                     v[target + i] = v[source + left]
                     left += 1
+                    x = v[a + int(v[source + min(left, n - 1)]) * sa0]
+                i += 1
+            for k in parallel(middle - left):
+                v[target + i + k] = v[source + left + k]
+            i += middle - left
+            for k in parallel(last - right):
+                v[target + i + k] = v[source + right + k]
             first = last
         swap = source
         source = target
         target = swap
         width *= 2
     if source != p:
-        for i in range(n):
+        for i in parallel(n):
             v[p + i] = v[q + i]
 
 
@@ -88,7 +94,7 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
     moved = 0
     for turn in range(6 if steps > 0 else 0):
         shift = 11 * turn
-        for i in range(DIGITS):
+        for i in parallel(DIGITS):
             v[c + i] = 0.0
         for i in serial(count):
             v[c + digit(v[k + i], shift)] += 1.0
@@ -113,7 +119,7 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             m = swap
             moved = 1 - moved
     if moved != 0:
-        for i in range(count):
+        for i in parallel(count):
             v[q + i] = v[p + i]
             v[m + i] = v[k + i]
 
@@ -212,11 +218,10 @@ class AnyNonzero:
     """Whether an entry is not zero; NaN counts as one."""
 
     def forward(v, o, a, n, sa0):
-        found = 0.0
-        for i in range(n):
-            if v[a + i * sa0] != 0.0:
-                found = 1.0
-        v[o] = found
+        found = 0
+        for i in parallel(n):
+            found += 1 if v[a + i * sa0] != 0.0 else 0
+        v[o] = 1.0 if found > 0 else 0.0
         return DONE
 
 
@@ -225,11 +230,10 @@ class AllNonzero:
     """Whether no entry is zero; NaN counts as none."""
 
     def forward(v, o, a, n, sa0):
-        every = 1.0
-        for i in range(n):
-            if v[a + i * sa0] == 0.0:
-                every = 0.0
-        v[o] = every
+        found = 0
+        for i in parallel(n):
+            found += 1 if v[a + i * sa0] == 0.0 else 0
+        v[o] = 1.0 if found == 0 else 0.0
         return DONE
 
 
@@ -239,8 +243,7 @@ class CountNonzero:
 
     def forward(v, o, a, n, sa0):
         count = 0
-        for i in range(n):
-            if v[a + i * sa0] != 0.0:
-                count += 1
+        for i in parallel(n):
+            count += 1 if v[a + i * sa0] != 0.0 else 0
         v[o] = float(count)
         return DONE

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, lane_dot, lane_dots, serial
+from ..jit.language import gemm, lane_dot, lane_dots, parallel, serial
 from .dependencies import pairs
 from .elementwise import strong_mul
 from .status import DONE
@@ -50,13 +50,13 @@ def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
             b1 = b0 + sb0
             b2 = b1 + sb0
             b3 = b2 + sb0
-            for j in range(n):
+            for j in parallel(n):
                 cv[first + j] += (x0 * bv[b0 + j] + x1 * bv[b1 + j]) + (x2 * bv[b2 + j] + x3 * bv[b3 + j])
             q += 4
         while q < k:
             x = alpha * av[row + q * sa1]
             b0 = b + q * sb0
-            for j in range(n):
+            for j in parallel(n):
                 cv[first + j] += x * bv[b0 + j]
             q += 1
 
@@ -131,7 +131,7 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
     else:
         if beta == 0.0:
             for i in range(m):
-                for j in range(n):
+                for j in parallel(n):
                     cv[c + i * sc0 + j * sc1] = 0.0
         dots = sa1 == 1 and sb0 == 1 and k > n
         if sc1 == 1 and sb1 == 1 and n > 1 and not dots:

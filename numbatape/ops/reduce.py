@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import bits_of, float_of, lane_sum, serial, simd
+from ..jit.language import bits_of, float_of, lane_sum, parallel, serial, simd
 from .dependencies import dense, everything
 from .elementary import fast_exp, fast_log1p
 from .status import DONE
@@ -85,32 +85,28 @@ class Sum:
 
     def reverse(g, o, a, n, sa0):
         gz = g[o]
-        if sa0 == 1:
-            for i in range(n):
-                g[a + i] += gz
-        else:
-            for i in range(n):
-                g[a + i * sa0] += gz
+        for i in parallel(n):
+            g[a + i * sa0] += gz
 
     def forward_across(v, o, a, n, sa0, turns):
-        for j in range(turns):
+        for j in parallel(turns):
             v[o + j] = 0.0
         whole = n - n % 4
         for i in range(0, whole, 4):
             first = a + i * sa0
-            for j in range(turns):
+            for j in parallel(turns):
                 p = v[first + j] + v[first + sa0 + j]
                 q = v[first + 2 * sa0 + j] + v[first + 3 * sa0 + j]
                 v[o + j] += p + q
         for i in range(whole, n):
-            for j in range(turns):
+            for j in parallel(turns):
                 v[o + j] += v[a + i * sa0 + j]
         return DONE
 
     def reverse_across(g, o, a, n, sa0, turns):
         for i in range(n):
             first = a + i * sa0
-            for j in range(turns):
+            for j in parallel(turns):
                 g[first + j] += g[o + j]
 
     def pullback(e, ct, z, operands, need):
@@ -164,13 +160,13 @@ def reordered(bits):
 def largest_of(v, a, n, sa0, sign):
     """The largest of n entries times ``sign`` (one or minus one), NaN if one of them is.
 
-    Comparisons wait for one another, so there are four at a time. LLVM does not make SIMD code of them,
-    because it would have to know which of two zeros, and which NaN, is wanted; of integers it does.
+    Comparisons wait for one another, so there are four at a time. In SIMD lanes it would depend on their
+    order which of two zeros, and which NaN, is found; integers have no such doubles.
     """
     if sa0 == 1 and n >= 32:
         most = reordered(bits_of(-math.inf))
         unknown = 0
-        for i in range(n):
+        for i in parallel(n):
             x = sign * v[a + i]
             most = max(most, reordered(bits_of(x)))
             unknown += 1 if x != x else 0
@@ -326,12 +322,8 @@ def one_row(v, o, a, n, sa0, s):
 def add_adjoint_of_row(v, g, o, a, n, sa0, s):
     """Add the adjoints of its entries."""
     scale = g[o] / v[s + n]
-    if sa0 == 1:
-        for i in range(n):
-            g[a + i] += scale * v[s + i]
-    else:
-        for i in range(n):
-            g[a + i * sa0] += scale * v[s + i]
+    for i in parallel(n):
+        g[a + i * sa0] += scale * v[s + i]
 
 
 def rows_at_once(n, turns):

@@ -7,7 +7,7 @@ difference are left out.
 
 import numpy as np
 
-from ..jit.language import geqrf, gesdd, orgqr, serial, syevd, trsm
+from ..jit.language import geqrf, gesdd, orgqr, parallel, serial, syevd, trsm
 from .dependencies import dense, everything
 from .linalg import copy_matrix, half_triangle
 from .products import multiply
@@ -50,9 +50,8 @@ def reciprocal_gap(e, gap):
 def all_zero(g, a, n):
     """Whether n adjoints are zero: those of vectors that nothing reads."""
     found = 0
-    for i in range(n):
-        if g[a + i] != 0.0:  # true for NaN, too
-            found += 1
+    for i in parallel(n):
+        found += 1 if g[a + i] != 0.0 else 0  # true for NaN, too
     return found == 0
 
 
@@ -90,12 +89,12 @@ class Eigh:
         if n > 0:
             if all_zero(g, u, n * n):
                 for i in range(n):
-                    for j in range(n):
+                    for j in parallel(n):
                         v[t + i * n + j] = g[o + i] * v[u + i * n + j]
             else:
                 multiply(v, s, n, 1, v, u, n, 1, g, u, 1, n, n, n, n, 1.0, 0.0)
                 for i in range(n):
-                    for j in range(n):
+                    for j in parallel(n):
                         v[s + i * n + j] *= inverse_gap(v[o + j], v[o + i])
                     v[s + i * n + i] = g[o + i]
                 multiply(v, t, n, 1, v, s, n, 1, v, u, n, 1, n, n, n, 1.0, 0.0)
@@ -150,7 +149,7 @@ class Svd:
         t = u + k * m
         if k > 0 and all_zero(g, u, k * (m + n)):
             for i in range(k):
-                for j in range(m):
+                for j in parallel(m):
                     v[s + i * m + j] = g[o + i] * v[u + i * m + j]
             multiply(g, a, sa0, sa1, v, s, 1, m, v, t, 1, k, m, n, k, 1.0, 1.0)
         elif k > 0:
@@ -244,9 +243,11 @@ class Qr:
             multiply(v, s, n, 1, g, o, m, 1, v, o, 1, m, n, n, m, -1.0, 0.0)
             for i in range(n):
                 for j in range(i + 1):
+                    total = v[s + i * n + j]
                     for p in serial(i, n):
-                        v[s + i * n + j] += v[r + i * n + p] * g[r + j * n + p]
-                    v[s + j * n + i] = v[s + i * n + j]
+                        total += v[r + i * n + p] * g[r + j * n + p]
+                    v[s + i * n + j] = total
+                    v[s + j * n + i] = total
             copy_matrix(v, t, g, o, m, 1, n, m)
             multiply(v, t, m, 1, v, s, n, 1, v, o, m, 1, n, m, n, 1.0, 1.0)
             trsm(v, r, n, 0, 0, 0, v, t, m, n, m)

@@ -227,7 +227,7 @@ class Spread:
             return INDEX
         for i in range(f):
             for j in range(h):
-                for k in range(p):
+                for k in parallel(p):
                     v[o + i * so0 + j * so1 + k * so2] = 0.0
         add_taps(v, o, so0, so1, so2, a, sa0, sa1, sa2, d, b, sb0, u, m, n, 0)
         return DONE

@@ -5,6 +5,7 @@ Reshapes, transposes and diagonals need no ops: they are views and copies.
 
 import numpy as np
 
+from ..jit.language import parallel
 from .dependencies import triangle
 from .status import DONE
 from .table import array_op, unary
@@ -29,7 +30,7 @@ class Fill:
 
     def forward(v, o, a, n, so0):
         x = v[a]
-        for i in range(n):
+        for i in parallel(n):
             v[o + i * so0] = x
         return DONE
 
@@ -61,7 +62,7 @@ class Arange:
 
     def forward(v, o, a, n):
         first = v[a]
-        for i in range(n):
+        for i in parallel(n):
             v[o + i] = first + i
         return DONE
 
@@ -87,19 +88,16 @@ class Tril:
     def forward(v, d, o, a, b, m, n, sa0, sa1):
         diagonal = d[b]
         for i in range(m):
-            for j in range(n):
-                x = 0.0
-                if j - i <= diagonal:
-                    x = v[a + i * sa0 + j * sa1]
-                v[o + i * n + j] = x
+            for j in parallel(n):
+                v[o + i * n + j] = v[a + i * sa0 + j * sa1] if j - i <= diagonal else 0.0
         return DONE
 
     def reverse(g, d, o, a, b, m, n, sa0, sa1):
         diagonal = d[b]
         for i in range(m):
-            for j in range(n):
-                if j - i <= diagonal:
-                    g[a + i * sa0 + j * sa1] += g[o + i * n + j]
+            for j in parallel(n):
+                # Adding the negative zero changes nothing, not even the sign of zero.
+                g[a + i * sa0 + j * sa1] += g[o + i * n + j] if j - i <= diagonal else -0.0
 
     def pullback(e, ct, z, operands, need):
         return e.op("tril", ct, operands[1]), None
@@ -126,19 +124,16 @@ class Triu:
     def forward(v, d, o, a, b, m, n, sa0, sa1):
         diagonal = d[b]
         for i in range(m):
-            for j in range(n):
-                x = 0.0
-                if j - i >= diagonal:
-                    x = v[a + i * sa0 + j * sa1]
-                v[o + i * n + j] = x
+            for j in parallel(n):
+                v[o + i * n + j] = v[a + i * sa0 + j * sa1] if j - i >= diagonal else 0.0
         return DONE
 
     def reverse(g, d, o, a, b, m, n, sa0, sa1):
         diagonal = d[b]
         for i in range(m):
-            for j in range(n):
-                if j - i >= diagonal:
-                    g[a + i * sa0 + j * sa1] += g[o + i * n + j]
+            for j in parallel(n):
+                # Adding the negative zero changes nothing, not even the sign of zero.
+                g[a + i * sa0 + j * sa1] += g[o + i * n + j] if j - i >= diagonal else -0.0
 
     def pullback(e, ct, z, operands, need):
         return e.op("triu", ct, operands[1]), None

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, lane_dot, serial, trsm
+from ..jit.language import gemm, lane_dot, parallel, serial, trsm
 from .dependencies import lower_solution, systems, upper_solution
 from .linalg import SYSTEMS, add_matrix, copy_matrix, well_conditioned
 from .status import DONE, FACTOR
@@ -25,7 +25,7 @@ def substitute(v, a, sa0, sa1, n, lower, unit, b):
             v[b + i] = x
             column = a + i * sa1
             rest = i + 1 if lower else 0
-            for j in range(rest, rest + n - 1 - step):
+            for j in parallel(rest, rest + n - 1 - step):
                 v[b + j] -= x * v[column + j]
         else:
             row = a + i * sa0
@@ -87,14 +87,10 @@ def triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_
             row = a + i * sa0
             if k == 1:
                 x = v[t + i]
-                if sa1 == 1:
-                    for j in range(first, last):
-                        g[row + j] -= x * v[o + j]
-                else:
-                    for j in serial(first, last):
-                        g[row + j * sa1] -= x * v[o + j]
+                for j in parallel(first, last):
+                    g[row + j * sa1] -= x * v[o + j]
             elif k > 1:
-                for j in range(first, last):
+                for j in parallel(first, last):
                     g[row + j * sa1] -= v[s + i * n + j]
 
 

@@ -96,6 +96,91 @@ def test_eight_iterations_at_once_have_the_bits_of_one_at_a_time(cells, n, strid
     assert_same_bits(*results)
 
 
+PARALLEL = """# cells: {cells}
+def put(v, o, x, y):
+    beside = o + 1
+    v[o] = x - y
+    v[beside - 1] *= 3.0 if x < y else 0.5
+
+
+def inner(v, g, o, so, a, sa, b, sb, n):
+    count = 5
+    most = -7
+    half = 0.5
+    for i in parallel(n):
+        x = v[a + i * sa]
+        y = v[b + sb * i]
+        y -= 0.25
+        here = 1 + i
+        z = x * y if math.fabs(x) < 2.0 else math.sqrt(math.fabs(y)) + half
+        v[o + i * so] = z + (i - 3) * half
+        g[o + i] -= z / (here + v[a])
+        most = max(most, bits_of(z) >> 40)
+        count += 1 if z > 0.0 and i - count_of(a) <= 9 else 0
+    for i in parallel(2, n):
+        g[a + i * sa] += v[o + i] if 0.25 * i < 3.0 else -0.0
+    for i in parallel(n):
+        put(v, 700 + i, v[a + i * sa], 2.0)
+    v[o - 1] = float(count)
+    v[o - 2] = float(most)
+
+
+def count_of(a):
+    return a - a + 1
+
+
+def run(w, pc):
+    inner(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], pc)
+    return 0
+"""
+
+
+@every("cells", ["f64", "f32"])
+@every("n", [0, 2, 7, 8, 9, 10, 31])
+@pytest.mark.parametrize("strides", [(1, 1, 1), (1, 0, 1), (1, 1, 0), (2, -3, 1), (-1, 2, 3), (1, 1, 2)])
+def test_parallel_iterations_have_the_bits_of_one_after_the_other(cells, n, strides):
+    rng, results = np.random.default_rng(n), []
+    dtype = np.float64 if cells == "f64" else np.float32
+    start = rng.normal(size=(2, 800)) * 3.0
+    start[:, ::5] = rng.choice(EDGES[np.abs(EDGES) < 1e300], size=(2, 160))
+    for form in parallel_forms(cells):
+        v, g = start.astype(dtype)
+        words = [v.ctypes.data, g.ctypes.data]
+        for first, stride in zip((100, 300, 500), strides, strict=True):
+            words += [first, stride]
+        frame = np.array(words, np.int64)
+        with np.errstate(all="ignore"):
+            assert form.function("run")(frame.ctypes.data, n) == 0
+        results.append((v, g))
+    assert_same_bits(*results)
+
+
+@functools.cache
+def parallel_forms(cells):
+    text = PARALLEL.format(cells=cells)
+    assert "<8 x i64>" in lower(text, "k").text
+    return [linked(text, module.compile_source) for module in (compiler, numba_compiler)]
+
+
+@pytest.mark.parametrize(
+    "body, why",
+    [
+        ("if pc: v[0 + i] = 1.0", "independent"),
+        ("v[i * i] = 1.0", "a multiple"),
+        ("v[int(v[0 + i])] = 1.0", "a multiple"),
+        ("v[0 + i] = d_q[0 + i]", "cells are floats"),
+        ("total += v[0 + i]", "of integers"),
+        ("many -= i", "of integers"),
+        ("opaque(i)", "a function of the module"),
+    ],
+)
+def test_statements_outside_of_parallel_loops(body, why):
+    head = "def run(w, pc):\n    v = w[0]\n    d_q = w[1]\n    total = 0.0\n    many = 0\n"
+    text = f"{head}    for i in parallel(pc):\n        {body}\n    v[0] = total + many\n    return 0\n"
+    with pytest.raises(OutsideOfKernelLanguage, match=why):
+        lower(text, "k")
+
+
 OUTSIDE = {
     "v[2 * i] = 1.0": "first + i",
     "v[0 + i] = math.sin(v[0 + i])": "one side of a choice",

@@ -65,17 +65,11 @@ def _integers(to, node, given) -> list[str]:
 
 
 def _own(to, node, given) -> Value:
-    """Write a call of a function of the module.
-
-    LLVM makes SIMD code of a loop only if nothing in it is called, so a function of floats is copied into a
-    loop over cells, however large it is.
-    """
+    """Write a call of a function of the module."""
     inner = to.module.instance(node.func.id, tuple(value.type for value in given), node)
     listed = ", ".join(f"{LLVM[value.type]} {value.text}" for value in given)
     convention = "" if inner.entry else "fastcc "
     text = f"call {convention}{LLVM[inner.result]} {inner.symbol}({listed})"
-    if to.over_cells and {inner.result, *inner.types} == {"float"}:
-        text += " alwaysinline"
     if inner.result == "none":
         to.line(text)
         return NONE

@@ -21,11 +21,7 @@ class Expressions(Writer):
         Type of each variable that has a slot on the stack.
     fixed
         Value of each other variable.
-    over_cells
-        Whether what is being written is the body of a loop that LLVM may turn into SIMD code.
     """
-
-    over_cells = False
 
     def __init__(self, module):
         super().__init__()

@@ -25,8 +25,6 @@ class Module:
         The functions of parameters ``(w, pc)``, which can be called from outside by address.
     externals
         Symbols of other libraries that the text calls.
-    has_simd_loops
-        Whether there are loops that LLVM might turn into SIMD code.
     """
 
     def __init__(self, source: str, key: str):
@@ -34,7 +32,6 @@ class Module:
         self.key = key
         self.functions, self.constants = subset.parse(source)
         self.externals: dict[str, None] = {}
-        self.has_simd_loops = False
         self._declared: dict[str, str] = {}
         self._notes: list[str] = []
         self._instances: dict[tuple[str, tuple[str, ...]], Function | None] = {}
@@ -92,20 +89,10 @@ class Module:
         self._notes.append(f"{name} = distinct !{{{name}, !0, !1}}")
         return f", !llvm.loop {name}"
 
-    def parallel_loop(self) -> tuple[str, str]:
-        """Return the notes of a loop whose iterations are independent: for its jump, and for its accesses."""
-        group, accesses, loop = (f"!{len(self._notes) + len(_PLAIN) + k}" for k in range(3))
-        self._notes += [
-            f"{group} = distinct !{{}}",
-            f'{accesses} = !{{!"llvm.loop.parallel_accesses", {group}}}',
-            f"{loop} = distinct !{{{loop}, {accesses}, !0}}",
-        ]
-        return f", !llvm.loop {loop}", f", !llvm.access.group {group}"
-
     @property
     def needs_all_passes(self) -> bool:
-        """Whether LLVM's whole list of passes makes faster code: of loops for SIMD code, and of sweeps."""
-        return self.has_simd_loops or any(part.large for part in self._instances.values() if part is not None)
+        """Whether LLVM's whole list of passes makes faster code: that of sweeps."""
+        return any(part.large for part in self._instances.values() if part is not None)
 
     def text(self) -> str:
         written = [

@@ -169,7 +169,7 @@ class SimdLoop:
         return to.new(f"getelementptr {cells.ELEMENT[kind]}, ptr {first}, {vector} {offsets}")
 
     def _gathered(self, kind: str, pointers: str) -> str:
-        to, (vector, suffix) = self.to, _vector(kind)
+        to, (vector, suffix) = self.to, vector_of(kind)
         arguments = f"<{WIDTH} x ptr>, i32, {BOOL}, {vector}"
         gather = to.module.intrinsic(f"llvm.masked.gather.{suffix}.v{WIDTH}p0", vector, arguments)
         # SimdExpressions without a cell hold 1.0, which no function finds hard.
@@ -182,7 +182,7 @@ class SimdLoop:
     def _load(self, node: ast.Subscript) -> Value:
         to = self.to
         kind, first, stride = self._place(node)
-        vector, _ = _vector(kind)
+        vector, _ = vector_of(kind)
         near, far, same, apart, behind = (
             to.label(hint) for hint in ("whole", "far", "same", "apart", "loaded")
         )
@@ -202,19 +202,19 @@ class SimdLoop:
         arrivals.append((self._gathered(kind, self._pointers(kind, first, stride)), to.block))
         to.begin(behind)
         value = to.new(f"phi {vector} {', '.join(f'[ {text}, %{label} ]' for text, label in arrivals)}")
-        return Value(_widened(to, kind, value), "float")
+        return Value(widened(to, kind, value), "float")
 
     def _store(self, node: ast.Subscript, value: str, added: bool) -> None:
         to = self.to
         kind, first, stride = self._place(node)
-        vector, suffix = _vector(kind)
+        vector, suffix = vector_of(kind)
         near, far, behind = (to.label(hint) for hint in ("whole", "apart", "stored"))
 
         def new(old: str) -> str:
             if not added:
-                return _rounded(to, kind, value)
-            total = to.new(f"fadd {VECTOR['float']} {_widened(to, kind, old)}, {value}")
-            return _rounded(to, kind, total)
+                return rounded(to, kind, value)
+            total = to.new(f"fadd {VECTOR['float']} {widened(to, kind, old)}, {value}")
+            return rounded(to, kind, total)
 
         to.branch(self._contiguous(stride), near, far)
         to.begin(near)
@@ -233,14 +233,14 @@ class SimdLoop:
         to.begin(behind)
 
 
-def _vector(kind: str) -> tuple[str, str]:
+def vector_of(kind: str) -> tuple[str, str]:
     """Return the type of eight cells, and its name in those of LLVM's functions."""
     return f"<{WIDTH} x {cells.ELEMENT[kind]}>", f"v{WIDTH}{kind}"
 
 
-def _widened(to, kind: str, value: str) -> str:
-    return value if kind == "f64" else to.new(f"fpext {_vector(kind)[0]} {value} to {VECTOR['float']}")
+def widened(to, kind: str, value: str) -> str:
+    return value if kind == "f64" else to.new(f"fpext {vector_of(kind)[0]} {value} to {VECTOR['float']}")
 
 
-def _rounded(to, kind: str, value: str) -> str:
-    return value if kind == "f64" else to.new(f"fptrunc {VECTOR['float']} {value} to {_vector(kind)[0]}")
+def rounded(to, kind: str, value: str) -> str:
+    return value if kind == "f64" else to.new(f"fptrunc {VECTOR['float']} {value} to {vector_of(kind)[0]}")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import re
 
-from . import arithmetic, cells, simd_loops
+from . import arithmetic, cells, parallel_loops, simd_loops
 from .expressions import Expressions
 from .names import assigned_once
 from .subset import refused
@@ -15,13 +14,6 @@ from .writer import LLVM, Value
 LARGE = 2000
 # A function of so few is copied to each of its calls, as LLVM would do.
 SMALL = 45
-
-# Loads and stores of cells, and calls, which LLVM replaces by the function's own; not those of stack slots.
-_ACCESS = re.compile(r"(?:load|store) .*, ptr %(?!slot)\S+$|\bcall\b")
-
-# The call of a symbol, and what begins a loop over a range.
-_CALLED = re.compile(r'\bcall\b.* @"([^"]+)"\(')
-_TURNS = " = phi i64 [ "
 
 
 class _Widened(Exception):
@@ -205,7 +197,7 @@ class Function(Expressions):
         self.begin(head)
         self.condition(node.test, turn, behind)
         self._turn(node, turn, head, behind)
-        self._back(head, vectors=False)
+        self._back(head)
         if leaves:
             self.begin(behind)
 
@@ -226,6 +218,10 @@ class Function(Expressions):
         first, last, step = ("0", *given, "1") if len(given) == 1 else (*given, "1")[:3]
         if not step.lstrip("-").isdigit() or int(step) == 0:
             raise refused(call, "a step is a number, and not 0")
+        if name == "parallel":
+            if step != "1":
+                raise refused(node, "a loop over parallel(...) goes on by one")
+            first = parallel_loops.write(self, node, first, last)
         head, turn, onward, behind = (self.label(hint) for hint in ("for", "turn", "next", "behind"))
         before, i, following = self.block, f"%i.{head}", f"%next.{head}"
         self.begin(head)
@@ -233,35 +229,11 @@ class Function(Expressions):
         self.branch(self.new(f"icmp {'slt' if int(step) > 0 else 'sgt'} i64 {i}, {last}"), turn, behind)
         self.begin(turn)
         self.assign(node.target.id, Value(i, "int"), node)
-        vectors = not self.entry and name != "serial"
-        outside, self.over_cells = self.over_cells, vectors
-        first_line = len(self.lines)
         self._turn(node, None, onward, behind)
-        self.over_cells = outside
-        if vectors and self._may_be_simd(first_line):
-            self.module.has_simd_loops = True
-        note = self._parallel(first_line) if name == "parallel" else None
         self.begin(onward)
         self.line(f"{following} = add nsw i64 {i}, {step}")
-        if note is None:
-            self._back(head, vectors)
-        else:
-            self.jump(head, note)
+        self._back(head)
         self.begin(behind)
-
-    def _may_be_simd(self, first_line: int) -> bool:
-        """Whether a loop whose body begins at a line contains neither a loop nor a call of a library."""
-        body = self.lines[first_line:]
-        called = (match[1] for match in map(_CALLED.search, body) if match)
-        return not any(_TURNS in line for line in body) and self.module.externals.keys().isdisjoint(called)
-
-    def _parallel(self, first_line: int) -> str:
-        """Mark accesses to cells since a line as independent of other iterations; return the loop's note."""
-        note, mark = self.module.parallel_loop()
-        for k in range(first_line, len(self.lines)):
-            if _ACCESS.search(self.lines[k]):
-                self.lines[k] += mark
-        return note
 
     def _turn(self, node, label: str | None, onward: str, behind: str) -> None:
         """Write a loop's body, in which ``continue`` goes to one label and ``break`` to the other."""
@@ -271,13 +243,9 @@ class Function(Expressions):
         self._block(node.body)
         self.loops.pop()
 
-    def _back(self, head: str, vectors: bool) -> None:
-        """Jump to a loop's head; tell LLVM whether it may turn the loop into SIMD code.
-
-        Loops of entry points go over rows and records; the loop over the cells of a row is in a function that
-        they call. So LLVM leaves the former alone, which takes a third less time.
-        """
-        self.jump(head, "" if vectors else self.module.plain_loop())
+    def _back(self, head: str) -> None:
+        """Jump to a loop's head. LLVM shall neither unroll the loop nor turn it into SIMD code."""
+        self.jump(head, self.module.plain_loop())
 
     def _Break(self, node):
         self.jump(self.loops[-1][1])
