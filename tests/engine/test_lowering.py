@@ -387,8 +387,8 @@ def test_only_sweeps_get_all_passes():
 
 def test_the_collector_rests_while_a_kernel_is_compiled(monkeypatch):
     """It took a seventh of the time, in the trees of the texts' syntax, and found nothing."""
-    seen = []
-    monkeypatch.setattr(compiler.machine, "host", lambda: seen.append(gc.isenabled()) or machine.host())
+    seen, host = [], machine.host
+    monkeypatch.setattr(machine, "host", lambda: seen.append(gc.isenabled()) or host())
     compiler.compile_source(SCALED.format(loop="simd", value="1.0"), "key")
     assert seen == [False] and gc.isenabled()
 
