@@ -35,7 +35,7 @@ def as_text(cache: PreparedCache) -> str:
     strips = ""
     if plan.strips is not None:
         inside = sum(stop - start for start, stop in plan.strips.extents)
-        strips = f" of value and gradient together, {inside} of them strip by strip"
+        strips = " of value and gradient together" + f", {inside} of them strip by strip" * (inside > 0)
     changes = [each for each in plan.tape.rewrites if each.before != each.after]
     rewrites = "".join(f", {each.name} {each.before} to {each.after}" for each in changes)
     return (

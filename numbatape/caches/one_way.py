@@ -5,6 +5,10 @@ processor's caches, both wait for memory. The cotangent of a scalar result is kn
 value and gradient are a tape of their own (`numbatape.derive.tapes.gradient`), and both are computed from one
 strip of the vectors after the other (`numbatape.engine.strip_blocks`).
 
+Where vectors are shorter but many, as in the time steps of a differential equation, all of their cells may be
+too many for the caches, because two sweeps keep each value and have an adjoint for it. In one sweep, cells
+are used again as soon as nothing reads them any more.
+
 A loop in lanes is another reason for such a tape: forward sweeps run all lanes of a loop together, reverse
 sweeps one lane after another (a map of a scan over 1 024 rows and 100 steps: 4.4 ms instead of 14.9).
 
@@ -22,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config import STRIPS, Config, chosen_passes
-from ..engine.placement import evaluated, storage_sizes
+from ..engine.placement import evaluated, placed_at, storage_sizes
 from ..engine.plan import Plan, make_plan
 from ..engine.replan import Replanner
 from ..engine.replan_kernels import OK
@@ -42,11 +46,14 @@ from .variant import LONG, VariantWorkspace
 if TYPE_CHECKING:
     from .variant import Variant
 
-MOST_INSTRUCTIONS = 512  # of a trace: deriving its gradient's tape takes some 0.3 ms each
+MOST_INSTRUCTIONS = 2048  # of a trace: deriving its gradient's tape takes some 0.03 ms each
 LEAST_SHARE = 0.25  # of a gradient's work that runs strip by strip
 MOST_PLANS = 64  # that a variant keeps
 # Work of the gradient's tape, and of what does not run in strips there, in times that of the function's.
 MOST_WORK, MOST_REST = 3.5, 1.3
+# Cells that do not fit into the second cache with their adjoints, and which share of them one sweep may need:
+# time steps of vectors with 400 to 10 000 entries then take 0.5 to 0.87 of the time of two sweeps.
+MANY, LEAST_SAVING = 1 << 16, 0.65
 
 
 class OneWay:
@@ -62,10 +69,11 @@ class OneWay:
         self._replanner: OneWayReplanner | None = None
         self._lock = survives_fork(threading.Lock())  # clones in other threads share this object
         self._in_lanes = _has_loops_in_lanes(tape)
+        self._saves: bool | None = None
         self._possible = (
             STRIPS in self._passes
             and not (config.debug_mode or config.strong_zero or variant.is_more_than_sweeps)
-            and not (tape.guards or tape.forward or (tape.calls and not self._in_lanes))
+            and not (tape.guards or tape.forward or (tape.calls and not self._in_lanes) or _may_fail(tape))
             and len(tape) <= MOST_INSTRUCTIONS
             and len(tape.outputs) == 1
             and _is_active_scalar(tape, tape.outputs[0])
@@ -73,7 +81,8 @@ class OneWay:
 
     def may_serve(self, cells: tuple[int, int], longest: int) -> bool:
         """Whether a plan with so many cells by family, and so many in its longest vector, may be better."""
-        return self._possible and longest >= LEAST and sum(cells) >= LONG
+        least = LONG if longest >= LEAST else MANY
+        return self._possible and sum(cells) >= least
 
     def refuses(self, dimensions: Sequence[int], cells: tuple[int, int], longest: int) -> bool:
         """Whether two sweeps are known to be better for some sizes, without making a plan for them."""
@@ -105,7 +114,7 @@ class OneWay:
         if both is None or not self.may_serve(both.cells, _longest(both)):
             return None
         tape = self._tape(dimensions)
-        if tape.guards or _may_fail(tape) or not _are_own(tape):
+        if tape.guards or _may_fail(tape) or not _are_own(tape):  # a derivative may have more of them
             self._possible = False
             return None
         if self._in_lanes:
@@ -113,13 +122,42 @@ class OneWay:
             # What surrounds the loops; each of their cells is at least written once.
             rest, whole = (_work(each.tape, each.sizes)[~_calls(each.tape)].sum() for each in (made, both))
             return made if rest <= MOST_WORK * (whole + sum(made.cells)) else None
-        plan = strip_plan(tape, dimensions, self._values)
-        if plan is None or plan.strips is None:
+        if _longest(both) < LEAST and not self._saves_cells():
             return None
+        plan = strip_plan(tape, dimensions, self._values)
+        assert plan.strips is not None
         if self._first is None:
             self._first = plan
         work, its = _work(both.tape, both.sizes), _work(plan.tape, plan.sizes)
-        return plan if _pays(plan.strips.work, its.sum(), work.sum()) else None
+        return plan if self.pays(plan.strips.work, its.sum(), work.sum(), sum(both.cells)) else None
+
+    def pays(self, in_strips: float, work: float, function_work: float, cells: int) -> bool:
+        """Whether one sweep is better.
+
+        What strips do not make faster is best done once: the derivative of a sort, for instance, sorts twice
+        more in a tape of its own, where a reverse sweep has the order from the forward sweep.
+
+        Parameters
+        ----------
+        in_strips, work, function_work
+            The work of its strips, of all of it, and of the function alone.
+        cells
+            The cells of the function's values.
+        """
+        if work > MOST_WORK * function_work:
+            return False
+        if in_strips >= LEAST_SHARE * work and work - in_strips <= MOST_REST * function_work:
+            return True
+        return cells >= MANY and self._saves_cells()
+
+    def _saves_cells(self) -> bool:
+        """Whether one sweep needs far fewer cells, at the sizes of the trace."""
+        if self._saves is None:
+            dimensions = self._variant.dimensions
+            tape, both = self._tape(dimensions), self._variant.tape
+            cells, all_cells = (sum(placed_at(each, dimensions)[1]) for each in (tape, both))
+            self._saves = cells <= LEAST_SAVING * all_cells
+        return self._saves
 
     def _tape(self, dimensions: tuple[int, ...]) -> Tape:
         """Return the tape of value and gradient: one that holds for these sizes, or a new one."""
@@ -156,7 +194,8 @@ class OneWayReplanner(StripReplanner):
         outcome = super().move(dimensions)
         if outcome:
             return outcome
-        return OK if _pays(self.strip_work, self.work, both.work) else OTHER_WAY
+        cells = int(both.ends[2] + both.ends[5])
+        return OK if self._way.pays(self.strip_work, self.work, both.work, cells) else OTHER_WAY
 
 
 class OneWayWorkspace(VariantWorkspace):
@@ -242,17 +281,6 @@ def _are_own(tape: Tape) -> bool:
         taken |= {(item.storage, cell) for cell in cells} if item.storage < len(POOLS) else {item.storage}
     gradients = [place(value) for value in tape.outputs[1:]]
     return len({*gradients}) == len(gradients) and not taken.intersection(gradients)
-
-
-def _pays(in_strips: float, work: float, function_work: float) -> bool:
-    """Whether one sweep is better, by the work of its strips, of all of it, and of the function alone.
-
-    What strips do not make faster is best done once: the derivative of a sort, for instance, sorts twice more
-    in a tape of its own, where a reverse sweep has the order from the forward sweep.
-    """
-    if in_strips < LEAST_SHARE * work:
-        return False
-    return work <= MOST_WORK * function_work and work - in_strips <= MOST_REST * function_work
 
 
 def _work(tape: Tape, sizes: np.ndarray) -> np.ndarray:

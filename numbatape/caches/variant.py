@@ -36,6 +36,7 @@ class Variant:
         self.recording = recording
         self.tape = recording.tape
         self.statics = flat.statics
+        self.dimensions = flat.dimensions  # of the trace
         # The contents of the constants where the tape holds for no others, else None.
         self.contents = constant_contents(flat) if recording.pinned else None
         # Which arguments share memory, where one of several is written to.

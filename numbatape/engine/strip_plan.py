@@ -12,13 +12,13 @@ from .chain import register_flags
 from .placement import evaluated, place_storages, storage_sizes, storage_table
 from .plan import Plan, derive, make_plan
 from .segments import find_cuts, work_of
-from .strip_blocks import Block, find_blocks, grouped, long_rows, narrow_storages
+from .strip_blocks import LEAST, Block, find_blocks, grouped, long_rows, narrow_storages
 from .strip_tables import cuts_of_blocks, pieces_of, with_strips
 from .verifier import op_info
 
 
-def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan | None:
-    """Return a plan that runs long vectors strip by strip; None where it would have no strips.
+def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan:
+    """Return a plan that runs long vectors strip by strip. Where there are none, its strips have no blocks.
 
     Parameters
     ----------
@@ -31,12 +31,19 @@ def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") ->
         As `make_plan` does.
     """
     whole = make_plan(tape, dimensions, values)
-    tape = grouped(tape, whole.code, whole.aux)
-    found = in_strips(make_plan(tape, dimensions, values))
-    return None if found is None else found[0]
+    if _has_long_vectors(whole):
+        return in_strips(make_plan(grouped(tape, whole.code, whole.aux), dimensions, values))[0]
+    none = np.zeros(len(tape.storages), bool)
+    _, strips = with_strips(whole.code, whole.aux, tape.values["storage"], [], none, whole.cells[F64], [])
+    return replace(whole, strips=strips)
 
 
-def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.ndarray] | None:
+def _has_long_vectors(plan: Plan) -> bool:
+    """Whether some storage has room for a vector that is worth strips: most tapes are told so at once."""
+    return bool(storage_sizes(plan.tape, plan.sizes).max(initial=0) >= LEAST)
+
+
+def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.ndarray]:
     """Return the plan that runs the vectors of a plan strip by strip, its blocks, and its narrow storages.
 
     It needs no proof of its own that it stays within its memory, because that of the plan without strips
@@ -51,21 +58,20 @@ def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.nd
         By which factor there is room for longer vectors.
     """
     tape, sizes = whole.tape, whole.sizes
-    blocks = find_blocks(tape, whole.code, whole.aux)
-    if not blocks:
-        return None
+    long = _has_long_vectors(whole)
+    blocks = find_blocks(tape, whole.code, whole.aux) if long else []
     narrow = narrow_storages(tape, blocks, whole.bases, storage_sizes(tape, sizes))
     extents = [(block.start, block.stop) for block in blocks]
     bases, placed, active = place_storages(tape, sizes, narrow, extents, spare)
     code, aux = derive(tape, sizes, storage_table(tape, sizes, bases), op_info(whole.values))
     code[:, 0] |= register_flags(code, tape.prologue)
-    blocks = find_blocks(tape, code, aux)  # the same blocks, with the new first cells
+    blocks = find_blocks(tape, code, aux) if long else []  # the same blocks, with the new first cells
     cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
     work = work_of(tape, lambda codes: evaluated(codes, sizes))
     pieces = pieces_of(work, blocks, spare)
     storage, unblocked = tape.values["storage"], (code, aux)
     code, strips = with_strips(code, aux, storage, blocks, narrow, placed[F64], pieces, spare)
-    strips = replace(strips, work=float(work[[*long_rows(tape, *unblocked)]].sum()))
+    strips = replace(strips, work=float(work[[*long_rows(tape, *unblocked)]].sum()) if long else 0.0)
     for array in (code, aux, bases):
         array.flags.writeable = False
     plan = replace(

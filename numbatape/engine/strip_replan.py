@@ -12,7 +12,7 @@ import numpy as np
 from . import plan_tables as names
 from . import replan_kernels as more
 from .codegen import FIRST_KERNEL
-from .frame import STRIDE
+from .frame import ACTIVE_SHIFT, FROM_LAST, STRIDE, TO_NEXT
 from .placement import evaluated, room_of, storage_table
 from .plan import Plan, make_plan
 from .replan import Replanner
@@ -89,10 +89,7 @@ class StripReplanner:
 
     def _settle(self, dimensions: tuple[int, ...]) -> bool:
         """Make a plan with room to spare; return whether it can serve other sizes."""
-        found = in_strips(make_plan(self.tape, dimensions, self.values), SPARE)
-        if found is None:
-            return False
-        plan, blocks, narrow = found
+        plan, blocks, narrow = in_strips(make_plan(self.tape, dimensions, self.values), SPARE)
         strips = plan.strips
         assert strips is not None
         self._strips = strips  # kept alive, because the blocks refer to its tables by address
@@ -163,7 +160,10 @@ class StripReplanner:
         """
         tape, start = self.tape, self._derived.size
         storage, owners = tape.values["storage"], owners_of(tape)
-        outside = (self._derived[:, 0] & OPCODE) >= FIRST_KERNEL
+        # An instruction on numbers may move if no register holds a number between it and its neighbours.
+        registers = self.code[:, 0] & (FROM_LAST << ACTIVE_SHIFT | TO_NEXT << ACTIVE_SHIFT)
+        alone = (registers == 0) & (np.append(registers[1:], 0) == 0)
+        outside = ((self._derived[:, 0] & OPCODE) >= FIRST_KERNEL) | alone
         fixed = np.ones(self._derived.shape, bool)
         fixed[outside, 1:] = False
         counts, block_of_row, records = [], [], []
@@ -191,19 +191,22 @@ class StripReplanner:
                         for part in self._strips.parts[number]:
                             begin, _, _ = self._strips.spans[part]
                             moving.append((part, *places, STRIP * operand.step * begin))
-        block_of_row = np.array(block_of_row)
+        block_of_row = np.array(block_of_row, int)
         first_rows = np.searchsorted(block_of_row, np.arange(len(blocks)))
-        lengths = np.array(counts)[first_rows]
+        lengths = np.array(counts, int)[first_rows]
         stays = np.zeros(len(self._words), bool)
         stays[np.flatnonzero(fixed)] = True
-        stays[records] = True
-        stays[[*counts, *(place for _, _, place, _ in moving)]] = False
+        stays[np.array(records, int)] = True
+        stays[np.array([*counts, *(place for _, _, place, _ in moving)], int)] = False
         places = np.flatnonzero(stays)
         self._fixed[: len(places)] = self._words[places]
         # Compared are the words that must not change, each with its copy, and the length of each row of a
         # block with that of the block's first row.
         behind = len(self._words) - len(self._fixed) + np.arange(len(places))
-        checked = np.concatenate([places, counts]), np.concatenate([behind, lengths[block_of_row]])
+        checked = (
+            np.concatenate([places, np.array(counts, int)]),
+            np.concatenate([behind, lengths[block_of_row]]),
+        )
         rows = [
             (at, int(SPARE * n), *self._strips.spans[part])
             for at, n, parts in zip(

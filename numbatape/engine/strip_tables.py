@@ -150,7 +150,7 @@ def with_strips(
         code[block.start : block.stop] = (_NOTHING, 0, 0, 0, 0)
         code[block.start] = strip_instruction(parts[-1][0])
     extents = tuple((block.start, block.stop) for block in blocks)
-    words = np.array(table, np.int64)
+    words = np.array(table, np.int64).reshape(-1, len(BLOCK))
     arrays = tuple(firsts), tuple(tables), tuple(parts)
     return code, Strips(words, *arrays, extents, end, tuple(opcodes), tuple(spans))
 

@@ -323,6 +323,35 @@ def test_a_new_length_has_the_bits_of_a_new_cache_without_a_plan_by_python(name,
     assert any(isinstance(planner, OneWayReplanner) for planner in served)
 
 
+def test_many_short_vectors_take_one_sweep_whose_cells_are_used_again(monkeypatch):
+    """Time steps: all values and their adjoints together do not fit into the second cache."""
+
+    def f(u):
+        for _ in range(30):
+            u = u - 0.05 * u * (u - np.roll(u, 1)) + 0.1 * (np.roll(u, -1) - 2 * u + np.roll(u, 1))
+        return np.sum(u**2)
+
+    def outcome(cache, size):
+        value, (slope,) = nt.value_and_gradient(cache, 0.3 * DATA[:size])
+        return [value, *slope]
+
+    passes = tuple(name for name in PASSES if name != "strips")
+    sizes = (700, 701, 702, 650, 30)
+    new = {size: nt.prepare_gradient_cache(f, DATA[:size]) for size in sizes}
+    assert [is_one_way(cache) for cache in new.values()] == [True] * 4 + [False]
+    fresh = {size: outcome(cache, size) for size, cache in new.items()}
+    for size in (700, 30):
+        two = nt.prepare_gradient_cache(f, DATA[:size], config=nt.Config(passes=passes))
+        assert not is_one_way(two)
+        np.testing.assert_allclose(outcome(two, size), fresh[size], rtol=1e-10, atol=1e-13)
+    cache = nt.prepare_gradient_cache(f, DATA[:720])
+    for size in (31, 721, 32, 722):
+        outcome(cache, size)
+    monkeypatch.setattr(one_way, "strip_plan", lambda *_: pytest.fail("a plan by Python"))
+    for size in sizes:
+        assert outcome(cache, size) == fresh[size]
+
+
 @pytest.mark.parametrize("name", ["neighbours", "half", "every second", "running sums", "rows"])
 def test_a_new_length_whose_sweeps_are_cut_needs_no_plan_by_python(name, monkeypatch):
     """Blocks are cut into more parts or fewer than those of the first plan; bits are those of whole ones."""
