@@ -2,8 +2,8 @@
 
 ``sum(x*y)`` becomes one ``dot``, or a product of two sums if x and y are the factors of an outer product;
 ``sum((x-y)**2, axis=-1)`` becomes one ``distance2``;
-``a + x*y`` becomes one ``addmul`` (a third of the instructions of an autoregression), ``a + -b`` a
-subtraction. This is done when the tape is frozen, because only then it is
+``a + x*y`` becomes one ``addmul`` (a third of the instructions of an autoregression), and so does
+``a - 0.5*y``; ``a + -b`` becomes a subtraction. This is done when the tape is frozen, because only then it is
 known what else reads the product. Every result but sums of outer products keeps its bits
 (a dot adds up in blocks as a sum does); the reverse sweep need not store the product's adjoint.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from ...late import imported
 from ..combinations import by_combination, flatnonzero
-from ..draft import Draft
+from ..draft import SCALAR_LAYOUT, Draft
 from ..instruction import NONE, chosen, copied, opcode, without
 from ..tape import Layout
 
@@ -45,6 +45,7 @@ class _Fusion:
         self._sums()
         self._gaps()
         self._additions()
+        self._subtractions()
         return without(self.code, np.concatenate(self.gone)) if self.gone else self.code
 
     def _of(self, ops) -> np.ndarray:
@@ -203,6 +204,33 @@ class _Fusion:
         for each in products:
             its = code["op"][at] >> 1 == each
             self._rewrite(rows[its], self.ops[each].added, addend[its], a[its], b[its], takes[its])
+        self.gone.append(at)
+
+    def _subtractions(self) -> None:
+        """Turn ``a - c*y`` of numbers, where c is a literal, into ``a + (-c)*y``, the same to the bit.
+
+        Arrays stay as they are: a literal times an array is not fused with a sum.
+        """
+        code, group = self.code, self.group
+        rows = self._of(self.ops.with_signs((1, -1)))
+        rows = rows[(self.layouts[code["out"][rows]] == SCALAR_LAYOUT) & (code["op"][rows] & 1 == 0)]
+        if not len(rows):
+            return
+        at = self._makers(rows, code["b"][rows], self.ops.with_trait("added"))
+        fit = (at >= 0) & (code["b"][at] != NONE)
+        rows, at = rows[fit], at[fit]
+        if not len(rows):
+            return
+        a, b, active = code["a"][at], code["b"][at], code["active"]
+        numbers = self.draft.literal_numbers()[group]
+        fit = np.isfinite(numbers[a]) ^ np.isfinite(numbers[b])
+        rows, at, a, b = rows[fit], at[fit], a[fit], b[fit]
+        first = np.isfinite(numbers[a])
+        factors = np.where(first, numbers[a], numbers[b])
+        literals = {each: self.draft.literal(np.array(-each)) for each in np.unique(factors).tolist()}
+        takes = (active[rows] & 1) | (active[at] >> first & active[rows] >> 1 & 1) << 2
+        negated = [literals[each] for each in factors.tolist()]
+        self._rewrite(rows, "addmul", code["a"][rows], negated, np.where(first, b, a), takes)
         self.gone.append(at)
 
 

@@ -1,7 +1,6 @@
-"""Products with literals: two of them become one, and to subtract one becomes to add one.
+"""Products with literals: two of them become one.
 
-The derivative of ``-0.5 * z**2`` is recorded as ``-0.5 * (2.0 * z)``, which is ``-z``. And ``a - 0.5*y`` is
-``a + (-0.5)*y``, which can be fused into one instruction (`numbatape.tape.passes.fuse`).
+The derivative of ``-0.5 * z**2`` is recorded as ``-0.5 * (2.0 * z)``, which is ``-z``.
 
 Two literals are multiplied only in the products that derivatives consist of (``weigh``), and only if one of
 the literals is a power of two. Then every bit stays, unless the inner product overflows or underflows; that
@@ -13,20 +12,19 @@ from __future__ import annotations
 import numpy as np
 
 from ..combinations import by_combination, flatnonzero
-from ..draft import SCALAR_LAYOUT, Draft
+from ..draft import Draft
 from ..families import F64
 from ..instruction import NONE, copied, opcode
 from ..liveness import steady
 
 
 def multiply_literals(draft: Draft, code: np.ndarray) -> np.ndarray:
-    """Multiply literals that are factors one after the other; add products that are subtracted."""
+    """Multiply literals that are factors one after the other."""
     if draft.builder.exact:
         return code
     products = _Products(draft, code)
     if products.known.any():
         products.multiplied()
-        products.added()
     return products.code
 
 
@@ -75,24 +73,6 @@ class _Products:
         self.active[rows] &= self.active[inner]
         if len(rows):
             self._write(rows)
-
-    def added(self) -> None:
-        """Add products of numbers that are subtracted and that nobody else reads.
-
-        Arrays stay as they are: a literal times an array is not fused with a sum.
-        """
-        draft = self.draft
-        (rows,) = draft.ops.is_any(draft.ops.with_signs((1, -1)), self.code["op"]).nonzero()
-        rows = rows[draft.layout[self.code["out"][rows]] == SCALAR_LAYOUT]
-        rows, inner = self._makers(rows, self.code["b"][rows])
-        if not len(rows):
-            return
-        group = draft.group[self.code["out"][inner]]
-        fit = (draft.uses(self.code).reads[group] == 1) & ~draft.ends()[group] & (self.number[inner] != -1.0)
-        self.number[inner[fit]] *= -1.0
-        if np.count_nonzero(fit):
-            self._write(inner[fit])
-            self.code["op"][rows[fit]] = opcode(draft.ops.number["add"], F64)
 
     def _makers(self, rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return those of some rows that read a product with a literal, and the product's instruction.
