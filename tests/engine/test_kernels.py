@@ -165,9 +165,19 @@ WAYS = {
 }
 
 
-# Loops over float32 cells differ from those over float64 in what a load and a store are. Loops of the ops
-# whose exact values are computed in Python (see `ways_of`) differ from those of other ops in what they call.
+# Loops over float32 cells differ from those over float64 in what a load and a store are.
 SINGLE_WAYS = ("contiguous", "scalars", "one cell", "rows", "outer", "strided", "reversed", "empty")
+# Rows that no SIMD loop serves have loops of one text, which differ in the formula alone: all ways are for the
+# first row of each kind.
+FEW_WAYS = {
+    np.float64: ("contiguous", "scalars", "cells of arrays", "rows", "outer", "strided", "empty"),
+    np.float32: ("contiguous", "scalars", "outer", "strided"),
+}
+FIRST_OF_KIND = {
+    (op.arity, op.differentiable, bool(op.opaque), bool(op.follows)): op.name
+    for op in reversed(ROWS)
+    if not op.hot and not op.name.startswith(("gammainc_", "betainc_"))  # computed in Python: slow
+}.values()
 
 
 def sample(op, dtype, seed=7):
@@ -185,8 +195,10 @@ def sample(op, dtype, seed=7):
 
 
 def ways_of(op, dtype=np.float64):
-    every_way = dtype == np.float64 and not op.name.startswith(("gammainc_", "betainc_"))
-    return {way: WAYS[way] for way in (WAYS if every_way else SINGLE_WAYS)}
+    names = FEW_WAYS[dtype]
+    if op.hot or op.name in FIRST_OF_KIND:
+        names = WAYS if dtype == np.float64 else SINGLE_WAYS
+    return {way: WAYS[way] for way in names}
 
 
 def operands(op, ways, inputs):

@@ -238,7 +238,7 @@ def test_memory_that_grows(where):
         pullback=lambda ybar, y, x: (3.0 * ybar * keeping("pullback", x) ** 2,),
         workspace=lambda x: {},
     )
-    x, message = RNG.normal(size=200), r"20 calls like the ones before kept \d+ bytes more"
+    x, message = RNG.normal(size=40), r"20 calls like the ones before kept \d+ bytes more"
     with pytest.raises(DerivativeError, match=message):
         check_rule(wrong, x)
     if where == "value":

@@ -121,7 +121,7 @@ def test_values_and_derivatives(name):
         want = np.asarray(f(*args))
         assert np.shape(x) == want.shape and np.asarray(x).dtype == want.dtype
     check_derivatives(
-        lambda *a: np.sum(np.sin(f(*a))), *args, float32=False, order=2 if len(args) > 1 else 1, points=1
+        lambda *a: np.sum(np.sin(f(*a))), *args, float32=False, order=2 if len(args) > 1 else 1, points=0
     )
 
 

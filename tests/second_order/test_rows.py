@@ -83,7 +83,7 @@ def test_every_differentiable_array_op_has_a_pullback():
 
 @every("op, shapes", CASES, tests=6)
 def test_array_op(op, shapes):
-    """Both nestings agree, with each other and with differences of the gradient."""
+    """Both nestings agree, with each other (for an op's last shapes) and with differences of the gradient."""
     operands = sample(op, shapes)
     index = ["abc".index(x) for x in op.index]
     rng = np.random.default_rng(11)
@@ -100,7 +100,7 @@ def test_array_op(op, shapes):
     active = [k for k in range(len(operands)) if k not in index]
     directions = [rng.normal(size=operands[k].shape) for k in active]
     results = []
-    for mode in MODES:
+    for mode in MODES if shapes == op.cases[-1] else MODES[:1]:
         cache = nt.prepare_hvp_cache(f, *args, config=nt.Config(second_order_mode=mode))
         v = tuple(directions) if len(active) > 1 else directions[0]
         value, gradient, product = nt.value_and_hvp(cache, v, *args)
@@ -120,7 +120,7 @@ def test_array_op(op, shapes):
     stencil = [(1, 672), (2, -168), (3, 32), (4, -3)]  # eighth order
     sides = {s: gradient_at(s * h) for n, _ in stencil for s in (n, -n)}
     for place, k in enumerate(active):
-        first, second = (np.asarray(r[1][place]) for r in results)
+        first, second = (np.asarray(results[k][1][place]) for k in (0, -1))
         size = 1.0 + np.abs(first).max(initial=0.0)
         np.testing.assert_allclose(first, second, rtol=1e-11, atol=1e-12 * size)
         for gradient, _ in results:
