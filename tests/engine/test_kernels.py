@@ -167,8 +167,8 @@ WAYS = {
 
 # Loops over float32 cells differ from those over float64 in what a load and a store are.
 SINGLE_WAYS = ("contiguous", "scalars", "one cell", "rows", "outer", "strided", "reversed", "empty")
-# Rows that no SIMD loop serves have loops of one text, which differ in the formula alone: all ways are for the
-# first row of each kind.
+# Rows that no SIMD loop serves have loops of one text, which differ in the formula alone: all ways are for
+# the first row of each kind.
 FEW_WAYS = {
     np.float64: ("contiguous", "scalars", "cells of arrays", "rows", "outer", "strided", "empty"),
     np.float32: ("contiguous", "scalars", "outer", "strided"),
