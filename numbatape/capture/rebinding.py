@@ -286,10 +286,12 @@ def rebind_call(function, args, kwargs):
     reach = Reach(function, *map(type, nodes), *leaves)
     trace = current()
     arrays = trace.capture.arrays if trace is not None else None
-    may_write = arrays is not None or any(writes(one.__code__) for one in reach.functions)
+    stores = any(writes(one.__code__) for one in reach.functions)
+    may_write = arrays is not None or stores
 
     if trace is not None:
         trace.memory.writes = trace.memory.writes or may_write
+        trace.memory.stores = trace.memory.stores or stores
         labelled = [value for value, _ in reach.others if lending_package(value) is not None]
         if labelled:
             imported(".lent_methods", __package__).lend_methods(trace, labelled)

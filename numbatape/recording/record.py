@@ -28,7 +28,7 @@ from ..trace.integers import TracedInteger, lifted, settled
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import dense_number, family_of, sample_of
 from ..trace.shared_inputs import note_inputs
-from ..trace.state import Outside
+from ..trace.state import Outside, PlainIndexError
 from ..trace.trace import CURRENT, Trace
 from ..trace.unknown import refuse_unknown
 from . import contents  # noqa: F401  (it announces which file has what)
@@ -209,7 +209,11 @@ def _has_integers(traces: list[Trace], leaves: list[InputLeaf]) -> bool:
 
 
 def _reaching(*given, data_integers: bool) -> Recording:
-    """Record with captured arrays as they are; with stand-ins, if that would lose a derivative."""
+    """Record with captured arrays as they are; with stand-ins, if that would lose a derivative.
+
+    Arrays that are read at traced positions get stand-ins as well, so that the positions may change. What
+    does not work with stand-ins is recorded as it is, for these positions.
+    """
     *rest, captures, traces = given
     environment = rest[-1]
     if not captures:
@@ -224,7 +228,16 @@ def _reaching(*given, data_integers: bool) -> Recording:
     except LeakError:
         if captures:
             raise
-    raise leak
+    except (MissingBodyError, AssumptionError):
+        raise
+    except Exception:
+        if captures or type(leak) is not PlainIndexError:
+            raise
+    if type(leak) is not PlainIndexError:
+        raise leak
+    if environment is not None:
+        environment.undo()
+    return _undrawn(*rest, None, traces, data_integers)
 
 
 def _undrawn(*given) -> Recording:
@@ -252,6 +265,7 @@ def _record(
     traces.append(trace)
     trace.strong, trace.values, trace.derivatives.assumes = strong, values, assumes
     trace.capture.arrays = CapturedArrays(trace) if captures else None
+    trace.capture.reads_constants = captures is None
     trace.capture.environment = environment
     trace.tape.exact = values == "numpy"
     trace.tape.rolls = transform is None and "reroll" in passes

@@ -90,7 +90,7 @@ STAND_INS = {
             concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack
             fromiter full hstack inner kaiser kron max mean median min nanmax nanmean nanmin nansum
             ndenumerate outer pad percentile polyval prod ptp quantile ravel repeat require reshape roll sort
-            squeeze stack std sum tile trace transpose tril triu vander var vdot vstack
+            squeeze stack std sum take tile trace transpose tril triu vander var vdot vstack
         """,
     },
     "numpy.testing": {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import sys
 
 import numpy as np
 
@@ -78,7 +79,12 @@ class TracedInteger:
             self._settled = True
         return self._value
 
-    __index__ = __int__ = __trunc__ = settled
+    __int__ = __trunc__ = settled
+
+    def __index__(self):
+        if self._code is not None and not self._settled and self._trace.capture.refuses(sys._getframe(1)):
+            raise self._trace.validity.plain_index()
+        return self.settled()
 
     def __float__(self):
         return float(self.settled())

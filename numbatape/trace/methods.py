@@ -267,7 +267,7 @@ class Methods(Kinds):
         check_attribute(self, "tolist")
         if self.ndim == 0:
             return _as_python_number(self) if self.dtype.kind == "f" else self
-        return [row.tolist() if row.ndim else row for row in self]
+        return [row.tolist() for row in self]
 
     def view(self, dtype=None, type=None):
         check_attribute(self, "view")

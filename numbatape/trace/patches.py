@@ -21,7 +21,7 @@ from .index_parts import is_plain_basic, spans_of
 from .operands import lift
 from .primitives import broadcast_to, value_of
 from .regions import Region, Span, region_of, selected
-from .symbolic_sizes import valued
+from .symbolic_sizes import has_size, valued
 
 MOST_PATCHES = 16
 
@@ -270,7 +270,7 @@ def write(x: TracedArray, keys: tuple, item) -> bool:
     if not _fits(value_of(item), np.shape(target)):
         return False  # NumPy converts it, or raises
     work = trace.memory.patchworks.get(id(root))
-    if work is None and not _may_begin(x, root):
+    if work is None and not _may_begin(x, root, has_size(keys)):
         return False
     region = _region_in(work, x)
     found = None if region is None else _spans(trace, region, keys, x)
@@ -305,8 +305,14 @@ def _fits(item, shape) -> bool:
     return all(n in (1, shape[lead + k]) for k, n in enumerate(own))
 
 
-def _may_begin(x: TracedArray, root: np.ndarray) -> bool:
-    """Whether all arrays in the memory are regions of one whose size is a symbol."""
+def _may_begin(x: TracedArray, root: np.ndarray, sized: bool) -> bool:
+    """Whether all arrays in the memory are regions of one.
+
+    Parameters
+    ----------
+    sized
+        Whether it is written to at positions that hang on sizes; otherwise its own size must be a symbol.
+    """
     trace = x._trace
     if boxes.box_of(x) is not None or trace.memory.located or not root.size or root.dtype != x._value.dtype:
         return False
@@ -315,7 +321,13 @@ def _may_begin(x: TracedArray, root: np.ndarray) -> bool:
         return False
     settled = trace.tape.sizes.settled
     region = region_of(owner)
-    if region is None or all(settled(dim) >= 0 for dim in region.dims):
+    if region is None:
+        return False
+    if (
+        not sized and x is not owner and (own := region_of(x)) is not None
+    ):  # it may be a part of symbolic size
+        sized = any(settled(code) < 0 for span in own.spans for code in (span.first, span.size))
+    if not sized and all(settled(dim) >= 0 for dim in region.dims):
         return False
     values, regions = trace.tape.values, trace.memory.regions
     address = values[owner._id]

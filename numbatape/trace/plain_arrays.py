@@ -15,11 +15,12 @@ import numpy as np
 
 from ..tape.tape import CONSTANT, family_of_dtype
 from . import boxes, operations
-from .aliasing import lend, root_of, rooted
+from .aliasing import is_lent, lend, root_of, rooted
 from .array import TracedArray, new_traced, note
 from .complex_array import TracedComplex
 from .kinds import missing
 from .pytrees import leaf
+from .symbolic_sizes import has_size
 from .trace import CURRENT, failing
 
 _CLASS = object.__dict__["__class__"]
@@ -84,6 +85,11 @@ class Plain:
         keys = key if key.__class__ is tuple else (key,)
         if any(type(k) is TracedArray for k in keys):
             return self._at(key, keys)
+        if has_size(key):
+            if becomes_traced(self):
+                return TracedArray.__getitem__(self, key)
+            if type(self) is PlainArray and not self._trace.memory.stores:
+                return self._as_traced()[key]
         return wrap(self._trace, self._value[key])
 
     def partition(self, *args, **kwargs):
@@ -191,6 +197,24 @@ class PlainComplex(Plain, TracedComplex):
 
 
 COMPLEX = {np.dtype(np.complex128), np.dtype(np.complex64)}
+
+
+def becomes_traced(x) -> bool:
+    """Turn a plain array that nothing else refers to into a literal; return whether it was one.
+
+    What is read from or written to positions that hang on sizes is then part of it, for all sizes.
+    """
+    trace, root = x._trace, root_of(x._value)
+    alone = type(x) is PlainArray and root is x._value and len(boxes.sharers(x)) == 1
+    if not alone or not root.size or is_lent(trace, root) or id(root) in trace.capture.borrowed:
+        return False
+    trace.check_open()
+    trace.memory.check_write(root)
+    number = x._id
+    trace.constants.forget(root)
+    x.__class__ = TracedArray
+    x._id, x._level = number, CONSTANT
+    return True
 
 
 def is_plain(x) -> bool:

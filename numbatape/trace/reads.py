@@ -100,6 +100,8 @@ class Reads:
         if answer is not None:
             return answer
         if self._level == CONSTANT:
+            if self._value.__class__ is np.ndarray and self._trace.capture.refuses(sys._getframe(1)):
+                raise self._trace.validity.plain_index()
             self._trace.pin_constants(self)
             return np.array(self._value, dtype)
         if is_stored():

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..errors import LeakError, MissingBodyError
 from ..tape.tape import POOLS
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import is_index, where_in_user_code
+from ..usercode.ownership import sees_sizes
 
 POOL_COUNT = len(POOLS)
 MOST_ENTRIES = 2**26  # a bound of positions and counts; a sum of so many positions is still exact
@@ -25,6 +26,10 @@ class Outside(NamedTuple):
     what: str
     file: str
     line: int
+
+
+class PlainIndexError(LeakError):
+    """An array that is not traced is read at traced positions: the next run has a stand-in for it."""
 
 
 class Validity:
@@ -56,6 +61,12 @@ class Validity:
         self.leak: LeakError | None = None
         self.missing: MissingBodyError | None = None
 
+    def plain_index(self) -> PlainIndexError:
+        """Return the error for an array without a stand-in, noted even if the function catches it."""
+        error = PlainIndexError("an array that is not traced is read at traced positions")
+        self.leak = self.leak or error
+        return error
+
 
 class Memory:
     """Which arrays of the trace share memory, and what has been written there.
@@ -63,6 +74,8 @@ class Memory:
     Attributes
     ----------
     writes
+        Whether the function may write to arrays, or captured arrays have stand-ins.
+    stores
         Whether the function may write to arrays.
     arrays
         ``(id of the memory's owner, weak reference)`` of arrays that are not in `sharing` yet.
@@ -91,11 +104,12 @@ class Memory:
         "patchworks",
         "regions",
         "sharing",
+        "stores",
         "writes",
     )
 
     def __init__(self):
-        self.writes = False
+        self.writes = self.stores = False
         self.arrays: list[tuple] = []
         self.sharing: dict[int, list] = {}
         self.borrowers: list[tuple] = []
@@ -230,6 +244,8 @@ class Capture:
         Copies of libraries' functions (`numbatape.capture.library_copies`).
     arrays
         Stand-ins for captured arrays, if these are traced (`numbatape.capture.captured_arrays`).
+    reads_constants
+        Whether arrays without stand-ins are read at traced positions: the tape then relies on the positions.
     borrowed
         Ids of captured arrays whose memory such stand-ins have.
     objects
@@ -257,6 +273,7 @@ class Capture:
         "lent",
         "library_copies",
         "objects",
+        "reads_constants",
         "snapshots",
         "stand_ins",
     )
@@ -267,6 +284,7 @@ class Capture:
         self.copies: Any = None
         self.library_copies: Any = None
         self.arrays: Any = None
+        self.reads_constants = False
         self.borrowed: set[int] = set()
         self.objects: set[int] = set()
         self.stand_ins: list = []
@@ -274,6 +292,10 @@ class Capture:
         self.lent: list = []
         self.snapshots: dict[int, tuple] = {}
         self.float_errors = np.geterr()
+
+    def refuses(self, frame) -> bool:
+        """Whether a frame must not read numbers, because an array with a stand-in could be indexed."""
+        return self.arrays is None and not self.reads_constants and is_index(frame) and sees_sizes(frame)
 
 
 class Calls:

@@ -17,16 +17,17 @@ from .complex_array import TracedComplex
 from .constants import checked
 from .index_parts import is_basic, key_part
 from .operands import find_trace, lift, values_of
-from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, fixed, is_plain
+from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, becomes_traced, fixed, is_plain
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .shared_inputs import is_shared, mirror
+from .symbolic_sizes import has_size
 
 
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
     key, item = integers.settled(key, but_sizes=True), integers.lifted(item)
     trace = find_trace(target, item, *(key if type(key) is tuple else (key,)))
-    if is_plain(target):
+    if is_plain(target) and not (has_size(key) and becomes_traced(target)):
         if trace is None and all(map(is_plain, boxes.sharers(target))):
             target._trace.memory.check_write(root_of(target._value))
             target._value[as_ndarrays(key)] = as_ndarrays(item)

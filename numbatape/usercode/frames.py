@@ -61,6 +61,19 @@ def is_stored() -> bool:
     return frame.f_code.co_code[frame.f_lasti] in STORES
 
 
+_SUBSCRIPTS = {dis.opmap[name] for name in ("BINARY_SUBSCR", "BINARY_SLICE") if name in dis.opmap}
+_BINARY = dis.opmap["BINARY_OP"]
+_SUBSCRIPT_OF_BINARY = {name: k for k, (name, _) in enumerate(getattr(dis, "_nb_ops", ()))}.get("NB_SUBSCR")
+
+
+def is_index(frame) -> bool:
+    """Whether a frame is at ``a[i]``, which since Python 3.14 is one of the binary operators."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] == _BINARY:
+        return code[at + 1] == _SUBSCRIPT_OF_BINARY
+    return code[at] in _SUBSCRIPTS
+
+
 def unreachable(what: str) -> str:
     """Return the message for a traced value that goes into an array outside of the trace."""
     return (
