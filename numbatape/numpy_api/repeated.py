@@ -36,7 +36,7 @@ from .composition_templates import (
 MOST_BYTES = 4096  # of a plain array, whose contents are part of the key
 REFUSED = 8  # how many calls that were new a call counts that is known and cannot be repeated
 PATIENCE = 64  # keys of one function that did not recur; after these, no more are made
-OPTIONS = frozenset((int, bool, str, type(None), np.dtype, type))
+OPTIONS = frozenset((int, bool, str, type(None), type(Ellipsis), np.dtype, type))
 NUMBERS = frozenset((float, np.float64, np.float32, np.int64, np.bool_))
 COMPLEX = frozenset((complex, np.complex128, np.complex64))
 MET = object()  # stands for the template of a call that was met once
@@ -127,6 +127,9 @@ def _describe(trace, args, parts: list, traced: list) -> None:
         elif kind is TracedComplex:
             parts += (kind, x._value.__class__)
             _describe(trace, (x._re, x._im), parts, traced)
+        elif kind is slice:
+            parts.append(kind)
+            _describe(trace, (x.start, x.stop, x.step), parts, traced)
         elif kind is tuple or kind is list:
             parts += (kind, len(x))
             _describe(trace, x, parts, traced)

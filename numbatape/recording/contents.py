@@ -27,6 +27,7 @@ OPERATIONS = {
     "numpy_api.exact_math": "power_of_scalars",
     "numpy_api.join": "array_of_numbers",
     "numpy_api.reductions": "logsumexp",
+    "numpy_api.registration": "recurring",
     "scipy_api.special.composed_ufuncs": "composed_special",
     "scipy_api.special.complex_special": "complex_special",
     "trace.data_frames": "arrays_of",

@@ -89,7 +89,8 @@ def getitem(x: TracedArray, key) -> TracedArray:
         return result
     if any(map(_is_flag, key)):
         return _flagged(x, key)
-    return advanced(x, key)
+    value = x._value[tuple(map(value_of, key))]
+    return operations.recurring(advanced, value, (x, *key), {}, lambda: advanced(x, key, value))
 
 
 def _known_view(trace, x: TracedArray, key) -> TracedArray | None:
@@ -194,10 +195,11 @@ def _selection(x: TracedArray, key: tuple) -> tuple[int, int, list | None]:
 # ---- index arrays
 
 
-def advanced(x: TracedArray, key) -> TracedArray:
-    """Return a gather: index arrays, masks, and mixtures with slices."""
+def advanced(x: TracedArray, key, value=None) -> TracedArray:
+    """Return a gather: index arrays, masks, and mixtures with slices; ``value`` is what NumPy selects."""
     whole = x
-    value = x._value[tuple(map(value_of, key))]
+    if value is None:
+        value = x._value[tuple(map(value_of, key))]
     parts: list = []
     table, dims = x._trace.tape.sizes, iter(dims_of(x))
     for k in full_key(x, key):
