@@ -58,6 +58,12 @@ for _file in (clocks_and_files, module_copies, type_tests):
     for _module, _makers in _file.REPLACED.items():
         REPLACED[_module] = REPLACED.get(_module, {}) | _makers
 
+# SciPy's modules of which nothing has a stand-in of its own: their functions and classes run as copies.
+INNER = (
+    *("scipy.cluster", "scipy.constants", "scipy.optimize.elementwise", "scipy.spatial.transform"),
+    "scipy.stats.contingency",
+)
+
 
 class Table:
     """The stand-ins for the modules imported so far, each made when it is first needed.
@@ -230,7 +236,7 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, also those of functions that make arrays."""
-    names = {**STAND_INS, **REPLACED, **dict.fromkeys((*MODULES, *TWINS))}
+    names = {**STAND_INS, **REPLACED, **dict.fromkeys((*MODULES, *TWINS, *INNER))}
     return _table(tuple(filter(sys.modules.__contains__, names)), writes)
 
 

@@ -26,7 +26,9 @@ _WHOLE = object()
 
 
 class At:
-    """``array_api_extra.at(x, index)``, or ``at(x)[index]``: a copy is written to, and returned.
+    """``array_api_extra.at(x, index)``, or ``at(x)[index]``: the array is written to, and returned.
+
+    As with NumPy's arrays, a copy is made if that is asked for, or if the array is read-only.
 
     Parameters
     ----------
@@ -50,7 +52,8 @@ class At:
 
     def _target(self, copy):
         # A stand-in gets plain arrays as ndarrays, to which a traced value could not be written.
-        return wrap(current(), self._x if copy is False else self._x.copy())
+        in_place = self._x.flags.writeable if copy is None else not copy
+        return wrap(current(), self._x if in_place else self._x.copy())
 
 
 def _combining(combine):

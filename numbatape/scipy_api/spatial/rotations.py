@@ -11,7 +11,8 @@ import numpy as np
 
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import named_like
-from ...trace.operands import find_trace, lift_first
+from ...trace import operations
+from ...trace.operands import find_trace, lift_all, lift_first
 from ...trace.plain_arrays import wrap
 from ...trace.trace import current
 
@@ -69,3 +70,21 @@ def _maker(implementation):
 
 for _function in (as_rotvec, from_rotvec):
     MAKERS["scipy.spatial.transform._rotation_xp"][_function.__name__] = _maker(_function)
+
+
+def _reduce_maker(original):
+    """Return what runs in place of ``reduce``: SciPy's own takes ones in place of the rotation by zero."""
+
+    def reduce(quat, left=None, right=None):
+        zero = np.array([[0.0, 0.0, 0.0, 1.0]])
+        if left is None and right is None:
+            return quat, None, None
+        # Traced, because the copy chooses among them by traced positions.
+        all_of_them = lift_all(quat, zero if left is None else left, zero if right is None else right)
+        found, one, other = operations.library_copy(original)(*all_of_them)
+        return found, None if left is None else one, None if right is None else other
+
+    return named_like(reduce, original)
+
+
+MAKERS["scipy.spatial.transform._rotation_xp"]["reduce"] = _reduce_maker
