@@ -223,7 +223,8 @@ STAND_INS = {
     },
     "scipy.signal": {
         "scipy_api.signal.resampling": """
-            chirp freqz gausspulse medfilt medfilt2d order_filter resample resample_poly sawtooth sweep_poly
+            chirp freqz gausspulse medfilt medfilt2d order_filter resample resample_poly sawtooth square
+            sweep_poly
             upfirdn wiener
         """,
         "scipy_api.signal.convolutions": """

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.spatial
 from scipy import interpolate, signal
 from scipy.spatial import transform
 
@@ -107,6 +108,9 @@ ROTATIONS = {
     "magnitude": (lambda w: (R.from_rotvec(w) * TURN.inv()).magnitude(), VECTOR + 0.1),
     "power": (lambda w: (R.from_rotvec(w) ** 2.5).as_rotvec(), VECTOR),
     "mean": (lambda w: R.from_rotvec(w).mean().as_rotvec(), 0.3 * VECTORS),
+    "reduce": (lambda w: R.from_rotvec(w).reduce(TURNS).as_matrix(), 3.0 * VECTORS),
+    "reduce, from the right": (lambda w: R.from_rotvec(w).reduce(None, TURNS).as_quat(), 3.0 * VECTORS),
+    "by way of its package": (lambda w: scipy.spatial.transform.Rotation.from_rotvec(w).as_matrix(), VECTOR),
     "outside": (lambda v: TURN.apply(v), VECTORS),
     "outside, several": (lambda v: TURNS[1:].inv().apply(v), VECTORS[1:]),
     "align_vectors": (lambda v: R.align_vectors(v, VECTORS)[0].as_matrix(), VECTORS + 0.1),

@@ -60,6 +60,8 @@ CASES = {
     "freqz": (joined(lambda b, a: S.freqz(b, a, 6)[1], lambda b, a: S.freqz(b, worN=6, whole=True)[1], lambda b, a: S.freqz(b, 2.0, 6, include_nyquist=True)[1]), np.array([1.0, 0.5, 0.2]), np.array([1.2, -0.4])),
     "freqz at frequencies": (lambda b, w: joined(lambda: S.freqz(b, [1.0, 0.3], w, fs=2.0)[1])(), np.array([1.0, 0.5, 0.2]), np.array([0.1, 0.4, 0.7])),
     "sawtooth": (joined(S.sawtooth, lambda t, w: S.sawtooth(t)), T + 0.05, np.array(0.4)),
+    "square": (joined(S.square, lambda t, w: t * S.square(t)), T + 0.05, np.array(0.4)),
+    "iircomb": (joined(lambda q: S.iircomb(10.0, q, fs=100.0)[0], lambda q: S.iircomb(10.0, q, fs=100.0)[1]), np.array(15.0)),
     "chirp": (S.chirp, T, 0.3, 4.0, 0.6),
     "chirp methods": (joined(lambda t: S.chirp(t, 0.3, 4.0, 0.6, "quadratic", 30.0), lambda t: S.chirp(t, 0.3, 4.0, 0.6, "quadratic", 30.0, False), lambda t: S.chirp(t, 0.3, 4.0, 0.6, "logarithmic"), lambda t: S.chirp(t, 0.3, 10.0, 0.6, "hyperbolic"), lambda t: S.chirp(t, 0.3, 4.0, 0.6, complex=True)), T),
     "lists": (lambda p: S.sweep_poly(T / 4, [p[0], 0.2, p[1]]) + S.lombscargle(T, Z, [p[0] + 1.0, 2.0]).sum(), np.array([0.1, 0.3])),

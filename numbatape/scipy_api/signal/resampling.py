@@ -164,6 +164,12 @@ def sawtooth(t, width=1):
     return np.where(bad, np.nan, waves)
 
 
+@stands_for("scipy.signal", "square")
+def square(t, duty=0.5):
+    waves = np.where(np.mod(lift_first(t, duty), 2.0 * np.pi) < duty * 2.0 * np.pi, 1.0, -1.0)
+    return np.where((duty > 1) | (duty < 0), np.nan, waves)
+
+
 @stands_for("scipy.signal", "chirp")
 def chirp(t, f0, t1, f1, method="linear", phi=0, vertex_zero=True, *, complex=False):
     t = lift_first(t, f0, t1, f1, phi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -58,16 +59,12 @@ def _canberra(x, y, w=None):
     return _total(np.where(zero, 0.0, np.abs(x - y) / np.where(zero, 1.0, both)), w)
 
 
-def _mahalanobis(x, y, VI=None):
-    if VI is None:
-        raise unsupported_argument("scipy.spatial.distance", "metric='mahalanobis' without VI", "pass VI")
+def _mahalanobis(x, y, VI):
     d = x - y
     return _root(np.sum(np.matmul(d, VI) * d, -1))
 
 
-def _seuclidean(x, y, V=None):
-    if V is None:
-        raise unsupported_argument("scipy.spatial.distance", "metric='seuclidean' without V", "pass V")
+def _seuclidean(x, y, V):
     return _root(np.sum((x - y) ** 2 / V, -1))
 
 
@@ -80,17 +77,37 @@ METRICS = {
     "correlation": _correlation,
     "minkowski": _minkowski,
     "canberra": _canberra,
+    "jensenshannon": lambda x, y, base=None: jensenshannon(x, y, base, axis=-1),
     "braycurtis": lambda x, y, w=None: _total(np.abs(x - y), w) / _total(np.abs(x + y), w),
     "mahalanobis": _mahalanobis,
     "seuclidean": _seuclidean,
 }
 
 
-def _distances(x, y, metric, options):
-    if metric not in METRICS:
-        known = ", ".join(METRICS)
-        raise unsupported_argument("scipy.spatial.distance", f"metric={metric!r}", f"{known} are")
-    return METRICS[metric](x, y, **options)
+def _chosen(metric, options, points):
+    """Return the function of two arrays of points that a metric is, and its options; ``points`` are all.
+
+    A function is SciPy's metric of the same name, as in SciPy; the user's own one gets one pair at a time.
+    """
+    name = metric.lower() if isinstance(metric, str) else getattr(metric, "__name__", "")
+    if name in METRICS:
+        if name == "seuclidean" and options.get("V") is None:
+            options = {**options, "V": np.var(points(), 0, ddof=1)}
+        if name == "mahalanobis" and options.get("VI") is None:
+            options = {**options, "VI": np.linalg.inv(np.atleast_2d(np.cov(points().T))).T}
+        return METRICS[name], options
+    if callable(metric):
+        return functools.partial(_one_by_one, metric), options
+    known = ", ".join(METRICS)
+    raise unsupported_argument("scipy.spatial.distance", f"metric={metric!r}", f"{known}, and functions are")
+
+
+def _one_by_one(metric, x, y, **options):
+    """Return the user's metric of points with equal or broadcast places, one pair after the other."""
+    sides = np.broadcast_shapes(np.shape(x)[:-1], np.shape(y)[:-1])
+    pairs = [np.broadcast_to(points, (*sides, np.shape(points)[-1])) for points in (x, y)]
+    found = [metric(pairs[0][place], pairs[1][place], **options) for place in np.ndindex(*sides)]
+    return np.reshape(np.stack(found) if found else np.zeros(0), sides)
 
 
 @stands_for("scipy.spatial.distance", "cdist")
@@ -98,7 +115,8 @@ def cdist(XA, XB, metric="euclidean", *, out=None, **options):
     if out is not None:
         raise unsupported_argument("scipy.spatial.distance.cdist", "out", "take the result")
     x, y = lift_all(XA, XB)
-    return _distances(x[:, None, :], y[None, :, :], metric, options)
+    distance, options = _chosen(metric, options, lambda: np.concatenate([x, y]))
+    return distance(x[:, None, :], y[None, :, :], **options)
 
 
 def _pairs(x):
@@ -113,7 +131,8 @@ def pdist(X, metric="euclidean", *, out=None, **options):
         raise unsupported_argument("scipy.spatial.distance.pdist", "out", "take the result")
     x = lift_first(X)
     rows, cols = _pairs(x)
-    return _distances(x[rows], x[cols], metric, options)
+    distance, options = _chosen(metric, options, lambda: x)
+    return distance(x[rows], x[cols], **options)
 
 
 @stands_for("scipy.spatial.distance", "jensenshannon")
