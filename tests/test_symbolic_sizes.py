@@ -600,7 +600,7 @@ READ_FROM_POSITIONS = {
     "a float": lambda x: np.sum(x) * float(np.arange(len(x)).sum()),
     "an int": lambda x: np.sum(x) * int(np.arange(len(x))[-1]),
     "entries": lambda x: np.sum(x) * [k for k in np.arange(len(x))][-1],
-    "a mask": lambda x: np.sum(x[np.arange(len(x)) % 2 == 0]),
+    "a mask": lambda x: np.sum(x[np.arange(len(x)) % 3 != 1]),
 }
 
 

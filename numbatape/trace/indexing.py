@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter.instructions import broadcast_dims
-from . import boxes, integers, operations, regions
+from . import boxes, integers, operations, position_masks, regions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
@@ -81,11 +81,12 @@ def getitem(x: TracedArray, key) -> TracedArray:
         if key.dtype.kind in "iu":
             return take_rows(x, key)
     given = key if isinstance(key, tuple) else (key,)
-    key = tuple(key_part(k) for k in given)
+    key = tuple(key_part(k) for k in position_masks.as_slices(x, given))
     if all(is_basic(k) for k in key):
         result = basic(x, key)
         if value_of(result).__class__ is np.ndarray and any(map(_is_array, given)):
-            return np.copy(result)  # an index without dimensions acts as a number, but selects a copy
+            # An index without dimensions acts as a number, and a mask of positions as a slice: both copy.
+            return np.copy(result)
         return result
     if any(map(_is_flag, key)):
         return _flagged(x, key)
@@ -130,7 +131,7 @@ def _known_view(trace, x: TracedArray, key) -> TracedArray | None:
 
 
 def _is_array(k) -> bool:
-    return isinstance(k, np.ndarray)
+    return isinstance(k, np.ndarray) or (type(k) is TracedArray and k.ndim > 0)
 
 
 def _is_flag(k) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from . import extents
 from .aliasing import has_twice, offsets
 from .array import TracedArray
-from .axes import merge, unmerge
+from .axes import entries, lengths, merge, unmerge
 from .indexing import mask_positions
 from .operands import find_trace, lift
 from .plain_arrays import fixed
@@ -20,6 +23,7 @@ from .primitives import (
     reshape,
     value_of,
 )
+from .symbolic_sizes import code_of, is_size, valued
 from .writes import assign, converted, overlap, setitem
 
 
@@ -41,48 +45,55 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
             return
         keys = tuple(mask_positions(mask))
     flat, shape = _places(x, keys)
-    count = int(np.prod(shape))
-    if not count:
+    count = math.prod(shape)
+    if count < 1:
         return
-    if item.size == 1:
+    if math.prod(lengths(item)) == 1:
         written = reshape(item, ())
-        hit = _totals(x, np.ones(count), flat) > 0.0
+        hit = _totals(x, extents.filled(trace, dims_of(flat), 1.0, np.float64), flat) > 0.0
     else:
         # Of several writes to one position the last one counts.
         last = _totals(x, *_last_turns(x, flat, count))
-        entries = reshape(contiguous(broadcast_to(item, shape)), (-1,))
+        wide = broadcast_to(item, valued(shape), [code_of(trace, n) for n in shape])
         turns = merge(np.maximum(last - 1.0, 0.0), [x.ndim])
-        written, hit = unmerge(entries[np.astype(turns, int)], dims_of(x)), last > 0.0
+        places = np.astype(turns, int)
+        written, hit = unmerge(merge(contiguous(wide), [wide.ndim])[places], dims_of(x)), last > 0.0
     setitem(x, Ellipsis, np.where(hit, written, x))
 
 
 def _places(x, keys):
-    """Return the places in the flattened ``x`` that keys select, as a vector, and their shape."""
+    """Return the places in the flattened ``x`` that keys select, as a vector, and their sizes."""
     if x.ndim == 1 and len(keys) == 1 and getattr(value_of(keys[0]), "dtype", np.dtype(bool)).kind != "b":
-        return merge(keys[0], [keys[0].ndim]), keys[0]._value.shape  # bounds are checked when the tape runs
-    grid = x._trace.constants.grids.setdefault(x._value.shape, np.arange(x.size).reshape(x.shape))
-    places = lift(x._trace, grid)[keys]
-    return merge(places, [places.ndim]), places._value.shape
+        return merge(keys[0], [keys[0].ndim]), lengths(keys[0])  # bounds are checked when the tape runs
+    trace, shape = x._trace, lengths(x)
+    if any(map(is_size, shape)):
+        dims = dims_of(x)
+        grid = unmerge(extents.arange(trace, trace.tape.sizes.product(dims)), dims)
+    else:
+        plain = trace.constants.grids.setdefault(shape, np.arange(math.prod(shape)).reshape(shape))
+        grid = lift(trace, plain)
+    places = grid[keys]
+    return merge(places, [places.ndim]), lengths(places)
 
 
-def _last_turns(x, flat, count: int):
+def _last_turns(x, flat, count):
     """Return (turns, places): the last write to a position has its number (from 1) as turn, others have 0."""
     if count == 1:
         return np.ones(1), flat
-    flat = np.where(flat < 0, flat + x.size, flat)
+    flat = np.where(flat < 0, flat + entries(x, range(x.ndim)), flat)
     order = np.argsort(flat, kind="stable")
     places = flat[order]
     is_last = np.append(np.not_equal(places[1:], places[:-1]), True)
     return np.where(is_last, order + 1.0, 0.0), places
 
 
-def _totals(x, entries, places):
-    """Return zeros in the shape of ``x``, with entries added up at places of its flattened form."""
-    value = np.zeros(x._value.size, np.result_type(value_of(entries), np.float32))
-    np.add.at(value, value_of(places).astype(int), value_of(entries))
+def _totals(x, added, places):
+    """Return zeros in the shape of ``x``, with numbers added up at places of its flattened form."""
+    value = np.zeros(x._value.size, np.result_type(value_of(added), np.float32))
+    np.add.at(value, value_of(places).astype(int), value_of(added))
     dims = dims_of(x)
     size = x._trace.tape.sizes.product(dims)
-    return unmerge(array_instruction("scatter1", (entries, places), value, dims={"m": size}), dims)
+    return unmerge(array_instruction("scatter1", (added, places), value, dims={"m": size}), dims)
 
 
 # ---- ufunc.at
@@ -99,7 +110,7 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
     keys = indices if isinstance(indices, tuple) else (indices,)
     if find_trace(keys) is not None and not has_twice(x._value):
         flat, shape = _places(x, keys)
-        added = added_up(merge(x, [x.ndim]), _flat(trace, operand, shape), flat)
+        added = added_up(merge(x, [x.ndim]), _flat(trace, operand, valued(shape)), flat)
         setitem(x, Ellipsis, unmerge(added, dims_of(x)))
         return
     places = _memory_places(x)[tuple(map(fixed, keys))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import unreachable, where_in_user_code
-from . import boxes, integers, operations, patches
+from . import boxes, integers, operations, patches, position_masks
 from . import complex_parts as complex_arrays
 from .aliasing import has_twice, is_lent, is_same, root_of
 from .array import TracedArray
@@ -92,7 +92,7 @@ def setitem(x: TracedArray, key, item) -> None:
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None:
         if not _is_mask_for_number(keys, item):
-            key = keys = tuple(map(key_part, keys))
+            key = keys = tuple(map(key_part, position_masks.as_slices(x, keys)))
         if find_trace(keys) is not None:
             operations.write_at(x, keys, item)
             return

@@ -1,0 +1,131 @@
+"""Masks and positions that hang on sizes alone: slices and writes for every length, from one trace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from tests.every_case import every
+
+LENGTHS = (9, 12, 4, 7, 20, 2, 3)
+
+
+def first(x):
+    n, i = len(x), np.arange(len(x))
+    return np.sum(x[i < n // 2] ** 2) + np.mean(x[i < n - 1]) + np.sum(np.sin(x[n // 2 <= i]))
+
+
+def every_other(x):
+    i = np.arange(len(x))
+    return np.sum(x[i % 2 == 0] ** 2) - np.sum(np.sin(x[i % 2 != 0])) + np.sum(x[~(i % 3 == 1)[: len(x)]])
+
+
+def beyond_the_ends(x):
+    n, i = len(x), np.arange(len(x))
+    return np.sum(x[i >= n - 12] ** 2) + np.sum(x[i > 100]) + np.sum(x[i < 100]) + np.sum(x[i >= -3])
+
+
+def of_axes(x):
+    i, table = np.arange(len(x)), np.outer(x, x)
+    return np.sum(table[i % 2 == 0] ** 2) + np.sum(table[:, i < 2]) + np.sum(table[i < 2, 1:][:, 0])
+
+
+def paired(x):
+    """Beside other positions, and behind an int, a mask means other entries than a slice does."""
+    i, cube = np.arange(len(x)), np.multiply.outer(np.outer(x, x), x)
+    pairs = cube[i % 2 == 0, i % 2 == 0]
+    return np.sum(pairs**2) + np.sum(cube[0, :, i < 2] * np.arange(len(x)))
+
+
+def copied(x):
+    y = x[np.arange(len(x)) < 2]
+    y[0] = 5.0
+    return np.sum(y**2) + np.sum(x**3)
+
+
+def written(x):
+    i, y, table = np.arange(len(x)), 2.0 * x, np.outer(x, x)
+    y[i % 3 == 0] *= 2.0
+    y[i >= len(x) - 1] = 5.0 * x[0]
+    table[i < 2] = 0.0
+    table[:, i % 2 == 1] *= 3.0
+    return np.sum(y**3) + np.sum(table**2)
+
+
+def causal(x):
+    scores = np.outer(x, np.sin(x))
+    scores[np.triu_indices(len(x), 1)] = -9.0
+    return np.sum(np.exp(scores) @ x)
+
+
+def diagonal(x):
+    i, table = np.arange(len(x)), np.outer(x, x)
+    table[i, i] = x**3
+    table[-1 - i, 0] = x
+    return np.sum(table**2)
+
+
+def permuted(x):
+    y = x.copy()
+    y[np.arange(len(x))[::-1]] = x * np.arange(len(x))
+    y[np.argsort(x)[:2]] = 0.5
+    return np.sum(y**2 * np.arange(len(x)))
+
+
+def one_hot(x):
+    i, table = np.arange(len(x)), np.zeros((len(x), 4))
+    table[i, i % 4] = x
+    return np.sum((table @ np.arange(4.0)) ** 2)
+
+
+# With the most traces that these lengths may take: two entries or fewer may be another case.
+PROGRAMS = {
+    "first": (first, 2),
+    "every other": (every_other, 7),  # the last mask is part of another one
+    "beyond the ends": (beyond_the_ends, 3),
+    "axes": (of_axes, 2),
+    "pairs": (paired, 7),
+    "a copy": (copied, 1),
+    "written": (written, 1),
+    "causal": (causal, 2),
+    "diagonal": (diagonal, 1),
+    "permuted": (permuted, 2),
+    "one hot": (one_hot, 1),
+}
+
+
+@every("name", PROGRAMS)
+def test_positions_follow_sizes(name):
+    f, most = PROGRAMS[name]
+    cache = nt.prepare_gradient_cache(f, np.linspace(0.1, 1.0, 6))
+    for n in LENGTHS:
+        x = np.random.default_rng(n).normal(size=n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        fresh = nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x)[1][0]
+        np.testing.assert_allclose(gradient, fresh, rtol=1e-12, atol=1e-13)
+    assert cache.traces <= most + 1
+
+
+def test_a_mask_is_as_long_as_its_axis():
+    cache = nt.prepare_gradient_cache(
+        lambda x, y: np.sum(x[np.arange(len(y)) < 2]) * y[0], np.ones(5), np.ones(5)
+    )
+    assert nt.value_and_gradient(cache, np.ones(7), np.ones(7))[0] == 2.0
+    with pytest.raises(IndexError, match="did not match"):
+        nt.value_and_gradient(cache, np.ones(7), np.ones(6))
+
+
+def test_no_positions_at_first():
+    """What is written nowhere in the first call may be written somewhere in the next one."""
+
+    def f(x, places):
+        y = x.copy()
+        y[places] = x[0] * 2.0
+        return np.sum(y**2)
+
+    cache = nt.prepare_gradient_cache(f, np.ones(4), nt.Constant(np.array([], int)))
+    for places in ([1, 2], [], [3], [0, 0, 1]):
+        x, places = np.arange(1.0, 5.0), np.array(places, int)
+        assert nt.value_and_gradient(cache, x, places)[0] == f(x, places)
