@@ -323,7 +323,15 @@ def float_errors(x):
     return x[0]
 
 
-@pytest.mark.parametrize("f", [collected, as_error, empty_mean, float_errors])
+@np.errstate(divide="raise")
+def decorated(x):
+    try:
+        return 1.0 / x[:1].sum()
+    except FloatingPointError:
+        return x[1]
+
+
+@pytest.mark.parametrize("f", [collected, as_error, empty_mean, float_errors, decorated])
 def test_warnings_that_the_function_asks_for(f):
     points = [np.array([first, 2.0]) for first in (1.0, -1.0, 0.0, 6.0, 1.0)]
     expected = [f(x) for x in points]

@@ -330,3 +330,71 @@ def test_random_expressions(seed):
             assert mine is plain
         else:
             np.testing.assert_allclose(mine[0], plain, rtol=1e-12)
+
+
+# Of Python's floats a and b: their comparisons are truth values of Python, their roundings are ints.
+OF_NUMBERS = {
+    "sum of truth values": lambda a, b: (a > 0) + (b > 0),
+    "difference": lambda a, b: (a > 0) - (b > 0),
+    "product": lambda a, b: (a > 0) * (b > 0) * a,
+    "minus": lambda a, b: -(a > 0) * b,
+    "plus": lambda a, b: +(a > 0),
+    "bits of truth values": lambda a, b: ((a > 0) & (b > 0), (a > 0) ^ (b > 0), ((a > 0) | (b > 0)) * 2),
+    "bits": lambda a, b: ((a > 0) | 2, math.floor(a) & 3, 1 << (a > 0), ~math.floor(b)),
+    "entry": lambda a, b: [1.0, 2.0, 3.0][(a > 0) + (b > 0)] * a,
+    "key": lambda a, b: {0: 1.0, 1: 2.0, 2: 3.0}[(a > 0) + (b > 0)] * a,
+    "repetition": lambda a, b: [0.5] * math.floor(abs(b)) + [a],
+    "weakly typed": lambda a, b: (math.floor(a) + (a > 0) - -math.ceil(b)) * np.ones(2, np.float32),
+    "classes": lambda a, b: isinstance((a > 0) + 1, int) * a + isinstance(-math.floor(b), int) * b,
+    "division": lambda a, b: a + 1 / (math.floor(a) + 1),
+    "division of truth values": lambda a, b: 3 / ((a > 0) + (b > 0)),
+    "remainder": lambda a, b: divmod(math.floor(b), math.trunc(a)),
+    "large": lambda a, b: (
+        a + math.floor(b * 1e60) % 7 + math.floor(a * 1e6) ** 4 % 7 + 2 ** math.floor(60 + b) % 11
+    ),
+    "power": lambda a, b: math.floor(b) ** -2 * a + math.floor(a) ** (b > 0),
+}
+POINTS = [(0.6, 1.7), (-0.4, 2.3), (1.2, -0.6), (-0.3, -0.2)]
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_ints_and_truth_values_of_numbers(name):
+    """Python's arithmetic of them is not NumPy's: True + True is 2."""
+    f = OF_NUMBERS[name]
+    run = nt.jvp
+    for point in (*POINTS, *POINTS):
+        try:
+            expected = f(*point)
+        except ZeroDivisionError:
+            with pytest.raises(ZeroDivisionError):
+                run(f, point, (1.0, 0.5))
+            continue
+        value = run(f, point, (1.0, 0.5))[0]
+        np.testing.assert_equal(value, expected)
+        assert type(value) is type(expected)
+        assert getattr(value, "dtype", None) == getattr(expected, "dtype", None)
+
+
+def test_truth_values_of_numbers_as_results():
+    f = lambda a: (a * a, {"positive": a > 0, "both": (a > 0) & (a < 2)})  # noqa: E731
+    run = nt.value_and_grad(f, has_aux=True)
+    for a in (1.0, -1.0, 3.0, 1.0):
+        (value, aux), gradient = run(a)
+        assert (value, gradient) == (a * a, 2 * a)
+        assert aux == {"positive": a > 0, "both": 0 < a < 2}
+        assert {*map(type, aux.values())} == {bool}
+    assert nt.vjp(lambda a: a > 0, 1.5)[0] is True
+
+
+def test_positions_of_a_users_class():
+    class Place:
+        def __init__(self, number):
+            self.number = number
+
+        def __index__(self):
+            return int(self.number)
+
+    f = lambda x: x[Place(x[0])] ** 2 + np.sum(x[: Place(x[1])]) + np.outer(x, x)[Place(1), Place(x[0])]  # noqa: E731
+    run = nt.value_and_grad(f)
+    for x in (X, np.array([1.2, 2.5, 0.5]), X):
+        assert run(x)[0] == pytest.approx(f(x), rel=1e-14)

@@ -51,8 +51,9 @@ def out_of(cells: ndarray, kept) -> Out:
     alone = cells.reshape(-1)
     if type(kept) is float:
         return Out(jit.steady.CALLED, alone.item)
-    if type(kept) is int:
-        return Out(jit.steady.CALLED, lambda: int(alone[0]))
+    if type(kept) in (int, bool):
+        kind = type(kept)
+        return Out(jit.steady.CALLED, lambda: kind(alone[0]))
     if cells.dtype == kept.dtype:
         return Out(jit.steady.ENTRY, alone)
     number = kept.dtype.type

@@ -43,7 +43,7 @@ def value_of(space: VariantWorkspace, part: Any = _ALL) -> Any:
         if isinstance(kept, np.ndarray):
             return cells.astype(kept.dtype)
         number = cells[()]
-        return type(kept)(number) if type(kept) in (float, int) else kept.dtype.type(number)
+        return type(kept)(number) if type(kept) in (float, int, bool) else kept.dtype.type(number)
 
     result = recording.result if part is _ALL else part
     if result.__class__ is Output:

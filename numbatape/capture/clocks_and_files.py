@@ -135,12 +135,24 @@ def _error_state(original):
     """Return the stand-in for ``np.errstate``: where errors raise, the tape holds for these inputs only."""
 
     def errstate(*args, **kwargs):
-        trace = current()
-        if trace is not None and not {"raise", "call"}.isdisjoint({*args, *kwargs.values()}):
-            trace.validity.failed = True
+        if not {"raise", "call"}.isdisjoint({*args, *kwargs.values()}):
+            _note_errors()
         return original(*args, **kwargs)
 
     return errstate
+
+
+def note_error_state(state) -> None:
+    """Note that a function refers to an ``np.errstate`` that was made outside."""
+    fields = ("_all", "_divide", "_over", "_under", "_invalid")
+    if not {"raise", "call"}.isdisjoint(str(getattr(state, field, "raise")) for field in fields):
+        _note_errors()
+
+
+def _note_errors() -> None:
+    trace = current()
+    if trace is not None:
+        trace.validity.failed = True
 
 
 def _present_errors(original):

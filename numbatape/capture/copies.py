@@ -26,6 +26,7 @@ from ..usercode.bytecode import (
     names_of,
 )
 from ..usercode.ownership import MARK, is_users_function, is_users_module, lent_classes, users_classes
+from .clocks_and_files import note_error_state
 from .conversions import CALLS, TYPES, TYPES_NAME, calling_types
 from .copied_classes import CopiedClasses
 from .holders import CACHED, holder_of
@@ -93,6 +94,9 @@ class Copies(CopiedClasses):
             return self._module(value, names)
         if type(value) is np.vectorize:
             return operations.with_function(value, self.value(value.pyfunc))
+        if type(value) is np.errstate:  # of a decorator
+            note_error_state(value)
+            return value
         helper = python_function(value)
         if helper is not None:
             return self.function(helper)
@@ -256,7 +260,7 @@ class Copies(CopiedClasses):
         """
         return not is_atom(value) and (
             self.known.stand_in(value) is not None
-            or type(value) is types.ModuleType
+            or type(value) in (types.ModuleType, np.errstate)
             or python_function(value) is not None
             or Reach(value).needs(self.known)
         )

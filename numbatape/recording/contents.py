@@ -36,6 +36,7 @@ OPERATIONS = {
     "trace.extents": "arange extent",
     "trace.size_fractions": "noted_ufunc rounded_to_size",
     "trace.integer_ranges": "checked_integers limit_pieces",
+    "trace.python_integers": "absolute_integer as_integer combine_bits combine_integers",
     "trace.integers": "TracedInteger arguments lifted operands settled",
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",

@@ -37,6 +37,8 @@ def key_part(k):
         return slice(*map(_bound, (k.start, k.stop, k.step)))
     if isinstance(k, np.integer):
         return int(k)
+    if hasattr(type(k), "__index__") and not isinstance(k, (int, np.ndarray)) and type(k) is not TracedArray:
+        return k.__index__()  # an object of the user's
     return k
 
 

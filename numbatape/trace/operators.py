@@ -145,7 +145,12 @@ def _by_ufunc(ufunc):
 
 
 def _of_bits(ufunc):
-    return lambda self, other: ufunc(self, other), lambda self, other: ufunc(other, self)
+    def combine(left, right):
+        if _is_whole(left) and _is_whole(right):
+            return operations.combine_bits(ufunc, left, right)
+        return ufunc(left, right)
+
+    return combine, lambda self, other: combine(other, self)
 
 
 def general(ufunc, left, right):
@@ -154,6 +159,8 @@ def general(ufunc, left, right):
         with failing((left if type(left) is TracedArray else right)._trace):
             # By way of NumPy's protocol it would take 5 µs more.
             return operations.call_ufunc(ufunc, "__call__", (left, right), {})
+    if _is_whole(left) and _is_whole(right):
+        return operations.combine_integers(ufunc, left, right)
     if _has_fraction(left, right):
         numbers = _without_fractions(left, right)
         if numbers is not None:
@@ -161,9 +168,12 @@ def general(ufunc, left, right):
     if is_sparse(left) or is_sparse(right):
         with failing((left if type(left) is TracedArray else right)._trace):
             return operations.operate_on_sparse(ufunc, left, right)
-    other = right if type(left) is TracedArray else left
+    number, other = (left, right) if type(left) is TracedArray else (right, left)
     if hasattr(type(other), DECIDES):
         return NotImplemented
+    if type(other) in (list, tuple) and _is_weak(number):
+        whole = _is_whole(number) and ufunc is np.multiply
+        return other * int(number) if whole else NotImplemented  # Python repeats it, or raises
     if package_of(other) in LABELLED and ufunc is not np.matmul:
         return operations.ufunc_of_labelled(ufunc, (left, right), {})
     if not may_be_operand(left) or not may_be_operand(right) or type(right) is operations.TracedInteger:
@@ -171,7 +181,7 @@ def general(ufunc, left, right):
     if is_no_array(other) and not isinstance((left if other is right else right)._value, ndarray):
         return NotImplemented
     if ufunc in DIVISIONS and _is_weak(left) and _is_weak(right):
-        _require_divisor(ufunc, left, right)
+        require_divisor(ufunc, left, right)
     result = complex_combine(ufunc, left, right)
     if _is_weak(left) and _is_weak(right) and isinstance(result._value, float):
         result._value = float(result._value)  # a Python float stays weakly typed (NEP 50)
@@ -195,13 +205,14 @@ def _has_fraction(*operands) -> bool:
     return fractions is not None and any(type(x) is fractions.Fraction for x in operands)
 
 
-def _require_divisor(ufunc, left, right) -> None:
-    """Raise where Python's numbers are divided by a constant zero; else record that the constant is not zero.
+def require_divisor(ufunc, left, right) -> None:
+    """Raise where Python's numbers are divided by zero; else record that the divisor is not zero.
 
-    A divisor that is differentiated may be zero: derivatives are limits, which may be infinite.
+    A divisor that is differentiated may be zero: derivatives are limits, which may be infinite. In the body
+    of a loop, only constants are looked at.
     """
     traced = type(right) is TracedArray
-    if traced and right._level != CONSTANT:
+    if traced and (right._level == ACTIVE or (right._level != CONSTANT and right._trace.in_loop)):
         return
     with failing((right if traced else left)._trace):
         if (right._value if traced else right) == 0:
@@ -242,6 +253,12 @@ def _kind(arg) -> int:
     return WEAK if kind is float or kind is int or kind is bool else OTHER
 
 
+def _is_whole(arg) -> bool:
+    """Whether a number is an int or a truth value of Python's."""
+    kind = arg._value.__class__ if type(arg) is TracedArray else type(arg)
+    return kind is int or kind is bool
+
+
 def _is_weak(arg) -> bool:
     kind = arg._value.__class__ if type(arg) is TracedArray else type(arg)
     return kind is float or kind is int or kind is bool
@@ -270,7 +287,21 @@ def _neg(self):
     if (value.__class__ is float64 or value.__class__ is float) and not self._trace.closed:
         active = 1 if level == ACTIVE else 0
         return record_number(self._trace, -value, NEG, active, level, self._id, NONE)
-    return np.negative(self)
+    return operations.combine_integers(np.subtract, 0, self) if _is_whole(self) else np.negative(self)
+
+
+def _pos(self):
+    if _is_whole(self):
+        return operations.as_integer(self)
+    return np.positive(self) if isinstance(self._value, ndarray) else self
+
+
+def _abs(self):
+    return operations.absolute_integer(self) if _is_whole(self) else self._as_weak(np.absolute(self))
+
+
+def _invert(self):
+    return operations.combine_integers(np.subtract, -1, self) if _is_whole(self) else np.invert(self)
 
 
 def _divmod(left, right, self, other):
@@ -283,9 +314,9 @@ def _methods() -> dict:
     """Return the methods by name."""
     found = {
         "__neg__": _neg,
-        "__pos__": lambda self: np.positive(self) if isinstance(self._value, ndarray) else self,
-        "__abs__": lambda self: self._as_weak(np.absolute(self)),
-        "__invert__": lambda self: np.invert(self),
+        "__pos__": _pos,
+        "__abs__": _abs,
+        "__invert__": _invert,
         "__divmod__": lambda self, other: _divmod(self, other, self, other),
         "__rdivmod__": lambda self, other: _divmod(other, self, self, other),
         "__pow__": _pow,
