@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from .errors import ConfigError
+from .savings import frozen
 
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
 PASSES = (
@@ -15,7 +16,7 @@ PASSES = (
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Config:
     """Choices for a prepared cache.
 

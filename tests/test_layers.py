@@ -12,9 +12,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "numbatape"
 LAYERS = (
-    {"errors", "late"},
+    {"errors", "late", "savings"},
     {"config"},
-    {"threads", "stalls", "garbage"},
+    {"threads", "stalls"},
     {"jit"},
     {"tape"},
     {"ops"},

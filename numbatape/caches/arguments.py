@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from ..capture.references import exact_key
 from ..errors import DtypeError, SpecError
 from ..recording.record import InputLeaf
+from ..savings import frozen
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..trace import pytrees
 from ..trace.aliasing import immutable
@@ -29,7 +29,7 @@ STATIC = -1  # the level of leaves that never reach a tape
 
 
 @pytrees.opaque
-@dataclass(frozen=True)
+@frozen()
 class Constant:
     """Data: an argument without a gradient whose values and sizes may change from call to call.
 
@@ -54,7 +54,7 @@ class Constant:
 
 
 @pytrees.opaque
-@dataclass(frozen=True)
+@frozen()
 class Static:
     """A hashable Python value that selects the tape: each value has a trace of its own.
 

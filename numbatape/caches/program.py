@@ -6,7 +6,6 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from .. import threads
 from ..capture import randomness
@@ -16,13 +15,14 @@ from ..config import Config, chosen_passes
 from ..errors import MissingBodyError, UnsupportedOperationError
 from ..late import imported
 from ..recording.record import record
+from ..savings import frozen
 from ..stalls import TRACING
 from .arguments import STATIC, Flattened
 from .trace_log import Reason, TraceLog, reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
 
 
-@dataclass(frozen=True)
+@frozen()
 class Stop:
     """The guard at which a sweep stopped, because its outcome is not the recorded one."""
 

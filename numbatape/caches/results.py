@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import OutputError, SpecError
 from ..recording.record import Output, Recording
+from ..savings import frozen
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, is_complex
@@ -80,7 +80,7 @@ def per_argument(flat: Flattened, parts) -> tuple:
     return tuple(arg if k in differentiated else None for k, arg in enumerate(args))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Layout:
     """How gradients are arranged in one flat vector (``Config(friendly_tangents=False)``).
 

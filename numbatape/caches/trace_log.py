@@ -6,13 +6,13 @@ import linecache
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import RetracingWarning
 from ..late import imported
+from ..savings import frozen
 from ..tape.tape import Line, Tape
 from .arguments import STATIC, Flattened
 from .variant import Variant
@@ -26,7 +26,7 @@ FOR_SIZES = "vector operations hold for every size, and nt.scan records a loop o
 FOR_OPTIONS = "a number that the function computes with may come as nt.Constant"
 
 
-@dataclass(frozen=True)
+@frozen()
 class Reason:
     """Why a function is traced.
 
@@ -48,7 +48,7 @@ class Reason:
     cure: str = ""
 
 
-@dataclass(frozen=True)
+@frozen()
 class Note:
     """One trace: its number, why it was made, and the shapes of the arguments."""
 

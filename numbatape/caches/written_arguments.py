@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ..savings import frozen
 from ..trace import pytrees
 
 
 @pytrees.opaque
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Cache:
     """Memory that the function writes to: its contents on entry do not matter.
 

@@ -11,8 +11,8 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
-from ..garbage import uncollected
 from ..ops import OPS, Elementwise
+from ..savings import uncollected
 from ..tape.instruction import Instruction
 from .accumulators import Cells
 from .activity import Places, varied_in

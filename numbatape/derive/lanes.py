@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..garbage import uncollected
 from ..ops import OPCODE, OPS, ArrayOp
+from ..savings import uncollected
 from ..tape import Tape
 from ..tape.combinations import combinations, flatnonzero, stable_order
 from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, chosen, copied, joined, opcode

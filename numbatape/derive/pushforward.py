@@ -18,8 +18,8 @@ from ..emitter.emitter import Emitter
 from ..emitter.instructions import CORES
 from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
-from ..garbage import uncollected
 from ..ops import OPS, ArrayOp, Elementwise
+from ..savings import uncollected
 from ..tape.combinations import flatnonzero
 from ..tape.instruction import Instruction
 from .accumulators import Cells

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import VerificationError
 from ..jit import address
+from ..savings import frozen
 from ..tape import Tape
 from ..tape.combinations import flatnonzero
 from . import plan_tables as names
@@ -32,7 +33,7 @@ MOST_HEAD = names.CORE_HEAD + 2 * 4 * names.MOST_LETTERS
 BRIEF_CODE, BRIEF_CELLS = 512, 2048
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Plan:
     """A tape at given sizes.
 

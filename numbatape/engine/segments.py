@@ -24,6 +24,7 @@ import numpy as np
 
 from ..jit import address
 from ..ops import OPS, ROWS, ArrayOp
+from ..savings import frozen
 from ..tape import Tape
 from ..tape.instruction import GUARD
 from . import plan_tables as names
@@ -97,7 +98,7 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     return INSTRUCTION + np.where(guards, 0.0, work)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Cuts:
     """Where a plan's sweeps are cut.
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..savings import frozen
 from ..threads import Turn
 from . import loader, machine, store, versions
 
@@ -128,7 +128,7 @@ def _module_text(symbol: str) -> str:
     return str(module)
 
 
-@dataclass(frozen=True)
+@frozen()
 class Builtin:
     """A function in LLVM IR that CPython or another program calls.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
-from ..garbage import uncollected
+from ..savings import uncollected
 from . import lowering, machine
 from .store import ObjectFile
 

@@ -15,12 +15,12 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import llvmlite
 
+from ..savings import frozen
 from . import locks, machine, trust, versions
 from .levels import Level
 
@@ -31,7 +31,7 @@ UNUSED_DAYS = 60
 LARGEST = 200 << 20  # bytes of all files; the whole library of kernels takes some 10 MB
 
 
-@dataclass(frozen=True)
+@frozen()
 class ObjectFile:
     """A compiled kernel: entry points, external symbols, and the object itself."""
 

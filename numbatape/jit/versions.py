@@ -10,4 +10,4 @@ COMPILER = (
     "1ac118f990bd1eb1"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
-BUILTINS = "5754b30d7154684e"
+BUILTINS = "9453861ca93d8cc6"

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
+from ..savings import frozen
 from ..tape.rows import Traits
 
 OPERANDS = "xyw"
@@ -43,7 +44,7 @@ UNKNOWN = "math.nan"  # a partial without a formula: using it while tracing rais
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Elementwise(Traits):
     """One elementwise op. What passes decide by is in `numbatape.tape.rows.Traits`.
 
@@ -155,7 +156,7 @@ class Elementwise(Traits):
         return all(p is None or re.fullmatch(r"-?1\.0", p) for p in self.partials)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ArrayOp(Traits):
     """One array op: a gufunc signature and its kernels. Passes decide by `numbatape.tape.rows.Traits`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..config import PASSES
 from ..emitter import instructions
 from ..errors import ForeignTraceError, LeakError, MissingBodyError
 from ..late import imported
+from ..savings import frozen
 from ..tape import Tape
 from ..tape.instruction import NONE
 from ..tape.tape import F64
@@ -34,7 +35,7 @@ from ..trace.unknown import refuse_unknown
 from . import contents  # noqa: F401  (it announces which file has what)
 
 
-@dataclass(frozen=True)
+@frozen()
 class InputLeaf:
     """An argument leaf to trace.
 
@@ -53,7 +54,7 @@ class InputLeaf:
     wide: bool = False
 
 
-@dataclass(frozen=True)
+@frozen()
 class Recording:
     """The outcome of a trace.
 
@@ -107,7 +108,7 @@ class Recording:
 
 
 @pytrees.opaque
-@dataclass(frozen=True)
+@frozen()
 class Output:
     """The placeholder of a traced output in a recorded result."""
 

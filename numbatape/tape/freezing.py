@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from ..errors import LeakError
-from ..garbage import uncollected
+from ..savings import uncollected
 from .column_scans import SHORT
 from .combinations import flatnonzero
 from .draft import Draft

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from ..errors import NumbatapeError
+from ..savings import frozen
 from .families import F64
 from .sizes import INPUT
 from .tape import Tape
@@ -28,7 +29,7 @@ CARRY, SLICE, CAPTURE, SUM = "carry", "slice", "capture", "sum"
 STACK = "stack"  # an output of which each step gives a row
 
 
-@dataclass(frozen=True)
+@frozen()
 class Port:
     """Where an input of the body comes from.
 
@@ -48,7 +49,7 @@ class Port:
     count: int
 
 
-@dataclass(frozen=True)
+@frozen()
 class Out:
     """Where an output of the body goes.
 
@@ -68,7 +69,7 @@ class Out:
     count: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Loop:
     """A body that runs once a step.
 
@@ -194,7 +195,7 @@ class Loop:
         explain(self.name, error)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Branches:
     """Several bodies, of which one runs: loops of one step that share their operands and their result.
 

@@ -7,16 +7,16 @@ called. The op table is made above this layer (`numbatape.ops`); its rows have t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..savings import frozen
 from .instruction import GUARD
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)  # its subclasses have these
+@frozen(eq=False, kw_only=True)
 class Traits:
     """What passes and sweeps decide by. In formulas, ``x, y, w`` are the operands and ``z`` is the result.
 

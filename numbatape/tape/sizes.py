@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from ..savings import frozen
 
 INPUT, ADD, SUB, MUL, FLOORDIV, SCALED, SCALED_UP, SCALED_NEAR, DIVIDED_NEAR, ROOT = range(10)
 SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
@@ -49,7 +50,7 @@ _APPLY = {
 }
 
 
-@dataclass(frozen=True)
+@frozen()
 class SizeGuard:
     """A relation between sizes that the trace relied on."""
 
@@ -62,7 +63,7 @@ class SizeGuard:
         return left == right if self.relation == "==" else left >= right
 
 
-@dataclass(frozen=True)
+@frozen()
 class SizeTable:
     """Size expressions ``(operation, left code, right code)``; an INPUT row's left is its number."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ..errors import MOST_LINES
 from ..late import imported
+from ..savings import frozen
 from ..threads import survives_fork
 from .families import (  # noqa: F401  (readers of a tape import these names from here)
     ACTIVE,
@@ -96,7 +96,7 @@ class Rewrite(NamedTuple):
     ops: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True)
+@frozen()
 class Line:
     """A source position of the user's code."""
 
@@ -108,7 +108,7 @@ class Line:
         return f"{self.file}:{self.number} in {self.function}"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Tape:
     """A traced function.
 

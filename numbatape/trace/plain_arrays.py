@@ -9,10 +9,9 @@ all of its views become traced arrays (`numbatape.trace.writes.expose`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ..savings import frozen
 from ..tape.tape import CONSTANT, family_of_dtype
 from . import boxes, operations
 from .aliasing import is_lent, lend, root_of, rooted
@@ -223,7 +222,7 @@ def is_plain(x) -> bool:
     return kind is PlainArray or kind is PlainComplex
 
 
-@dataclass(frozen=True)
+@frozen()
 class Scratch:
     """The shape and dtype of memory that a traced function is given to write to."""
 

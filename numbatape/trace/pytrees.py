@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import OutputError, StructureError
 from ..late import LOCK, imported
+from ..savings import frozen
 
 if TYPE_CHECKING:
     import optree
@@ -34,7 +35,7 @@ _registered: dict[int, type] = {}  # by id, because the stand-in for a class equ
 _nodes: list[tuple[type, Callable, Callable]] = []  # inner nodes that optree does not know yet
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Node:
     """The structure of a leaf, a tuple or an empty dictionary, with the names of `optree.PyTreeSpec`.
 
