@@ -1,4 +1,4 @@
-"""`numbatape.savings.frozen` makes what `dataclasses.dataclass(frozen=True)` makes, without compiling its methods."""
+"""`numbatape.savings.frozen` makes what `dataclasses.dataclass(frozen=True)` makes, in less time."""
 
 import copy
 import dataclasses

@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "1ac118f990bd1eb1"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "38110d3077b450cb"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
-BUILTINS = "9453861ca93d8cc6"
+BUILTINS = "65d656eb6a73beb1"
