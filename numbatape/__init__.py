@@ -11,7 +11,7 @@ from .late import LOCK, imported
 
 if TYPE_CHECKING:
     from . import distributed, testing, transforms
-    from .caches.arguments import Constant, Static
+    from .caches.arguments import Cache, Constant, Static
     from .caches.derivative import DerivativeCache, prepare_derivative_cache, value_and_derivative
     from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
     from .caches.hessian import HessianCache, prepare_hessian_cache, value_gradient_and_hessian
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         prepare_sparse_jacobian_cache,
         value_and_sparse_jacobian,
     )
-    from .caches.written_arguments import Cache
     from .config import Config
     from .control.choices import cond, switch
     from .control.scans import fori_loop, map, scan
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "caches.arguments": (
+        "Cache",
         "Constant",
         "Static",
     ),
@@ -97,7 +97,6 @@ _NAMES = {
         "prepare_hvp_cache",
         "value_and_hvp",
     ),
-    "caches.written_arguments": ("Cache",),
     "caches.pullback": (
         "PullbackCache",
         "prepare_pullback_cache",

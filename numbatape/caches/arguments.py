@@ -20,7 +20,6 @@ from ..trace.complex_pairs import join, split
 from ..trace.integer_arithmetic import LARGEST
 from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import Scratch, as_ndarrays, scratch
-from .written_arguments import Cache
 
 if TYPE_CHECKING:
     import optree
@@ -73,6 +72,33 @@ class Static:
     """
 
     value: Any
+
+
+@pytrees.opaque
+@frozen(eq=False)
+class Cache:
+    """Memory that the function writes to: its contents on entry do not matter.
+
+    If the function returns None and has exactly one `Cache`, this is its output. The caller's
+    array stays as it is.
+
+    Parameters
+    ----------
+    buffer : numpy.ndarray
+        An array of any contents: the function gets memory of this shape and dtype.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> def squares(y, x):
+    ...     y[:] = x**2
+    >>> y, x = np.zeros(2), np.array([1.0, 2.0])
+    >>> cache = nt.prepare_pullback_cache(squares, nt.Cache(y), x)
+    >>> nt.value_and_pullback(cache, np.ones(2), nt.Cache(y), x)
+    (array([1., 4.]), (None, array([2., 4.])))
+    """
+
+    buffer: Any
 
 
 class LeafSpec(NamedTuple):
