@@ -80,7 +80,8 @@ class Fitting:
         """Return cotangents of a storage with their axes as in a view of it, if all are of all its cells.
 
         Those of a matrix and of its transpose, or of a vector and of its cells as a column, need no buffer:
-        the views of one are like those of the other.
+        the views of one are like those of the other. Nor do those whose entries are all the same, such as
+        that of a matrix whose entries were added up as those of a vector.
         """
         address = (offset, its.dims, its.strides)
         if offset or all(part[:3] == address for part in pending) or any(part[0] for part in pending):
@@ -91,10 +92,15 @@ class Fitting:
             return pending
         found = []
         for part in pending:
-            own = memory_order(tape, Layout(*part[1:3]), size)
-            if own is None or [part[1][k] for k in own] != [its.dims[k] for k in order]:
+            own, ct = memory_order(tape, Layout(*part[1:3]), size), part[3]
+            if own is None:
                 return pending
-            found.append((*address, self._with_axes(part[3], own, order, len(its.dims))))
+            if [part[1][k] for k in own] == [its.dims[k] for k in order]:
+                found.append((*address, self._with_axes(ct, own, order, len(its.dims))))
+            elif ct.__class__ is Symbol and not any(ct.layout.strides[len(self.lead) :]):
+                found.append((*address, self._repeated(ct, its.dims)))
+            else:
+                return pending
         return found
 
     def _repeated(self, ct: Symbol, dims) -> Symbol:

@@ -250,6 +250,23 @@ def test_cotangents_of_all_cells_need_no_buffer():
     assert names.count("fill") == 2  # for the cells of t and those of the direction
 
 
+def test_cotangents_of_equal_entries_need_no_buffer():
+    """A matrix of which all entries are added up, those of its columns, and itself."""
+
+    def centred(x):
+        y = np.abs(x[:, None] - x)
+        z = y - np.mean(y, axis=0) - np.mean(y, axis=1)[:, None] + np.mean(y)
+        return np.sum(z**2)
+
+    x = np.array([0.3, -1.0, 2.5, 0.9])
+    cache = nt.prepare_hvp_cache(centred, x, config=nt.Config(passes="none"))
+    _, product, _ = nt.value_and_hvp(cache, x, x[::-1].copy())
+    names = [cache.tape.ops[op].name for op in (cache.tape.code["op"] >> 1).tolist()]
+    assert names.count("fill") == 2  # for the cotangents of x, whose entries are read twice
+    gradients = [nt.grad(centred)(x + step * x[::-1]) for step in (-1e-3, 1e-3)]
+    np.testing.assert_allclose(product, (gradients[1] - gradients[0]) / 2e-3, rtol=1e-9)  # it is quadratic
+
+
 def test_a_tape_is_derived_once():
     tape, args = case("polynomial")
     assert adjoint(tape, sizes(*args)) is adjoint(tape, sizes(*args))
