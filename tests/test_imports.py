@@ -159,3 +159,10 @@ def test_rules_may_be_called_before_anything_is_traced():
         "assert cube(np.array([2.0]))[0] == 8.0\n"
     )
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
+def test_a_file_of_numpys_functions_may_be_imported_alone():
+    """As docs/adding-an-op.md does it, whose reader looks at one implementation."""
+    code = "from numbatape.numpy_api import ordering; print(ordering.sort.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "sort\n"

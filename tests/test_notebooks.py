@@ -3,6 +3,8 @@
 import html.parser
 import itertools
 import shutil
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -62,6 +64,20 @@ def test_tables(cache):
     guards = Cells(cache.guards()._repr_html_()).texts
     assert "if np.sum(y) > 0:" in guards  # the text is escaped
     assert any(text.startswith("{True: ") for text in guards)
+
+
+def test_cells_have_the_names_that_ipython_gives_them(monkeypatch):
+    names = {__file__: ("Cell", "In[3]")}
+    shell = types.SimpleNamespace(compile=types.SimpleNamespace(format_code_name=names.get))
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    made = nt.prepare_gradient_cache(lambda x: np.sum(x**2), np.ones(2))
+    number = made.tape.lines[0].number
+    assert f"# Cell In[3]:{number}\n" in made.tape.listing()
+    assert made.profile()[0]["line"] == f"Cell In[3]:{number}"
+    with pytest.raises(nt.UnsupportedOperationError, match=r"at Cell In\[3\]:\d+ in test_cells"):
+        nt.grad(lambda x: np.sum(np.spacing(x)))(np.ones(3))
+    shell.compile.format_code_name = {}.get
+    assert str(made.tape.lines[0]).startswith(f"{__file__}:{number} in ")
 
 
 def test_long_tapes_are_shortened():

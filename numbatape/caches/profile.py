@@ -205,7 +205,7 @@ def profile(space, sweep: Callable[[str], Callable], repeats: int) -> Profile:
         rows.append({
             "instruction": number,
             "op": tape.name_of(number),
-            "line": "" if line is None else f"{line.file.rsplit('/', 1)[-1]}:{line.number}",
+            "line": "" if line is None else line.short,
             "source": source_of(line),
             "forward": float(forward[number]),
             "reverse": float(reverse[number]) if both else 0.0,

@@ -319,7 +319,7 @@ class Captured:
                 continue  # its memory is arranged in another way
             site = self.site_of(value)
             raise UnsupportedOperationError(
-                f"{site.what} at {site.file}:{site.line}: the function changes it, and has to run twice, "
+                f"{site}: the function changes it, and has to run twice, "
                 "because a number among its arguments or an array that it refers to has to be traced in "
                 "another way. Work on a copy of it, or change it outside of the function"
             )
@@ -333,7 +333,7 @@ class Captured:
             if not noted.restore():
                 site = noted.site
                 raise UnsupportedOperationError(
-                    f"{site.what} at {site.file}:{site.line}: the function has to run twice here, and the "
+                    f"{site}: the function has to run twice here, and the "
                     "iterator cannot yield the same items again. Take the item outside of the "
                     "function and pass it as nt.Constant(...)"
                 )

@@ -21,7 +21,7 @@ from ..capture.rebinding import table
 from ..errors import LeakError, UnsupportedOperationError
 from ..numpy_api.function_tables import REAL
 from ..numpy_api.stand_ins import STAND_INS
-from ..tape.tape import ACTIVE
+from ..tape.tape import ACTIVE, shown_name
 from ..trace.methods import MASKED
 from ..trace.pytrees import LABELLED
 from ..usercode.frames import user_frame, where_in_user_code
@@ -166,8 +166,8 @@ def _of_unbound_method(error) -> UnsupportedOperationError | None:
         step = step.tb_next
     code, name = step.tb_frame.f_code, found[1]
     unsupported = UnsupportedOperationError(
-        f"np.ndarray.{name} of a traced array at {code.co_filename}:{step.tb_lineno} in {code.co_qualname} "
-        f"is not supported; call the array's own method, x.{name}(...)"
+        f"np.ndarray.{name} of a traced array at {shown_name(code.co_filename)}:{step.tb_lineno} in "
+        f"{code.co_qualname} is not supported; call the array's own method, x.{name}(...)"
     )
     unsupported.__cause__ = error
     return unsupported
@@ -249,7 +249,7 @@ def _way_to(frame) -> str:
     if not is_users_file(caller.f_code.co_filename, caller.f_globals.get("__name__")):
         return f" through {public_name(caller)}"
     text, _ = _call_at(caller)
-    place = f"{caller.f_code.co_filename}:{caller.f_lineno} in {caller.f_code.co_qualname}"
+    place = f"{shown_name(caller.f_code.co_filename)}:{caller.f_lineno} in {caller.f_code.co_qualname}"
     return f" through {text or 'what'} at {place}"
 
 

@@ -16,7 +16,7 @@ def warn_of(outside: tuple[Outside, ...]) -> None:
         if one not in _warned:
             _warned.add(one)
             message = (
-                f"{one.what} at {one.file}:{one.line} may give other numbers in each call, and nothing tells "
+                f"{one} may give other numbers in each call, and nothing tells "
                 "whether it does: the function is traced in every call, which is right but slow. Read it "
                 "outside of the function, and pass the numbers as nt.Constant(...)"
             )

@@ -131,7 +131,7 @@ def _steps(tape, names: list[str]) -> list[Step]:
     for number, row in enumerate(tape.instructions()):
         line = tape.line_of(number)
         reads = [part for value in row.operands for part in sources(value)]
-        where = f"{line.file.rsplit('/', 1)[-1]}:{line.number}" if line else ""
+        where = line.short if line else ""
         if row.is_guard:
             steps.append(Step(f"guard is {tape.guards[row.aux].outcome}", "", reads, where))
         else:

@@ -20,7 +20,7 @@ def listing(tape) -> str:
         lines.append(f"  input {number}: {operand(tape, slot.value)}  {kind}")
     for number, row in enumerate(tape.instructions()):
         line = tape.line_of(number)
-        where = f"  # {line.file.rsplit('/', 1)[-1]}:{line.number}" if line else ""
+        where = f"  # {line.short}" if line else ""
         lines.append(f"{number:6d}  {_instruction(tape, number, row)}{where}")
     lines += [f"  output: {operand(tape, value)}" for value in tape.outputs]
     lines += [
@@ -44,7 +44,7 @@ def html(tape, most: int = 60) -> str:
             rows.append(("...", f"{len(tape) - most} more", "", "tape.listing()", ""))
             break
         line = tape.line_of(number)
-        where = f"{line.file.rsplit('/', 1)[-1]}:{line.number}" if line else ""
+        where = line.short if line else ""
         reads = ", ".join(operand(tape, value) for value in row.operands)
         result = f"is {tape.guards[row.aux].outcome}" if row.is_guard else operand(tape, row.out)
         rows.append((number, tape.name_of(number), result, reads, where))

@@ -7,6 +7,7 @@ in cells), exactly as a NumPy view is. Storages are named by number; the plan gi
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
@@ -96,6 +97,13 @@ class Rewrite(NamedTuple):
     ops: tuple[tuple[str, int], ...]
 
 
+def shown_name(file: str) -> str:
+    """Return a source file as messages name it: a cell of a notebook as IPython does, ``Cell In[3]``."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name_of = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)
+    return " ".join(name_of(file) or [file])
+
+
 @frozen()
 class Line:
     """A source position of the user's code."""
@@ -105,7 +113,12 @@ class Line:
     function: str
 
     def __str__(self):
-        return f"{self.file}:{self.number} in {self.function}"
+        return f"{shown_name(self.file)}:{self.number} in {self.function}"
+
+    @property
+    def short(self) -> str:
+        """The file without its folders, and the number."""
+        return f"{shown_name(self.file).rsplit('/', 1)[-1]}:{self.number}"
 
 
 @frozen(eq=False)

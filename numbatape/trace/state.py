@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import LeakError, MissingBodyError
-from ..tape.tape import POOLS
+from ..tape.tape import POOLS, shown_name
 from ..usercode.frames import is_index, where_in_user_code
 from ..usercode.ownership import sees_sizes
 
@@ -26,6 +26,9 @@ class Outside(NamedTuple):
     what: str
     file: str
     line: int
+
+    def __str__(self):
+        return f"{self.what} at {shown_name(self.file)}:{self.line}"
 
 
 class PlainIndexError(LeakError):

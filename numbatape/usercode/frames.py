@@ -9,6 +9,7 @@ import types
 import warnings
 
 from ..errors import UnsupportedOperationError
+from ..tape.tape import shown_name
 from . import ownership
 from .ownership import is_core
 
@@ -42,7 +43,7 @@ def asked_by(modules: tuple[str, ...]) -> bool:
 def where_in_user_code() -> str:
     """Return ``file:line in function`` of the user's code, for error messages."""
     frame = user_frame()
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+    return f"{shown_name(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_qualname}"
 
 
 def not_supported(what: str, hint: str = "") -> UnsupportedOperationError:

@@ -13,6 +13,7 @@ from ..caches.base import python_function
 from ..caches.registry import shelf_of
 from ..capture.holders import Wrapper
 from ..late import imported
+from ..tape.tape import shown_name
 
 if TYPE_CHECKING:
     from ..caches.shipping import Shipped
@@ -83,7 +84,7 @@ class MadeFunction:
         name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
         code = getattr(self.__wrapped__, "__code__", None)
         if code is not None and name.endswith("<lambda>"):
-            name += f" at {code.co_filename}:{code.co_firstlineno}"
+            name += f" at {shown_name(code.co_filename)}:{code.co_firstlineno}"
         return f"<{self._verb.__name__} of {name}{self._how()}>"
 
 
