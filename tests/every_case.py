@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 
+import numpy as np
 import pytest
 
 ParameterSet = type(pytest.param())
@@ -19,6 +20,25 @@ def case(*names):
         yield
     except BaseException as error:  # pytest's own, such as that of `pytest.raises`, are no Exceptions
         error.add_note(f"The case: {', '.join(str(getattr(name, 'name', name)) for name in names)}")
+        raise
+
+
+def together(check: Callable, functions: dict[str, Callable], *args) -> None:
+    """Check functions of the same arguments as one, which few traces serve; each alone where that fails.
+
+    Results are divided by about what they are there, so that none is small beside the others.
+    """
+    scales = {name: 1.0 + float(np.max(np.abs(f(*args)), initial=0.0)) for name, f in functions.items()}
+
+    def joined(*args):
+        return np.concatenate([np.ravel(f(*args)) / scales[name] for name, f in functions.items()])
+
+    try:
+        check(joined, *args)
+    except Exception:
+        for name, function in functions.items():
+            with case(name):
+                check(function, *args)
         raise
 
 

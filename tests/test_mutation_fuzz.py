@@ -7,7 +7,7 @@ import numbatape as nt
 from tests.duals import dual, duals
 
 SHAPES = [(4,), (3, 3), (2, 3), (2, 2, 2)]
-PROGRAMS = 90
+PROGRAMS = 60
 
 
 class Choices:

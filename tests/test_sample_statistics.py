@@ -49,7 +49,7 @@ def test_statistic(name):
     for point in (X, X + 0.01):
         value, _ = nt.value_and_pullback(cache, np.ones(np.shape(want)), point)
         np.testing.assert_allclose(value, f(point), rtol=1e-13)
-    nt.testing.check_derivatives(f, X, points=1)
+    nt.testing.check_derivatives(f, X, points=0)
 
 
 HOLES = np.array([[False, True], [False, False], [True, False], [False, False]])

@@ -11,6 +11,7 @@ import scipy.ndimage as I
 import numbatape as nt
 from numbatape.testing import check_derivatives
 from tests.agreement import is_affine
+from tests.every_case import every, together
 
 RNG = np.random.default_rng(0)
 A, T = RNG.normal(size=(4, 5)), RNG.normal(size=(2, 3, 4))
@@ -122,11 +123,30 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_values_and_derivatives(name):
-    function, *arguments = CASES[name]
+def check(function, *arguments):
     curved = not is_affine(function, *arguments)
     check_derivatives(function, *arguments, order=1 + curved, points=int(curved))
+
+
+@every(
+    "name",
+    [name for name, (_, *arguments) in CASES.items() if arguments[0] is not A or arguments[1:]],
+    tests=2,
+)
+def test_values_and_derivatives(name):
+    check(*CASES[name])
+
+
+OF_ONE_IMAGE = {name: its[0] for name, its in CASES.items() if len(its) == 2 and its[1] is A}
+CURVED = {name: not is_affine(function, A) for name, function in OF_ONE_IMAGE.items()}
+
+
+@pytest.mark.parametrize("curved", [True, False])
+@pytest.mark.parametrize("part", range(3))
+def test_values_and_derivatives_of_one_image(part, curved):
+    """Several functions at a time, those that are not affine apart from those that are."""
+    names = [name for name in OF_ONE_IMAGE if CURVED[name] == curved][part::3]
+    together(check, {name: OF_ONE_IMAGE[name] for name in names}, A)
 
 
 def test_neighbours_are_data_of_the_tape():

@@ -166,7 +166,7 @@ def check(verbs, rtol=1e-12):
     for name in verbs:
         f = VERBS[name][0](f)
     points = (POINT, POINT[::-1].copy())  # the second call replays what the first recorded
-    for point in points if evaluations(verbs) < 400 else points[:1]:
+    for point in points if evaluations(verbs) < 200 else points[:1]:
         np.testing.assert_allclose(np.ravel(f(point)), exact(verbs, point), rtol=rtol, atol=rtol)
 
 
