@@ -10,7 +10,6 @@ from ..emitter.instructions import broadcast_dims
 from ..trace import primitives
 from ..trace.array import TracedArray, revalue
 from ..trace.axes import axes_of, drop_axes, length, merge, one_axis, pinned
-from ..trace.indexing import basic
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import elementwise, expand, layout_of, view
 from ..trace.symbolic_sizes import code_of, is_size, valued
@@ -148,17 +147,16 @@ atleast_3d = _atleast(np.atleast_3d, _three)
 def _cut(x, axis, places):
     """Return the parts between consecutive places along an axis."""
     lead = (slice(None),) * axis
-    return [basic(x, (*lead, slice(a, b))) for a, b in zip(places, places[1:], strict=False)]
+    return [x[(*lead, slice(a, b))] for a, b in zip(places, places[1:], strict=False)]
 
 
 def _split(value, ary, indices_or_sections, axis=0):
     x = lift_first(ary)
     axis = one_axis(x, axis)
-    lead = (slice(None),) * axis
     if isinstance(indices_or_sections, (tuple, list)) or np.ndim(indices_or_sections):
         cuts = (i if is_size(i) else index(i) for i in indices_or_sections)
         ends = [None, *cuts, None]
-        parts = [basic(x, (*lead, slice(a, b))) for a, b in zip(ends, ends[1:], strict=False)]
+        parts = _cut(x, axis, ends)
     else:
         count, n = index(indices_or_sections), length(x, axis)  # a traced count records a guard
         longer = int(n % count)  # so many parts have an entry more than the others
