@@ -76,6 +76,18 @@ def op_info(values: str) -> np.ndarray:
     return table
 
 
+@functools.cache
+def _operand_bits() -> np.ndarray:
+    """Return for each op which of the result and the operands its instructions have, as bits."""
+    return ((2 << op_info("fast")[:, names.ARITY]) - 1).astype(np.uint8)
+
+
+@functools.cache
+def _core_ranks() -> np.ndarray:
+    """Return for each op the least number of dimensions of the result and the operands: an op in each row."""
+    return op_info("fast")[:, names.CORE_RANKS : names.CORE_RANKS + len(OPERANDS)].astype(np.int8)
+
+
 def failure(tape: Tape, instruction: int, reason: int | str) -> VerificationError:
     """Return the error that names an instruction, its source line and the reason."""
     line = tape.line_of(instruction)
@@ -181,8 +193,8 @@ def _check_instructions(tape: Tape) -> None:
     wide = ROWS.is_any(ROWS.with_trait("wide"), code["op"])
     fail(wide & (code["op"] & 1 == F32), "the op has no form for float32 cells")
     given = bits(operands >= 0)
-    wanted = np.where(guards, GUARDS_OPERANDS, (2 << op_info("fast")[:, names.ARITY])[row]).astype(np.uint8)
-    wanted[~guards] -= 1  # the result, and as many operands as the op takes
+    wanted = _operand_bits()[row]
+    wanted[guards] = GUARDS_OPERANDS
     fail(wanted & ~given, "{} is missing")
     fail(given & ~wanted, "{} is one too many")
     if operands.max(initial=NONE) >= len(values) or operands.min(initial=NONE) < NONE:
@@ -192,8 +204,7 @@ def _check_instructions(tape: Tape) -> None:
     if not len(values):
         return
     rank = tape.layout_tables[0][:, 1].astype(np.int8)[values["layout"]]
-    cores = op_info("fast")[:, names.CORE_RANKS : names.CORE_RANKS + len(OPERANDS)].astype(np.int8)[row].T
-    own = rank[operands] - cores
+    own = rank[operands] - _core_ranks()[row].T
     used = np.where(guards, 0, given)
     fail(used & bits(own < 0), "{} has too few dimensions")
     fail(used & bits(own > own[0]), "{} has more dimensions than the result")

@@ -94,11 +94,15 @@ class _Fusion:
 
     def _same_shape(self, *layouts: int) -> bool:
         """Whether all layouts are a cell's, or have one shape with rows in one piece."""
-        if not any(layouts):  # a cell's layout is the first one
-            return True
-        each = [self.draft.layouts[number] for number in layouts]
-        shapes = [list(map(self.draft.sizes.value, its.dims)) for its in each]
-        return all(shape == shapes[0] != [] for shape in shapes) and all(its.strides[-1] == 1 for its in each)
+        different = {*layouts}
+        if SCALAR_LAYOUT in different:
+            return len(different) == 1
+        first, *others = (self.draft.layouts[number] for number in different)
+        if first.strides[-1] != 1 or any([its.strides[-1] != 1 for its in others]):
+            return False
+        value = self.draft.sizes.value
+        shape = [*map(value, first.dims)]
+        return all([[*map(value, its.dims)] == shape for its in others])
 
     def _negations(self) -> None:
         """Turn additions of a negated value into subtractions, and the other way round."""
@@ -184,7 +188,7 @@ class _Fusion:
         if not len(rows):
             return
         # Each row is tried twice: the product may be its second operand or its first.
-        count, rows = len(rows), np.tile(rows, 2)
+        count, rows = len(rows), np.concatenate((rows, rows))
         behind = np.arange(2 * count) < count
         a, b = code["a"][rows], code["b"][rows]
         product, addend = np.where(behind, b, a), np.where(behind, a, b)
@@ -202,7 +206,9 @@ class _Fusion:
         takes = np.where(behind, active, active >> 1) & 1
         takes |= np.where(np.where(behind, active >> 1, active) & 1, factors << 1, 0)
         for each in products:
-            its = code["op"][at] >> 1 == each
+            its = flatnonzero(code["op"][at] >> 1 == each)
+            if not len(its):
+                continue
             self._rewrite(rows[its], self.ops[each].added, addend[its], a[its], b[its], takes[its])
         self.gone.append(at)
 
