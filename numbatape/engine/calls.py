@@ -376,7 +376,7 @@ class Calls:
             reverse = not self._plan.tape.forward
             instance: Instance = LoopInstance(self._run(number, reverse, again=True), *views)
         else:
-            instance = call.place(self._plan.size, *views)
+            instance = call.place(self._size, *views)
         self._instances[number, out] = instance
         return instance
 

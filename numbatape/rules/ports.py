@@ -41,29 +41,55 @@ class Port(NamedTuple):
         shape = tuple([size(n) for n in self.shape])
         return Port(size(self.start), size(self.stop), shape, self.dtype, self.scalar)
 
-    # ---- of a port with numbers
-
-    def view(self, flat: np.ndarray) -> np.ndarray:
+    def cells(self, flat: np.ndarray, size: Callable[[int], int]) -> np.ndarray:
         """Return its cells in its shape, never a copy: cells have one stride."""
-        return flat[self.start : self.stop].reshape(self.shape)
+        start, stop, shape = self.start, self.stop, self.shape
+        start, stop = start if start >= 0 else size(start), stop if stop >= 0 else size(stop)
+        part = flat if start == 0 and stop == len(flat) else flat[start:stop]  # often it is alone
+        if len(shape) == 1:
+            return part
+        return part.reshape([n if n >= 0 else size(n) for n in shape])
 
-    def reader(self, flat: np.ndarray) -> Callable[[], Any]:
-        """Return a function that returns the array or number: without a copy where that is possible."""
+    def reader(self, cells: np.ndarray) -> Callable[[], Any] | None:
+        """Return what reads the array or number from its cells; None if they are the array itself."""
         if self.scalar is not None:
             number = self.scalar
-            return lambda: number(flat[self.start])
-        part = flat[self.start : self.stop]
-        if part.dtype == self.dtype and part.flags.c_contiguous:
-            cells = part.reshape(self.shape)
-            return lambda: cells
-        buffer = np.empty(self.shape, self.dtype)
-        line = buffer.reshape(-1)
+            return lambda: number(cells[()])
+        if cells.dtype == self.dtype and cells.flags.c_contiguous:
+            return None
+        buffer = np.empty(cells.shape, self.dtype)
 
         def read():
-            line[...] = part
+            buffer[...] = cells
             return buffer
 
         return read
+
+
+class Operands:
+    """What a rule is called with: arrays of cells, and numbers or converted arrays, read in each call."""
+
+    __slots__ = ("_changing", "values")
+
+    def __init__(self, values: list):
+        self.values = values
+        self._changing: list[tuple[int, Callable]] = []
+
+    def put(self, k: int, port: Port, flat: np.ndarray, size: Callable[[int], int]) -> np.ndarray:
+        """Let the argument at a position be what a port says; return its cells."""
+        cells = port.cells(flat, size)
+        read = port.reader(cells)
+        if read is None:
+            self.values[k] = cells
+        else:
+            self._changing.append((k, read))
+        return cells
+
+    def now(self) -> list:
+        """Return the present ones."""
+        for k, read in self._changing:
+            self.values[k] = read()
+        return self.values
 
 
 def ports_of(sizes: Sizes, values, shapes) -> list[Port]:

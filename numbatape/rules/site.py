@@ -19,7 +19,7 @@ from ..tape.sizes import Sizes
 from ..trace.array import TracedArray
 from ..trace.primitives import dims_of
 from .native import native, workspace_class
-from .ports import Port
+from .ports import Operands, Port
 from .result_shapes import ObservedShapes
 
 
@@ -219,14 +219,14 @@ class Site:
 
     # ---- what the rule returned
 
-    def checked_results(self, result) -> list:
+    def checked_results(self, result, shapes) -> list:
         """Return the parts of a result; raise if its kind is not the one that was traced."""
         parts = [result] if self.single else list(result)
-        for part, port in zip(parts, self.results, strict=True):
-            if shape_of(part) != port.shape:
+        for part, shape in zip(parts, shapes, strict=True):
+            if shape_of(part) != shape:
                 raise UnforeseenShapeError(
                     f"the rule {self.rule.name} returned shape {np.shape(part)}; by the shapes of its "
-                    f"arguments, and from what it returned when it was traced, it should be {port.shape}"
+                    f"arguments, and from what it returned when it was traced, it should be {shape}"
                 )
         return parts
 
@@ -273,13 +273,17 @@ class Site:
     def at(self, size: Callable[[int], int]) -> Site:
         """Return the same call with numbers in the place of size codes, whose values ``size`` returns."""
         first, rest, results = ([port.at(size) for port in p] for p in (self.first, self.rest, self.results))
-        specs = [ArgumentSpec(tuple([size(n) for n in spec.shape]), spec.dtype) for spec in self.specs]
+        specs = self.specs_at(size)
         rule, single, family = self.rule.at(size), self.single, self.family
         return Site(rule, self.args, self.traced, first, rest, results, single, specs, family, self.number)
 
+    def specs_at(self, size: Callable[[int], int]) -> list[ArgumentSpec]:
+        """Return the specs of the arguments with numbers in their shapes."""
+        return [ArgumentSpec(tuple([size(n) for n in spec.shape]), spec.dtype) for spec in self.specs]
+
     def place(self, size, out, first, rest, out_adjoint, first_adjoint) -> Instance:
         """Return an instance on cells; see `numbatape.engine.calls`."""
-        return Instance(self.at(size), out, first, rest, out_adjoint, first_adjoint)
+        return Instance(self, size, out, first, rest, out_adjoint, first_adjoint)
 
     def native(self, size, reverse: bool):
         """Return how to call the rule without Python; see `numbatape.engine.calls`."""
@@ -303,46 +307,46 @@ class Instance:
     Parameters
     ----------
     site
-        The call, with numbers in the place of size codes.
+        The call.
+    size
+        Returns the values of size codes.
+    out, first, rest, out_adjoint, first_adjoint
+        The cells; see `numbatape.engine.calls`.
     """
 
-    def __init__(self, site: Site, out, first, rest, out_adjoint, first_adjoint):
+    def __init__(self, site: Site, size, out, first, rest, out_adjoint, first_adjoint):
         self._site = site
-        rule = site.rule
-        self._value, self._pullback = rule.value, rule.pullback
-        self._memory = allocated(rule.workspace, site.specs)
-        readers = [port.reader(first) for port in site.first] + [port.reader(rest) for port in site.rest]
-        self._readers = list(zip(site.traced, readers, strict=True))
-        self._args = list(site.args)
-        self._targets = [port.view(out) for port in site.results]
-        self._results = [port.reader(out) for port in site.results]
-        self._cotangents: list = []
-        self._adjoints: list = []
-        self._shapes = [site.specs[k].shape for k in site.traced]
+        rule = site.rule.at(size)
+        self._value, self._pullback, self._refusal = rule.value, rule.pullback, rule.no_further_derivative
+        self._memory = {} if rule.workspace is None else allocated(rule.workspace, site.specs_at(size))
+        self._args = args = Operands(list(site.args))
+        traced, count = site.traced, len(site.first)
+        given = [args.put(traced[k], port, first, size) for k, port in enumerate(site.first)]
+        given += [args.put(traced[count + k], port, rest, size) for k, port in enumerate(site.rest)]
+        self._shapes = [cells.shape for cells in given]
+        self._results = Operands([None] * len(site.results))
+        self._targets = [self._results.put(k, port, out, size) for k, port in enumerate(site.results)]
+        self._result_shapes = [target.shape for target in self._targets]
+        self._cotangents, self._adjoints = Operands([None] * len(site.results)), []
         if out_adjoint is not None and first_adjoint is not None:
-            self._cotangents = [port.reader(out_adjoint) for port in site.results]
-            self._adjoints = [port.view(first_adjoint) for port in site.first]
-
-    def _arguments(self) -> list:
-        args = self._args
-        for position, read in self._readers:
-            args[position] = read()
-        return args
+            for k, port in enumerate(site.results):
+                self._cotangents.put(k, port, out_adjoint, size)
+            self._adjoints = [port.cells(first_adjoint, size) for port in site.first]
 
     def forward(self) -> None:
         """Compute the result."""
-        result = self._value(*self._arguments(), **self._memory)
-        for part, target in zip(self._site.checked_results(result), self._targets, strict=True):
+        result = self._value(*self._args.now(), **self._memory)
+        parts = self._site.checked_results(result, self._result_shapes)
+        for part, target in zip(parts, self._targets, strict=True):
             target[...] = part
 
     def reverse(self, rest_needed: bool) -> None:
         """Add to the adjoints of the arguments."""
         site = self._site
         if rest_needed:
-            raise site.rule.no_further_derivative()
-        ybar = site.packed([read() for read in self._cotangents])
-        y = site.packed([read() for read in self._results])
-        cotangents = self._pullback(ybar, y, *self._arguments(), **self._memory)
+            raise self._refusal()
+        ybar, y = site.packed(self._cotangents.now()), site.packed(self._results.now())
+        cotangents = self._pullback(ybar, y, *self._args.now(), **self._memory)
         parts = site.checked_cotangents(cotangents, self._shapes)
         for part, adjoint in zip(parts, self._adjoints, strict=False):
             if part is not None:
