@@ -489,3 +489,27 @@ def test_one_lane_of_a_function_becomes_several():
         slopes = np.cos(np.outer(x, y))
         np.testing.assert_allclose(by_x, slopes @ y, rtol=1e-12)
         np.testing.assert_allclose(by_y, x @ slopes, rtol=1e-12)
+
+
+def test_a_workspace_larger_than_the_budget_still_follows_sizes(monkeypatch):
+    """Each entry drops the one before it: there never are as many as sizes get at once."""
+    made = []
+    begin = VariantWorkspace.__init__
+
+    def counted(self, *args, **kwargs):
+        made.append(self)
+        begin(self, *args, **kwargs)
+
+    monkeypatch.setattr(VariantWorkspace, "__init__", counted)
+
+    def halved(x):
+        return np.sum(nt.while_loop(lambda v: np.sum(v) > 1.0, lambda v: v * 0.5, x, max_steps=100))
+
+    cache = nt.prepare_gradient_cache(halved, np.ones(5), config=nt.Config(max_bytes=2_000))
+    for n in range(6, 26):
+        x = np.linspace(0.5, 1.0, n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        steps = int(np.ceil(np.log2(x.sum())))
+        np.testing.assert_allclose(value, x.sum() / 2**steps, rtol=1e-13)
+        np.testing.assert_allclose(gradient, 0.5**steps, rtol=1e-13)
+    assert cache.traces == 1 and len(made) < 6

@@ -49,6 +49,7 @@ class SteadyCalls:
         self._elastic: list[ElasticEntry] = []  # what serves new sizes, the last used first
         self._untried: list[Entry] = []  # of traces for which there may be none yet
         self._met: dict[tuple, int] = {}  # how often sizes came that no entry is for
+        self._learned = 0  # how many entries there have been; those of large workspaces soon go again
         self.welcome = True  # whether an entry for the present call would pay
         self._front: Entry | LaneEntry | None = None  # whose builtin is installed
         self._last: Entry | LaneEntry | None = None  # which served the last call that the front did not
@@ -60,6 +61,7 @@ class SteadyCalls:
         """Keep an entry for calls with leaves of its sizes."""
         entry.occupy()
         entry.owner = self
+        self._learned += 1
         if isinstance(entry, Entry) and entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
             self._untried.append(entry)
         sizes = _key(tuple(row.size for row in entry.rows))
@@ -126,8 +128,7 @@ class SteadyCalls:
         if len(self._met) >= MOST_MET:
             self._met.clear()
         times = self._met[sizes] = self._met.get(sizes, 0) + 1
-        few = len(self._entries) < AT_ONCE and len(self) < AT_ONCE
-        self.welcome = few or times > RARE or (times > 1 and self._has_room())
+        self.welcome = self._learned < AT_ONCE or times > RARE or (times > 1 and self._has_room())
         if self.welcome:
             if times > RARE:
                 del self._met[sizes]  # it counts anew: its entry may soon lose its place to another one's
