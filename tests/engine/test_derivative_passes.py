@@ -273,3 +273,20 @@ def test_random_chains(steps):
     direction = np.array([1.0, -0.7, 0.4])
     product = nt.hvp(lambda x: np.sum(f(x) ** 2))(X, direction)
     np.testing.assert_allclose(hessian @ direction, product, rtol=1e-9, atol=1e-9 * np.max(np.abs(hessian)))
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_literals_are_multiplied_unless_values_have_few_lanes(count):
+    x = np.linspace(0.1, 0.9, count)
+    data = x[::-1].copy()  # which says that there are so many entries in each call
+
+    def misfit(x):
+        return np.sum(0.5 * (data - 2.0 * np.sin(x) * np.mean(x)) ** 2)
+
+    cache = nt.prepare_hessian_cache(misfit, x)
+    _, _, hessian = nt.value_gradient_and_hessian(cache, x)
+    plain = nt.prepare_hessian_cache(misfit, x, config=nt.Config(passes="none"))
+    np.testing.assert_allclose(hessian, nt.value_gradient_and_hessian(plain, x)[2], rtol=1e-12, atol=1e-12)
+    names = [rewrite.name for rewrite in lanes_of(cache)[0].rewrites]
+    assert ("literals" in names) == (count == 40)
+    assert "fuse" in names
