@@ -311,7 +311,8 @@ def array_source(op: ArrayOp, cells: str, direction: str) -> str:
     """Return the module of an array op's kernel in one direction: its body and the loop over the batch."""
     directions = DIRECTIONS if op.one_module else (direction,)
     text = "".join(_array_text(op, cells, each) for each in directions)
-    return f"# cells: {cells}\n" + constants(text) + helpers(text, *modules_of(op)) + "\n\n" + text
+    effort = ", all passes" if op.thorough else ""
+    return f"# cells: {cells}{effort}\n" + constants(text) + helpers(text, *modules_of(op)) + "\n\n" + text
 
 
 @functools.cache

@@ -48,7 +48,7 @@ def _options():
 
 
 def _short():
-    """Return the passes that are enough for all kernels but the sweeps: the lowering writes SIMD code itself.
+    """Return the passes that are enough for most kernels: the lowering writes SIMD code itself.
 
     None with llvmlite 0.44, whose lists of passes do not have these. LLVM's first level has sixty passes,
     some of them six times. They take eight times as long as these four do, half of the time of compilation,

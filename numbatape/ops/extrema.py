@@ -73,6 +73,7 @@ def entries_and_extremum(rng, shapes):
     make=entries_and_extremum,
     stepwise="ab",
     light=True,
+    thorough=True,
 )
 class ShareTies:
     """The adjoint of an extremum's operand: a number, shared by the entries that attain the extremum."""

@@ -27,6 +27,25 @@ def add_entries(x, position, shape):
     return result
 
 
+def is_short(k):
+    """Whether rows have two or three cells, for which a loop takes longer than the cells themselves."""
+    return k == 2 or k == 3
+
+
+def copy_short_row(v, o, a, k, sa1):
+    v[o] = v[a]
+    v[o + 1] = v[a + sa1]
+    if k == 3:
+        v[o + 2] = v[a + 2 * sa1]
+
+
+def add_short_row(g, o, a, k, sa1):
+    g[a] += g[o]
+    g[a + sa1] += g[o + 1]
+    if k == 3:
+        g[a + 2 * sa1] += g[o + 2]
+
+
 @array_op(
     "take",
     "(m,k),(n)->(n,k)",
@@ -66,8 +85,11 @@ class Take:
             if row < 0:
                 row += m
             first = a + row * sa0
-            for j in parallel(k):
-                v[o + i * k + j] = v[first + j * sa1]
+            if is_short(k):
+                copy_short_row(v, o + i * k, first, k, sa1)
+            else:
+                for j in parallel(k):
+                    v[o + i * k + j] = v[first + j * sa1]
         return DONE
 
     def reverse(g, d, o, a, b, m, n, k, sa0, sa1, sb0):
@@ -76,8 +98,11 @@ class Take:
             if row < 0:
                 row += m
             first = a + row * sa0
-            for j in parallel(k):
-                g[first + j * sa1] += g[o + i * k + j]
+            if is_short(k):
+                add_short_row(g, o + i * k, first, k, sa1)
+            else:
+                for j in parallel(k):
+                    g[first + j * sa1] += g[o + i * k + j]
 
     def pullback(e, ct, z, operands, need):
         x, positions = operands

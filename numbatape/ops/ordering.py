@@ -156,7 +156,7 @@ class Argmin:
         return DONE
 
 
-@array_op("sort", "(n)->(n)", np.sort, scratch="4*n", cases=LENGTHS, moves=True)
+@array_op("sort", "(n)->(n)", np.sort, scratch="4*n", cases=LENGTHS, moves=True, thorough=True)
 class Sort:
     """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""
 

@@ -69,6 +69,7 @@ def sum_cells(v, a, n, sa0):
     totals=True,
     reads_narrow=True,
     adds_parts=block_sum,
+    thorough=True,
 )
 class Sum:
     """Blocks in SIMD lanes, their totals with Knuth's two-sum: no less accurate than pairwise summation.
@@ -172,6 +173,10 @@ def largest_of(v, a, n, sa0, sign):
             unknown += 1 if x != x else 0
         return float_of(reordered(most)) if unknown == 0 else math.nan
     p = -math.inf
+    if n < 8:
+        for i in serial(n):
+            p = larger(sign * v[a + i * sa0], p)
+        return p
     q = -math.inf
     r = -math.inf
     t = -math.inf

@@ -200,6 +200,9 @@ class ArrayOp(Traits):
         Whether ``forward`` may return another status than done.
     one_module
         Whether both directions are compiled as one module, because nearly all of their code is the same.
+    thorough
+        Whether its kernels get all of LLVM's passes, by which calls with short rows gain a tenth to a fifth:
+        what surrounds their cells takes as long as the cells do.
     extents
         What must hold between the letters, as a condition in them, where the signature does not say how
         long the result is: kernels write that many cells.
@@ -236,6 +239,7 @@ class ArrayOp(Traits):
     across: tuple[Callable, Callable] | None = None
     beside: str = ""
     one_module: bool = False
+    thorough: bool = False
     extents: str = "True"
     failure: str = "Singular matrix"
     nonempty: bool = False

@@ -376,13 +376,17 @@ def test_a_list_of_passes_that_lacks_some(monkeypatch):
     assert compiler._short() is None and compiler.compile_source(source, "key").code
 
 
-def test_only_sweeps_get_all_passes():
+def test_only_sweeps_and_thorough_kernels_get_all_passes():
     needs = {
         name
         for name, text in library.texts((), ())
         if lower(linalg.with_wrappers(text), "key").needs_all_passes
     }
     assert needs == {"sweeps", "sweeps-reverse"}
+    thorough = {
+        name: lower(kernel_source(OPCODE[name], 1), "key").needs_all_passes for name in ("sum", "prod")
+    }
+    assert thorough == {"sum": True, "prod": False}
 
 
 def test_the_collector_rests_while_a_kernel_is_compiled(monkeypatch):

@@ -9,6 +9,7 @@ from .simd_functions import SimdFunction
 from .statements import Function
 
 HEADER = "# cells: f32"  # the first line of a module whose cells are float32
+ALL_PASSES = ", all passes"  # the end of the first line of a module that gets LLVM's whole list of passes
 
 # What is said about a loop that LLVM shall neither unroll nor turn into SIMD code.
 _PLAIN = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
@@ -30,6 +31,7 @@ class Module:
     def __init__(self, source: str, key: str):
         self.cells = "f32" if source.startswith(HEADER) else "f64"
         self.key = key
+        self._all_passes = source.partition("\n")[0].endswith(ALL_PASSES)
         self.functions, self.constants = subset.parse(source)
         self.externals: dict[str, None] = {}
         self._declared: dict[str, str] = {}
@@ -91,8 +93,8 @@ class Module:
 
     @property
     def needs_all_passes(self) -> bool:
-        """Whether LLVM's whole list of passes makes faster code: that of sweeps."""
-        return any(part.large for part in self._instances.values() if part is not None)
+        """Whether LLVM's whole list of passes makes faster code: that of sweeps, or what says so."""
+        return self._all_passes or any(part.large for part in self._instances.values() if part is not None)
 
     def text(self) -> str:
         written = [
