@@ -26,6 +26,7 @@ def moment(frequencies, powers):
     return np.sum(np.cos(frequencies) * np.abs(powers))
 
 
+FILTER = np.cos(np.arange(80.0))
 SPECTRA = {
     "periodogram": lambda x: moment(*signal.periodogram(x, 10.0)),
     "periodogram of a window": lambda x: moment(*signal.periodogram(x, window="hann", detrend="linear")),
@@ -41,6 +42,11 @@ SPECTRA = {
     "fewer samples": lambda x: np.sum(signal.resample(x, 6) ** 3),
     "twice as many samples": lambda x: np.sum(signal.resample(x, 2 * len(x)) ** 3),
     "half as many samples": lambda x: np.sum(signal.resample(x, len(x) // 2) ** 3),
+    "long convolutions": lambda x: np.sum(signal.fftconvolve(np.tile(x, 12), FILTER, "same") ** 2),
+    "long complex ones": lambda x: np.sum(np.abs(signal.fftconvolve(np.tile(x, 12) * 1j, FILTER)) ** 2),
+    "convolutions of tables": lambda x: np.sum(
+        signal.fftconvolve(np.outer(x, np.tile(x, 2)), FILTER[:70].reshape(7, 10), "same") ** 2
+    ),
     "images that repeat": lambda x: np.sum(
         signal.convolve2d(np.outer(x, x), np.arange(9.0).reshape(3, 3), "same", "wrap") ** 2
     ),

@@ -67,22 +67,33 @@ def correlate(in1, in2, mode="full", method="auto"):
 def _by_fourier(a, b, mode, axes):
     axes = axes_of(a, axes)
     other = [k for k in range(a.ndim) if k not in axes]
-    if mode == "valid" and any(a.shape[k] < b.shape[k] for k in axes):
+    if mode == "valid" and any([length(a, k) < length(b, k) for k in axes]):
         a, b = b, a
-    sizes = [a.shape[k] + b.shape[k] - 1 for k in axes]
-    if np.iscomplexobj(values_of(a)) or np.iscomplexobj(values_of(b)):
-        full = np.fft.ifftn(np.fft.fftn(a, sizes, axes) * np.fft.fftn(b, sizes, axes), sizes, axes)
-    else:
-        full = np.fft.irfftn(np.fft.rfftn(a, sizes, axes) * np.fft.rfftn(b, sizes, axes), sizes, axes)
+    sizes = {k: length(a, k) + length(b, k) - 1 for k in axes}
+    full = _product_of_transforms(a, b, sizes)
     if mode == "full":
         return full
-    shape = list(full.shape)
+    shape = list(lengths(full))
     for k in axes:
-        shape[k] = a.shape[k] if mode == "same" else a.shape[k] - b.shape[k] + 1
-    key = [slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(full.shape, shape, strict=True)]
+        shape[k] = length(a, k) if mode == "same" else length(a, k) - length(b, k) + 1
+    key = [slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(lengths(full), shape, strict=True)]
     for k in other:
         key[k] = slice(None)
     return full[tuple(key)]
+
+
+def _product_of_transforms(a, b, sizes: dict):
+    """Return the circular convolution of two arrays, filled up to sizes along axes."""
+    *others, last = sizes
+    is_complex = np.iscomplexobj(values_of(a)) or np.iscomplexobj(values_of(b))
+    forth, back = (np.fft.fft, np.fft.ifft) if is_complex else (np.fft.rfft, np.fft.irfft)
+    a, b = forth(a, sizes[last], last), forth(b, sizes[last], last)
+    for k in others:
+        a, b = np.fft.fft(a, sizes[k], k), np.fft.fft(b, sizes[k], k)
+    full = a * b
+    for k in others:
+        full = np.fft.ifft(full, sizes[k], k)
+    return back(full, sizes[last], last)
 
 
 @stands_for("scipy.signal", "fftconvolve", "oaconvolve")
