@@ -4,6 +4,7 @@ Samplers start threads, and JAX refuses to live in processes that fork, so they 
 """
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,23 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
+# Programs that share a process, which imports nutpie and ArviZ (for 3 s) and forks for each of them.
+WITH_NUTPIE = ("nutpie_model", "sample_command")
+FORKS = """
+import os, runpy, sys, warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # ArviZ announces its new version
+    import arviz, nutpie
+
+for program in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        runpy.run_path(program, run_name="__main__")
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(f"{program} failed")
+"""
 NEEDS = {
     "dask_cluster": ("distributed",),
     "emcee_sampler": ("emcee",),
@@ -28,15 +46,28 @@ def test_each_program_says_what_it_needs():
     assert {path.stem for path in PROGRAMS.glob("*.py")} == set(NEEDS)
 
 
-@pytest.mark.parametrize("name", NEEDS)
-def test_program(name):
-    missing = [package for package in NEEDS[name] if importlib.util.find_spec(package) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} is not installed")
-    done = subprocess.run(
-        [sys.executable, PROGRAMS / f"{name}.py"], capture_output=True, text=True, timeout=600
-    )
+def missing(name) -> list[str]:
+    return [package for package in NEEDS[name] if importlib.util.find_spec(package) is None]
+
+
+def run(*arguments):
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in NEEDS if name not in WITH_NUTPIE])
+def test_program(name):
+    if missing(name):
+        pytest.skip(f"{', '.join(missing(name))} is not installed")
+    run(PROGRAMS / f"{name}.py")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs share one process, which forks")
+def test_programs_with_nutpie():
+    names = [name for name in WITH_NUTPIE if not missing(name)]
+    if not names:
+        pytest.skip("nutpie, or what a program needs beside it, is not installed")
+    run("-c", FORKS, *(PROGRAMS / f"{name}.py" for name in names))
 
 
 @pytest.mark.parametrize(

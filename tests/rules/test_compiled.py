@@ -411,11 +411,17 @@ import numbatape as nt
 
 @numba.njit(cache=True)
 def value(x):
-    return np.sum(x * x)
+    total = 0.0
+    for k in range(x.size):
+        total += x[k] * x[k]
+    return total
 
 @numba.njit(cache=True)
 def pullback(ybar, y, x):
-    return (2.0 * ybar * x,)
+    slope = np.empty(x.size)
+    for k in range(x.size):
+        slope[k] = 2.0 * ybar * x[k]
+    return (slope,)
 
 rule = nt.primitive(value, pullback=pullback)
 print(nt.grad(lambda x: rule(x))(np.array([1.0, 2.0])))
