@@ -38,8 +38,7 @@ def compile_source(source: str, key: str, emitter=None) -> ObjectFile:
 
 def _options():
     """Return what LLVM's own list of passes does."""
-    # The first level gives sweeps that are as fast as those of the second, to 2 %, in an eighth less of the
-    # time.
+    # The first level's kernels are as fast as those of the second, to 2 %, in an eighth less of the time.
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     # SIMD code is written by the lowering.
     options.loop_vectorization, options.loop_interleaving = False, False

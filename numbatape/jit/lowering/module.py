@@ -26,12 +26,14 @@ class Module:
         The functions of parameters ``(w, pc)``, which can be called from outside by address.
     externals
         Symbols of other libraries that the text calls.
+    needs_all_passes
+        Whether LLVM's whole list of passes makes faster code, which the first line of the text says.
     """
 
     def __init__(self, source: str, key: str):
         self.cells = "f32" if source.startswith(HEADER) else "f64"
         self.key = key
-        self._all_passes = source.partition("\n")[0].endswith(ALL_PASSES)
+        self.needs_all_passes = source.partition("\n")[0].endswith(ALL_PASSES)
         self.functions, self.constants = subset.parse(source)
         self.externals: dict[str, None] = {}
         self._declared: dict[str, str] = {}
@@ -90,11 +92,6 @@ class Module:
         name = f"!{len(self._notes) + len(_PLAIN)}"
         self._notes.append(f"{name} = distinct !{{{name}, !0, !1}}")
         return f", !llvm.loop {name}"
-
-    @property
-    def needs_all_passes(self) -> bool:
-        """Whether LLVM's whole list of passes makes faster code: that of sweeps, or what says so."""
-        return self._all_passes or any(part.large for part in self._instances.values() if part is not None)
 
     def text(self) -> str:
         written = [
