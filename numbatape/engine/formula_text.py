@@ -12,6 +12,8 @@ from ..ops.text import helpers
 OWN = re.compile(
     r"\b(?:math\.(exp|expm1|log|log1p|sin|cos|sinh|cosh|tanh|erf|erfc)|sc_(cbrt|i0e|i1e|gammaln|psi|erfcx|ndtr|log_ndtr))\("
 )
+# Formulas write this of exponentials up to one alone, where it loses nothing.
+OF_EXPONENTIAL = "math.log1p(math.exp("
 OWN_FILES = ("..ops.elementary", "..ops.error_functions", "..ops.gamma_functions", "..ops.short_functions")
 SHORT = re.compile(r"\bfast_(exp|log|log1p|sin|cos)\(")  # those that have a form for float32
 UNIT = re.compile(r"(-?)1\.0")
@@ -44,6 +46,7 @@ def kernel_text(formula: str) -> str:
 
 def fast_text(text: str) -> str:
     """Return text in which functions of libraries are those of the kernel language."""
+    text = text.replace(OF_EXPONENTIAL, "log1p_to_one(fast_exp(")
     return OWN.sub(lambda found: f"fast_{found[1] or found[2]}(", text)
 
 

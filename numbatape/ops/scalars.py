@@ -6,7 +6,6 @@ what a single expression can compute is written in the op's row.
 
 import math
 
-from .elementary import log1p_to_one
 from .series import (  # noqa: F401  (formulas call them)
     beta_slope,
     floor,
@@ -70,13 +69,13 @@ def sech2(x):
 def logaddexp(x, y):
     if x == y:
         return x + 0.6931471805599453  # for equal infinities, too, whose difference is NaN
-    return max(x, y) + log1p_to_one(math.exp(-math.fabs(x - y)))
+    return max(x, y) + math.log1p(math.exp(-math.fabs(x - y)))
 
 
 def logaddexp2(x, y):
     if x == y:
         return x + 1.0
-    return max(x, y) + 1.4426950408889634 * log1p_to_one(math.exp2(-math.fabs(x - y)))
+    return max(x, y) + 1.4426950408889634 * math.log1p(math.exp2(-math.fabs(x - y)))
 
 
 # Powers and lengths.

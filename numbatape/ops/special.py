@@ -99,7 +99,7 @@ unary ("ndtri_exp", "sc.ndtri_exp(x)", "sc.ndtri_exp", (-3.0, -0.05), dx="1.2533
 
 # The logistic function
 unary ("expit",     "logistic(x)",     "sc.expit",    dx="logistic_slope(x)", dxx="-dx*math.tanh(0.5*x)", hot=True, smooth={"x": "z*logistic(-x)"})
-unary ("log_expit", "(x if x < 0.0 else 0.0) - log1p_to_one(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
+unary ("log_expit", "(x if x < 0.0 else 0.0) - math.log1p(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
 unary ("logit",     "logit(x)",        "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx")
 
 # Entropies: 0 log 0 is 0. In ``smooth``, x/y is x*(1/y), whose derivative for x at 0 is right; LOG_RATIO

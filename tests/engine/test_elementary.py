@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import mpmath
 import numpy as np
 import pytest
@@ -9,7 +11,16 @@ import scipy.special
 
 import numbatape as nt
 from numbatape import jit
-from numbatape.ops import elementary, error_functions, gamma_functions, short_functions
+from numbatape.engine.formula_text import OF_EXPONENTIAL
+from numbatape.ops import (
+    OPS,
+    Elementwise,
+    elementary,
+    error_functions,
+    gamma_functions,
+    scalars,
+    short_functions,
+)
 from numbatape.ops.text import helpers
 
 COUNT = 300
@@ -259,3 +270,11 @@ def test_bits_do_not_depend_on_strides_or_places(function):
             values, all_slopes = value.copy(), slopes.copy()
         np.testing.assert_array_equal(value, values[pick])
         np.testing.assert_array_equal(slopes[pick], all_slopes[pick])
+
+
+def test_one_is_added_to_exponentials_up_to_one_alone():
+    """In vectors, `log1p_to_one` serves them: it is right from 0 to 1."""
+    formulas = [formula for op in OPS if isinstance(op, Elementwise) for formula in (op.value, *op.partials)]
+    texts = [inspect.getsource(scalars), *filter(None, formulas)]
+    arguments = [part for text in texts for part in text.split(OF_EXPONENTIAL)[1:]]
+    assert len(arguments) >= 2 and all(part.startswith("-math.fabs(") for part in arguments)
