@@ -127,9 +127,10 @@ def require_floats(flat: Flattened, chosen) -> None:
             continue
         for leaf, spec in own:
             kind = type(leaf).__name__ if spec.kind in ("static", "int") else spec.dtype
+            made = "x.astype(float)" if hasattr(leaf, "astype") else "float(x)"
             raise DtypeError(
                 f"{spec.path} is {kind}: only float64 and float32 can be "
-                "differentiated; pass a float (x.astype(float)), or leave it out of argnums"
+                f"differentiated; pass a float ({made}), or leave it out of argnums"
             )
         raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
 

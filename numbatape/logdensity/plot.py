@@ -24,7 +24,8 @@ DIVERGENT = "crimson"
 def plot(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     """Run the command."""
     optional("matplotlib", "numbatape plot")
-    out = Path(os.path.abspath(options.out or f"{options.results.rstrip('/')}.png"))
+    name = options.out or f"{options.results.rstrip('/')}.png"
+    out = Path(os.path.abspath(name))
     check_output(out, [options.results], SUFFIXES)
     results = read_results(options.results)
     if not np.isfinite(results.lp).any():
@@ -38,10 +39,10 @@ def plot(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
         "chains": results.lp.shape[0],
         "draws": results.lp.shape[1],
         "worst": [{"name": results.names[k], "measure": float(value)} for k, value in worst],
-        "out": str(out),
+        "out": name,
     }
     names = ", ".join(row["name"] for row in summary["worst"][:TRACES]) or "not known"
-    return summary, f"{results.source}: worst coordinates {names}\nwrote {out}", 0
+    return summary, f"{results.source}: worst coordinates {names}\nwrote {name}", 0
 
 
 def picture(results: Results) -> tuple[Any, list[tuple[int, float]]]:

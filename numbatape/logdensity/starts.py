@@ -54,7 +54,7 @@ def require_finite(model: Model, theta: Matrix, gradient: bool = True) -> None:
     The message names the term, its line, and the parameters that it depends on.
     """
     constants = [nt.Constant(value, frozen=True) for value in model.arguments]
-    with running_model(f"{model.label}: at the starting point"), np.errstate(all="ignore"):
+    with running_model(f"{model.label}: the log-density at the starting point"), np.errstate(all="ignore"):
         cache = nt.prepare_gradient_cache(model.logp, theta, *constants)
         value, (slope, *_) = nt.value_and_gradient(cache, theta, *constants)
         names = names_of(model, theta.size)

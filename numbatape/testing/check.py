@@ -32,6 +32,7 @@ MODES = ("reverse_over_forward", "forward_over_reverse")
 COORDINATES = 64  # at most this many coordinates are compared with differences, and some random directions
 DIRECTIONS = 3
 STEP = 0.02
+ROUNDING = 16 * np.finfo(float).eps  # of a value, relative to the sum of its terms' absolute values
 ENOUGH = 0.01  # the part of a tolerance by which differences may err
 
 
@@ -70,7 +71,7 @@ def check_derivatives(
         Tolerances for comparisons with differences; ``rtol`` is relative to the largest derivative.
     rtol_modes : float
         Tolerance for forward against reverse mode, and one nesting against the other; relative to the sum
-        of the terms' absolute values.
+        of the terms' absolute values, but not below the rounding of the value (at a minimum).
     points : int
         How many points near the arguments are checked, too: a term that vanishes at the arguments may not
         elsewhere. Entries move by up to a tenth of themselves, zeros by up to 0.1; points at which ``f``
@@ -230,6 +231,8 @@ class _Check:
         compare("the plain function", again, ("now", "in the call before"), plain, 0.0)
         leaves = zip(self.weights, float_leaves(self.value), strict=True)
         scale = sum(float(np.sum(np.abs(w * x))) for w, x in leaves)
+        # At a minimum the terms of a gradient cancel; what is left is no more exact than the value is.
+        self.rounding = ROUNDING * scale / np.maximum(1.0, np.abs(self.point.vector))
         names = "on the tape", "of the plain function"
         compare("the value", traced, names, plain, self.rtol_modes * scale)
 
@@ -253,7 +256,8 @@ class _Check:
                 first,
                 ("in forward mode", "in reverse mode"),
                 np.sum(gradient * v),
-                self.rtol_modes * (np.sum(terms) + np.max(np.abs(gradient), initial=0.0)),
+                self.rtol_modes * (np.sum(terms) + np.max(np.abs(gradient), initial=0.0))
+                + np.sum(self.rounding * np.abs(v)),
             )
 
     def _differences(self, what: str, gradient: np.ndarray, at: Callable) -> None:
@@ -313,7 +317,7 @@ class _Check:
                 rows[0][0],
                 ("there", "alone"),
                 gradient,
-                10 * self.rtol_modes * scale,
+                10 * self.rtol_modes * scale + self.rounding,
                 "entry ",
             )
             products.append(rows[0][1])

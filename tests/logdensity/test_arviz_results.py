@@ -123,12 +123,14 @@ def test_coordinates_without_draws_are_ranked_by_their_gradients():
 
 
 @pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
-def test_pictures(run, tmp_path, suffix):
+def test_pictures(run, tmp_path, suffix, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     run, _ = run
     run("out.npz")
     out = tmp_path / f"picture{suffix}"
-    assert main(["plot", str(tmp_path / "out.npz"), "--out", str(out), "--dpi", "20"]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(["plot", "out.npz", "--out", out.name, "--dpi", "20"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"wrote {out.name}"  # as the command line has it
     starts = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
     assert out.read_bytes().startswith(starts[suffix])
 

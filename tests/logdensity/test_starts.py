@@ -54,7 +54,7 @@ def model(tmp_path):
         ("chosen", ["where is -inf", "model.py:16", "depends on s = -1\n"]),
         ("always", ["the function returns it whatever its argument"]),
         ("slope", ["the gradient is not finite at the starting point, in s (-inf)"]),
-        ("singular", ["at the starting point failed", "LinAlgError", "in singular"]),
+        ("singular", ["the log-density at the starting point failed", "LinAlgError", "in singular"]),
     ],
 )
 def test_what_is_not_finite_is_named(model, name, parts):

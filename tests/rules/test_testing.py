@@ -35,6 +35,21 @@ def test_right_derivatives_pass(f, args):
     check_derivatives(f, *args)
 
 
+def test_a_gradient_of_rounding_errors_passes():
+    """At a minimum the terms of a gradient cancel, and both modes have other rounding errors."""
+    utilities, chosen = np.random.default_rng(3).normal(size=(200, 3, 2)), np.arange(200) % 3
+
+    def choice(beta):
+        values = utilities @ beta
+        return np.sum(np.log(np.sum(np.exp(values), axis=1)) - values[np.arange(200), chosen])
+
+    at = np.zeros(2)
+    for _ in range(8):
+        at = at - np.linalg.solve(nt.hessian(choice)(at), nt.grad(choice)(at))
+    assert np.abs(nt.grad(choice)(at)).max() < 1e-12
+    nt.check(choice, at)
+
+
 def test_many_coordinates_are_checked_along_directions_too():
     check_derivatives(lambda x: np.sum(x**3), RNG.normal(size=100), points=0)
 
