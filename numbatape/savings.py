@@ -56,7 +56,9 @@ def frozen(*, eq: bool = True, kw_only: bool = False):
     def decorate(cls: Class) -> Class:
         made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
         made.__init__ = _init_of(made, dataclasses.fields(made))
-        made.__repr__, made.__setattr__, made.__delattr__ = _repr, _refuse_to_set, _refuse_to_delete
+        made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete
+        if "__repr__" not in vars(cls):
+            made.__repr__ = _repr
         if eq:
             made.__eq__, made.__hash__ = _comparison([each.name for each in dataclasses.fields(made)])
         return made

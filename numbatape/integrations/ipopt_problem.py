@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..caches.arguments import Constant
-from ..errors import OutputError, PatternError
+from ..errors import OutputError, PatternError, SpecError
 from ..verbs.first_order import grad
 from ..verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
 from .vector_functions import of_vector, package, traced
@@ -42,6 +42,8 @@ def to_cyipopt(f, x0, constraints=None, *, lb=None, ub=None, cl=0.0, cu=0.0):
         If cyipopt is not installed.
     OutputError
         If the objective is no real scalar, or the constraints are no vector.
+    SpecError
+        If ``cl`` or ``cu`` has another length than the constraints.
     PatternError
         From the solver: a derivative has entries at a point where it had none at ``x0``, because the
         functions branch.
@@ -57,11 +59,21 @@ def to_cyipopt(f, x0, constraints=None, *, lb=None, ub=None, cl=0.0, cu=0.0):
     cyipopt = package("cyipopt", "to_cyipopt")
     functions = Derivatives(f, x0, constraints)
     count, size = functions.count, functions.x0.size
+    for name in ("objective", "gradient", "constraints", "jacobian", "hessian"):
+        setattr(functions, name, _tried(getattr(functions, name), cyipopt.CyIpoptEvaluationError))
 
     def bounds(given, missing: float):
         if given is None or isinstance(given, (int, float)):
             return np.full(size, missing if given is None else given, float)
         return of_vector(f, given)[1]
+
+    def limits(name: str, given) -> np.ndarray:
+        given = np.asarray(given, float)
+        if given.shape not in ((), (count,)):
+            raise SpecError(
+                f"{name}: a number or an array of {count}, the number of constraints; got {given.shape}"
+            )
+        return np.full(count, given)
 
     class Problem(cyipopt.Problem):
         x0 = functions.x0
@@ -73,9 +85,21 @@ def to_cyipopt(f, x0, constraints=None, *, lb=None, ub=None, cl=0.0, cu=0.0):
         problem_obj=functions,
         lb=bounds(lb, -np.inf),
         ub=bounds(ub, np.inf),
-        cl=np.broadcast_to(np.asarray(cl, float), (count,)).copy(),
-        cu=np.broadcast_to(np.asarray(cu, float), (count,)).copy(),
+        cl=limits("cl", cl),
+        cu=limits("cu", cu),
     )
+
+
+def _tried(callback, failure: type[Exception]):
+    """Return a callback that tells Ipopt of a failed factorisation: it takes a shorter step then."""
+
+    def run(*args):
+        try:
+            return callback(*args)
+        except np.linalg.LinAlgError as error:
+            raise failure(str(error)) from error
+
+    return run
 
 
 class Derivatives:

@@ -52,3 +52,13 @@ with pytest.raises(nt.OutputError, match=r"constraints\(x\) must return one vect
     to_cyipopt(lambda x: np.sum(x**2), np.ones(2), lambda x: {"a": x[0]})
 with pytest.raises(nt.OutputError, match="constraints must be a vector"):
     to_cyipopt(objective, np.ones(4), lambda x: np.outer(x, x))
+with pytest.raises(
+    nt.SpecError, match=r"cu: a number or an array of 2, the number of constraints; got \(3,\)"
+):
+    to_cyipopt(objective, np.ones(4), constraints, cl=[0.0, 0.0], cu=[1.0, 2.0, 3.0])
+
+# Where a factorisation fails, Ipopt takes a shorter step.
+covariance = to_cyipopt(
+    lambda x: 2.0 * np.sum(np.log(np.diag(np.linalg.cholesky(np.diag(x))))) + np.sum(4.0 / x), np.full(2, 9.0)
+)
+assert np.allclose(solved(covariance), 4.0)
