@@ -76,6 +76,7 @@ class Captured:
         if self._iterators or self._sets or self._parts or self._contents or self._unset:
             return None
         dictionaries = self.dictionaries()
+        empty = {id(mapping): mapping for mapping, _ in self._absent if not mapping}
         lists = [
             row
             for row in self._sequences
@@ -89,7 +90,9 @@ class Captured:
             *(watch_rows.of_entry(*binding) for binding in self._bindings),
             *(watch_rows.of_attribute(*attribute) for attribute in self._attributes),
             *(watch_rows.of_attribute(function, "__code__", code) for function, code in self._functions),
-            *(watch_rows.of_missing(mapping, key) for mapping, key in self._absent),
+            *(watch_rows.of_missing(mapping, key) for mapping, key in self._absent if mapping),
+            # One row says of an empty dictionary that it has none of many names.
+            *(watch_rows.of_dict(mapping, {}, alive) for mapping in empty.values()),
             *(watch_rows.of_list(container, entries, alive) for container, entries in lists),
             *(watch_rows.of_dict(mapping, before, alive) for mapping, before in dictionaries.values()),
         ]

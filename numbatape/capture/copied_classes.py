@@ -19,7 +19,7 @@ from ..trace.trace import current
 from ..usercode.ownership import lent_classes, users_classes, users_metaclasses
 from . import lending
 from .holders import HOLDERS, Holder, container_of, names_in
-from .reach import Reach
+from .reach import needs_stand_in
 from .references import fields_of, members_of, slots_of
 
 
@@ -45,7 +45,7 @@ class CopiedClasses:
         cls = value if isinstance(value, type) else type(value)
         if type(cls) in self._metaclasses.values():
             return False  # it is a stand-in, or is derived from one
-        return bool(users_classes(cls)) and Reach(value).needs(self.known)
+        return bool(users_classes(cls)) and needs_stand_in(value, self.known)
 
     # ---- objects
 

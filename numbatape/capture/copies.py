@@ -31,7 +31,7 @@ from .conversions import CALLS, TYPES, TYPES_NAME, calling_types
 from .copied_classes import CopiedClasses
 from .holders import CACHED, holder_of
 from .module_copies import UsersModule
-from .reach import Reach, python_function, used_globals
+from .reach import needs_stand_in, python_function, used_globals
 from .references import atoms_only, contents, is_atom, is_users_attribute
 
 
@@ -262,7 +262,7 @@ class Copies(CopiedClasses):
             self.known.stand_in(value) is not None
             or type(value) in (types.ModuleType, np.errstate)
             or python_function(value) is not None
-            or Reach(value).needs(self.known)
+            or needs_stand_in(value, self.known)
         )
 
 

@@ -89,7 +89,7 @@ class Environment(LibraryObjects, Walk):
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
         self._caches: list = []  # functions of functools.lru_cache
-        self._asked_of: list[tuple] = []  # (attributes of a module or function, its name in code, the code)
+        self._asked_of: list[tuple] = []  # (a module or a function, its name in code, the code)
         ownership.adopt(function)
         self.add(function)
 
@@ -104,13 +104,16 @@ class Environment(LibraryObjects, Walk):
             self.walk(*waiting)
             waiting = self._followed(None, self._of_passed_modules())
         self._note_missing()
+        # A thousand functions of one module name the same globals.
+        for rows in (self._absent, self._bindings):
+            rows[:] = {(id(row[0]), row[1]): row for row in rows}.values()
         if self.asks_caches:
             self._parts += [(each.cache_info, each.cache_info(), each) for each in self._caches]
             self._caches.clear()
 
     @property
     def asks_caches(self) -> bool:
-        """Whether code asks how full the caches of its functions are, so that these have no stand-ins."""
+        """Whether code asks how full caches of functions are, so that these have no stand-ins."""
         return any("cache_info" in names_of(code) for code in self._codes.values())
 
     def visit(self, reference: Reference) -> list[Reference]:
@@ -135,7 +138,7 @@ class Environment(LibraryObjects, Walk):
                 self._members[id(part.value)] = set()  # it may be called by other names than that of a method
             if part.code is not None:
                 if issubclass(type(part.value), (types.FunctionType, types.ModuleType)):
-                    self._asked_of.append((vars(part.value), part.name, part.code))
+                    self._asked_of.append((part.value, part.name, part.code))
                 self._sites.setdefault(id(part.value), (part.name, part.code))
             elif site is not None:
                 self._sites.setdefault(id(part.value), site)
@@ -150,9 +153,9 @@ class Environment(LibraryObjects, Walk):
         return [Reference(type(value), CLASS), Reference(fields, FIELDS)]
 
     def _of_passed_modules(self) -> list[Reference]:
-        """Return new references from modules that code passes on to other code, which may read any attribute.
+        """Return new references from modules that code passes on to other code.
 
-        The attributes that are noted are those whose names occur in any code that the function reaches.
+        That code may read any attribute, but only names that occur in code which the function reaches.
         """
         if not self._passed_on:
             return []
@@ -230,13 +233,15 @@ class Environment(LibraryObjects, Walk):
         return references(cls)
 
     def _note_missing(self) -> None:
-        """Note names that a module or a function does not have but may get (see `absences`)."""
+        """Note names that a module or a function may get (see `absences`)."""
         caught = any(map(absences.may_catch, self._codes.values()))
-        for scope, name, code in self._asked_of:
-            names = absences.asked_for(code)
+        for owner, name, code in self._asked_of:
+            names, scope = absences.asked_for(code), vars(owner)
             if caught:
-                read = absences.attributes_read(code)
-                names = names.union(attribute for owner, attribute in read if owner == name or not name)
+                # What code imports itself may have any name there, but no library's module gets new ones.
+                is_module, read = type(owner) is types.ModuleType, absences.attributes_read(code)
+                any_name = not (name or (is_module and not ownership.is_users_module(owner)))
+                names = names.union(attribute for place, attribute in read if any_name or place == name)
             self._absent += [(scope, each) for each in names if each not in scope]
         self._asked_of.clear()
 

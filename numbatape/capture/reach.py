@@ -95,22 +95,60 @@ class Reach(Walk):
 
     def needs(self, known) -> bool:
         """Whether a table has a stand-in for any of these values."""
-        for function in self.functions:
-            code = function.__code__
-            if imports(code) or not names_of(code).isdisjoint((*known.builtins, *CALLS)):
-                return True
-            if calling_types(code, function.__globals__) is not code:
-                return True
-        for value, names in self.others:
-            if known.stand_in(value) is not None or python_function(value) is not None:
-                return True
-            if type(value) is np.vectorize:
-                return True
-            if type(value) is types.ModuleType:
-                replaced, _ = known.modules.get(id(value), (frozenset(), None))
-                if replaced and (names is None or not replaced.isdisjoint(names)):
-                    return True
+        functions = (_function_needs(function, known) for function in self.functions)
+        return any(functions) or any(_other_needs(value, names, known) for value, names in self.others)
+
+
+class _Found(Exception):
+    """Ends a search."""
+
+
+class _Search(Reach):
+    """A walk that ends at the first value which needs a stand-in."""
+
+    def __init__(self, value, known):
+        self.known = known
+        super().__init__(value)
+
+    def visit(self, reference: Reference):
+        found = super().visit(reference)
+        if python_function(reference.value) is reference.value:
+            needs = _function_needs(self.functions[-1], self.known)
+        else:
+            needs = _other_needs(*self.others[-1], self.known)
+        if needs:
+            raise _Found
+        return found
+
+
+def needs_stand_in(value, known) -> bool:
+    """Whether a table has a stand-in for anything that a value refers to, directly or indirectly.
+
+    A class of a library that was given to a verb refers to a thousand functions, of which most need one.
+    """
+    try:
+        _Search(value, known)
+    except _Found:
+        return True
+    return False
+
+
+def _function_needs(function: types.FunctionType, known) -> bool:
+    code = function.__code__
+    if imports(code) or not names_of(code).isdisjoint((*known.builtins, *CALLS)):
+        return True
+    return calling_types(code, function.__globals__) is not code
+
+
+def _other_needs(value, names, known) -> bool:
+    if known.stand_in(value) is not None or python_function(value) is not None:
+        return True
+    if type(value) is np.vectorize:
+        return True
+    if type(value) is not types.ModuleType:
         return False
+    replaced, _ = known.modules.get(id(value), (frozenset(), None))
+    return bool(replaced) and (names is None or not replaced.isdisjoint(names))
 
 
 def _of_helper(function: types.FunctionType) -> list[Reference]:

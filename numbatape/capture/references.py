@@ -15,6 +15,7 @@ import enum
 import functools
 import sys
 import types
+import typing
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
@@ -42,6 +43,7 @@ ATOMS = (
     types.CodeType,
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
+    type(typing.Optional),  # what annotations are made of
     np.dtype,
 )
 # Values of exactly these classes are atoms, which is decided faster than by `isinstance`.

@@ -163,7 +163,8 @@ class Methods(Kinds):
         return np.swapaxes(self, -1, -2)
 
     def __array_namespace__(self, *, api_version=None):
-        self._value.__array_namespace__(api_version=api_version)  # NumPy's own errors
+        # NumPy's own errors; its numbers do not have the method before version 2.3.
+        np.asarray(self._value).__array_namespace__(api_version=api_version)
         found = standing(np)
         return operations.module_in_traces(np) if found is np else found
 

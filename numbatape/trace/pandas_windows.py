@@ -7,6 +7,7 @@ out, and a window with too few others gives NaN.
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 
 import numpy as np
@@ -108,9 +109,10 @@ def reduced_windows(name: str, windows: Windows, x, ddof: int = 1, q: float = 0.
     if name == "mean":
         return windows.over_all(x, _means, 1)
     if name in ("var", "std", "sem"):
-        found = windows.over_all(x, _variances(ddof), ddof + 1)
+        older = name == "sem" and _older_errors()
+        found = windows.over_all(x, _variances(1 if older else ddof), ddof + 1)
         if name == "sem":
-            found = found / windows._counts(x)
+            found = found / (windows._counts(x) - (ddof if older else 0))
         return found if name == "var" else np.sqrt(found)
     if name in ("min", "max"):
         worst, extreme = (np.inf, np.min) if name == "min" else (-np.inf, np.max)
@@ -119,6 +121,15 @@ def reduced_windows(name: str, windows: Windows, x, ddof: int = 1, q: float = 0.
         return windows.over_all(x, _quantiles(q, method), 1)
     function, least = REDUCTIONS[name]
     return windows.over_all(x, _one_by_one(lambda entries: function(entries, ddof)), least)
+
+
+@functools.cache
+def _older_errors() -> bool:
+    """Whether standard errors of the mean are ``std() / sqrt(count() - ddof)``, as in pandas 2.2.
+
+    Later versions have ``std(ddof) / sqrt(count())``.
+    """
+    return bool(sys.modules["pandas"].Series([0.0, 2.0]).expanding().sem().iloc[1] > 1.2)
 
 
 def covariances(windows: Windows, x, y, ddof: int, scaled: bool):

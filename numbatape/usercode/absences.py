@@ -11,7 +11,7 @@ import dis
 import functools
 import types
 
-from .bytecode import ATTRIBUTES, globals_assigned, globals_read, inner, names_of, operations
+from .bytecode import ATTRIBUTES, globals_assigned, globals_read, inner, names_of, operations, text_of
 
 _ASKING = frozenset(("getattr", "hasattr", "attrgetter", "vars", "__dict__"))
 _CAUGHT = frozenset(("AttributeError", "NameError", "Exception", "BaseException", "suppress"))
@@ -45,11 +45,11 @@ def _catches_all(code: types.CodeType) -> bool:
 def attributes_read(code: types.CodeType) -> frozenset[tuple[str, str]]:
     """Return pairs of a name and of an attribute that code, or a function inside it, reads off it."""
     found, before = set(), ""
-    for instruction in dis.get_instructions(code):
-        if instruction.opcode in ATTRIBUTES:
-            found.add((before, instruction.argval))
-        if instruction.opname != "CACHE":
-            before = instruction.argval if isinstance(instruction.argval, str) else ""
+    for op, arg in operations(code):
+        name = text_of(code, op, arg)
+        if op in ATTRIBUTES:
+            found.add((before, name))
+        before = name
     return frozenset(found).union(*map(attributes_read, inner(code)))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dis
 import functools
 import importlib.util
+import sys
 import types
 
 DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code may use names that it does not show
 LOOKUPS = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # code may compute names of attributes
 _CACHE = dis.opmap.get("CACHE", 0)
-IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+IMPORT_NAME, IS_OP = dis.opmap["IMPORT_NAME"], dis.opmap["IS_OP"]
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 LOADS = {
     dis.opmap[name]: kind
@@ -24,6 +25,15 @@ LOADS = {
 ATTRIBUTES = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 STORE_ATTR = dis.opmap["STORE_ATTR"]
+TO_ATTRIBUTES = (STORE_ATTR, dis.opmap["DELETE_ATTR"])
+TO_GLOBALS = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
+# How many bits of the argument of an instruction with a name are flags.
+_FLAGS = {dis.opmap["LOAD_GLOBAL"]: 1}
+if sys.version_info >= (3, 12):
+    _FLAGS |= {dis.opmap["LOAD_ATTR"]: 1, dis.opmap["LOAD_SUPER_ATTR"]: 2}
+_NAMED, _CONSTANT = frozenset(dis.hasname), frozenset(dis.hasconst)
+# Some instructions load or store two variables; they have no one name.
+_VARIABLES = frozenset(op for op in (*dis.haslocal, *dis.hasfree) if dis.opname[op].count("FAST") < 2)
 PARTS = frozenset(("real", "imag", "flat"))  # attributes of arrays that may be assigned to
 IN_PLACE = {k for k, (name, _) in enumerate(dis._nb_ops) if "INPLACE" in name}  # type: ignore[attr-defined]
 WRITERS = frozenset(
@@ -64,7 +74,7 @@ def globals_read(code: types.CodeType) -> frozenset[str]:
 def tests_identity(code: types.CodeType) -> bool:
     """Whether code, or a function inside it, compares identities other than with None, True or False."""
     previous = None
-    for instruction in dis.get_instructions(code):
+    for instruction in dis.get_instructions(code) if IS_OP in code.co_code[::2] else ():
         if instruction.opname == "IS_OP" and previous is not None:
             constant = previous.opname.startswith("LOAD_CO") and previous.argval in (None, True, False)
             if not constant or (isinstance(previous.argval, int) and not isinstance(previous.argval, bool)):
@@ -78,7 +88,7 @@ def tests_identity(code: types.CodeType) -> bool:
 def imported(code: types.CodeType, package: str) -> tuple[str, ...]:
     """Return the full names of the modules that code imports when it runs, its own package being known."""
     found: list[str] = []
-    instructions = list(dis.get_instructions(code))
+    instructions = list(dis.get_instructions(code)) if IMPORT_NAME in code.co_code[::2] else []
     for k, instruction in enumerate(instructions):
         if instruction.opname != "IMPORT_NAME":
             continue
@@ -129,6 +139,19 @@ def operations(code: types.CodeType):
             extended = 0
 
 
+def text_of(code: types.CodeType, op: int, arg: int) -> str:
+    """Return the name, or the text, that an instruction loads or stores; otherwise an empty text.
+
+    `dis.get_instructions` knows more, and takes twenty times as long.
+    """
+    if op in _NAMED:
+        return code.co_names[arg >> _FLAGS.get(op, 0)]
+    if op in _VARIABLES:
+        return code._varname_from_oparg(arg)  # type: ignore[attr-defined]
+    constant = code.co_consts[arg] if op in _CONSTANT else None
+    return constant if isinstance(constant, str) else ""
+
+
 def _loaded(code: types.CodeType, kind: str, arg: int) -> str:
     if kind == "cell":
         return code._varname_from_oparg(arg)  # type: ignore[attr-defined]
@@ -158,7 +181,8 @@ def imports(code: types.CodeType) -> bool:
 @functools.lru_cache(maxsize=10_000)
 def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
     """Return the names of the globals that code assigns to."""
-    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
+    own = operations(code) if not TO_GLOBALS.isdisjoint(code.co_code[::2]) else ()
+    found = {code.co_names[arg] for op, arg in own if op in TO_GLOBALS}
     return tuple(found.union(*(globals_assigned(c) for c in inner(code))))
 
 
@@ -176,7 +200,7 @@ def globals_used(code: types.CodeType) -> frozenset[str]:
 @functools.lru_cache(maxsize=10_000)
 def attributes_assigned(code: types.CodeType) -> frozenset[str]:
     """Return the names of the attributes that code, or a function inside it, assigns to."""
-    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_ATTR", "DELETE_ATTR")}
+    found = {code.co_names[arg] for op, arg in operations(code) if op in TO_ATTRIBUTES}
     return frozenset(found).union(*map(attributes_assigned, inner(code)))
 
 
@@ -190,4 +214,4 @@ def assigns_items(code: types.CodeType) -> bool:
 def assigns_attributes(code: types.CodeType) -> bool:
     """Whether code may assign to attributes of its own function."""
     names = (*code.co_names, *code.co_freevars)
-    return code.co_name in names and any(i.opname == "STORE_ATTR" for i in dis.get_instructions(code))
+    return code.co_name in names and any(op == STORE_ATTR for op, _ in operations(code))
