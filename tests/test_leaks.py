@@ -7,6 +7,7 @@ import logging
 import math
 import statistics
 import weakref
+import zlib
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -192,3 +193,13 @@ def test_json_has_the_numbers_of_each_call():
     for x in (np.array([1.0, 2.0]), np.array([3.0, 4.0])):
         np.testing.assert_array_equal(gradient(x), 2.0 * x)
         assert json.loads(texts[-1]) == {"x": x.tolist(), "n": 2, "ends": x.tolist()}
+
+
+def test_compiled_code_that_takes_plain_arrays_only():
+    def f(x):
+        return zlib.crc32(x) * x[0]
+
+    place = rf"test_compiled_code_that_takes_plain_arrays_only.<locals>.f calls at {__file__}:\d+"
+    message = rf"^compiled code that .*{place} takes plain arrays"
+    with pytest.raises(nt.UnsupportedOperationError, match=message):
+        nt.grad(f)(np.ones(2))

@@ -143,9 +143,9 @@ def explained(trace, error):
         return cause  # NumPy's own error for ``a[0] = x``, and errors of pandas
     if trace.validity.leak is not None and error is not trace.validity.leak:
         return trace.validity.leak
-    unbound = _of_unbound_method(error)
-    if unbound is not None:
-        return unbound
+    compiled = _of_unbound_method(error) or _of_compiled_code(error)
+    if compiled is not None:
+        return compiled
     step, solver = error.__traceback__, ""
     while step is not None and not solver:
         if step.tb_frame.f_globals.get("__name__", "").startswith(SOLVERS):
@@ -168,6 +168,31 @@ def _of_unbound_method(error) -> UnsupportedOperationError | None:
     unsupported = UnsupportedOperationError(
         f"np.ndarray.{name} of a traced array at {shown_name(code.co_filename)}:{step.tb_lineno} in "
         f"{code.co_qualname} is not supported; call the array's own method, x.{name}(...)"
+    )
+    unsupported.__cause__ = error
+    return unsupported
+
+
+def _of_compiled_code(error) -> UnsupportedOperationError | None:
+    """Return the error for compiled code that takes arrays of NumPy's own class only, and says so itself."""
+    if type(error) not in (TypeError, ValueError) or not re.search(
+        r"\b(Traced|Plain)(Array|Complex)\b", str(error)
+    ):
+        return None
+    step, called = error.__traceback__, None
+    while step is not None:
+        if not is_core_file(step.tb_frame.f_code.co_filename) and step.tb_frame.f_code.co_filename.endswith(
+            ".py"
+        ):
+            called = step
+        step = step.tb_next
+    if called is None:
+        return None
+    place = f"{called.tb_frame.f_code.co_filename}:{called.tb_lineno}"
+    unsupported = UnsupportedOperationError(
+        f"compiled code that {public_name(called.tb_frame)} calls at {place} takes plain arrays only, and "
+        f"would drop the derivative of a traced one ({error}); give its derivative by nt.primitive "
+        f"({RULES}), or use NumPy's functions"
     )
     unsupported.__cause__ = error
     return unsupported
