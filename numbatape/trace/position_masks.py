@@ -26,7 +26,9 @@ def as_slices(x: TracedArray, keys: tuple) -> tuple:
     mask = keys[axis] if axis < len(keys) else None
     if (
         type(mask) is not TracedArray
-        or (mask._level, mask.ndim, mask._value.dtype.kind) != (CONSTANT, 1, "b")
+        or mask._level != CONSTANT
+        or mask.ndim != 1  # the value of a number may be Python's own, without a dtype
+        or mask._value.dtype.kind != "b"
         or not all(type(key) is slice for key in keys[axis + 1 :])  # beside other indices a mask means pairs
         or axis >= x.ndim
         or x._value.shape[axis] != len(mask._value)
