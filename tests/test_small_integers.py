@@ -1,5 +1,7 @@
 """Constants of small integer dtypes: NumPy's results, where integers wrap around or become floats."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.spatial.distance
@@ -145,3 +147,44 @@ def test_int64_state_of_loops():
     with pytest.raises(nt.UnsupportedOperationError, match=r"beyond 2\*\*53"):
         nt.grad(lambda x: x * nt.fori_loop(0, 5, step, np.int64(7)))(1.0)
     assert nt.grad(lambda x: x * nt.fori_loop(0, 5, lambda i, s: 3 * s + i, np.int64(7)))(1.0) == 1759.0
+
+
+DIVIDED = {
+    "floor_divide": lambda x: (np.arange(3) + 5) // np.argsort(x),
+    "remainder": lambda x: (np.arange(3) + 5) % (x > 1).astype(int),
+    "fmod": lambda x: np.fmod(np.argsort(x) + 4, np.argsort(x)),
+    "divmod": lambda x: np.divmod(np.argsort(x) + 4, np.argsort(x)[::-1])[0],
+    "of a number": lambda x: 7 // np.argmax(x),
+    "by a plain array": lambda x: np.argsort(x) // np.array([0, 1, 2]),
+    "by a number of Python's": lambda x: np.argsort(x) % math.floor(x[0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero encountered:RuntimeWarning")
+@pytest.mark.parametrize("name", DIVIDED)
+def test_division_of_int64_by_zero(name):
+    """It gives 0 in NumPy, with a warning."""
+    f = lambda x: x[0] * np.sum(DIVIDED[name](x))  # noqa: E731
+    run = nt.value_and_grad(f)
+    for x in ([0.5, 1.5, 2.5], [2.5, 1.0, 0.5], [0.5, 0.6, 0.4]):
+        assert run(np.array(x))[0] == f(np.array(x))
+
+
+@pytest.mark.parametrize("name", ["exp", "sin", "log1p", "atan", "degrees", "fsum"])
+@pytest.mark.parametrize("kind", ["float16", "float32", "bool", "truth"])
+def test_functions_of_math_compute_in_double_precision(name, kind):
+    of_kind = {
+        "float16": lambda x: x[0],
+        "float32": lambda x: x[0].astype(np.float32),
+        "bool": lambda x: x[0] > 0,
+    }
+    convert = of_kind.get(kind, lambda x: x[0].item() > 0)
+
+    def f(x):
+        number = convert(x)
+        return np.sum(x), math.fsum([number, 0.1]) if name == "fsum" else getattr(math, name)(number)
+
+    run = nt.value_and_grad(f, has_aux=True)
+    for x in ([0.3, 1.0], [-0.3, 1.0], [0.7, 1.0]):
+        x = np.array(x, np.float16 if kind == "float16" else np.float64)
+        assert run(x)[0][1] == pytest.approx(f(x)[1], rel=1e-15)

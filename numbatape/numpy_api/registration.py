@@ -94,7 +94,8 @@ def run_composition(implementation, value, args, kwargs):
             return imported(".small_integers", __package__).composed(implementation, value, args, kwargs)
     if _reads_float32(args) or (kwargs and _reads_float32(kwargs.values())):
         if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
-            args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
+            for narrow in (np.float16, np.float32):
+                args, kwargs = (converted(tree, narrow, np.float64) for tree in (args, kwargs))
         # NumPy computes functions of float16 in float32, and rounds at the end.
         args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
 

@@ -163,6 +163,17 @@ def is_users_distribution(value) -> bool:
     return not module_of(value).startswith("scipy.")
 
 
+def _number(x):
+    """Return an argument of a function of ``math``, where a traced truth value is a number."""
+    x = integers.lifted(x)
+    if type(x) is TracedArray:
+        if x._value.__class__ is bool:
+            return operations.as_integer(x)
+        if x._value.__class__ is np.bool_:
+            return np.astype(x, np.float64)
+    return x
+
+
 def stand_in(
     original, implementation, run=run_composition, for_lists: bool = False, knows_sizes: bool = False
 ):
@@ -188,7 +199,7 @@ def stand_in(
         if of_numbers:
             if original.__name__ != "prod" and meets(args):
                 raise TypeError("must be real number, not complex")
-            args = tuple(map(integers.lifted, args))
+            args = tuple(map(_number, args))
         if iterates:
             args = tuple([list(x) if hasattr(type(x), "__next__") else x for x in args])
         args = unflattened(args)

@@ -47,6 +47,7 @@ BOOLEAN = {
     np.bitwise_xor: np.logical_xor,
     np.invert: np.logical_not,
 }
+OF_INTEGERS = (np.floor_divide, np.remainder, np.fmod)
 BITWISE = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert)
 
 SEQUENCES = (list, tuple)
@@ -213,7 +214,18 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
         raise _unsupported(f"{name_of(ufunc)} with a result of dtype {value.dtype}", "use float64")
     if ufunc is np.multiply and inputs[0] is inputs[1] and value.dtype.kind == "f":
         op, inputs = SQUARE, inputs[:1]
+    if ufunc in OF_INTEGERS and value.dtype.kind == "i" and {*map(type, map(value_of, inputs))} != {int}:
+        return _divided_integers(op, *inputs, value)
     return elementwise(op, *inputs, value=value)
+
+
+def _divided_integers(op: Elementwise, x, divisor, value):
+    """Return a quotient or remainder of integers, which is 0 in NumPy where the divisor is 0."""
+    zero = np.equal(divisor, 0)
+    if not isinstance(zero, TracedArray) and not np.any(zero):
+        return elementwise(op, x, divisor, value=value)
+    with np.errstate(all="ignore"):
+        return adopt(np.where(zero, 0, elementwise(op, x, np.where(zero, 1, divisor))), value)
 
 
 def _in_dtype(ufunc, inputs, kwargs):

@@ -46,8 +46,11 @@ def _meets(self, other) -> bool:
 
 def combine(ufunc, *operands):
     """Return the result of Python's operator; numbers of Python give a weakly typed number (NEP 50)."""
+    of_python = all(getattr(x, "_value", x).__class__ in WEAK for x in operands)
+    if of_python and ufunc in ORDER:
+        raise TypeError(f"'{ORDER[ufunc]}' is not supported for complex numbers of Python's")
     result = ufunc(*operands)
-    if all(getattr(x, "_value", x).__class__ in WEAK for x in operands):
+    if of_python:
         if type(result) is TracedComplex:
             return operations.adopted(result, result._value.item())
         if ufunc in COMPARISONS and hasattr(result, "_value"):
@@ -56,6 +59,7 @@ def combine(ufunc, *operands):
 
 
 COMPARISONS = (np.equal, np.not_equal)
+ORDER = {np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">="}
 WEAK = (complex, float, int, bool)
 
 

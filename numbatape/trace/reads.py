@@ -32,8 +32,8 @@ class Reads:
             return kind(self._value)
 
     def __round__(self, digits=None):
-        if isinstance(self._value, np.ndarray):
-            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        if isinstance(self._value, (np.ndarray, np.bool_)):
+            raise TypeError(f"type {type(self._value).__name__} doesn't define __round__ method")
         if digits is not None:
             return self._as_weak(np.round(self, digits))
         size = operations.rounded_to_size(self, NEAR)

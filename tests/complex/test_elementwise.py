@@ -238,3 +238,12 @@ def test_zero_and_nearly_real_numbers():
     assert nt.vjp(np.real_if_close, close)[0].dtype == float
     assert nt.vjp(np.real_if_close, close + 1j)[0].dtype == complex
     assert nt.grad(lambda z: np.sum(np.abs(np.real_if_close(z))))(close).tolist() == [1.0, 1.0]
+
+
+def test_order_of_pythons_complex_numbers():
+    """NumPy's complex numbers are ordered, Python's are not; a truth value of NumPy's cannot be rounded."""
+    for f in (lambda a: (a + 1j) > 2.0, lambda a: (a + 1j) <= 2.0, lambda a: round(np.float64(a) > 0)):
+        with pytest.raises(TypeError):
+            f(1.0)
+        with pytest.raises(TypeError):
+            nt.jvp(f, (1.0,), (1.0,))
