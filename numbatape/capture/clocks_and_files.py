@@ -254,6 +254,15 @@ def _path_type(original):
 CLOCK = "reads a clock", "Read it outside and pass the number as nt.Constant(...)"
 
 
+OF_INTERPRETER = (
+    "getrecursionlimit",
+    "getswitchinterval",
+    "get_int_max_str_digits",
+    "gettrace",
+    "getprofile",
+)
+
+
 def _table() -> dict[str, dict[str, Callable]]:
     draw = "draws random numbers", "Draw outside and pass the numbers as nt.Constant(...), or give a seed"
     file = "reads a file", "Read it outside and pass the data as nt.Constant(...)"
@@ -266,7 +275,11 @@ def _table() -> dict[str, dict[str, Callable]]:
     rows += [("numpy", name, file, _path) for name in FILES]
     found: dict[str, dict[str, Callable]] = {
         "datetime": {"datetime": _clock_class, "date": _clock_class},
-        "numpy": {"errstate": _error_state, "seterr": _error_state, "geterr": _present_errors},
+        "numpy": {"errstate": _error_state, "seterr": _error_state, "geterr": _present_errors}
+        | {"get_printoptions": _noting("np.get_printoptions")},
+        "decimal": {name: _noting(f"decimal.{name}") for name in ("getcontext", "localcontext")},
+        "gc": {"isenabled": _noting("gc.isenabled")},
+        "sys": {name: _noting(f"sys.{name}") for name in OF_INTERPRETER},
         "warnings": {
             "catch_warnings": _of_filters("catch_warnings"),
             "simplefilter": _of_filters("adding_filter"),

@@ -46,7 +46,10 @@ def _meets(self, other) -> bool:
 
 def combine(ufunc, *operands):
     """Return the result of Python's operator; numbers of Python give a weakly typed number (NEP 50)."""
-    of_python = all(getattr(x, "_value", x).__class__ in WEAK for x in operands)
+    kinds = [getattr(x, "_value", x).__class__ for x in operands]
+    if kinds[0] is complex and ufunc not in COMPARISONS:  # whose own operator computes with NumPy's doubles
+        kinds = [float if kind is np.float64 else kind for kind in kinds]
+    of_python = all(kind in WEAK for kind in kinds)
     if of_python and ufunc in ORDER:
         raise TypeError(f"'{ORDER[ufunc]}' is not supported for complex numbers of Python's")
     result = ufunc(*operands)

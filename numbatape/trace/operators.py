@@ -131,8 +131,11 @@ def _comparison(name: str, ufunc, function):
         if _is_usual(self, other):
             with failing(self._trace):
                 return operations.call_ufunc(ufunc, "__call__", (self, other), {})
+        if kind in (list, tuple) and _is_weak(self):
+            return NotImplemented
         result = ufunc(self, other)
-        if its is not float64 and _is_weak(self) and _is_weak(other):
+        of_python = _is_weak(other) or getattr(other, "_value", other).__class__ is complex
+        if its is not float64 and _is_weak(self) and of_python:
             result._value = bool(result._value)  # Python's own comparison gives a bool
         return result
 
