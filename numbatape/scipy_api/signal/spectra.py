@@ -10,7 +10,9 @@ from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import counted
 from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import length, one_axis, pinned
+from ...trace.complex_parts import halves
 from ...trace.operands import find_trace, lift_first, values_of
+from ...trace.primitives import dims_of
 from ...trace.symbolic_sizes import is_size
 from .borders import continued
 from .convolutions import detrend as without_trend
@@ -20,7 +22,11 @@ from .signal_windows import get_window
 
 def _last(x, axis):
     """Return a signal with its time along the last axis."""
-    x = lift_first(x) if find_trace(x) is not None else np.asarray(x)
+    trace = find_trace(x)
+    x = np.asarray(x) if trace is None else lift_first(x)
+    if trace is not None:  # SciPy returns arrays in the shape of signals that have no entry
+        for dim in dims_of(next(part for part in halves(x) if part is not None)):
+            trace.tape.sizes.guard(dim, ">=", 1)
     return x if x.ndim == 1 else np.moveaxis(x, axis, -1)
 
 
