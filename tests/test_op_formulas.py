@@ -258,6 +258,9 @@ EXACT = {
     "addweigh": lambda x, y, w: x + y * w,
     "quotient": lambda x, y, w: x * w,
     "hurwitz": mp.zeta,
+    "zeta_rise": lambda s, x, w: (
+        mp.psi(0, x + w) - mp.psi(0, x) if s == 1 else mp.zeta(s, x) - mp.zeta(s, x + w)
+    ),
     # DLMF 7.18.10
     "erfc_ratio": lambda n, x: mp.hyperu((n + 1) / 2, 0.5, x * x) / mp.hyperu(n / 2, 0.5, x * x) / 2,
     "pseudo_huber": lambda delta, r: delta * delta * (mp.sqrt(1 + (r / delta) ** 2) - 1),
@@ -353,7 +356,7 @@ EXACT = {
     "wrightomega": lambda x: mp.lambertw(mp.exp(x)).real,
 }
 
-WHOLE_ORDERS = ("hurwitz", "erfc_ratio", "kolmogorov_slope", "kve_slope")
+WHOLE_ORDERS = ("hurwitz", "zeta_rise", "erfc_ratio", "kolmogorov_slope", "kve_slope")
 # Derivatives for parameters, by series: to 1e-12, and no third ones.
 SERIES = (
     "gammainc_a",
@@ -384,6 +387,8 @@ HARD = {
     "psi": (1e-5, 15.9, 1e6, -0.5, -3.3),
     "gammaln": (1e-5, 1e6),
     "trigamma": (1e-5, 9.99, 1e6, -0.25, -7.4),
+    "zeta_rise": ((1.0, 1e6, 2.0), (1.0, 3.0, 1e-8), (2.0, 1e-5, 1e9), (3.0, 40.0, -20.0)),
+    "betaln": ((2.0, 1e6), (1e-8, 3.0), (1e10, 0.5)),
     "hurwitz": ((3.0, 0.3), (4.0, 20.0), (5.0, 1e-3)),
     "erfc_ratio": ((1.0, 40.0), (3.0, 2.0)),
     "erfc": (20.0, -3.0),

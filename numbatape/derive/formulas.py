@@ -107,6 +107,8 @@ SPECIAL = {
     "trigamma": by_row("trigamma"),
     "power_rise": by_row("power_rise"),
     "zeta": by_row("hurwitz"),
+    "psi_rise": lambda x, w: by_row("zeta_rise")(1.0, x, w),
+    "zeta_rise": by_row("zeta_rise"),
     "erfc_ratio": by_row("erfc_ratio"),
     "kolmogorov_slope": by_row("kolmogorov_slope"),
     "kve_slope": lambda n, v, x, _: by_row("kve_slope")(n, v, x),

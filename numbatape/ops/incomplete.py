@@ -26,10 +26,12 @@ THREE = (POSITIVE, POSITIVE, PROBABILITY)
 # Gamma and Poisson
 _A, _AA, _LOG = gamma_text(1, "x", "y"), gamma_text(2, "x", "y"), "(math.log(y) - sc.psi(x))"
 _P = gamma_density("x", "y")
-binary("gammainc",  "sc.gammainc(x, y)",  "sc.gammainc",  POSITIVES, loop="sc.gammainc", dx=_A, dxx=_AA, dxy=f"dy*{_LOG}",
-       dy=f"{_P}", dyy="dy*((x - 1.0)/y - 1.0)")
-binary("gammaincc", "sc.gammaincc(x, y)", "sc.gammaincc", POSITIVES, loop="sc.gammaincc", dx=f"-{_A}", dxx=f"-{_AA}", dxy=f"dy*{_LOG}",
-       dy=f"-{_P}", dyy="dy*((x - 1.0)/y - 1.0)")
+_BEND = "math.exp(sc.xlogy(x - 2.0, y) - sc.gammaln(x - 1.0))"  # the density of x - 1, which the density's slope has
+_AT_ZERO = "math.pow(y, x - 1.0)*math.exp(-y)*sc.rgamma(x)"
+binary("gammainc",  "sc.gammainc(x, y)",  "sc.gammainc",  POSITIVES, loop="sc.gammainc", dx=_A, dxx=_AA, dxy=f"dy*{_LOG} if dy != 0.0 else 0.0",
+       dy=f"{_P}", smooth={"y": f"{_AT_ZERO} if y == 0.0 and x > 1.0 else {_P}"}, dyy=f"{_BEND} - dy if y == 0.0 and x > 1.0 else dy*((x - 1.0)/y - 1.0)", edges=((2.0, 0.0), (3.5, 0.0), (1.0, 0.0)))
+binary("gammaincc", "sc.gammaincc(x, y)", "sc.gammaincc", POSITIVES, loop="sc.gammaincc", dx=f"-{_A}", dxx=f"-{_AA}", dxy=f"dy*{_LOG} if dy != 0.0 else 0.0",
+       dy=f"-{_P}", smooth={"y": f"-{_AT_ZERO} if y == 0.0 and x > 1.0 else -{_P}"}, dyy=f"-{_BEND} - dy if y == 0.0 and x > 1.0 else dy*((x - 1.0)/y - 1.0)", edges=((2.0, 0.0), (3.5, 0.0), (1.0, 0.0)))
 # Inverses z of P(x, z) = y: z_x = -P_x/p and z_y = 1/p, with the density p, whose logarithm has the
 # slopes log(z) - psi(x) for x and (x - 1)/z - 1 for z
 _A, _AA, _LOG, _BEND = gamma_text(1, "x", "z"), gamma_text(2, "x", "z"), "(math.log(z) - sc.psi(x))", "((x - 1.0)/z - 1.0)"
@@ -60,11 +62,15 @@ ternary("gdtrc",    "sc.gdtrc(x, y, w)",  "sc.gdtrc",     (POSITIVE, POSITIVE, P
 
 # Beta, F and Student's t: constant sqrt(pi)
 _LOGS = ("(math.log(w) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))")
+_P = "math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))"
 for _name, _sign in (("betainc", ""), ("betaincc", "-")):
     ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", THREE, dx=_sign + beta_text(1, 0, "x", "y", "w"), dy=_sign + beta_text(0, 1, "x", "y", "w"),
-            dw=f"{_sign}math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))",
+            dw=f"{_sign}{_P}", smooth={"w": f"{_sign}math.pow(w, x - 1.0)*math.pow(1.0 - w, y - 1.0)*math.exp(-sc.betaln(x, y)) if (w == 0.0 and x > 1.0) or (w == 1.0 and y > 1.0) else {_sign}{_P}"},
             second={"xx": _sign + beta_text(2, 0, "x", "y", "w"), "xy": _sign + beta_text(1, 1, "x", "y", "w"), "yy": _sign + beta_text(0, 2, "x", "y", "w"),
-                    "xw": f"dw*{_LOGS[0]}", "yw": f"dw*{_LOGS[1]}", "ww": "dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w))"})
+                    "xw": f"dw*{_LOGS[0]} if dw != 0.0 else 0.0", "yw": f"dw*{_LOGS[1]} if dw != 0.0 else 0.0",
+                    "ww": f"{_sign}(x - 1.0)*math.exp(sc.xlogy(x - 2.0, w) - sc.betaln(x, y)) - dw*(y - 1.0) if w == 0.0 and x > 1.0 else "
+                          f"dw*(x - 1.0) - {_sign}(y - 1.0)*math.exp(sc.xlog1py(y - 2.0, -w) - sc.betaln(x, y)) if w == 1.0 and y > 1.0 else "
+                          "dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w))"})
 # Inverses z of I(x, y, z) = w, as for gamma
 _LOGS = ("(math.log(z) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-z) - sc.psi(y) + sc.psi(x + y))")
 _BEND = "((x - 1.0)/z - (y - 1.0)/(1.0 - z))"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..late import imported
 from .elementwise import POWER_MIXED
-from .table import POSITIVE, POSITIVES, PROBABILITY, REAL, binary, unary
+from .table import POSITIVE, POSITIVES, PROBABILITY, REAL, binary, ternary, unary
 
 
 def trigamma(x):
@@ -28,6 +28,12 @@ def hurwitz_zeta(s, x):
     from scipy.special import zeta
 
     return zeta(s, x)
+
+
+def hurwitz_zeta_rise(s, x, w):
+    """``psi(x + w) - psi(x)`` for s = 1, ``zeta(s, x) - zeta(s, x + w)`` for s = 2, 3, ..."""
+    zeta_rise = imported(".scalars", __package__).zeta_rise
+    return np.vectorize(zeta_rise, otypes=[float])(s, x, w)[()]
 
 
 def erfc_integral_ratio(n, x):
@@ -51,30 +57,46 @@ unary ("gammasgn",  "sc.gammasgn(x)",  "sc.gammasgn", loop="sc.gammasgn")
 unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="trigamma(x)", dxx="-2.0*zeta(3.0, x)")
 unary ("trigamma",  "trigamma(x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
 binary("hurwitz",   "zeta(x, y)",      hurwitz_zeta,  ((2.0, 2.0), POSITIVE), opaque="x", dy="-x*zeta(x + 1.0, y)", dyy="x*(x + 1.0)*zeta(x + 2.0, y)")
+# Differences of psi, and of zeta, for arguments with the difference w; right of 0 without cancellation
+ternary("zeta_rise", "zeta_rise(x, y, w)", hurwitz_zeta_rise, ((1.0, 1.0), POSITIVE, POSITIVE), opaque="x",
+       dy="-x*zeta_rise(x + 1.0, y, w)", dw="x*zeta(x + 1.0, y + w)",
+       second={"yy": "x*(x + 1.0)*zeta_rise(x + 2.0, y, w)", "yw": "-x*(x + 1.0)*zeta(x + 2.0, y + w)", "ww": "-x*(x + 1.0)*zeta(x + 2.0, y + w)"})
+
+
+def _psi_rise(x, w, y):
+    """The text of psi(y) - psi(x), where y = x + w. Left of 0 digits cancel where w is small."""
+    return f"(psi_rise({x}, {w}) if {x} > 0.0 and {y} > 0.0 else sc.psi({y}) - sc.psi({x}))"
+
+
+def _zeta_fall(x, w, y):
+    """The text of zeta(2, x) - zeta(2, y), where y = x + w."""
+    return f"(zeta_rise(2.0, {x}, {w}) if math.fabs({w}) < 0.5*{x} else zeta(2.0, {x}) - zeta(2.0, {y}))"
+
+
+_A, _B = _psi_rise("x", "y", "x + y"), _psi_rise("y", "x", "x + y")
+_AA, _BB = _zeta_fall("x", "y", "x + y"), _zeta_fall("y", "x", "x + y")
 binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
-       dx="sc.psi(x) - sc.psi(x + y)", dy="sc.psi(y) - sc.psi(x + y)",
-       dxx="zeta(2.0, x) - zeta(2.0, x + y)", dxy="-zeta(2.0, x + y)", dyy="zeta(2.0, y) - zeta(2.0, x + y)")
-binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
-       dx="z*(sc.psi(x) - sc.psi(x + y))", dy="z*(sc.psi(y) - sc.psi(x + y))",
-       dxx="dx*(sc.psi(x) - sc.psi(x + y)) + z*(zeta(2.0, x) - zeta(2.0, x + y))",
-       dxy="dx*(sc.psi(y) - sc.psi(x + y)) - z*zeta(2.0, x + y)",
-       dyy="dy*(sc.psi(y) - sc.psi(x + y)) + z*(zeta(2.0, y) - zeta(2.0, x + y))")
+       dx=f"-{_A}", dy=f"-{_B}", dxx=_AA, dxy="-zeta(2.0, x + y)", dyy=_BB)
+binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta", dx=f"-z*{_A}", dy=f"-z*{_B}",
+       dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}")
 # The reciprocal of gamma has the slope (-1)**m m! where it is zero, at -m; there psi is infinite
 _POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))"
 binary("poch",      "sc.poch(x, y)",   "sc.poch",     POSITIVES, loop="sc.poch",
-       dx="z*(sc.psi(x + y) - sc.psi(x)) if x > 0.0 or floor(x) != x else "
+       dx=f"z*{_A} if x > 0.0 or floor(x) != x else "
           "z*(sc.psi(1.0 - x - y) - sc.psi(1.0 - x)) if x + y <= 0.0 and floor(y) == y else sc.gamma(x + y)*sc.gamma(1.0 - x)*math.cos(3.141592653589793*x)",
        dy="z*sc.psi(x + y)", edges=((-2.0, 1.0), (-2.0, 4.0), (-3.0, 1.5), (0.0, 2.0)),
-       dxx="dx*(sc.psi(x + y) - sc.psi(x)) + z*(zeta(2.0, x + y) - zeta(2.0, x))",
+       dxx=f"dx*{_A} - z*{_AA}",
        dxy="dx*sc.psi(x + y) + z*zeta(2.0, x + y)",
        dyy="dy*sc.psi(x + y) + z*zeta(2.0, x + y)")
+_A, _B = _psi_rise("(x - y + 1.0)", "y", "(x + 1.0)"), _psi_rise("(y + 1.0)", "(x - 2.0*y)", "(x - y + 1.0)")
+_AA = _zeta_fall("(x - y + 1.0)", "y", "(x + 1.0)")
 binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), loop="sc.binom",
-       dx=f"z*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0)) if x - y > -1.0 or floor(x - y) != x - y else {_POLE}",
-       dy=f"z*(sc.psi(x - y + 1.0) - sc.psi(y + 1.0)) if x - y > -1.0 or floor(x - y) != x - y else -{_POLE}",
+       dx=f"z*{_A} if x - y > -1.0 or floor(x - y) != x - y else {_POLE}",
+       dy=f"z*{_B} if x - y > -1.0 or floor(x - y) != x - y else -{_POLE}",
        edges=((2.0, 4.0), (-0.5, 1.5), (1.5, 2.5)),
-       dxx="dx*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0)) + z*(zeta(2.0, x + 1.0) - zeta(2.0, x - y + 1.0))",
-       dxy="dy*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0)) + z*zeta(2.0, x - y + 1.0)",
-       dyy="dy*(sc.psi(x - y + 1.0) - sc.psi(y + 1.0)) - z*(zeta(2.0, x - y + 1.0) + zeta(2.0, y + 1.0))")
+       dxx=f"dx*{_A} - z*{_AA}",
+       dxy=f"dy*{_A} + z*zeta(2.0, x - y + 1.0)",
+       dyy=f"dy*{_B} - z*(zeta(2.0, x - y + 1.0) + zeta(2.0, y + 1.0))")
 
 # Error functions: constants 2/sqrt(pi), sqrt(pi)/2
 unary ("erf",       "math.erf(x)",     "sc.erf",      dx="1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)

@@ -15,6 +15,10 @@ from ..caches.derivative import prepare_derivative_cache, value_and_derivative
 from ..caches.pullback import prepare_pullback_cache, value_and_pullback
 
 
+def _dimensions(args) -> tuple:
+    return tuple(map(np.ndim, args))
+
+
 class KeptDerivatives:
     """Pushforwards and pullbacks of ``f(*args)``, an array, for plain arrays and numbers."""
 
@@ -38,14 +42,17 @@ class KeptDerivatives:
 
         pairs = [x if d is None else (x, d) for x, d in zip(primals, moving, strict=True)]
         value, moved = self._lent(
-            (lanes, *(d is None for d in moving)), prepare, value_and_derivative, tuple(pairs)
+            (lanes, *(d is None for d in moving), _dimensions(primals)),
+            prepare,
+            value_and_derivative,
+            tuple(pairs),
         )
         return value, moved[None] if lanes == 1 else moved
 
     def pull(self, ybar, *args):
         """Return the value and the cotangents of the arguments."""
         return self._lent(
-            "pullback",
+            ("pullback", _dimensions(args)),
             lambda: prepare_pullback_cache(self._f, *args),
             value_and_pullback,
             (np.array(ybar), *args),

@@ -103,3 +103,19 @@ def test_distance_of_distributions_that_are_equal_but_for_rounding():
         value, slopes = nt.value_and_grad(lambda p, q=other: distance.jensenshannon(sc.softmax(p), q))(p)
         assert value < 1e-7 and not np.isnan(slopes).any()
     nt.check(lambda p: distance.jensenshannon(sc.softmax(p), np.ones(6), 2.0), p)
+
+
+def test_second_derivative_of_areas_by_a_shape_at_several_points():
+    x = np.array([0.5, 2.0])
+    slopes = nt.derivative(nt.derivative(lambda p: st.geninvgauss.cdf(x, p, 1.5)))(1.3)
+    single = [nt.derivative(nt.derivative(lambda p, t=t: st.geninvgauss.cdf(t, p, 1.5)))(1.3) for t in x]
+    np.testing.assert_allclose(slopes, single, rtol=1e-8)
+
+
+def test_second_derivatives_at_the_ends_of_incomplete_integrals():
+    """The densities of gamma(2) and beta(2, 3) rise linearly from zero: their slopes there are 1 and 12."""
+    for sign, gamma, beta in ((1.0, sc.gammainc, sc.betainc), (-1.0, sc.gammaincc, sc.betaincc)):
+        hessian = nt.hessian(lambda z, f=gamma: f(z[0], z[1]))(np.array([2.0, 0.0]))
+        np.testing.assert_allclose(hessian, [[0.0, 0.0], [0.0, sign]], atol=1e-15)
+        hessian = nt.hessian(lambda z, f=beta: f(2.0, 3.0, z[0]) + f(3.0, 2.0, z[1]))(np.array([0.0, 1.0]))
+        np.testing.assert_allclose(hessian, [[12.0 * sign, 0.0], [0.0, -12.0 * sign]], rtol=1e-13)
