@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -115,6 +117,16 @@ def test_a_mask_is_as_long_as_its_axis():
     assert nt.value_and_gradient(cache, np.ones(7), np.ones(7))[0] == 2.0
     with pytest.raises(IndexError, match="did not match"):
         nt.value_and_gradient(cache, np.ones(7), np.ones(6))
+
+
+def test_a_number_as_position_beside_an_array_of_them():
+    table = np.arange(10.0)
+
+    def f(x):
+        return table[math.floor(2.0 * x[0])] * x[1] + table[x.astype(int)][1] * x[0]
+
+    x = np.array([1.2, 3.4])
+    np.testing.assert_array_equal(nt.grad(f)(x), [3.0, 2.0])
 
 
 def test_no_positions_at_first():
