@@ -119,3 +119,11 @@ def test_second_derivatives_at_the_ends_of_incomplete_integrals():
         np.testing.assert_allclose(hessian, [[0.0, 0.0], [0.0, sign]], atol=1e-15)
         hessian = nt.hessian(lambda z, f=beta: f(2.0, 3.0, z[0]) + f(3.0, 2.0, z[1]))(np.array([0.0, 1.0]))
         np.testing.assert_allclose(hessian, [[12.0 * sign, 0.0], [0.0, -12.0 * sign]], rtol=1e-13)
+
+
+@pytest.mark.parametrize("law, shapes", [(st.halfnorm, ()), (st.foldnorm, (0.5,))])
+def test_the_logarithm_of_a_small_area_comes_from_the_area(law, shapes):
+    """It is small where that of the rest is nearly 0, whose rounding left six digits."""
+    value, slope = nt.value_and_grad(lambda x: law.logcdf(x, *shapes))(1e-6)
+    np.testing.assert_allclose(value, law.logcdf(1e-6, *shapes), rtol=1e-12)
+    np.testing.assert_allclose(slope, law.pdf(1e-6, *shapes) / law.cdf(1e-6, *shapes), rtol=1e-9)

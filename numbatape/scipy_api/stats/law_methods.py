@@ -127,8 +127,8 @@ def _routes(name: str, other: str) -> dict[str, tuple[tuple[tuple[str, ...], Cal
         name: (((name,), _same), ((log,), np.exp), ((log_other,), _rest), ((other,), lambda f: 1.0 - f)),
         log: (
             ((log,), _same),
-            ((log_other,), _log_rest),
             ((name, other), _log_of_smaller),
+            ((log_other,), _log_rest),
             ((name,), np.log),
             ((other,), lambda f: np.log1p(-f)),
         ),
