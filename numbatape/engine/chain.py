@@ -189,7 +189,7 @@ def iterations(w, pc):
     levels = r[code[{STRIDE} * pc + {RECORD_WORD}]]
     first = w[LEVELS]
     count = 1
-    for j in serial(1, levels):
+    for j in range(1, levels):
         count *= r[first + {LEVEL} * j]
     stopped = 0
     q = 0
@@ -199,7 +199,7 @@ def iterations(w, pc):
         moved_a = 0
         moved_b = 0
         moved_c = 0
-        for j in serial(1, levels):
+        for j in range(1, levels):
             level = first + {LEVEL} * j
             digit = rest
             if j + 1 < levels:

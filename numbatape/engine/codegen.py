@@ -140,7 +140,7 @@ def _cell_loop(formula: str, simd: bool) -> str:
         return "for i in simd(n):"
     whole = formula + "\n" + helpers(formula, scalars)
     alone = LIBRARY_CALL.search(whole) or "while " in whole
-    return "for i in serial(n):" if alone else "for i in parallel(n):"
+    return "for i in range(n):" if alone else "for i in parallel(n):"
 
 
 def _rows(op: Elementwise, row: list[str]) -> str:
@@ -160,13 +160,13 @@ def _of_any_sign(loop: list[str]) -> list[str]:
     cell = "v[{0} + i * s{0}]".format
     return [
         "least = 0.0",
-        "for i in serial(n):",
+        "for i in range(n):",
         f"    least = min(least, {cell('a')})",
         "if least < 0.0:",
-        "    for i in serial(n):",
+        "    for i in range(n):",
         f"        {cell('o')} = math.fabs({cell('a')})",
         "    loop_power(n, v, o, so, v, b, sb, v, o, so)",
-        "    for i in serial(n):",
+        "    for i in range(n):",
         f"        {cell('o')} = signed_power({cell('a')}, {cell('b')}, {cell('o')})",
         "else:",
         *("    " + line for line in loop),
@@ -183,7 +183,7 @@ def _forward_body(op: Elementwise, source: str, cells: str, simd: bool, loop: st
     lines = [*_loads(op.value, op, source), f"v[o + i * so] = {text}"]
     # A strip computes float32 cells in float32: the bits are the same where the result is rounded once.
     if op.vector_arm is not None and (cells == "f64" or op.exact):
-        rest = ["for i in serial(n):", *("    " + line for line in lines)]
+        rest = ["for i in range(n):", *("    " + line for line in lines)]
         return _strips(op, f'strip("{op.value}", "{{kinds}}", v, o, {{first}}, n)', rest)
     return _rows(op, [_cell_loop(text, simd), *("    " + line for line in lines)]) + "\n"
 
@@ -206,11 +206,11 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cell
     if op.vector_arm is not None and op.arity < 3 and adjoint == "g" and cells == "f64":
         # The sum for a broadcast operand is taken in lanes.
         call = f'strip_adjoint("{product(partial)}", "{{kinds}}", {operand}, v, g, o, {{first}}, n)'
-        return _strips(op, call, ["for i in serial(n):", *each])
+        return _strips(op, call, ["for i in range(n):", *each])
     head = _cell_loop(kernel_text(partial), simd)
     loop = [head, *each]
     if op.arity == 2 and "parallel" in head:  # a broadcast operand takes one sum
-        total = ["for i in serial(n):", *("    " + line for line in (*lines, "total += term"))]
+        total = ["for i in range(n):", *("    " + line for line in (*lines, "total += term"))]
         total = ["total = 0.0", *total, f"{adjoint}[{x}] += total"]
         branches = [["    " + line for line in branch] for branch in (total, loop)]
         loop = [f"if s{x} == 0 and n > 0:", *branches[0], "else:", *branches[1]]

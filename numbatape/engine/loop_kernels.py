@@ -20,7 +20,7 @@ _SHARED = """def copied(target, source, step, count):
     if step == 1 and count > FEW:
         copy_bytes(target, source, 8 * count)
     else:
-        for i in serial(count):
+        for i in range(count):
             t_q[i] = s_q[i * step]
 
 
@@ -39,7 +39,7 @@ def moved(target, tstep, tlane, source, sstep, slane, count, lanes):
             if tstep == 1:
                 copied(t_q, s_q, sstep, count)
             else:
-                for i in serial(count):
+                for i in range(count):
                     t_q[i * tstep] = s_q[i * sstep]
 
 
@@ -81,7 +81,7 @@ def given(w, s_q, table, rows, row):
 def stopped_at(w, s_q, status):
     # Tell `numbatape.engine.calls` that this call has failed.
     s_q[STOPPED] = status
-    for k in serial(CALL_NUMBER + 1):
+    for k in range(CALL_NUMBER + 1):
         w[CALL_COPY + k] = w[k]
     w[CALL_FAILED] = 1
     t_q = w[CALL_RAISED]
@@ -241,7 +241,7 @@ def stacked(s_q):
         count = r_q[at + PART_CELLS]
         target = r_q[at + PART_STACK] + s_q[HELD_STEPS] * r_q[at + PART_BYTES]
         source = r_q[at + PART_SOURCE]
-        for row in serial(rows):
+        for row in range(rows):
             copied(target, source, r_q[at + PART_STEP], count)
             target += 8 * count
             source += 8 * r_q[at + PART_ROW_STEP]

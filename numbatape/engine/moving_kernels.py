@@ -84,7 +84,7 @@ from .space_words import (
 def cells_follow(p_q, w_q):
     """Let the frame say where the cells of a plan are, if there is room for them."""
     end_q = w_q[CELLS]
-    for family in serial(2):  # noqa: F821
+    for family in range(2):
         end = end_q[LEVELS * family + 1]
         total = end_q[LEVELS * family + 2]
         if total > p_q[VALUES_ROOM + family] or total - end > p_q[ADJOINTS_ROOM + family]:
@@ -107,7 +107,7 @@ def literals_follow(p_q, w_q):
     """Write the numbers of the tape to their cells, unless they are there from the last sizes."""
     storage_q = w_q[STORAGES]
     row_q = p_q[LITERALS_AT]
-    for k in serial(p_q[LITERAL_COUNT]):  # noqa: F821
+    for k in range(p_q[LITERAL_COUNT]):
         at = LITERAL_WORDS * k
         family = row_q[at]
         cell = storage_q[row_q[at + LITERAL_STORAGE]] + row_q[at + LITERAL_OFFSET]
@@ -120,7 +120,7 @@ def literals_follow(p_q, w_q):
 def rule_follows(p_q, c_q, size_q, frame_q):
     """Let a compiled rule follow the sizes of its tape; return what stopped that."""
     row_q = c_q[BUFFERS_AT]
-    for k in serial(c_q[BUFFER_COUNT]):  # noqa: F821
+    for k in range(c_q[BUFFER_COUNT]):
         at = BUFFER_WORDS * k
         entries = size_of(row_q[at + BUFFER_STOP], size_q) - size_of(row_q[at + BUFFER_START], size_q)
         if row_q[at + BUFFER_WIDTH] * entries > row_q[at + BUFFER_ROOM]:
@@ -154,7 +154,7 @@ def calls_follow(p_q, w_q):
     call_q = p_q[CALLS_AT]
     size_q = w_q[SIZE_VALUES]
     frame_q = p_q[FRAME]
-    for k in serial(p_q[CALL_COUNT]):  # noqa: F821
+    for k in range(p_q[CALL_COUNT]):
         c_q = call_q[k]
         if c_q[KIND] == LOOP:
             status = loop_follows(c_q, size_q, frame_q)

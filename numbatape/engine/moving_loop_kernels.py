@@ -85,7 +85,7 @@ from .space_words import (
 def starts_follow(c_q, size_q):
     """Write the words of a call that are values of size codes."""
     row_q = c_q[STARTS_AT]
-    for k in serial(c_q[START_COUNT]):  # noqa: F821
+    for k in range(c_q[START_COUNT]):
         target_q = row_q[START_WORDS * k]
         target_q[0] = size_of(row_q[START_WORDS * k + 1], size_q)
 
@@ -95,7 +95,7 @@ def body_planned(p_q, c_q):
     w_q = p_q[PLANNER]
     given_q = w_q[DIMENSIONS]
     row_q = c_q[DIMENSIONS_AT]
-    for k in serial(c_q[DIMENSION_COUNT]):  # noqa: F821
+    for k in range(c_q[DIMENSION_COUNT]):
         given_q[k] = row_q[DIMENSION_WORDS * k + DIMENSION_KNOWN]
     return invoke(p_q, MOVED, p_q, 0)  # noqa: F821
 
@@ -110,7 +110,7 @@ def cell_of(p_q, storage, offset):
 def tables_follow(c_q):
     """Write the words of a loop that depend on where the cells of its bodies are."""
     row_q = c_q[ADDRESSES_AT]
-    for k in serial(c_q[ADDRESS_COUNT]):  # noqa: F821
+    for k in range(c_q[ADDRESS_COUNT]):
         at = ADDRESS_WORDS * k
         p_q = c_q[BODY + row_q[at + ADDRESS_TEST]]
         family = row_q[at + ADDRESS_FAMILY]
@@ -127,7 +127,7 @@ def tables_follow(c_q):
     w_q = p_q[PLANNER]
     storage_q = w_q[STORAGES]
     row_q = c_q[ROOMS_AT]
-    for k in serial(c_q[ROOM_COUNT]):  # noqa: F821
+    for k in range(c_q[ROOM_COUNT]):
         at = ROOM_WORDS * k
         cells = storage_q[row_q[at + ROOM_LAST] + END] - storage_q[row_q[at + ROOM_FIRST]]
         target_q = row_q[at]
@@ -137,7 +137,7 @@ def tables_follow(c_q):
 def sum_of(code_q, first, stop, size_q):
     """Return the sum of the values of some size codes."""
     total = 0
-    for k in serial(stop - first):  # noqa: F821
+    for k in range(stop - first):
         total += size_of(code_q[first + k], size_q)
     return total
 
@@ -146,7 +146,7 @@ def totals_follow(c_q, size_q):
     """Write the words of a loop that are sums; return what stopped that."""
     row_q = c_q[TOTALS_AT]
     code_q = c_q[CODES_AT]
-    for k in serial(c_q[TOTAL_COUNT]):  # noqa: F821
+    for k in range(c_q[TOTAL_COUNT]):
         at = TOTAL_WORDS * k
         target_q = row_q[at]
         total = sum_of(code_q, row_q[at + TOTAL_FIRST], row_q[at + TOTAL_STOP], size_q)
@@ -155,7 +155,7 @@ def totals_follow(c_q, size_q):
     if state_q[STATE_SAVED_COUNT] != 0:
         row_q = state_q[STATE_SAVED]
         saved = 0
-        for k in serial(state_q[STATE_SAVED_COUNT]):  # noqa: F821
+        for k in range(state_q[STATE_SAVED_COUNT]):
             saved += row_q[MEMORY_WORDS * k + MEMORY_BYTES]
         state_q[STATE_STACK_BYTES] = saved
     outs = c_q[OUTS_COUNT]
@@ -169,7 +169,7 @@ def bodies_follow(c_q, size_q):
     """Let the bodies of a loop follow its dimensions; return what stopped that."""
     row_q = c_q[DIMENSIONS_AT]
     same = True
-    for k in serial(c_q[DIMENSION_COUNT]):  # noqa: F821
+    for k in range(c_q[DIMENSION_COUNT]):
         at = DIMENSION_WORDS * k
         if row_q[at + DIMENSION_OWN] != 0 and row_q[at + DIMENSION_KNOWN] != size_of(row_q[at], size_q):
             same = False
@@ -180,7 +180,7 @@ def bodies_follow(c_q, size_q):
     if c_q[BODY] == 0:
         c_q[STATUS] = TABLES
         return TABLES
-    for k in serial(c_q[DIMENSION_COUNT]):  # noqa: F821
+    for k in range(c_q[DIMENSION_COUNT]):
         at = DIMENSION_WORDS * k
         row_q[at + DIMENSION_KNOWN] = size_of(row_q[at], size_q)
     status = body_planned(c_q[BODY], c_q)
@@ -190,7 +190,7 @@ def bodies_follow(c_q, size_q):
         tables_follow(c_q)
         status = totals_follow(c_q, size_q)
     if status != 0:  # the next call must not find the body where this one has left it
-        for k in serial(c_q[DIMENSION_COUNT]):  # noqa: F821
+        for k in range(c_q[DIMENSION_COUNT]):
             row_q[DIMENSION_WORDS * k + DIMENSION_KNOWN] = UNKNOWN
         return status
     p_q = c_q[BODY]
@@ -234,7 +234,7 @@ def branches_follow(c_q, size_q, frame_q):
     """Let branches follow the sizes of the tape that they stand on; return what stopped that."""
     body_q = c_q[BODIES_AT]
     work = 0
-    for k in serial(c_q[BODY_COUNT]):  # noqa: F821
+    for k in range(c_q[BODY_COUNT]):
         status = loop_follows(body_q[k], size_q, frame_q)
         if status != 0:
             return status

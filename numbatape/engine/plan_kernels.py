@@ -6,7 +6,6 @@ text of `plan_tables`.
 
 from __future__ import annotations
 
-from ..jit.language import serial
 from .plan_tables import (
     ARITY,
     AUX,
@@ -83,7 +82,7 @@ def nearest_axis(value, rank, seen, value_t, layout_t, strides_t, size_q):
     start = layout_t[layout_of(value, value_t)]
     best = -1
     least = 0
-    for q in serial(rank):
+    for q in range(rank):
         axis = rank - 1 - q
         if (seen >> axis) & 1 == 0:
             stride = abs(size_of(strides_t[start + axis], size_q))

@@ -38,7 +38,7 @@ _TEXT = """
 def sum_of(v, first, count):
     total = v[first]
     lost = 0.0
-    for k in serial(1, count):
+    for k in range(1, count):
         part = v[first + k]
         new = total + part
         lost += rounding_error(total, part, new)
@@ -55,14 +55,14 @@ def run_strips(w, block_q, v, e):
     copy_bytes(words_t, block_q[{first}], block_q[{bytes}])
     while left > 0:
         if left < strip:
-            for k in serial(block_q[{count_count}]):
+            for k in range(block_q[{count_count}]):
                 words_t[counts_t[k]] = left
         invoke(w[SWEEPS], {SWEEP_STRIPS}, w, block_q[{rows}])
-        for k in serial(block_q[{move_count}]):
+        for k in range(block_q[{move_count}]):
             words_t[moves_t[{MOVE_WORDS} * k]] += moves_t[{MOVE_WORDS} * k + {MOVE_STEP}]
         left -= strip
     totals_t = block_q[{totals}]
-    for k in serial(block_q[{total_count}]):
+    for k in range(block_q[{total_count}]):
         at = {TOTAL_WORDS} * k
         total = sum_of(v, totals_t[at + {TOTAL_FIRST}], totals_t[at + {TOTAL_COUNT}])
         if totals_t[at + {TOTAL_SINGLE}] == 0:

@@ -45,7 +45,7 @@ def fits(w, pc):
     whole_q = w[{whole}]
     storage_q = w[{storages}]
     room_q = w[{room}]
-    for k in serial(w[{storage_count}]):
+    for k in range(w[{storage_count}]):
         at = {STORAGE_WORDS} * k
         cells = whole_q[at + {END}] - whole_q[at]
         if cells > room_q[k]:
@@ -57,28 +57,28 @@ def fits(w, pc):
 def follow(w, pc):
     derived_t = w[{derived}]
     checked_t = w[{checked}]
-    for k in serial(w[{checked_count}]):
+    for k in range(w[{checked_count}]):
         if derived_t[checked_t[2 * k]] != derived_t[checked_t[2 * k + 1]]:
             return {LOOK_CLOSER}
     length_t = w[{lengths}]
-    for k in serial(w[{block_count}]):
+    for k in range(w[{block_count}]):
         at = {LENGTH_WORDS} * k
         if derived_t[length_t[at]] > length_t[at + {LENGTH_MOST}]:
             return {LOOK_CLOSER}
     narrow_t = w[{narrow}]
     storage_q = w[{storages}]
-    for k in serial(w[{narrow_count}]):
+    for k in range(w[{narrow_count}]):
         at = {STORAGE_WORDS} * narrow_t[2 * k]
         if storage_q[at + {END}] - storage_q[at] != derived_t[narrow_t[2 * k + 1]]:
             return {LOOK_CLOSER}
     outside_t = w[{outside}]
     code_t = w[{code}]
-    for k in serial(w[{outside_count}]):
+    for k in range(w[{outside_count}]):
         at = {CODE_WORDS} * outside_t[k]
-        for j in serial({CODE_WORDS} - {CELL}):
+        for j in range({CODE_WORDS} - {CELL}):
             code_t[at + {CELL} + j] = derived_t[at + {CELL} + j]
     w[{in_parts}] = 0
-    for k in serial(w[{block_count}]):
+    for k in range(w[{block_count}]):
         block_q = w[{blocks}] + {block_bytes} * k
         at = {LENGTH_WORDS} * k
         cells = derived_t[length_t[at]]
@@ -93,17 +93,17 @@ def follow(w, pc):
                 w[{in_parts}] = 1
         block_q[{total_count}] = count
         total_t = block_q[{totals}]
-        for j in serial(count):
+        for j in range(count):
             total_t[{TOTAL_WORDS} * j + {TOTAL_COUNT}] = strips
     moving_t = w[{moving}]
-    for k in serial(w[{moving_count}]):
+    for k in range(w[{moving_count}]):
         at = {MOVING_WORDS} * k
         block_q = w[{blocks}] + {block_bytes} * moving_t[at]
         first_t = block_q[{first}]
         first_t[moving_t[at + 1]] = derived_t[moving_t[at + 2]] + moving_t[at + 3]
     weight_t = w[{weights}]
     work = 0
-    for k in serial(w[{weight_count}]):
+    for k in range(w[{weight_count}]):
         cells = derived_t[weight_t[2 * k]]
         if cells >= {LEAST}:
             work += weight_t[2 * k + 1] * cells + {INSTRUCTION}

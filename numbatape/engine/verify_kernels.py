@@ -7,7 +7,6 @@ that `numbatape.engine.verifier` checks on the tape, no kernel can reach anythin
 
 from __future__ import annotations
 
-from ..jit.language import serial
 from .plan_tables import (
     ACTIVE,
     ARITY,
@@ -104,7 +103,7 @@ def guard_fault(w, k):
     code_t = w[ENGINE_CODE]
     w[LOW] = 0
     w[HIGH] = 0
-    for j in serial(1, 3):
+    for j in range(1, 3):
         first = code_t[CODE_WORDS * k + CELL + j]
         fault = operand_fault(w, tape_t[TAPE_WORDS * k + OUT + j], first, 0, False)
         if fault != OK:
@@ -130,7 +129,7 @@ def vector_fault(w, k, pattern, active):
         n = r_t[record + LOOP_COUNT]
     if n < 1:
         return BAD_RECORD
-    for which in serial(arity + 1):
+    for which in range(arity + 1):
         w[LOW] = 0
         w[HIGH] = 0
         if which == 0 or which != pattern:  # the pattern's number is that of the one-cell operand
@@ -149,7 +148,7 @@ def scattered(r_t, sizes_at, strides_at, info_t, info):
     """Whether the result's core is anything but row-major and contiguous, as most kernels write it."""
     rank = info_t[info + CORE_RANKS]
     expected = 1
-    for q in serial(rank):
+    for q in range(rank):
         axis = rank - 1 - q
         n = r_t[sizes_at + info_t[info + LETTER_NUMBERS + axis]]
         if n == 0:

@@ -20,9 +20,8 @@ import struct
 
 import numpy as np
 
-# ``for i in serial(n)`` is a loop as ``range`` is, for cells: neither becomes SIMD code.
-serial = range
-
+# Loops over ``range`` never become SIMD code. Those over one of the following names do.
+#
 # ``for i in parallel(n)`` says that no iteration reads or writes a cell that another one writes. While cells
 # are contiguous (``v[first + i]``, or ``v[first + i * stride]`` of a stride that is 1, for what is read also
 # 0), eight iterations are computed at once; the others follow one by one
@@ -32,7 +31,7 @@ parallel = range
 
 # ``for i in simd(n)`` says the same, and computes eight iterations at once for all strides and to the last
 # one (`numbatape.jit.lowering.simd_loops`), for functions as large as those of `numbatape.ops.elementary`.
-# A loop over `serial` may stand inside: eight iterations go through it together.
+# A loop over `range` may stand inside: eight iterations go through it together.
 simd = range
 
 

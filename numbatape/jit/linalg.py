@@ -56,9 +56,9 @@ def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta
     c_rows = (sc1 == 1 or n == 1) and (sc0 >= max(1, n) or m == 1)
     if small or k == 0 or not ((a_rows or a_columns) and (b_rows or b_columns) and c_rows):
         for i in range(m):
-            for j in serial(n):
+            for j in range(n):
                 total = 0.0
-                for q in serial(k):
+                for q in range(k):
                     total += av[a + i * sa0 + q * sa1] * bv[b + q * sb0 + j * sb1]
                 old = 0.0
                 if beta != 0.0:
@@ -90,7 +90,7 @@ def _row_swaps(v, n, p, bv, b, sb0, k, backwards):
         i = n - 1 - q if backwards else q
         j = pivot(v, p, i) - 1
         if i != j:
-            for col in serial(k):
+            for col in range(k):
                 old = bv[b + i * sb0 + col]
                 bv[b + i * sb0 + col] = bv[b + j * sb0 + col]
                 bv[b + j * sb0 + col] = old

@@ -6,7 +6,7 @@ kernels, and all derivatives, consist of the same two functions.
 
 import numpy as np
 
-from ..jit.language import lane_dots, parallel, serial
+from ..jit.language import lane_dots, parallel
 from .dependencies import dense, pairs
 from .status import DONE
 from .table import array_op
@@ -32,10 +32,10 @@ def gather_products(zv, z, sz0, sz1, xv, x, sx0, sx1, wv, w, sw0, sw1, m, n, k, 
         for i in range(m):
             for p in range(k):
                 row = x + (i + p) * sx0
-                for j in serial(whole // 4):
+                for j in range(whole // 4):
                     first = z + i * sz0 + 4 * j * sz1
                     lane_dots(zv, first, sz1, xv, row + 4 * j, 1, wv, w + p * sw0, u, 1.0)
-                for j in serial(whole, n):
+                for j in range(whole, n):
                     total = 0.0
                     for q in range(u):
                         total += xv[row + j + q] * wv[w + p * sw0 + q]
@@ -87,11 +87,11 @@ def gather_products(zv, z, sz0, sz1, xv, x, sx0, sx1, wv, w, sw0, sw1, m, n, k, 
                     zv[row + j] += w0 * xv[x0 + j]
                 t += 1
     else:
-        for i in serial(m):
-            for j in serial(n):
+        for i in range(m):
+            for j in range(n):
                 total = 0.0
-                for p in serial(k):
-                    for q in serial(u):
+                for p in range(k):
+                    for q in range(u):
                         total += xv[x + (i + p) * sx0 + (j + q) * sx1] * wv[w + p * sw0 + q * sw1]
                 zv[z + i * sz0 + j * sz1] += total
 
@@ -103,11 +103,11 @@ def spread_products(xv, x, sx0, sx1, zv, z, sz0, sz1, wv, w, sw0, sw1, m, n, k, 
     elif sx1 == 1 and sz1 == 1:
         spread_rows(xv, x, sx0, zv, z, sz0, wv, w, sw0, sw1, m, n, k, u)
     else:
-        for i in serial(m):
-            for j in serial(n):
+        for i in range(m):
+            for j in range(n):
                 gz = zv[z + i * sz0 + j * sz1]
-                for p in serial(k):
-                    for q in serial(u):
+                for p in range(k):
+                    for q in range(u):
                         xv[x + (i + p) * sx0 + (j + q) * sx1] += gz * wv[w + p * sw0 + q * sw1]
 
 

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from ..jit.language import getrf, getrs, lu_sign, parallel, serial, trsm
+from ..jit.language import getrf, getrs, lu_sign, parallel, trsm
 from .dependencies import dense, everything
 from .linalg import SQUARES, add_matrix, copy_matrix, put_identity, well_conditioned
 from .status import DONE
@@ -105,7 +105,7 @@ def scaled_product(v, a, n, sign):
 
 
 def exchange(v, a, b, n, stride):
-    for i in serial(n):
+    for i in range(n):
         x = v[a + i * stride]
         v[a + i * stride] = v[b + i * stride]
         v[b + i * stride] = x
@@ -117,7 +117,7 @@ def factor_completely(v, u, n, p, q):
     Returns the sign of the exchanges. What is left when the pivots run out is zero.
     """
     sign = 1.0
-    for i in serial(n):
+    for i in range(n):
         v[p + i] = float(i)
         v[q + i] = float(i)
     for step in range(n):
@@ -222,18 +222,18 @@ class Det:
                 behind = 1.0
                 for i in range(n):
                     last = n - 1 - i
-                    for j in serial(n):
+                    for j in range(n):
                         v[t + i * n + j] *= before
                         v[t + last * n + j] *= behind
                     before *= v[s + i * (n + 1)]
                     behind *= v[s + last * (n + 1)]
                 for i in range(n):
-                    for j in serial(i + 1, n):
+                    for j in range(i + 1, n):
                         if v[s + i * (n + 1)] != 0.0:
                             v[s + i * n + j] /= v[s + i * (n + 1)]
                 trsm(v, s, n, 0, 0, 1, v, t, n, n, n)
                 for i in range(n):
-                    for j in serial(n):
+                    for j in range(n):
                         cell = a + int(v[p + i]) * sa0 + int(v[q + j]) * sa1
                         g[cell] += scale * v[t + j * n + i]
 

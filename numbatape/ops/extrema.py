@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import parallel, serial
+from ..jit.language import parallel
 from .dependencies import dense, nothing, running_totals
 from .reduce import LENGTHS, NONEMPTY, largest_of
 from .scalars import share
@@ -23,10 +23,10 @@ def add_shared(v, a, n, sa0, z, gz, g, t, st0):
     """
     if n <= 64 and z == z:
         ties = 0.0
-        for i in serial(n):
+        for i in range(n):
             ties += 1.0 if v[a + i * sa0] == z else 0.0
         part = gz / ties
-        for i in serial(n):
+        for i in range(n):
             g[t + i * st0] += part if v[a + i * sa0] == z else 0.0
     else:
         add_shared_of_long(v, a, n, sa0, z, gz, g, t, st0)
@@ -101,7 +101,7 @@ class ShareTies:
             z = v[b]
             ties = 0
             total = 0.0
-            for i in serial(n):
+            for i in range(n):
                 x = v[a + i * sa0]
                 if x == z or (x != x and z != z):
                     ties += 1

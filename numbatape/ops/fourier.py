@@ -5,7 +5,7 @@ transforms run side by side as lanes: the first stage then begins with as many n
 `numbatape.ops.fft.plan_of` makes the table of a length.
 """
 
-from ..jit.language import opaque, parallel, serial
+from ..jit.language import opaque, parallel
 from .status import DONE, INDEX
 
 LANES = 8  # transforms of a batch that run side by side, in SIMD lanes
@@ -204,7 +204,7 @@ def transform(v, x, n, lanes, d, c, sc):
     chirp = c + (2 + int(d[c + sc]) + 2 * (length - 1)) * sc
     kernel = chirp + 2 * n * sc
     gap = length * lanes
-    for step in serial(n * lanes):
+    for step in range(n * lanes):
         i = n * lanes - 1 - step  # from the end, because imaginary parts are moved to higher cells
         re = v[x + i]
         im = v[x + i + n * lanes]
@@ -216,7 +216,7 @@ def transform(v, x, n, lanes, d, c, sc):
         o = x + i * lanes
         for j in parallel(lanes):
             put(v, o + j, gap, v[o + 2 * gap + j], v[o + 3 * gap + j], wr, wi)
-    for i in serial((length - n) * lanes):
+    for i in range((length - n) * lanes):
         v[x + n * lanes + i] = 0.0
         v[x + n * lanes + i + gap] = 0.0
     y = stages(v, x, x + 2 * gap, length, lanes, d, c, sc)
@@ -242,12 +242,12 @@ def transform(v, x, n, lanes, d, c, sc):
 def taken(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
     """Put the numbers of some lanes side by side, real parts from a and imaginary ones from b; transform."""
     if lanes == 1:
-        for i in serial(n):
+        for i in range(n):
             v[s + i] = xv[a + i * sa]
             v[s + n + i] = xv[b + i * sb]
     else:
-        for i in serial(n):
-            for j in serial(lanes):
+        for i in range(n):
+            for j in range(lanes):
                 v[s + i * lanes + j] = xv[a + i * sa + j * step_a]
                 v[s + (n + i) * lanes + j] = xv[b + i * sb + j * step_b]
     return transform(v, s, n, lanes, d, c, sc)
@@ -256,8 +256,8 @@ def taken(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
 def forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b):
     z = taken(v, s, v, a, b, n, sa0, sb0, lanes, step_a, step_b, d, c, sc0)
     gap = int(d[c]) * lanes
-    for j in serial(lanes):
-        for i in serial(n):
+    for j in range(lanes):
+        for i in range(n):
             v[o + j * step_o + i] = v[z + i * lanes + j]
             v[o + j * step_o + n + i] = v[z + gap + i * lanes + j]
 
@@ -281,9 +281,9 @@ def forward_turns(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s, turns, step_o, step_
 
 def add_out(v, z, xg, a, n, sa, lanes, step):
     """Add the numbers of some lanes to adjoints."""
-    for i in serial(n):
+    for i in range(n):
         first = a + i * sa
-        for j in serial(lanes):
+        for j in range(lanes):
             xg[first + j * step] += v[z + i * lanes + j]
 
 

@@ -10,7 +10,7 @@ it that it takes for the stages of `fourier`, which have a loop for each factor.
 
 import math
 
-from ..jit.language import parallel, serial
+from ..jit.language import parallel
 from .fourier import put
 
 HALF_PI = 1.5707963267948966
@@ -92,10 +92,10 @@ def stage(v, x, y, gap, radix, m, s, w, roots):
         for k in range(radix):
             o = y + s * (radix * p + k)
             c = w + 2 * ((radix - 1) * p + k - 1)
-            for q in serial(s):
+            for q in range(s):
                 re = 0.0
                 im = 0.0
-                for j in serial(radix):
+                for j in range(radix):
                     a = x + s * (p + j * m) + q
                     root = roots + 2 * ((j * k) % radix)
                     re += v[a] * v[root] - v[a + gap] * v[root + 1]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import lane_dot, lane_gaps, parallel, serial
+from ..jit.language import lane_dot, lane_gaps, parallel
 from .dependencies import dense, everything, pairs
 from .reduce import BLOCK, LENGTHS, compensated, rounding_error, sum_cells
 from .status import DONE
@@ -59,7 +59,7 @@ class Dot:
     def forward(v, o, a, b, n, sa0, sb0):
         if n < 4:  # points in the plane or in space: choosing among ways to add would take longer
             total = 0.0
-            for i in serial(n):
+            for i in range(n):
                 total += v[a + i * sa0] * v[b + i * sb0]
             v[o] = total
         else:
@@ -90,7 +90,7 @@ def add_gaps(v, a, b, n, sa0, sb0):
     """Return the sum of squared differences, which has the bits of the `dot` of the differences."""
     if n < 4 or sa0 != 1 or sb0 != 1:
         total = 0.0
-        for i in serial(n):
+        for i in range(n):
             gap = v[a + i * sa0] - v[b + i * sb0]
             total += gap * gap
         return total
@@ -134,7 +134,7 @@ class SquaredDistance:
         if scale == 0.0:
             return
         if n < SHORT:
-            for i in serial(n):
+            for i in range(n):
                 term = scale * (v[a + i * sa0] - v[b + i * sb0])
                 if need_a:
                     g[a + i * sa0] += term
@@ -149,7 +149,7 @@ class SquaredDistance:
     def forward_across(v, o, a, b, n, sa0, sb0, turns, step_o, step_a, step_b):
         """Do it for points in the plane or in space, without a loop over two or three entries."""
         third = 2 if n == 3 else 0
-        for turn in serial(turns):
+        for turn in range(turns):
             x = a + turn * step_a
             y = b + turn * step_b
             p = v[x] - v[y]
@@ -159,7 +159,7 @@ class SquaredDistance:
         return DONE
 
     def reverse_across(v, g, o, a, b, n, sa0, sb0, need_a, need_b, turns, step_o, step_a, step_b):
-        for turn in serial(turns):
+        for turn in range(turns):
             scale = 2.0 * g[o + turn * step_o]
             x = a + turn * step_a
             y = b + turn * step_b

@@ -9,7 +9,7 @@ pass so0, so1 where n, 1 would do.
 
 import numpy as np
 
-from ..jit.language import gemm, getrf, getrs, parallel, potrf, serial, trsm
+from ..jit.language import gemm, getrf, getrs, parallel, potrf, trsm
 from .dependencies import dense, everything, systems
 from .status import DONE, FACTOR
 from .table import array_op
@@ -60,13 +60,13 @@ def add_matrix(g, a, sa0, sa1, v, t, m, n, scale):
 def put_identity(v, c, n):
     for i in parallel(n * n):
         v[c + i] = 0.0
-    for i in serial(n):
+    for i in range(n):
         v[c + i * (n + 1)] = 1.0
 
 
 def put_transpose(v, c, n):
     for i in range(n):
-        for j in serial(i):
+        for j in range(i):
             x = v[c + i * n + j]
             v[c + i * n + j] = v[c + j * n + i]
             v[c + j * n + i] = x
@@ -132,11 +132,11 @@ class Cholesky:
             square = t + size * below
             if below > 0:
                 for i in range(below):
-                    for j in serial(size):
+                    for j in range(size):
                         v[t + j * below + i] = v[s + under + i * n + j]
                 trsm(v, o + corner, n, 1, 1, 0, v, t, below, size, below)
                 for i in range(below):
-                    for j in serial(size):
+                    for j in range(size):
                         v[s + under + i * n + j] = v[t + j * below + i]
                 subtract_product(v, s + last * n, n, s + under, so0, so1, o + first * n, below, first, size)
                 subtract_product(v, s + corner, n, s + under, so1, so0, o + under, size, size, below)
@@ -164,7 +164,7 @@ class Cholesky:
                 0.0,
             )
             for i in range(size):
-                for j in serial(i):
+                for j in range(i):
                     v[square + j * size + i] = v[square + i * size + j]
             trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
             put_transpose(v, square, size)

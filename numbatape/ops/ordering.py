@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import bits_of, parallel, serial
+from ..jit.language import bits_of, parallel
 from .dependencies import dense, nothing
 from .reduce import LENGTHS, NONEMPTY
 from .status import DONE
@@ -76,7 +76,7 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
     count = 0
     last = -math.inf
     steps = 0
-    for i in serial(n):
+    for i in range(n):
         x = v[a + i * sa0]
         if x == x:
             v[k + count] = x
@@ -85,7 +85,7 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             steps += 1 if x < last else 0
             last = x
     rest = count
-    for i in serial(n):
+    for i in range(n):
         x = v[a + i * sa0]
         if x != x:
             v[k + rest] = x
@@ -96,15 +96,15 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
         shift = 11 * turn
         for i in parallel(DIGITS):
             v[c + i] = 0.0
-        for i in serial(count):
+        for i in range(count):
             v[c + digit(v[k + i], shift)] += 1.0
         if count > 0 and v[c + digit(v[k], shift)] < float(count):
             total = 0.0
-            for i in serial(DIGITS):
+            for i in range(DIGITS):
                 x = v[c + i]
                 v[c + i] = total
                 total += x
-            for i in serial(count):
+            for i in range(count):
                 x = v[k + i]
                 place = c + digit(x, shift)
                 at = v[place]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, lane_dot, lane_dots, parallel, serial
+from ..jit.language import gemm, lane_dot, lane_dots, parallel
 from .dependencies import pairs
 from .elementwise import strong_mul
 from .status import DONE
@@ -76,19 +76,19 @@ def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
             if sa1 == 1 and sb0 == 1:
                 total = lane_dot(av, row, bv, column, k)
             else:
-                for q in serial(k):
+                for q in range(k):
                     total += av[row + q * sa1] * bv[column + q * sb0]
             cv[c + i * sc0 + j * sc1] += alpha * total
 
 
 def add_entries(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, beta):
     """``C = A@B + beta*C`` entry by entry, without a choice: for matrices of a few entries."""
-    for i in serial(m):
-        for j in serial(n):
+    for i in range(m):
+        for j in range(n):
             x = a + i * sa0
             y = b + j * sb1
             total = 0.0
-            for _ in serial(k):
+            for _ in range(k):
                 total += av[x] * bv[y]
                 x += sa1
                 y += sb0

@@ -8,7 +8,6 @@ import operator
 
 import numpy as np
 
-from ..jit.language import serial
 from .dependencies import coefficients_and_addends, everything, recurring, running_totals
 from .reduce import LENGTHS as ROW_LENGTHS
 from .status import DONE
@@ -46,7 +45,7 @@ def next_state(a, b, z, weighed):
 def go_forward(v, o, a, b, c, n, sa0, sb0, weighed):
     z = v[c]
     v[o] = z
-    for i in serial(n):
+    for i in range(n):
         z = next_state(v[a + i * sa0], v[b + i * sb0], z, weighed)
         v[o + i + 1] = z
 
@@ -54,7 +53,7 @@ def go_forward(v, o, a, b, c, n, sa0, sb0, weighed):
 def go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c, weighed):
     """Compute several batch elements, four at once, as a step waits for the one before it (some 3 ns)."""
     whole = turns - turns % 4
-    for first in serial(whole // 4):
+    for first in range(whole // 4):
         o0 = o + 4 * first * step_o
         a0 = a + 4 * first * step_a
         b0 = b + 4 * first * step_b
@@ -70,7 +69,7 @@ def go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b,
         v[o1] = z1
         v[o2] = z2
         v[o3] = z3
-        for i in serial(n):
+        for i in range(n):
             x = a0 + i * sa0
             y = b0 + i * sb0
             z0 = next_state(v[x], v[y], z0, weighed)
@@ -81,7 +80,7 @@ def go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b,
             v[o1 + i + 1] = z1
             v[o2 + i + 1] = z2
             v[o3 + i + 1] = z3
-    for j in serial(turns - whole):
+    for j in range(turns - whole):
         k = whole + j
         go_forward(v, o + k * step_o, a + k * step_a, b + k * step_b, c + k * step_c, n, sa0, sb0, weighed)
 
@@ -89,7 +88,7 @@ def go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b,
 def go_back(v, g, o, a, b, c, n, sa0, sb0, need_a, need_b, need_c):
     """Sweep back, which is the same for both ops: a cotangent of zero adds nothing."""
     gz = 0.0
-    for step in serial(n):
+    for step in range(n):
         i = n - 1 - step
         gz += g[o + i + 1]
         if gz != 0.0:
@@ -147,7 +146,7 @@ class Recurrence:
     def reverse_across(
         v, g, o, a, b, c, n, sa0, sb0, need_a, need_b, need_c, turns, step_o, step_a, step_b, step_c
     ):
-        for j in serial(turns):
+        for j in range(turns):
             at_a = a + j * step_a
             at_b = b + j * step_b
             go_back(v, g, o + j * step_o, at_a, at_b, c + j * step_c, n, sa0, sb0, need_a, need_b, need_c)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import bits_of, float_of, lane_sum, parallel, serial, simd
+from ..jit.language import bits_of, float_of, lane_sum, parallel, simd
 from .dependencies import dense, everything
 from .elementary import fast_exp, fast_log1p
 from .status import DONE
@@ -44,7 +44,7 @@ def sum_cells(v, a, n, sa0):
     """Sum blocks, and their totals with compensation."""
     if n < 4:  # choosing among ways to add would take longer
         total = 0.0
-        for i in serial(n):
+        for i in range(n):
             total += v[a + i * sa0]
         return total
     total = block_sum(v, a, min(n, BLOCK), sa0)
@@ -174,7 +174,7 @@ def largest_of(v, a, n, sa0, sign):
         return float_of(reordered(most)) if unknown == 0 else math.nan
     p = -math.inf
     if n < 8:
-        for i in serial(n):
+        for i in range(n):
             p = larger(sign * v[a + i * sa0], p)
         return p
     q = -math.inf
@@ -277,10 +277,10 @@ def rows_beside(v, o, a, n, sa0, s, rows, step_o, step_a):
     share = number + rows
     for row in simd(rows):
         largest = -math.inf
-        for i in serial(n):
+        for i in range(n):
             largest = larger(v[a + i * sa0 + row * step_a], largest)
         v[o + row * step_o] = largest
-    for i in serial(n):
+    for i in range(n):
         for row in simd(rows):
             v[s + i * rows + row] = exponential(v[a + i * sa0 + row * step_a], v[o + row * step_o])
     for row in simd(rows):
@@ -289,7 +289,7 @@ def rows_beside(v, o, a, n, sa0, s, rows, step_o, step_a):
         q = 0.0
         r = 0.0
         t = 0.0
-        for k in serial(n // 4):
+        for k in range(n // 4):
             first = v[s + 4 * k * rows + row]
             second = v[s + (4 * k + 1) * rows + row]
             third = v[s + (4 * k + 2) * rows + row]
@@ -299,7 +299,7 @@ def rows_beside(v, o, a, n, sa0, s, rows, step_o, step_a):
             q += unless_one(second)
             r += unless_one(third)
             t += unless_one(fourth)
-        for i in serial(n - n % 4, n):
+        for i in range(n - n % 4, n):
             e = v[s + i * rows + row]
             ties += one_if(e)
             p += unless_one(e)
@@ -369,7 +369,7 @@ class Logsumexp:
             rows_beside(
                 v, o + first * step_o, a + first * step_a, n, sa0, s + first * cells, rows, step_o, step_a
             )
-        for turn in serial(whole, turns):
+        for turn in range(whole, turns):
             one_row(v, o + turn * step_o, a + turn * step_a, n, sa0, s + turn * cells)
         return DONE
 
@@ -381,9 +381,9 @@ class Logsumexp:
                 kept = s + first * cells + turn
                 row = a + (first + turn) * step_a
                 scale = g[o + (first + turn) * step_o] / v[kept + n * rows]
-                for i in serial(n):
+                for i in range(n):
                     g[row + i * sa0] += scale * v[kept + i * rows]
-        for turn in serial(whole, turns):
+        for turn in range(whole, turns):
             add_adjoint_of_row(v, g, o + turn * step_o, a + turn * step_a, n, sa0, s + turn * cells)
 
     def reverse(v, g, o, a, n, sa0, s):

@@ -7,7 +7,7 @@ difference are left out.
 
 import numpy as np
 
-from ..jit.language import geqrf, gesdd, orgqr, parallel, serial, syevd, trsm
+from ..jit.language import geqrf, gesdd, orgqr, parallel, syevd, trsm
 from .dependencies import dense, everything
 from .linalg import copy_matrix, half_triangle
 from .products import multiply
@@ -75,7 +75,7 @@ class Eigh:
 
     def forward(v, o, a, n, sa0, sa1, s):
         for i in range(n):
-            for j in serial(i + 1):
+            for j in range(i + 1):
                 x = v[a + i * sa0 + j * sa1]
                 v[o + n + i * n + j] = x
                 v[o + n + j * n + i] = x
@@ -100,7 +100,7 @@ class Eigh:
                 multiply(v, t, n, 1, v, s, n, 1, v, u, n, 1, n, n, n, 1.0, 0.0)
             multiply(v, s, n, 1, v, u, 1, n, v, t, n, 1, n, n, n, 1.0, 0.0)
         for i in range(n):
-            for j in serial(i):
+            for j in range(i):
                 g[a + i * sa0 + j * sa1] += v[s + i * n + j] + v[s + j * n + i]
             g[a + i * sa0 + i * sa1] += v[s + i * n + i]
 
@@ -162,7 +162,7 @@ class Svd:
             multiply(v, q, k, 1, v, t, 1, k, g, t, k, 1, k, k, n, 1.0, 0.0)
             for i in range(k):
                 x = v[o + i]
-                for j in serial(k):
+                for j in range(k):
                     y = v[o + j]
                     gap = inverse_gap(y, x) / (y + x) if y != x else 0.0
                     turn = (v[p + i * k + j] - v[p + j * k + i]) * y
@@ -173,10 +173,10 @@ class Svd:
             for j in range(k):
                 x = v[o + j]
                 scale = 1.0 / x if x != 0.0 else 0.0
-                for i in serial(m):
+                for i in range(m):
                     rest = g[u + j * m + i] + v[left + i * k + j] if m > k else 0.0
                     v[left + i * k + j] = scale * rest
-                for i in serial(n):
+                for i in range(n):
                     rest = g[t + i * k + j] + v[right + i * k + j] if n > k else 0.0
                     v[right + i * k + j] = scale * rest
             multiply(v, left, k, 1, v, u, 1, m, v, w, k, 1, m, k, k, 1.0, 1.0)
@@ -230,7 +230,7 @@ class Qr:
             if geqrf(v, o, m, n, s, s + n) != 0:
                 return FACTOR
             for i in range(n):
-                for j in serial(n):
+                for j in range(n):
                     v[r + i * n + j] = v[o + j * m + i] if i <= j else 0.0
             if orgqr(v, o, m, n, s, s + n) != 0:
                 return FACTOR
@@ -244,7 +244,7 @@ class Qr:
             for i in range(n):
                 for j in range(i + 1):
                     total = v[s + i * n + j]
-                    for p in serial(i, n):
+                    for p in range(i, n):
                         total += v[r + i * n + p] * g[r + j * n + p]
                     v[s + i * n + j] = total
                     v[s + j * n + i] = total
@@ -252,7 +252,7 @@ class Qr:
             multiply(v, t, m, 1, v, s, n, 1, v, o, m, 1, n, m, n, 1.0, 1.0)
             trsm(v, r, n, 0, 0, 0, v, t, m, n, m)
             for i in range(m):
-                for j in serial(n):
+                for j in range(n):
                     g[a + i * sa0 + j * sa1] += v[t + j * m + i]
 
     def pullback(e, ct, z, operands, need):

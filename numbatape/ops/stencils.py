@@ -8,7 +8,7 @@ of an earlier step, and -1, -2, ... are the taps. The last step is the result. T
 
 import numpy as np
 
-from ..jit.language import parallel, serial
+from ..jit.language import parallel
 from .dependencies import dense
 from .status import DONE, INDEX
 from .table import array_op
@@ -104,7 +104,7 @@ def step_row(v, kind, z, sz, x, sx, y, sy, factor, n):
             for j in parallel(n):
                 v[z + j] = v[x + j] / factor
     else:
-        for j in serial(n):
+        for j in range(n):
             p = v[x + j * sx]
             q = v[y + j * sy]
             if kind == 0:
@@ -161,13 +161,13 @@ def add_taps(v, x, sx0, sx1, sx2, y, sy0, sy1, sy2, d, c, sc, u, m, n, gathers):
                     for k in parallel(n):
                         v[own + k] += weight * v[first + k]
                 elif gathers:
-                    for k in serial(n):
+                    for k in range(n):
                         v[own + k * sy2] += weight * v[first + k * sx2]
                 elif sx2 == 1 and sy2 == 1:
                     for k in parallel(n):
                         v[first + k] += weight * v[own + k]
                 else:
-                    for k in serial(n):
+                    for k in range(n):
                         v[first + k * sx2] += weight * v[own + k * sy2]
 
 

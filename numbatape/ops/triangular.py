@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, lane_dot, parallel, serial, trsm
+from ..jit.language import gemm, lane_dot, parallel, trsm
 from .dependencies import lower_solution, systems, upper_solution
 from .linalg import SYSTEMS, add_matrix, copy_matrix, well_conditioned
 from .status import DONE, FACTOR
@@ -33,7 +33,7 @@ def substitute(v, a, sa0, sa1, n, lower, unit, b):
             if sa1 == 1:
                 total = lane_dot(v, row + first, v, b + first, last - first)
             else:
-                for j in serial(first, last):
+                for j in range(first, last):
                     total += v[row + j * sa1] * v[b + j]
             x = v[b + i] - total
             if not unit:

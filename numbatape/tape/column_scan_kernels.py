@@ -11,8 +11,6 @@ four, too: its result and its operands, see `numbatape.derive.activity.Places`.
 
 from __future__ import annotations
 
-from ..jit.language import serial
-
 OPERANDS = 4  # entries of an instruction in operand_t and place_t
 FIELDS = 9  # of an instruction in code_t, in the order of numbatape.tape.instruction.Instruction
 ACTIVE = 1
@@ -247,7 +245,7 @@ def repeated(w, pc):
 
 def same(code_t, group_t, offset_t, layout_t, home_t, place_t, k, other):
     """Whether two instructions compute the same."""
-    for j in serial(3):
+    for j in range(3):
         if code_t[FIELDS * k + j] != code_t[FIELDS * other + j]:
             return False
         if place_t[3 * k + j] != place_t[3 * other + j]:

@@ -146,7 +146,7 @@ def run(w, pc):
 
 def one(w, pc):
     v = w[0]
-    for i in serial(w[3]):
+    for i in range(w[3]):
         v[w[1] + i] = {name}(v[w[2] + i])
     return 0
 """

@@ -357,7 +357,7 @@ def run(w, pc):
 """
 
 
-@pytest.mark.parametrize("loop", ["range", "serial", "parallel", "simd"])
+@pytest.mark.parametrize("loop", ["range", "parallel", "simd"])
 def test_kernels_get_the_short_list_of_passes(loop, monkeypatch):
     source = SCALED.format(loop=loop, value="2.0 * v[a + i]")
     lowered = lower(source, "key")
@@ -372,7 +372,7 @@ def test_a_list_of_passes_that_lacks_some(monkeypatch):
     """As of llvmlite 0.44, the oldest that can be installed."""
     passes = type(compiler.llvm.create_new_module_pass_manager())
     monkeypatch.delattr(passes, "add_always_inliner_pass", raising=False)
-    source = SCALED.format(loop="serial", value="2.0 * v[a + i]")
+    source = SCALED.format(loop="range", value="2.0 * v[a + i]")
     assert compiler._short() is None and compiler.compile_source(source, "key").code
 
 
@@ -394,7 +394,7 @@ def test_the_collector_rests_while_a_kernel_is_compiled(monkeypatch):
 
 def test_small_functions_are_copied_to_their_calls():
     """The short list of passes inlines nothing that is not marked; `recurrence` took a tenth longer."""
-    text = lower(SCALED.format(loop="serial", value="twice(v[a + i]) + twice(v[o + i])"), "key").text
+    text = lower(SCALED.format(loop="range", value="twice(v[a + i]) + twice(v[o + i])"), "key").text
     (line,) = (line for line in text.splitlines() if line.startswith("define") and "twice" in line)
     assert line.endswith("alwaysinline {")
 

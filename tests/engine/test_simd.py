@@ -49,8 +49,8 @@ def inner(v, g, o, so, a, sa, b, sb, n):
         y = v[b + i * sb]
         z = mixed(x, y)
         low = math.inf
-        for k in serial(n % 3):
-            for _ in serial(1, 2 + k):
+        for k in range(n % 3):
+            for _ in range(1, 2 + k):
                 low = min(low, v[a + k + i * sa] * z)
             z += low
             near = x if k == 0 else low
@@ -189,7 +189,7 @@ OUTSIDE = {
     "v[0 + i] = d_q[0 + i]": "cells are floats",
     "while pc: pass": "no statement",
     "if pc: v[0 + i] = 1.0": "only adds",
-    "for k in range(2): v[0 + i] = 1.0": "over serial",
+    "for k in parallel(2): v[0 + i] = 1.0": "over range",
     "v[0 + i] -= 1.0": "no statement",
 }
 

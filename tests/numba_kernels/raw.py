@@ -243,7 +243,6 @@ def namespace(kind: str, source: str) -> dict:
     p = {"f64": "d", "f32": "s"}[kind]
     names = {
         "math": math,
-        "serial": range,
         "parallel": range,
         "simd": range,
         "opaque": opaque,

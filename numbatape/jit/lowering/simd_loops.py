@@ -21,7 +21,7 @@ class SimdLoop:
 
     Its statements assign to variables that differ between lanes, store to cells ``v[first + i * stride]`` or
     add to them, and add to a number of the function's. A condition in it is the same for all lanes, and so is
-    the number of turns of a loop over `serial`, which goes on with the variables that it finds.
+    the number of turns of a loop over `range`, which goes on with the variables that it finds.
     """
 
     def __init__(self, to, node: ast.For, count: str):
@@ -87,8 +87,8 @@ class SimdLoop:
     def _for(self, node: ast.For) -> None:
         """Write a loop inside of this one; variables of this one that it assigns are carried on in lanes."""
         to, call = self.to, node.iter
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "serial"):
-            raise refused(node, "over SIMD lanes, a loop is over serial(...)")
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"):
+            raise refused(node, "over SIMD lanes, a loop is over range(...)")
         given = [to.cast(to.expression(argument), "int", call) for argument in call.args]
         first, last = given if len(given) == 2 else ("0", *given)
         names = self.lanes.names

@@ -205,8 +205,8 @@ class Function(Expressions):
         """Write a loop; its bounds are computed before it begins."""
         call = node.iter
         name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
-        if name not in ("range", "serial", "parallel", "simd"):
-            raise refused(node, "a loop is over range(...), serial(...), parallel(...) or simd(...)")
+        if name not in ("range", "parallel", "simd"):
+            raise refused(node, "a loop is over range(...), parallel(...) or simd(...)")
         if not isinstance(node.target, ast.Name) or node.orelse or not 1 <= len(call.args) <= 3:
             raise refused(node, "a loop has a name that counts, and no else")
         given = [self.cast(self.expression(argument), "int", call) for argument in call.args]
