@@ -23,6 +23,7 @@ COMPOSED = {
     "sinc",
     "trigamma",
     "hurwitz",
+    "zeta_rise",
     "erfc_ratio",
     "sech2",
     "turn",
