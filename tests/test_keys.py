@@ -108,6 +108,18 @@ class Order:
     power: float
 
 
+class Rounded(float):
+    """A number that shows itself with one digit."""
+
+    def __repr__(self):
+        return f"{float(self):.1f}"
+
+
+def test_static_numbers_of_a_users_class_are_told_apart_by_value():
+    slope = nt.grad(lambda x, value: x * value, static_argnums=1)
+    assert [slope(1.0, Rounded(value)) for value in (1.01, 1.02, 1.01)] == [1.01, 1.02, 1.01]
+
+
 # Equal pairs of static values that a function can tell apart.
 LOOSE = [
     (0.0, -0.0),

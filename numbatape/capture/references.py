@@ -50,6 +50,7 @@ ATOMS = (
 _EXACT = frozenset((int, float, complex, str, bytes, bool, type(None), np.float64))
 _EQUAL_BY_CONTENT = frozenset((int, str, bytes, bool, type(None)))
 _EQUAL_BY_NUMBER = ("decimal", "datetime")  # 1.0 and 1.00 are equal decimals, noon here and there equal times
+_EXACT_TEXTS = ("builtins", "numpy", *_EQUAL_BY_NUMBER)  # whose numbers are told apart by their texts
 # Attributes of classes that say nothing about what its methods compute.
 _OF_CLASSES = frozenset(
     (
@@ -136,7 +137,8 @@ def exact_key(value) -> Hashable:
     if cls in _EQUAL_BY_CONTENT:
         return cls, value
     if isinstance(value, NUMBERS) or cls.__module__ in _EQUAL_BY_NUMBER:
-        return cls, repr(value)
+        # A user's number may show itself with few digits.
+        return (cls, repr(value)) if cls.__module__ in _EXACT_TEXTS else (cls, value, repr(value))
     if isinstance(value, tuple):
         return cls, value, tuple(map(exact_key, value))
     if isinstance(value, frozenset):
