@@ -87,3 +87,13 @@ def test_every_bit_stays(function):
     plain = nt.batch(function, config=nt.Config(passes="none"))(points)
     for result, expected in zip(nt.batch(function)(points), plain, strict=True):
         np.testing.assert_array_equal(result, expected)
+
+
+def test_zeros_of_both_signs_are_literals_of_their_own():
+    def signs(x):
+        return (
+            np.copysign(1.0, x[0] - 0.0 * x[1]) + 10.0 * np.copysign(1.0, x[0] - (-0.0) * x[1]) + x[0] * x[1]
+        )
+
+    x = np.array([-0.0, 1.0])
+    assert nt.value_and_grad(signs)(x)[0] == signs(x) == 9.0

@@ -233,9 +233,10 @@ class _Fusion:
         rows, at, a, b = rows[fit], at[fit], a[fit], b[fit]
         first = np.isfinite(numbers[a])
         factors = np.where(first, numbers[a], numbers[b])
-        literals = {each: self.draft.literal(np.array(-each)) for each in np.unique(factors).tolist()}
+        texts = [*map(repr, factors.tolist())]  # as numbers, the two zeros are one key
+        literals = {each: self.draft.literal(np.array(-float(each))) for each in dict.fromkeys(texts)}
         takes = (active[rows] & 1) | (active[at] >> first & active[rows] >> 1 & 1) << 2
-        negated = [literals[each] for each in factors.tolist()]
+        negated = [literals[each] for each in texts]
         self._rewrite(rows, "addmul", code["a"][rows], negated, np.where(first, b, a), takes)
         self.gone.append(at)
 
