@@ -203,3 +203,9 @@ def test_compiled_code_that_takes_plain_arrays_only():
     message = rf"^compiled code that .*{place} takes plain arrays"
     with pytest.raises(nt.UnsupportedOperationError, match=message):
         nt.grad(f)(np.ones(2))
+
+
+@pytest.mark.parametrize("f", [lambda x: x(2), lambda x: "a" + x, lambda x: x < "a"])
+def test_errors_of_python_itself_stay_as_they_are(f):
+    with pytest.raises(TypeError, match=r"^('TracedArray' object is not callable|can only concat|'<' not)"):
+        nt.grad(f)(np.ones(2))

@@ -175,8 +175,10 @@ def _of_unbound_method(error) -> UnsupportedOperationError | None:
 
 def _of_compiled_code(error) -> UnsupportedOperationError | None:
     """Return the error for compiled code that takes arrays of NumPy's own class only, and says so itself."""
-    if type(error) not in (TypeError, ValueError) or not re.search(
-        r"\b(Traced|Plain)(Array|Complex)\b", str(error)
+    # Python says other things of its operators and functions, such as that an array is not callable.
+    if type(error) not in (TypeError, ValueError) or not (
+        re.search(r"\b(Traced|Plain)(Array|Complex)\b", str(error))
+        and re.search(r"bytes-like object|ndarray|incompatible function arguments", str(error))
     ):
         return None
     step, called = error.__traceback__, None
@@ -188,7 +190,7 @@ def _of_compiled_code(error) -> UnsupportedOperationError | None:
         step = step.tb_next
     if called is None:
         return None
-    place = f"{called.tb_frame.f_code.co_filename}:{called.tb_lineno}"
+    place = f"{shown_name(called.tb_frame.f_code.co_filename)}:{called.tb_lineno}"
     unsupported = UnsupportedOperationError(
         f"compiled code that {public_name(called.tb_frame)} calls at {place} takes plain arrays only, and "
         f"would drop the derivative of a traced one ({error}); give its derivative by nt.primitive "
