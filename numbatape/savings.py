@@ -60,7 +60,8 @@ def frozen(*, eq: bool = True, kw_only: bool = False):
         if "__repr__" not in vars(cls):
             made.__repr__ = _repr
         if eq:
-            made.__eq__, made.__hash__ = _comparison([each.name for each in dataclasses.fields(made)])
+            compared = [each.name for each in dataclasses.fields(made) if each.compare]
+            made.__eq__, made.__hash__ = _comparison(compared)
         return made
 
     return decorate
@@ -111,7 +112,8 @@ _made_later = _MadeLater()
 
 def _comparison(names: list[str]):
     """Return ``__eq__`` and ``__hash__``."""
-    values = operator.attrgetter(*names)
+    # Always a tuple, of one value as well: tuples compare by identity first, and their equality is a bool.
+    values = operator.attrgetter(*names) if len(names) > 1 else lambda self: (getattr(self, names[0]),)
 
     def __eq__(self, other):
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented

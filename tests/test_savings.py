@@ -44,6 +44,17 @@ class Row(Named):
     at: int
 
 
+@frozen()
+class Measured:
+    value: float
+    seconds: float = dataclasses.field(default=0.0, compare=False)
+
+
+def test_fields_are_compared_as_in_tuples():
+    nan = float("nan")
+    assert Measured(nan, 1.0) == Measured(nan, 2.0) and hash(Measured(2.0, 1.0)) == hash(Measured(2.0))
+
+
 def test_it_is_as_the_standard_library_makes_it():
     for cls in (Point, Twin):
         point = cls(1.0, tags=["a"])
