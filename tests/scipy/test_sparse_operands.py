@@ -376,3 +376,56 @@ def test_a_solver_names_the_option_that_is_traced():
 def test_a_solver_that_does_not_converge_has_no_derivative():
     with pytest.raises(RuntimeError, match=r"scipy\.sparse\.linalg\.cg found no solution \(info=1\)"):
         nt.grad(lambda b: np.sum(spl.cg(SYMMETRIC, b, maxiter=1)[0]))(Y)
+
+
+FIVE_PLACES = np.array([0, 0, 1, 2, 2]), np.array([1, 2, 0, 0, 2])
+
+
+def _made(x, form):
+    return sp.coo_array((x * 1.0, FIVE_PLACES), shape=(3, 3)).asformat(form)
+
+
+def _of_new_entries(x, form):
+    matrix = _made(x, form)
+    matrix.data = matrix.data**2
+    matrix.data *= 3.0
+    return np.sum(matrix.toarray() ** 2)
+
+
+def _of_zeros_and_others(x, form):
+    matrix = sp.csr_array(np.outer(x, [1.0, 0.0, 2.0])).asformat(form)
+    matrix.data = matrix.data**2
+    return np.sum(matrix.toarray() * np.arange(3.0))
+
+
+def _of_a_written_entry(x, form):
+    matrix = sp.csr_array(np.outer(x, x)).asformat(form)  # which has no zeros
+    matrix.data[1] = 7.0
+    return np.sum(matrix.toarray() ** 2)
+
+
+def _of_conversions(x, form):
+    matrix = _made(x, form)
+    other = matrix.tocoo()
+    other.data[0] = 0.0
+    other = matrix.tocsr()
+    other.data[1] = 7.0
+    turned = matrix.conj()
+    turned.setdiag(5.0)
+    return np.sum(matrix.toarray() ** 2) + np.sum(other.toarray() ** 3) + np.sum(turned.toarray() ** 4)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("f", [_of_new_entries, _of_zeros_and_others, _of_a_written_entry, _of_conversions])
+def test_entries_that_are_written_or_replaced(f, form):
+    agrees(lambda x: f(x, form), np.array([1.1, 2.0, 3.2, 0.4, 1.5]))
+
+
+def test_entries_without_the_zeros_cannot_be_written_to():
+    def f(x):
+        matrix = sp.csr_array(np.outer(x, [1.0, 0.0]))
+        matrix.data[0] = 7.0
+        return np.sum(matrix.toarray())
+
+    with pytest.raises(ValueError, match="read-only"):
+        nt.grad(f)(Y)

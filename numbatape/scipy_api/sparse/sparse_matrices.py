@@ -111,8 +111,28 @@ class TracedSparse(Sparse):
 
     @property
     def data(self):
-        """The stored entries."""
-        return self.stored.values
+        """The stored entries.
+
+        They can only be written to where all entries are stored: a zero keeps its derivative otherwise.
+        """
+        found = self.stored
+        if found is not self:
+            if len(found.rows) == self.shape[0] * self.shape[1]:
+                self._take(found)
+            else:
+                found.values._value.flags.writeable = False
+        return found.values
+
+    @data.setter
+    def data(self, data):
+        found = self.stored
+        if np.shape(value_of(data)) != np.shape(value_of(found.values)):
+            raise not_supported("another number of traced sparse entries", "make a new matrix")
+        self._take(found.with_data(data))
+
+    def _take(self, other: TracedSparse) -> None:
+        """Become another matrix of the same format."""
+        self.values, self.rows, self.cols, self.whole = other.values, other.rows, other.cols, other.whole
 
     @classmethod
     def of(cls, matrix, factor, ufunc) -> TracedSparse:
@@ -135,7 +155,7 @@ class TracedSparse(Sparse):
 
     def _plus(self, other, sign: float):
         if not is_sparse(other):
-            if np.ndim(value_of(other)) == 0 and type(other) is int and other == 0:
+            if np.ndim(value_of(other)) == 0 and type(other) in (int, float) and other == 0:
                 return self.copy()  # as sum() of sparse matrices begins
             return operate_on_sparse(np.add if sign > 0 else np.subtract, self, other)
         data, rows, cols, shape = entries(other)
@@ -270,11 +290,14 @@ class TracedSparse(Sparse):
         if format in (None, self.format):
             return self.copy() if copy else self
         if format == "coo":
-            found = self.with_data(self.values)
+            found = self.copy() if copy else self.with_data(self.values)
             found.format = "coo"
             return found
         if format in ("csr", "csc"):
-            return self._summed_up(format)
+            found = self._summed_up(format)
+            if found.values is self.values and self.values._trace.memory.stores:
+                found.values = np.copy(self.values)  # SciPy's new matrix has its own entries
+            return found
         raise not_supported(f"the format {format!r} for traced entries", "'csr', 'csc' and 'coo' are")
 
     def tocsr(self, copy=False):
@@ -283,8 +306,8 @@ class TracedSparse(Sparse):
     def tocsc(self, copy=False):
         return self.asformat("csc", copy)
 
-    def tocoo(self, copy=True):
-        return self.asformat("coo", copy)
+    def tocoo(self, copy=None):
+        return self.asformat("coo", self.format == "csc" if copy is None else copy)  # SciPy's defaults
 
     def toarray(self, order=None):
         places = self.rows * self.shape[1] + self.cols

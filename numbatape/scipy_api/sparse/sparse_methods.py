@@ -50,8 +50,8 @@ def _applied(matrix, function):
     return found.with_data(function(found.values))
 
 
-def _same(matrix, *args, copy=True):
-    return matrix
+def _same(matrix, copy=True):
+    return matrix.copy() if copy else matrix
 
 
 def _dense(matrix, order=None, out=None):
@@ -141,9 +141,7 @@ def _changed(change):
     """Return a method that changes the matrix itself, and returns nothing."""
 
     def method(matrix, *args, **options):
-        found = change(matrix, *args, **options)
-        for name in ("values", "rows", "cols", "whole"):
-            setattr(matrix, name, getattr(found, name))
+        matrix._take(change(matrix, *args, **options))
 
     return method
 
@@ -194,7 +192,7 @@ def compared_sparse(ufunc, matrix, other):
 
 
 ATTRIBUTES = {
-    "real": _same,
+    "real": lambda matrix: matrix.with_data(matrix.values),
     "indices": _indices,
     "indptr": _indptr,
     "row": _coordinate(0),
@@ -224,7 +222,7 @@ METHODS = {
     "nonzero": _nonzero,
     "reshape": _reshaped,
     "setdiag": _changed(_with_diagonal),
-    "sort_indices": _changed(_same),
+    "sort_indices": lambda matrix: None,  # they are sorted
     "sum_duplicates": _changed(lambda matrix: matrix._summed_up(matrix.format)),
     "todense": _dense,
 }
