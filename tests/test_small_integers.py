@@ -188,3 +188,38 @@ def test_functions_of_math_compute_in_double_precision(name, kind):
     for x in ([0.3, 1.0], [-0.3, 1.0], [0.7, 1.0]):
         x = np.array(x, np.float16 if kind == "float16" else np.float64)
         assert run(x)[0][1] == pytest.approx(f(x)[1], rel=1e-15)
+
+
+CONVERTED = {
+    "norm": lambda k: np.linalg.norm(k, 3),
+    "pdist": lambda k: np.sum(scipy.spatial.distance.pdist(k[:, None])),
+    "cdist": lambda k: np.sum(scipy.spatial.distance.cdist(k[:, None], k[:, None], "sqeuclidean")),
+    "euclidean": lambda k: scipy.spatial.distance.euclidean(k, k[::-1]),
+    "sqeuclidean": lambda k: scipy.spatial.distance.sqeuclidean(k, k[::-1]),
+    "minkowski": lambda k: scipy.spatial.distance.minkowski(k, k[::-1], 3),
+}
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_large_integers_become_floats_where_numpy_converts_them(name):
+    f = CONVERTED[name]
+    run = nt.value_and_grad(lambda x, k: x * f(k))
+    for k in ([3, 1, 2], [3_000_000_000, 1_000_000_000, 7], [2**50, 2**51, 5]):
+        k = np.array(k)
+        assert run(1.5, k)[0] == pytest.approx(1.5 * f(k), rel=1e-14)
+
+
+FACTORIALS = {
+    "series": lambda x: sum(x**n / math.factorial(n) for n in range(25)),
+    "reflected": lambda x: math.factorial(20) * x - 3**36 / x,
+    "NumPy's": lambda x: x * np.prod(np.arange(1, 21)) + np.sin(x) / np.int64(3**36),
+    "of an array": lambda x: np.sum(np.full(3, x) * math.factorial(20)),
+    "maximum": lambda x: np.maximum(x, 3**36),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIALS)
+def test_large_ints_meet_floats_as_in_numpy(name):
+    """A product of a float64 and an int beyond 2**53 is that of two float64."""
+    f = FACTORIALS[name]
+    assert nt.value_and_grad(f)(1.5)[0] == f(1.5)

@@ -97,7 +97,7 @@ def multi_dot(arrays, *, out=None):
 
 @composes(np.linalg.norm, complex="complex_linalg.norm")
 def norm(x, ord=None, axis=None, keepdims=False):
-    x = lift_first(x)
+    x = _as_floats(lift_first(x))
     axes = axes_of(x, axis)
     if ord is None:
         return _euclidean(x, axes, keepdims)
@@ -118,7 +118,11 @@ def _euclidean(x, axes, keepdims):
     def value(merged, axis):
         return np.linalg.norm(merged, axis=axis)
 
-    return over_axes("norm2", x if x.dtype.kind == "f" else np.astype(x, float), axes, value, keepdims)
+    return over_axes("norm2", _as_floats(x), axes, value, keepdims)
+
+
+def _as_floats(x):
+    return x if x.dtype.kind == "f" else np.astype(x, float)
 
 
 def _vector_norm(x, ord, axes, keepdims):

@@ -50,16 +50,25 @@ class Constants:
         # arrays stay alive, so that no others get their ids and memory.
         self._arrays: dict[tuple, tuple[np.ndarray, int, np.ndarray | None]] = {}
 
-    def number_of(self, data, family: int) -> int:
-        """Return the value number of a plain number or array."""
+    def number_of(self, data, family: int, of_floats: bool = False) -> int:
+        """Return the value number of a plain number or array.
+
+        Parameters
+        ----------
+        of_floats
+            Whether a result of floats is computed with it, for which NumPy rounds integers, too.
+        """
         kind = data.__class__
         if family == F64 and (kind is float or kind is int or kind is float64) and data:
             number = self.floats.get(data)
             if number is None:
-                if kind is int and not -BEYOND_INTEGERS < data < BEYOND_INTEGERS:
+                limit = EXACT_INTEGER if of_floats else BEYOND_INTEGERS
+                if kind is int and not -limit < data < limit:
                     data = float(data)  # as NumPy does; for an array of integers it raises
                 number = self._tape.literal(checked(np.asarray(data)), F64)
             return number
+        if of_floats and isinstance(data, np.integer):
+            data = float(data)
         if isinstance(data, np.ndarray) and type(data) not in (np.ndarray, np.memmap):
             raise UnsupportedOperationError(
                 f"a {type(data).__name__} meets a traced value at {where_in_user_code()}; use plain arrays"

@@ -83,7 +83,7 @@ def call_of_numbers(trace, row: tuple[int, int], ufunc, inputs):
                 level = its_level
         elif kind in PLAIN_NUMBERS:
             values.append(x)
-            numbers.append(trace.constants.number_of(x, F64))
+            numbers.append(trace.constants.number_of(x, F64, of_floats=True))
         else:
             return None
     value = ufunc(*values)

@@ -72,7 +72,7 @@ def _arithmetic(name: str, ufunc, function):
             elif kind in PLAIN_NUMBERS and not trace.closed:
                 number = trace.constants.floats.get(other)
                 if number is None:
-                    number = trace.constants.number_of(other, F64)
+                    number = trace.constants.number_of(other, F64, of_floats=True)
                 active = 1 if level == ACTIVE else 0
                 return record_number(trace, function(left, other), code, active, level, self._id, number)
         return general(ufunc, self, other)
@@ -85,7 +85,7 @@ def _arithmetic(name: str, ufunc, function):
             if not trace.closed:
                 number = trace.constants.floats.get(other)
                 if number is None:
-                    number = trace.constants.number_of(other, F64)
+                    number = trace.constants.number_of(other, F64, of_floats=True)
                 level = self._level
                 active = 2 if level == ACTIVE else 0
                 return record_number(trace, function(other, right), code, active, level, number, self._id)

@@ -81,13 +81,13 @@ def layout_of(array: TracedArray):
     return addresses.layout_of(array._trace.tape, array._id)
 
 
-def operand(trace: Trace, arg, family: int) -> int:
-    """Return the value number of an argument in a family's cells."""
+def operand(trace: Trace, arg, family: int, of_floats: bool = False) -> int:
+    """Return the value number of an argument in a family's cells, see `Constants.number_of`."""
     if type(arg) is TracedArray:
         if arg._trace is not trace:
             raise sizes.foreign()
         return arg._id if arg._family == family else trace.cast(arg, family)
-    return trace.constants.number_of(arg, family)
+    return trace.constants.number_of(arg, family, of_floats)
 
 
 def by_row(name: str):
@@ -124,8 +124,9 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
             "numbers and arrays of numbers"
         )
     if value.dtype is FLOAT64 or (value.dtype is BOOL and any(map(_is_wide, args))):
+        floats = value.dtype is FLOAT64
         numbers = [
-            arg._id if type(arg) is TracedArray and arg._family == F64 else operand(trace, arg, F64)
+            arg._id if type(arg) is TracedArray and arg._family == F64 else operand(trace, arg, F64, floats)
             for arg in args
         ]
         out, level = instructions.elementwise_of_level(trace.tape, op, F64, numbers, trace.line())

@@ -25,6 +25,10 @@ def _root(total):
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, total)))
 
 
+def _as_floats(x):
+    return np.astype(x, float) if x.dtype.kind in "iub" else x
+
+
 def _total(terms, w):
     return np.sum(terms if w is None else w * terms, -1)
 
@@ -43,7 +47,7 @@ def _correlation(x, y, w=None):
 def _minkowski(x, y, p=2.0, w=None):
     if np.isinf(p):
         return _chebyshev(x, y, w)
-    total = _total(np.abs(x - y) ** p, w)
+    total = _total(np.abs(_as_floats(x - y)) ** p, w)
     zero = np.equal(total, 0.0)
     return np.where(zero, 0.0, np.where(zero, 1.0, total) ** (1.0 / p))
 
@@ -69,8 +73,8 @@ def _seuclidean(x, y, V):
 
 
 METRICS = {
-    "euclidean": lambda x, y, w=None: _root(_total((x - y) ** 2, w)),
-    "sqeuclidean": lambda x, y, w=None: _total((x - y) ** 2, w),
+    "euclidean": lambda x, y, w=None: _root(_total(_as_floats(x - y) ** 2, w)),
+    "sqeuclidean": lambda x, y, w=None: _total((_as_floats(x) - _as_floats(y)) ** 2, w),
     "cityblock": lambda x, y, w=None: _total(np.abs(x - y), w),
     "chebyshev": _chebyshev,
     "cosine": _cosine,
@@ -116,6 +120,8 @@ def cdist(XA, XB, metric="euclidean", *, out=None, **options):
         raise unsupported_argument("scipy.spatial.distance.cdist", "out", "take the result")
     x, y = lift_all(XA, XB)
     distance, options = _chosen(metric, options, lambda: np.concatenate([x, y]))
+    if distance in METRICS.values():  # SciPy's own metrics compute with doubles
+        x, y = _as_floats(x), _as_floats(y)
     return distance(x[:, None, :], y[None, :, :], **options)
 
 
@@ -132,6 +138,8 @@ def pdist(X, metric="euclidean", *, out=None, **options):
     x = lift_first(X)
     rows, cols = _pairs(x)
     distance, options = _chosen(metric, options, lambda: x)
+    if distance in METRICS.values():
+        x = _as_floats(x)
     return distance(x[rows], x[cols], **options)
 
 
