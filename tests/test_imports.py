@@ -161,6 +161,15 @@ def test_rules_may_be_called_before_anything_is_traced():
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
 
+def test_loops_may_run_before_anything_is_traced():
+    code = (
+        "import numbatape as nt\n"
+        "assert nt.fori_loop(0, 3, lambda i, y: y * 2.0 + i, 1.0) == 12.0\n"
+        "assert nt.while_loop(lambda c: c < 5, lambda c: c + 2, 0) == 6\n"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
 def test_a_file_of_numpys_functions_may_be_imported_alone():
     """As docs/adding-an-op.md does it, whose reader looks at one implementation."""
     code = "from numbatape.numpy_api import ordering; print(ordering.sort.__name__)"

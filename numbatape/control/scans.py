@@ -141,7 +141,8 @@ def fori_loop(lower, upper, body_fun: Callable, init_val):
     """
     check_functions("nt.fori_loop", body_fun=body_fun)
     lower = whole("nt.fori_loop", "lower", lower)
-    upper = upper if is_size(upper) else whole("nt.fori_loop", "upper", upper)
+    tracing = current() is not None  # else there are no sizes, and perhaps no file that knows of them
+    upper = upper if tracing and is_size(upper) else whole("nt.fori_loop", "upper", upper)
 
     def step(carry, _):
         i, value = carry
