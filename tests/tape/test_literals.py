@@ -89,7 +89,7 @@ def test_every_bit_stays(function):
         np.testing.assert_array_equal(result, expected)
 
 
-def test_zeros_of_both_signs_are_literals_of_their_own():
+def test_products_with_zeros_of_both_signs_keep_their_signs():
     def signs(x):
         return (
             np.copysign(1.0, x[0] - 0.0 * x[1]) + 10.0 * np.copysign(1.0, x[0] - (-0.0) * x[1]) + x[0] * x[1]

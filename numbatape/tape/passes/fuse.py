@@ -215,7 +215,8 @@ class _Fusion:
     def _subtractions(self) -> None:
         """Turn ``a - c*y`` of numbers, where c is a literal, into ``a + (-c)*y``, the same to the bit.
 
-        Arrays stay as they are: a literal times an array is not fused with a sum.
+        Arrays stay as they are: a literal times an array is not fused with a sum. So do literal zeros, as the
+        product of a weight of zero and an infinite number is zero (`weigh`), but not in ``addmul``.
         """
         code, group = self.code, self.group
         rows = self._of(self.ops.with_signs((1, -1)))
@@ -229,14 +230,13 @@ class _Fusion:
             return
         a, b, active = code["a"][at], code["b"][at], code["active"]
         numbers = self.draft.literal_numbers()[group]
-        fit = np.isfinite(numbers[a]) ^ np.isfinite(numbers[b])
+        fit = (np.isfinite(numbers[a]) ^ np.isfinite(numbers[b])) & (numbers[a] != 0.0) & (numbers[b] != 0.0)
         rows, at, a, b = rows[fit], at[fit], a[fit], b[fit]
         first = np.isfinite(numbers[a])
         factors = np.where(first, numbers[a], numbers[b])
-        texts = [*map(repr, factors.tolist())]  # as numbers, the two zeros are one key
-        literals = {each: self.draft.literal(np.array(-float(each))) for each in dict.fromkeys(texts)}
+        literals = {each: self.draft.literal(np.array(-each)) for each in np.unique(factors).tolist()}
         takes = (active[rows] & 1) | (active[at] >> first & active[rows] >> 1 & 1) << 2
-        negated = [literals[each] for each in texts]
+        negated = [literals[each] for each in factors.tolist()]
         self._rewrite(rows, "addmul", code["a"][rows], negated, np.where(first, b, a), takes)
         self.gone.append(at)
 
