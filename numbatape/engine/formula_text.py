@@ -62,8 +62,7 @@ def is_simd(op: Elementwise, values: str, direction: str) -> bool:
     """Whether a row's kernel computes eight cells at once (`numbatape.jit.language.simd`).
 
     It does if it can have functions of the kernel language in the place of libraries'. It also does if it is
-    the reverse kernel of two operands: LLVM's SIMD code for each pattern of strides takes twice as long to
-    compile.
+    the reverse kernel of two operands: for one that broadcasts, a loop over `parallel` needs a second loop.
     """
     if direction == "forward" and (values != "fast" or op.loop):
         return False

@@ -1,4 +1,4 @@
-"""Elementary functions in the kernel language, without calls: LLVM makes SIMD code of loops over them.
+"""Elementary functions in the kernel language, without calls: loops over `simd` compute eight cells at once.
 
 NumPy has SIMD code for some of these functions on some processors, and SciPy has none. These take one to
 three nanoseconds per cell everywhere. All arithmetic is that of IEEE 754 on float64, without fused

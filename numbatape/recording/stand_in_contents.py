@@ -224,8 +224,7 @@ STAND_INS = {
     "scipy.signal": {
         "scipy_api.signal.resampling": """
             chirp freqz gausspulse medfilt medfilt2d order_filter resample resample_poly sawtooth square
-            sweep_poly
-            upfirdn wiener
+            sweep_poly upfirdn wiener
         """,
         "scipy_api.signal.convolutions": """
             convolve convolve2d correlate correlate2d detrend fftconvolve hilbert oaconvolve savgol_filter
