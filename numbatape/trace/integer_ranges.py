@@ -94,7 +94,7 @@ def _largest(value) -> int:
 def _growing(trace, op, args, result: TracedArray) -> int | None:
     """Return how far a result may be from zero if that is more than its operands; None if beyond 2**53."""
     known = [_range(trace, arg) for arg in args]
-    if trace.in_loop:  # the body of a loop, in which there are no guards
+    if trace.in_loop:  # without guards: what steps pass on is taken to be as small as positions are
         known = [MOST_ENTRIES if bound is None else bound for bound in known]
     bound = _bound(op.name, known, MOST_ENTRIES)
     if bound is not None and bound <= EXACT_INTEGER:
