@@ -429,3 +429,15 @@ def test_entries_without_the_zeros_cannot_be_written_to():
 
     with pytest.raises(ValueError, match="read-only"):
         nt.grad(f)(Y)
+
+
+def test_stored_entries_are_counted_along_an_axis():
+    def f(x, kind):
+        matrix = kind(np.outer(x, [1.0, 0.0, 2.0]) * (x > 1.0))
+        return np.sum(x) * (
+            matrix.getnnz(axis=0) @ [1, 2, 3] + matrix.getnnz(-1) @ [3, 2, 1] + matrix.getnnz()
+        )
+
+    agrees(lambda x: f(x, sp.csr_matrix), np.array([1.1, 2.0, 0.4]))
+    with pytest.raises(AttributeError, match="getnnz"):
+        nt.grad(lambda x: f(x, sp.csr_array))(np.array([1.1, 2.0, 0.4]))

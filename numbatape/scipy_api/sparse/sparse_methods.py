@@ -32,7 +32,7 @@ def attribute_of_sparse(matrix, name: str):
         return functools.partial(_applied, matrix, getattr(np, name))
     if name in ATTRIBUTES:
         return ATTRIBUTES[name](matrix)
-    if name in METHODS:
+    if name in METHODS and hasattr(_of_scipy(matrix), name):  # some are those of SciPy's matrices only
         return functools.partial(METHODS[name], matrix)
     if not hasattr(_of_scipy(matrix), name):
         raise AttributeError(f"{_of_scipy(matrix).__name__!r} object has no attribute {name!r}")
@@ -118,6 +118,14 @@ def _indptr(matrix):
     found = _compressed(matrix, "indptr")
     lines, size = (found.cols, 1) if matrix.format == "csc" else (found.rows, 0)
     return np.searchsorted(lines, np.arange(matrix.shape[size] + 1)).astype(np.int32)
+
+
+def _count_stored(matrix, axis=None):
+    found = matrix.stored
+    if axis is None:
+        return len(found.rows)
+    axis = np.lib.array_utils.normalize_axis_index(axis, 2)
+    return np.bincount(found.rows if axis else found.cols, minlength=matrix.shape[1 - axis])
 
 
 def _compressed(matrix, name: str):
@@ -213,7 +221,7 @@ METHODS = {
     "get_shape": lambda matrix: matrix.shape,
     "getcol": lambda matrix, j: matrix[:, [j]],
     "getformat": lambda matrix: matrix.format,
-    "getnnz": lambda matrix: matrix.nnz,
+    "getnnz": _count_stored,
     "getrow": lambda matrix, i: matrix[[i]],
     "max": functools.partial(_extreme, np.max),
     "maximum": functools.partial(larger_or_smaller, np.maximum),
