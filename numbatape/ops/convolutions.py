@@ -168,6 +168,7 @@ SIZES = (
     cases=SIZES,
     extents="m + k == f + 1 and n + u == h + 1",
     one_module=True,
+    integers="sum",
 )
 class Correlation:
     """``z[i, j] = sum of x[i+p, j+q] * w[p, q]`` over the entries of ``w``, wherever these fit into x."""
@@ -204,6 +205,7 @@ class Correlation:
     cases=SIZES,
     extents="f + 1 == m + k and h + 1 == n + u",
     one_module=True,
+    integers="sum",
 )
 class Convolution:
     """``z[i+p, j+q]`` is the sum of all ``x[i, j] * w[p, q]``."""

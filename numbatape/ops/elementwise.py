@@ -87,11 +87,11 @@ QUOTIENTS = ((1e-310, 5e-324, np.inf), (3.0, 1.7e308, 0.5e-308), (0.0, 0.0, np.i
 TIES = ((1.0, 1.0), (0.0, -0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.inf, np.inf), (-np.inf, 2.0))
 
 # Arithmetic
-unary ("copy",         "x",                     (np.positive, np.conjugate), dx="1.0", hot=True, exact=True, signs=(1,), moves=True, narrows=True, vector_arm=6)
-unary ("neg",          "-x",                    np.negative,                 dx="-1.0", hot=True, exact=True, signs=(-1,), narrows=True, vector_arm=5)
-binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True, exact=True, signs=(1, 1), commutes=True, narrows=True, in_register=True, vector_arm=0)
-binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True, exact=True, signs=(1, -1), narrows=True, in_register=True, vector_arm=1)
-binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True, exact=True, factors="xy", added="addmul", summed="dot", summed_apart="outer_sum", twice="square", commutes=True, narrows=True, in_register=True, vector_arm=2)
+unary ("copy",         "x",                     (np.positive, np.conjugate), dx="1.0", hot=True, exact=True, signs=(1,), moves=True, narrows=True, vector_arm=6, integers="within")
+unary ("neg",          "-x",                    np.negative,                 dx="-1.0", hot=True, exact=True, signs=(-1,), narrows=True, vector_arm=5, integers="mirror")
+binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True, exact=True, signs=(1, 1), commutes=True, narrows=True, in_register=True, vector_arm=0, integers="sum")
+binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True, exact=True, signs=(1, -1), narrows=True, in_register=True, vector_arm=1, integers="sum")
+binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True, exact=True, factors="xy", added="addmul", summed="dot", summed_apart="outer_sum", twice="square", commutes=True, narrows=True, in_register=True, vector_arm=2, integers="product")
 binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x if x != 0.0 else 0.0", dxy="1.0", hot=True, exact=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)), factors="xy", zero_wins="x", added="addweigh", narrows=True, vector_arm=3)
 binary("strong_mul",   "strong_mul(x, y)", strong_mul,                       dx="y if y != 0.0 else 0.0", dy="x if x != 0.0 else 0.0", dxy="1.0", edges=((0.0, np.inf), (np.nan, 0.0), (2.0, np.inf)))
 binary("gap",          "gap(x, y)", gap,                                     dx="1.0", dy="-1.0", edges=((np.inf, np.inf), (-np.inf, -np.inf), (-np.inf, 1.0)))
@@ -100,22 +100,22 @@ ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, 
 binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-(1.0/y)*z", dxy="-dx*dx", dyy="-2.0*dy/y", quotient=True, by_reciprocal="quotient", hot=True, exact=True, narrows=True, in_register=True, vector_arm=4)
 ternary("quotient",    "x/y if (w + 4.0*y)*0.0 != 0.0 else x*w", quotient, (REAL, POSITIVE, POSITIVE), dx="w", dw="x", second={"xw": "1.0"}, edges=QUOTIENTS, vector_arm=10)
 unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True, exact=True)
-unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", summed="dot", vector_arm=7)
-unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True, exact=True)
-binary("remainder",    "remainder(x, y)",       np.remainder,                dx="1.0", dy="rint((z - x)/y)")
-binary("fmod",         "math.copysign(remainder(math.fabs(x), math.fabs(y)), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)")
-binary("floor_divide", "x // y",                np.floor_divide)
+unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", summed="dot", vector_arm=7, integers="product")
+unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True, exact=True, integers="mirror")
+binary("remainder",    "remainder(x, y)",       np.remainder,                dx="1.0", dy="rint((z - x)/y)", integers="within")
+binary("fmod",         "math.copysign(remainder(math.fabs(x), math.fabs(y)), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)", integers="within")
+binary("floor_divide", "x // y",                np.floor_divide, integers="within")
 binary("copysign",     "math.copysign(x, y)",   np.copysign,                 dx="sign(x)*math.copysign(1.0, y)")
 binary("ldexp",        "ldexp(x, y)",           np.ldexp, (REAL, BOOLEAN),   dx="ldexp(1.0, y)", edges=((1e-300, 1100.0), (-1.0, -3.0)), oracle=lambda x, y: np.ldexp(x, np.asarray(y).astype(int)))
 unary ("deg2rad",      "0.017453292519943295*x", (np.deg2rad, np.radians),   dx="0.017453292519943295")
 unary ("rad2deg",      "57.29577951308232*x",   (np.rad2deg, np.degrees),    dx="57.29577951308232")
 
 # Steps
-unary ("sign",         "sign(x)",               np.sign, hot=True)
-unary ("floor",        "floor(x)",              np.floor, hot=True)
-unary ("ceil",         "-floor(-x)",            np.ceil)
-unary ("rint",         "rint(x)",               (np.rint, "sc.round"), edges=((0.5,), (1.5,), (2.5,), (-0.5,)))
-unary ("trunc",        "math.copysign(floor(math.fabs(x)), x)", (np.trunc, np.fix))
+unary ("sign",         "sign(x)",               np.sign, hot=True, integers="within")
+unary ("floor",        "floor(x)",              np.floor, hot=True, integers="within")
+unary ("ceil",         "-floor(-x)",            np.ceil, integers="within")
+unary ("rint",         "rint(x)",               (np.rint, "sc.round"), edges=((0.5,), (1.5,), (2.5,), (-0.5,)), integers="within")
+unary ("trunc",        "math.copysign(floor(math.fabs(x)), x)", (np.trunc, np.fix), integers="within")
 binary("heaviside",    "0.0 if x < 0.0 else 1.0 if x > 0.0 else y if x == 0.0 else x", np.heaviside, dy="1.0 if x == 0.0 else 0.0")
 
 # What maxima and minima give to x of their adjoint.
@@ -124,11 +124,11 @@ binary("lower_share",  "lower_share(x, y)",     lower_share, edges=TIES)
 
 # Choices: the chosen operand gets the adjoint, and equal operands share it. Where one operand is NaN, max and
 # min choose it, and fmax and fmin choose the other one.
-binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="upper_share(x, y)", dy="upper_share(y, x)", hot=True, edges=TIES)
-binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="lower_share(x, y)", dy="lower_share(y, x)", hot=True, edges=TIES)
-binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy")
-binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy")
-ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True, chooses=True)
+binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="upper_share(x, y)", dy="upper_share(y, x)", hot=True, edges=TIES, integers="within")
+binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="lower_share(x, y)", dy="lower_share(y, x)", hot=True, edges=TIES, integers="within")
+binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy", integers="within")
+binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy", integers="within")
+ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True, chooses=True, integers="within")
 
 # Powers and roots. The partials of a power are rows: one pass over the cells in the place of a dozen. Their third
 # operand is the power itself. At x = 0 the mixed partial has the logarithm only where it is infinite (y <= 1).
@@ -137,7 +137,7 @@ POWERS = ((0.0, 0.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 3.0), (-2.0, 0.5), (1.0, n
 OF_POWERS = ((0.0, 2.0, 0.0), (-2.0, 3.0, -8.0), (-2.0, 0.5, np.nan), (1e200, 1.5, 1e300), (1e-200, 1.5, 1e-300), (0.0, 1.0, 0.0), (np.nan, 0.0, 1.0))
 binary("power", "math.pow(x, y)", (np.power, np.float_power), (POSITIVE, REAL), hot=True, loop="power",
        dx="power_slope(x, y, z)", dy="power_rise(x, y, z)", dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
-       dxy=POWER_MIXED, dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", edges=POWERS)
+       dxy=POWER_MIXED, dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", edges=POWERS, integers="power")
 ternary("power_slope", "power_slope(x, y, w)", power_slope, (POSITIVE, REAL, POSITIVE), follows="math.pow(x, y)", edges=OF_POWERS,
        dx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)", dy=POWER_MIXED,
        second={"xx": "0.0 if y == 0.0 or y == 1.0 or y == 2.0 else y*(y - 1.0)*(y - 2.0)*math.pow(x, y - 3.0)",

@@ -120,7 +120,16 @@ def share_of_ties(e, ct, z, x):
     return e.op("share_ties", x, z, ct)
 
 
-@array_op("max", "(n)->()", (np.max, np.amax), cases=NONEMPTY, nonempty=True, moves=True, light=True)
+@array_op(
+    "max",
+    "(n)->()",
+    (np.max, np.amax),
+    cases=NONEMPTY,
+    nonempty=True,
+    moves=True,
+    light=True,
+    integers="within",
+)
 class Max:
     """NaN propagates; ties share the adjoint equally."""
 
@@ -137,7 +146,16 @@ class Max:
         return (share_of_ties(e, ct, z, operands[0]),)
 
 
-@array_op("min", "(n)->()", (np.min, np.amin), cases=NONEMPTY, nonempty=True, moves=True, light=True)
+@array_op(
+    "min",
+    "(n)->()",
+    (np.min, np.amin),
+    cases=NONEMPTY,
+    nonempty=True,
+    moves=True,
+    light=True,
+    integers="within",
+)
 class Min:
     """NaN propagates; ties share the adjoint equally."""
 
@@ -212,7 +230,7 @@ def _share(e, x, y, sign):
     return e.where(e.row("isnan", x), 1.0, share)
 
 
-@array_op("running_maximum", "(n)->(n)", running_maximum, cases=LENGTHS)
+@array_op("running_maximum", "(n)->(n)", running_maximum, cases=LENGTHS, integers="within")
 class RunningMaximum:
     """The largest entry so far, NaN from the first NaN on; ties share the cotangent."""
 
@@ -229,7 +247,7 @@ class RunningMaximum:
         return (pulled_back(e, ct, z, operands[0], LARGEST),)
 
 
-@array_op("running_minimum", "(n)->(n)", running_minimum, cases=LENGTHS)
+@array_op("running_minimum", "(n)->(n)", running_minimum, cases=LENGTHS, integers="within")
 class RunningMinimum:
     """The smallest entry so far, NaN from the first NaN on; ties share the cotangent."""
 

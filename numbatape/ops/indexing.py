@@ -62,6 +62,7 @@ def add_short_row(g, o, a, k, sa1):
         ((0, 2), (0,)),
     ),
     make=positions,
+    integers="within",
 )
 class Take:
     """``x[positions]``, row by row; the transpose adds rows up where positions repeat."""
@@ -119,6 +120,7 @@ class Take:
     moves=True,
     cases=(((5,), (4,)), ((1,), (3,)), ((5,), (1,)), ((3,), (0,)), ((0,), (0,))),
     make=positions,
+    integers="within",
 )
 class Take1:
     """`take` of single cells, which needs no inner loop."""
@@ -170,6 +172,7 @@ class Take1:
     index="b",
     linear=True,
     fallible=True,
+    integers="within",
 )
 class Scatter:
     """The transpose of `take`: rows added up at their positions in a matrix of zeros."""
@@ -208,6 +211,7 @@ class Scatter:
     index="b",
     linear=True,
     fallible=True,
+    integers="within",
 )
 class Scatter1:
     """The transpose of `take1`."""
@@ -257,6 +261,7 @@ class Scatter1:
         ((0,), (0,), (0,)),
     ),
     make=entries_and_positions,
+    integers="sum at",
 )
 class AddAt:
     """Entries added at their positions one after the other, as ``np.add.at`` does.

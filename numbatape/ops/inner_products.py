@@ -46,6 +46,7 @@ def dot_cells(v, a, b, n, sa0, sb0):
     adds_parts=block_dot,
     of_gaps="distance2",
     thorough=True,
+    integers="sum",
 )
 class Dot:
     """``sum(x*y)``, fused: as accurate as a sum, and a zero cotangent adds nothing."""
@@ -227,6 +228,7 @@ def add_up_products(v, a, b, m, n, h, k, sa0, sa1, sb0, sb1):
     "(m,n),(h,k)->()",
     bilinear=True,
     cases=(((0, 2), (1, 3)), ((1, 1), (1, 1)), ((1, 300), (3, 2)), ((2, 3), (4, 5))),
+    integers="sum",
 )
 class OuterSum:
     """The sum of all products of an entry of ``x`` and one of ``y``, which is the product of their sums.

@@ -124,7 +124,7 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             v[m + i] = v[k + i]
 
 
-@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True)
+@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True, integers="position")
 class Argmax:
     """Position of the first NaN, or else of the first maximum."""
 
@@ -140,7 +140,7 @@ class Argmax:
         return DONE
 
 
-@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY, nonempty=True)
+@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY, nonempty=True, integers="position")
 class Argmin:
     """Position of the first NaN, or else of the first minimum."""
 
@@ -156,7 +156,9 @@ class Argmin:
         return DONE
 
 
-@array_op("sort", "(n)->(n)", np.sort, scratch="4*n", cases=LENGTHS, moves=True, thorough=True)
+@array_op(
+    "sort", "(n)->(n)", np.sort, scratch="4*n", cases=LENGTHS, moves=True, thorough=True, integers="within"
+)
 class Sort:
     """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""
 
@@ -180,7 +182,7 @@ class Sort:
         return (e.op("take1", ct, inverse),)
 
 
-@array_op("argsort", "(n)->(n)", np.argsort, scratch="4*n", cases=LENGTHS)
+@array_op("argsort", "(n)->(n)", np.argsort, scratch="4*n", cases=LENGTHS, integers="position")
 class Argsort:
     """Positions in stable ascending order, NaN last."""
 
@@ -237,7 +239,7 @@ class AllNonzero:
         return DONE
 
 
-@array_op("count_nonzero", "(n)->()", np.count_nonzero, cases=LENGTHS)
+@array_op("count_nonzero", "(n)->()", np.count_nonzero, cases=LENGTHS, integers="position")
 class CountNonzero:
     """How many entries are not zero; NaN counts as one."""
 

@@ -141,7 +141,14 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
 
 
 @array_op(
-    "matmul", "(m,k),(k,n)->(m,n)", np.matmul, bilinear=True, cases=PRODUCTS, product=True, one_module=True
+    "matmul",
+    "(m,k),(k,n)->(m,n)",
+    np.matmul,
+    bilinear=True,
+    cases=PRODUCTS,
+    product=True,
+    one_module=True,
+    integers="sum",
 )
 class Matmul:
     """``Z = A B``; ``Abar += Zbar B^T``, ``Bbar += A^T Zbar`` (Giles 2008, section 2.2.1)."""

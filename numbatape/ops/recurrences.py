@@ -167,7 +167,7 @@ class WeighedRecurrence(Recurrence):
         return DONE
 
 
-@array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=ROW_LENGTHS, thorough=True)
+@array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=ROW_LENGTHS, thorough=True, integers="sum")
 class Cumsum:
     """Sums in order, as NumPy does; the adjoint sums the cotangents from the end."""
 
@@ -191,7 +191,7 @@ class Cumsum:
         return (e.flip(e.op("cumsum", e.flip(ct))),)
 
 
-@array_op("cumprod", "(n)->(n)", np.cumprod, cases=ROW_LENGTHS)
+@array_op("cumprod", "(n)->(n)", np.cumprod, cases=ROW_LENGTHS, integers="product")
 class Cumprod:
     """The reverse sweep of ``z[i] = z[i-1]*x[i]``: without division, so that zeros need no special case."""
 

@@ -12,7 +12,6 @@ from .table import array_op
 
 LENGTHS = (((0,),), ((1,),), ((2,),), ((7,),))
 NONEMPTY = LENGTHS[1:]
-
 ROWS = 64  # short rows whose logarithms of sums of exponentials are computed at once
 SHORT = 16  # entries of rows of which fewer than eight are computed at once, too
 BLOCK = 256  # cells summed naively; block totals are summed with compensation
@@ -70,6 +69,7 @@ def sum_cells(v, a, n, sa0):
     reads_narrow=True,
     adds_parts=block_sum,
     thorough=True,
+    integers="sum",
 )
 class Sum:
     """Blocks in SIMD lanes, their totals with Knuth's two-sum: no less accurate than pairwise summation.
@@ -114,7 +114,7 @@ class Sum:
         return (ct if ct.__class__ is float else e.last(ct),)
 
 
-@array_op("prod", "(n)->()", np.prod, scratch="n", cases=LENGTHS)
+@array_op("prod", "(n)->()", np.prod, scratch="n", cases=LENGTHS, integers="product")
 class Prod:
     """Products of all entries before (kept) and behind an entry: exact with zeros, without division."""
 

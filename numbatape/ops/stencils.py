@@ -207,7 +207,7 @@ class Stencil:
         return e.op("spread", ct, table, f=f, h=h, p=p), None
 
 
-@array_op("spread", "(u,m,n),(t)->(f,h,p)", index="b", linear=True, fallible=True)
+@array_op("spread", "(u,m,n),(t)->(f,h,p)", index="b", linear=True, fallible=True, integers="within")
 class Spread:
     """The transpose of `stencil`."""
 

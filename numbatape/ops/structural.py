@@ -18,7 +18,7 @@ def matrix_and_diagonal(rng, shapes):
 TRIANGLES = tuple((shape, ()) for shape in ((3, 3), (2, 5), (5, 2), (1, 1), (0, 3), (3, 0)))
 
 
-@array_op("fill", "()->(n)", linear=True, repeats=True, moves=True)
+@array_op("fill", "()->(n)", linear=True, repeats=True, moves=True, integers="within")
 class Fill:
     """One cell, n times; the only op here whose result may be any view."""
 
@@ -44,7 +44,7 @@ class Fill:
         return (e.sum(ct),)
 
 
-@array_op("extent", "(n)->()", np.size, cases=(((0,),), ((1,),), ((7,),)))
+@array_op("extent", "(n)->()", np.size, cases=(((0,),), ((1,),), ((7,),)), integers="position")
 class Extent:
     """The number of entries, which makes a size of the tape a number to compute with."""
 
@@ -53,7 +53,7 @@ class Extent:
         return DONE
 
 
-@array_op("arange", "()->(n)")
+@array_op("arange", "()->(n)", integers="position")
 class Arange:
     """Consecutive numbers from the operand on."""
 
@@ -75,6 +75,7 @@ class Arange:
     linear=True,
     cases=TRIANGLES,
     make=matrix_and_diagonal,
+    integers="within",
 )
 class Tril:
     """Zero above the diagonal that b names."""
@@ -111,6 +112,7 @@ class Tril:
     linear=True,
     cases=TRIANGLES,
     make=matrix_and_diagonal,
+    integers="within",
 )
 class Triu:
     """Zero below the diagonal that b names."""

@@ -75,6 +75,10 @@ class Traits:
     index
         Operands that hold positions, of "abc": float64 cells whatever the op's dtype, never an adjoint.
         Nothing writes to their storage after they were read.
+    integers
+        How far whole numbers in ``z`` may be from zero: "position" (they count, or are places), "within" (no
+        farther than those of the operands), "mirror" (as far, on the other side), or, of arithmetic, what
+        they are: "sum", "product", "power", "sum at" (positions). Empty where nobody asks.
     wide
         The result is float64 whatever the operands are. Its kernel may pass on its own cells as such of
         float64, so the verifier refuses the instruction for float32 cells.
@@ -104,6 +108,7 @@ class Traits:
     reads_narrow: bool = False
     fallible: bool = False
     index: str = ""
+    integers: str = ""
     wide: bool = False
 
     @property

@@ -20,21 +20,7 @@ USUAL = (
     (2**36, 2**40),
 )  # numbers that are below the first when traced must stay below the second
 
-ADDING = frozenset(("add", "sub", "add_at"))
-REDUCING = frozenset(
-    ("sum", "cumsum", "dot", "matmul", "outer_sum", "convolution", "correlation", "prod", "cumprod")
-)
-PRODUCTS = frozenset(("prod", "cumprod"))
-OF_TWO = frozenset(("dot", "matmul", "outer_sum", "convolution", "correlation"))
-POSITIONS = frozenset(("argmax", "argmin", "argsort", "count_nonzero", "extent", "arange"))
-# Results of these are entries of the operands, or no farther from zero than these.
-WITHIN = frozenset(
-    (
-        *("copy", "neg", "abs", "maximum", "minimum", "fmax", "fmin", "where", "sort", "max", "min"),
-        *("running_maximum", "running_minimum", "take", "take1", "scatter", "scatter1", "spread", "fill"),
-        *("tril", "triu", "floor_divide", "remainder", "fmod", "rint", "floor", "ceil", "trunc", "sign"),
-    )
-)
+ARITHMETIC = frozenset(("sum", "product", "power", "sum at"))
 
 
 def checked_integers(trace, op, args, result: TracedArray) -> TracedArray:
@@ -45,15 +31,13 @@ def checked_integers(trace, op, args, result: TracedArray) -> TracedArray:
     UnsupportedOperationError
         If it is beyond 2**53 and depends on more than constants.
     """
-    name = op.name
     bound: int | None
-    if name in POSITIONS:
+    if op.integers == "position":
         bound = MOST_ENTRIES
-    elif name in WITHIN:
-        places = getattr(op, "index", "") or ""
-        known = [_range(trace, arg) for k, arg in enumerate(args) if "abc"[k] not in places]
+    elif op.integers in ("within", "mirror"):
+        known = [_range(trace, arg) for k, arg in enumerate(args) if "abc"[k] not in op.index]
         bound = None if None in known else max(known)
-    elif name in ADDING or name in REDUCING or name in ("mul", "square", "power"):
+    elif op.integers in ARITHMETIC:
         bound = _growing(trace, op, args, result)
         if bound is None:
             return exact_constants(trace, args, result._value)
@@ -96,14 +80,15 @@ def _growing(trace, op, args, result: TracedArray) -> int | None:
     known = [_range(trace, arg) for arg in args]
     if trace.in_loop:  # without guards: what steps pass on is taken to be as small as positions are
         known = [MOST_ENTRIES if bound is None else bound for bound in known]
-    bound = _bound(op.name, known, MOST_ENTRIES)
+    bound = _bound(op, known, MOST_ENTRIES)
     if bound is not None and bound <= EXACT_INTEGER:
         return bound
+    reduces = not op.elementwise and op.integers != "sum at"
     seen = [_largest(value_of(arg)) for arg in args]
     count = max(np.size(value_of(arg)) for arg in args)
     with np.errstate(all="ignore"):
-        if op.name in REDUCING:
-            most = _bound(op.name, seen, count)
+        if reduces:
+            most = _bound(op, seen, count)
         else:
             floats = [np.asarray(value_of(arg), float) for arg in args]
             most = _largest(resolve(op.numpy[0])(*floats))
@@ -117,11 +102,11 @@ def _growing(trace, op, args, result: TracedArray) -> int | None:
                     trace.integers.limit(trace.tape.values[arg._id], limit)
                     known[k] = limit
                     break
-    bound = _bound(op.name, known, MOST_ENTRIES)
+    bound = _bound(op, known, MOST_ENTRIES)
     if bound is not None and bound <= EXACT_INTEGER:
         return bound
     sizes = result
-    if op.name in REDUCING:  # sums of numbers with several signs may have left the range on the way
+    if reduces:  # sums of numbers with several signs may have left the range on the way
         value = np.asarray(np.absolute(result._value), float)[()]
         sizes = array_instruction(op, [np.absolute(_as_int64(arg)) for arg in args], value)
     _require_below(trace, sizes, EXACT_INTEGER)
@@ -140,7 +125,7 @@ def _require_below(trace, array: TracedArray, limit: int) -> None:
     trace.guard(below, "bool", True)
 
 
-def _bound(name: str, known: list[int | None], count: int) -> int | None:
+def _bound(op, known: list[int | None], count: int) -> int | None:
     """Return a bound of a result by those of its operands, None where one of them is not known.
 
     Parameters
@@ -151,16 +136,17 @@ def _bound(name: str, known: list[int | None], count: int) -> int | None:
     if None in known:
         return None
     first, *rest = (min(bound, 2**80) for bound in known)  # type: ignore[type-var]
-    if name in PRODUCTS:
-        return first**count if count < 64 else (1 if first <= 1 else 2**80)
-    if name == "square":
-        return first**2
-    if name == "power":
-        return first ** rest[0] if rest[0] < 64 else (1 if first <= 1 else 2**80)
-    if name == "mul":
-        return first * rest[0]
-    if name == "add_at":
+    if op.integers == "sum at":
         return first + count * rest[0]
-    if name in OF_TWO:
-        return first * rest[0] * count
-    return first * count if name in REDUCING else first + rest[0]
+    if op.integers == "power":
+        return _power(first, rest[0])
+    if op.integers == "product":
+        return first * (rest[0] if rest else first) if op.elementwise else _power(first, count)
+    if op.elementwise:
+        return first + rest[0]
+    return first * (rest[0] if rest else 1) * count
+
+
+def _power(base: int, exponent: int) -> int:
+    """Return a bound of a power; one of 2**80 stands for all that are beyond."""
+    return base**exponent if exponent < 64 else (1 if base <= 1 else 2**80)

@@ -22,13 +22,8 @@ from .trace import Trace
 BOOL = np.dtype(np.bool_)
 NO_DIMS: dict[str, int] = {}
 INT64 = np.dtype(np.int64)
-# Results of these ops may be beyond the range of small integers.
-OVERFLOWING = frozenset(
-    (
-        *("add", "sub", "mul", "square", "power", "neg", "abs", "sum", "prod", "cumsum", "cumprod"),
-        *("dot", "matmul", "outer_sum", "convolution", "correlation"),
-    )
-)
+# Results of ops with these traits may be beyond the range of small integers.
+OVERFLOWING = frozenset(("mirror", "sum", "product", "power"))
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
 
 
@@ -136,7 +131,7 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
 
 def _elementwise_of_dtype(trace: Trace, op: Elementwise, args, value) -> TracedArray:
     """Record an elementwise op whose result is not float64."""
-    if value.dtype.kind in "iu" and op.name in OVERFLOWING and value.dtype != INT64:
+    if value.dtype.kind in "iu" and op.integers in OVERFLOWING and value.dtype != INT64:
         return exact_constants(trace, args, value)
     family = family_of(value)
     half = family == F32 and value.dtype == FLOAT16
@@ -209,7 +204,7 @@ def array_instruction(
             trace.tape, op, F64, numbers, trace.line(), NO_DIMS, differentiable
         )
         return new_traced(trace, value if value.ndim else value[()], out, level, F64)
-    if value.dtype.kind in "biu" and op.name in OVERFLOWING and value.dtype != INT64:
+    if value.dtype.kind in "biu" and op.integers in OVERFLOWING and value.dtype != INT64:
         return exact_constants(trace, args, value)
     family = F64
     narrow = value.dtype is not FLOAT64 and not op.wide
