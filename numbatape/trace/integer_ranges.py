@@ -61,6 +61,8 @@ def _range(trace, arg) -> int | None:
     dtype = np.asarray(arg._value).dtype
     if dtype.kind == "b":
         return 1
+    if dtype.kind == "f":
+        return None  # its cells may have been those of integers before
     if dtype.kind in "iu" and dtype.itemsize < 8:
         return 2 ** (8 * dtype.itemsize)
     return trace.integers.range_of(trace.tape.values[arg._id])
