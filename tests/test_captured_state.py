@@ -25,6 +25,7 @@ import weakref
 import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
+from scipy.optimize import brentq
 from scipy.stats import qmc
 
 import numbatape as nt
@@ -562,3 +563,32 @@ def test_attributes_of_numbers_and_text(base):
     of_list[0] = cls("1")  # an equal one
     of_list[0].factor = 7.0
     assert gradients[1](1.0) == 7.0
+
+
+def test_a_module_that_warns_of_a_name_is_not_asked_for_it():
+    """NumPy 2.5 warns where ``numpy.char.chararray`` is asked for."""
+    module = types.ModuleType("lazy_module")
+    module.scale = 2.0
+
+    def asked(name):
+        if not name.startswith("__"):
+            raise AssertionError(f"lazy_module.{name} was asked for")
+        raise AttributeError(name)
+
+    module.__getattr__ = asked
+
+    class Operator:
+        """Reads one name of the module, and never the other."""
+
+        def times(self, x):
+            return module.scale * x
+
+        def never(self):
+            return module.chararray
+
+    operator = Operator()
+
+    def f(x):
+        return brentq(lambda y: operator.times(y) - x, -10.0, 10.0)
+
+    np.testing.assert_allclose(nt.grad(f)(3.0), 0.5)

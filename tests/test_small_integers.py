@@ -222,4 +222,5 @@ FACTORIALS = {
 def test_large_ints_meet_floats_as_in_numpy(name):
     """A product of a float64 and an int beyond 2**53 is that of two float64."""
     f = FACTORIALS[name]
-    assert nt.value_and_grad(f)(1.5)[0] == f(1.5)
+    # Since Python 3.12 the sum of a series of floats is compensated, that of traced numbers is not.
+    np.testing.assert_allclose(nt.value_and_grad(f)(1.5)[0], f(1.5), rtol=1e-15)

@@ -89,12 +89,14 @@ def of_function(function: types.FunctionType, variables: bool = False) -> OfFunc
 
 
 def of_module(reference: Reference) -> dict[str, Any]:
-    """Return the attributes that code reads off a module of the user's."""
-    names = reference.asked
-    module = reference.value
+    """Return the attributes that code reads off a module of the user's, as far as the module has them.
+
+    A module's own ``__getattr__`` may import something, or warn: it is left to the code that asks.
+    """
+    scope, names = vars(reference.value), reference.asked
     if names is None:
-        names = frozenset(name for name in dir(module) if not name.startswith("__"))
-    return {name: getattr(module, name) for name in names if hasattr(module, name)}
+        names = frozenset(name for name in scope if not name.startswith("__"))
+    return {name: scope[name] for name in names if name in scope}
 
 
 def entries(value) -> list:
