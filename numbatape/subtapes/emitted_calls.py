@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..trace.array import new_traced
 from ..trace.integers import TracedInteger
 from ..trace.primitives import operand
 from ..trace.trace import Trace
-from .call_arguments import Kind
+from .call_arguments import Kind, key_of
 from .known_bodies import Body, KnownBodies
 
 
@@ -90,20 +91,11 @@ def _result_key(body: Body, dimensions) -> tuple:
     return result.structure, tuple(shapes), tuple(leaves)
 
 
-def _contents(value) -> tuple:
+def _contents(value) -> Hashable:
+    """Return what tells a constant part of a result from those of other traces."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype, value.tobytes()
-    return type(value), repr(value) if isinstance(value, (float, complex)) else id(value) if _has_no_hash(
-        value
-    ) else value
-
-
-def _has_no_hash(value) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return True
-    return False
+    return key_of(value)
 
 
 def _instruction(trace: Trace, known: KnownBodies, bodies: list[Body], given: Emitted, recompute: bool):
