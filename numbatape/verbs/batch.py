@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from ..caches.arguments import Constant, is_mark
-from ..caches.base import parameter_names, python_function
 from ..caches.batched_points import BatchedPoints
 from ..caches.points import Points
-from ..caches.registry import USUAL, Caller, shelf_of
+from ..caches.registry import USUAL
 from ..config import Config, chosen
 from ..errors import SpecError
 from ..trace import pytrees
 from . import inner_batch
 from .made import made_by
 from .mapping import mapped_call
-from .verb_calls import bare_arguments, dispatch, one_shot, with_statics
+from .verb_calls import Served, bare_arguments, dispatch, with_statics
 
 
 def batch(
@@ -91,12 +90,9 @@ def batch(
 
 def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, config):
     """Return what serves ``batch(f, ...)``."""
-    target, names = python_function(f), parameter_names(f)
-    shelf = shelf_of(target)
     config = chosen(config, USUAL)
     statics = repr(static_argnums), repr(static_argnames)
-    what = ("batch", repr(in_axes), value_only, has_aux, statics, config)
-    idle = shelf.idle(what)
+    served = Served(f, ("batch", repr(in_axes), value_only, has_aux, statics, config))
 
     def general(args, kwargs):
         if kwargs:
@@ -104,20 +100,20 @@ def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, con
         args = with_statics(f, args, static_argnums, static_argnames)
         axes, trees = _axes(in_axes, args), bare_arguments(args)
         if value_only:
-            found = mapped_call(target, names, shelf, what, axes, 0, trees, {}, config)
+            found = mapped_call(served, axes, 0, trees, {}, config)
             return pytrees.value_and_aux(found) if has_aux else found
 
         def outside(args):
-            points = Points(names, args, bare_arguments(args), axes)
-            with shelf.lent(what, Caller) as caller:
-                return BatchedPoints(target, shelf, caller, points, has_aux, config).result()
+            points = Points(served.names, args, bare_arguments(args), axes)
+            with served.caller() as caller:
+                return BatchedPoints(served.function, served.shelf, caller, points, has_aux, config).result()
 
         def nested():
-            return inner_batch.batch(target, args, axes, has_aux, outside)
+            return inner_batch.batch(served.function, args, axes, has_aux, outside)
 
         return dispatch(trees, lambda: outside(args), nested)
 
-    return one_shot(idle, general)
+    return served.by(general)
 
 
 def _axes(in_axes, args) -> tuple:

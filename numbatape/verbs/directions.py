@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..caches.arguments import Flattened
-from ..caches.base import parameter_names, python_function
+from ..caches.base import python_function
 from ..caches.contract import require_active, require_real
 from ..caches.directions import direction_leaves, like_result, products_of
 from ..caches.outs import parts_outs, result_outs, tangent_outs
-from ..caches.registry import Caller, shelf_of
+from ..caches.registry import shelf_of
 from ..caches.results import require_derivative, value_of
 from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector, pushforward, with_aux
@@ -17,7 +17,7 @@ from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from . import inner
 from .made import made_by
-from .verb_calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
+from .verb_calls import Served, chosen_arguments, dispatch, with_statics
 
 
 def jvp(f, primals, tangents, has_aux=False, *, static_argnums=None, static_argnames=None):
@@ -73,9 +73,7 @@ def jvp(f, primals, tangents, has_aux=False, *, static_argnums=None, static_argn
 
 def _jvp_verb(f, has_aux: bool):
     """Return a function of primals followed by as many tangents."""
-    target, names = python_function(f), parameter_names(f)
-    shelf = shelf_of(target)
-    what = ("jvp", has_aux)
+    served = Served(f, ("jvp", has_aux))
     transform = with_aux(pushforward(False)) if has_aux else pushforward(False)
 
     def general(args, kwargs):
@@ -83,11 +81,11 @@ def _jvp_verb(f, has_aux: bool):
         primals, tangents = args[:count], args[count:]
 
         def outer():
-            flat = Flattened(primals, {}, names)
+            flat = Flattened(primals, {}, served.names)
             require_active(flat)
             directions = direction_leaves(flat, tangents, "the tangent")
-            with shelf.lent(what, Caller) as caller:
-                derived = shelf.derived(caller, target, flat, transform, lanes=False)
+            with served.caller() as caller:
+                derived = served.derived(caller, flat, transform, lanes=False)
                 space = derived.sweep(derived.extended(flat, directions))
                 result, parts, *aux = space.variant.recording.result
                 slope = like_result(space, result, value_of(space, parts))
@@ -101,10 +99,10 @@ def _jvp_verb(f, has_aux: bool):
         return dispatch(
             (primals, tangents),
             outer,
-            lambda: inner.jvp(target, primals, tangents, has_aux),
+            lambda: inner.jvp(served.function, primals, tangents, has_aux),
         )
 
-    return one_shot(shelf.idle(what), general)
+    return served.by(general)
 
 
 def derivative(f, holomorphic=False, has_aux=False, *, static_argnums=None, static_argnames=None):
@@ -149,11 +147,8 @@ def derivative(f, holomorphic=False, has_aux=False, *, static_argnums=None, stat
     return made_by(derivative, f, _derivative, holomorphic=holomorphic, has_aux=has_aux, **statics)
 
 
-def _derivative(f, holomorphic: bool, has_aux: bool, static_argnums, static_argnames):
-    target, names = python_function(f), parameter_names(f)
-    static = StaticArguments(static_argnums, static_argnames, names)
-    shelf = shelf_of(target)
-    what = ("derivative", holomorphic, has_aux)
+def _derivative(f, holomorphic: bool, has_aux: bool, *statics):
+    served = Served(f, ("derivative", holomorphic, has_aux), *statics)
     transform = with_aux(pushforward(False)) if has_aux else pushforward(False)
 
     def general(args, kwargs):
@@ -168,12 +163,12 @@ def _derivative(f, holomorphic: bool, has_aux: bool, static_argnums, static_argn
             )
 
         def outer():
-            flat = flatten_call(args, kwargs, (0,), names, holomorphic, static)
+            flat = served.flatten(args, kwargs, (0,), holomorphic)
             if not holomorphic:
                 require_real(flat, "the derivative (but holomorphic=True)")
             direction = flat.active[0].dtype.type(1.0)
-            with shelf.lent(what, Caller) as caller:
-                derived = shelf.derived(caller, target, flat, transform, lanes=False)
+            with served.caller() as caller:
+                derived = served.derived(caller, flat, transform, lanes=False)
                 space = derived.sweep(derived.extended(flat, [direction]))
                 result, parts, *aux = space.variant.recording.result
                 require_derivative(flat, result)
@@ -187,11 +182,11 @@ def _derivative(f, holomorphic: bool, has_aux: bool, static_argnums, static_argn
                 return made
 
         def nested():
-            return inner.derivative(target, x, tuple(constants), kwargs, holomorphic, has_aux)
+            return inner.derivative(served.function, x, tuple(constants), kwargs, holomorphic, has_aux)
 
         return dispatch((args, kwargs), outer, nested)
 
-    return one_shot(shelf.idle(what), general)
+    return served.by(general)
 
 
 def hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
@@ -235,12 +230,9 @@ def hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=Non
     return made_by(hvp, f, _hvp, argnums=argnums, has_aux=has_aux, **statics)
 
 
-def _hvp(f, argnums, has_aux: bool, static_argnums, static_argnames):
-    target, names = python_function(f), parameter_names(f)
-    static = StaticArguments(static_argnums, static_argnames, names)
-    shelf = shelf_of(target)
+def _hvp(f, argnums, has_aux: bool, *statics):
+    served = Served(f, ("hvp", str(argnums), has_aux), *statics)
     single = isinstance(argnums, (int, np.integer))
-    what = ("hvp", str(argnums), has_aux)
     transform = hessian_vector("reverse_over_forward", False)
     transform = with_aux(transform) if has_aux else transform
 
@@ -254,13 +246,13 @@ def _hvp(f, argnums, has_aux: bool, static_argnums, static_argnames):
             raise SpecError(f"hvp: the vector must be a tuple of {len(chosen)}, one entry an argument")
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names, static=static)
+            flat = served.flatten(args, kwargs, chosen)
             given = [None] * len(args)
             for k, vector in zip(chosen, vectors, strict=True):
                 given[k] = vector
             directions = direction_leaves(flat, given, "the vector")
-            with shelf.lent(what, Caller) as caller:
-                derived = shelf.derived(caller, target, flat, transform, lanes=False)
+            with served.caller() as caller:
+                derived = served.derived(caller, flat, transform, lanes=False)
                 space = derived.sweep(derived.extended(flat, directions))
                 _, products = products_of(flat, space)
                 made = products[chosen[0]] if single else tuple(products[k] for k in chosen)
@@ -274,10 +266,10 @@ def _hvp(f, argnums, has_aux: bool, static_argnums, static_argnames):
                 return made
 
         def nested():
-            products, *aux = inner.hvp(target, args, kwargs, chosen, vectors, has_aux)
+            products, *aux = inner.hvp(served.function, args, kwargs, chosen, vectors, has_aux)
             product = products[0] if single else products
             return (product, *aux) if has_aux else product
 
         return dispatch((args, kwargs, v), outer, nested)
 
-    return one_shot(shelf.idle(what), general)
+    return served.by(general)

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.base import parameter_names, python_function
 from ..caches.contract import require_complex
 from ..caches.outs import Out, gradient_outs, result_outs
-from ..caches.registry import Caller, shelf_of
 from ..caches.results import (
     complex_output,
     gradients_of,
@@ -24,7 +22,7 @@ from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
 from .made import made_by
-from .verb_calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
+from .verb_calls import Served, chosen_arguments, dispatch
 
 
 def value_and_grad(
@@ -89,17 +87,14 @@ def _grad(f, *options):
     return _gradient(f, False, *options)
 
 
-def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, static_argnums, static_argnames):
+def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, *statics):
     """Return what serves ``value_and_grad(f, ...)`` or ``grad(f, ...)``."""
-    target, names = python_function(f), parameter_names(f)
-    static = StaticArguments(static_argnums, static_argnames, names)
-    shelf = shelf_of(target)
+    what = ("gradient", with_value, str(argnums), has_aux, holomorphic)
+    served = Served(f, what, *statics)
     scalar: Callable = value_and_aux if has_aux else scalar_output
     if holomorphic:
         scalar = _complex_of_two if has_aux else complex_output
     single = isinstance(argnums, (int, np.integer))
-    what = ("gradient", with_value, str(argnums), has_aux, holomorphic)
-    idle = shelf.idle(what)
 
     def arranged(value, grads):
         gradient = grads[0] if single else grads
@@ -118,11 +113,11 @@ def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, static_argnums
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names, static=static)
+            flat = served.flatten(args, kwargs, chosen)
             if holomorphic:
                 require_complex(flat)
-            with shelf.lent(what, Caller) as caller:
-                evaluator = shelf.evaluator(caller, target, flat, repeats=True, gradient=True)
+            with served.caller() as caller:
+                evaluator = served.evaluator(caller, flat, repeats=True, gradient=True)
                 space = evaluator.forward(flat)
                 seed_output(space, scalar(space.variant.recording))
                 space.reverse()
@@ -138,11 +133,13 @@ def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, static_argnums
 
         def nested():
             inner = imported(".inner", __package__)  # imported only for derivatives inside of a trace
-            return arranged(*inner.value_and_grad(target, args, kwargs, chosen, has_aux, holomorphic))
+            return arranged(
+                *inner.value_and_grad(served.function, args, kwargs, chosen, has_aux, holomorphic)
+            )
 
         return dispatch((args, kwargs), outer, nested)
 
-    return one_shot(idle, general)
+    return served.by(general)
 
 
 def _complex_of_two(recording):

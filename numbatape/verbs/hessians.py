@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.base import parameter_names, python_function
 from ..caches.contract import require_real
 from ..caches.dense_hessian import blocks, full_hessian, hessian_outs
 from ..caches.outs import Out, result_outs
-from ..caches.registry import Caller, shelf_of
 from ..caches.results import value_of
 from ..nested.recorded_derivatives import hessian_vector, second_pushforward, with_aux
 from . import inner
 from .jacobians import differentiated
 from .made import made_by
-from .verb_calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
+from .verb_calls import Served, chosen_arguments, dispatch
 
 
 def hessian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
@@ -57,12 +55,9 @@ def hessian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames
     return made_by(hessian, f, _hessian, argnums=argnums, has_aux=has_aux, **statics)
 
 
-def _hessian(f, argnums, has_aux: bool, static_argnums, static_argnames):
-    target, names = python_function(f), parameter_names(f)
-    static = StaticArguments(static_argnums, static_argnames, names)
-    shelf = shelf_of(target)
+def _hessian(f, argnums, has_aux: bool, *statics):
+    served = Served(f, ("hessian", str(argnums), has_aux), *statics)
     single = isinstance(argnums, (int, np.integer))
-    what = ("hessian", str(argnums), has_aux)
     transform = hessian_vector("reverse_over_forward", False)
     transform = with_aux(transform) if has_aux else transform
 
@@ -70,10 +65,10 @@ def _hessian(f, argnums, has_aux: bool, static_argnums, static_argnames):
         chosen = chosen_arguments(argnums, len(args), 1)
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names, static=static)
+            flat = served.flatten(args, kwargs, chosen)
             require_real(flat, "a Hessian")
-            with shelf.lent(what, Caller) as caller:
-                derived = shelf.derived(caller, target, flat, transform, lanes=True)
+            with served.caller() as caller:
+                derived = served.derived(caller, flat, transform, lanes=True)
                 space, _, _, whole = full_hessian(derived, flat, None)
                 made = blocks(flat, whole, chosen, single)
                 outs = hessian_outs(flat, derived.last) if single else None
@@ -86,12 +81,12 @@ def _hessian(f, argnums, has_aux: bool, static_argnums, static_argnames):
                 return made
 
         def nested():
-            made, *aux = inner.hessian(target, args, kwargs, chosen, single, has_aux)
+            made, *aux = inner.hessian(served.function, args, kwargs, chosen, single, has_aux)
             return (made, *aux) if has_aux else made
 
         return dispatch((args, kwargs), outer, nested)
 
-    return one_shot(shelf.idle(what), general)
+    return served.by(general)
 
 
 def hessian_diagonal(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):

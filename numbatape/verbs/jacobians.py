@@ -7,16 +7,14 @@ from typing import Any, cast
 import numpy as np
 
 from ..caches import dense_jacobian as dense
-from ..caches.base import parameter_names, python_function
 from ..caches.contract import require_real
 from ..caches.jacobian import JacobianCache, run
 from ..caches.outs import Out, result_outs
-from ..caches.registry import Caller, shelf_of
 from ..caches.results import require_aux, value_of
 from ..nested.recorded_derivatives import pullback, pushforward, with_aux
 from . import inner
 from .made import MadeFunction, made_by
-from .verb_calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
+from .verb_calls import Served, chosen_arguments, dispatch
 
 
 class JacobianFunction(MadeFunction):
@@ -112,8 +110,7 @@ def differentiated(
     mode: str,
     holomorphic: bool,
     has_aux: bool,
-    static_argnums,
-    static_argnames,
+    *statics,
 ):
     """Return what serves `jacobian` and what else is one derivative for each unit direction.
 
@@ -127,11 +124,9 @@ def differentiated(
     record
         Does the same inside of a trace.
     """
-    target, names = python_function(f), parameter_names(f)
-    static = StaticArguments(static_argnums, static_argnames, names)
-    shelf = shelf_of(target)
-    single = isinstance(argnums, (int, np.integer))
     what = (by_columns, with_value, str(argnums), mode, holomorphic, has_aux)
+    served = Served(f, what, *statics)
+    single = isinstance(argnums, (int, np.integer))
     if has_aux:
         by_columns, by_rows = with_aux(by_columns), by_rows and with_aux(by_rows)
 
@@ -160,13 +155,13 @@ def differentiated(
         chosen = chosen_arguments(argnums, len(args), 1)
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names, holomorphic, static)
+            flat = served.flatten(args, kwargs, chosen, holomorphic)
             if by_rows is None:
                 require_real(flat, "a Hessian")
-            with shelf.lent(what, Caller) as caller:
+            with served.caller() as caller:
                 direction, primal = "forward", None
                 if mode != "forward":
-                    primal = shelf.evaluator(caller, target, flat).forward(flat)
+                    primal = served.evaluator(caller, flat).forward(flat)
                     result = primal.variant.recording.result
                     if has_aux:
                         require_aux(primal.variant.recording)
@@ -174,10 +169,10 @@ def differentiated(
                     direction = dense.choose(mode, flat, primal, result)
                 serve.taken = direction
                 if direction == "forward":
-                    derived = shelf.derived(caller, target, flat, by_columns, lanes=True)
+                    derived = served.derived(caller, flat, by_columns, lanes=True)
                     space, value, assembled = dense.forward(derived, flat, None, primal)
                 else:
-                    derived = shelf.derived(caller, target, flat, by_rows, lanes=True)
+                    derived = served.derived(caller, flat, by_rows, lanes=True)
                     space, value, assembled = dense.reverse(derived, flat, primal, result, None)
                 aux = (value_of(space, space.variant.recording.result[-1]),) if has_aux else ()
                 made = arranged(value, dense.arranged(assembled, chosen, single), aux)
@@ -185,12 +180,14 @@ def differentiated(
                 return made
 
         def nested():
-            value, slopes, *aux = record(target, args, kwargs, chosen, single, mode, holomorphic, has_aux)
+            value, slopes, *aux = record(
+                served.function, args, kwargs, chosen, single, mode, holomorphic, has_aux
+            )
             return arranged(value, slopes, tuple(aux))
 
         return dispatch((args, kwargs), outer, nested)
 
-    serve: Any = one_shot(shelf.idle(what), general)
+    serve: Any = served.by(general)
     serve.taken = None
     return serve
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..caches.mapped_points import MappedPoints
-from ..caches.registry import Caller, Shelf
 from ..capture import rebinding
 from ..config import Config
 from ..control.mapped_axes import Mapped, OutAxes, wholes_of
@@ -15,39 +14,29 @@ from ..control.trees import leaves_of
 from ..control.vectorised import in_lanes, without_lanes
 from ..trace import pytrees
 from ..trace.trace import current
-from .verb_calls import dispatch
+from .verb_calls import Served, dispatch
 
 
-def mapped_call(
-    function: Callable,
-    names: Sequence[str],
-    shelf: Shelf,
-    what: tuple,
-    in_axes,
-    out_axes,
-    args: Sequence,
-    kwargs: dict,
-    config: Config,
-):
+def mapped_call(served: Served, in_axes, out_axes, args: Sequence, kwargs: dict, config: Config):
     """Return the results of a function over an axis of its arguments, which come without marks of roles.
 
     Parameters
     ----------
-    function, names, shelf
-        The function, the names of its parameters, and what is kept of it.
-    what
-        The key of the verb's callers on the shelf.
+    served
+        The function, as the verb serves it.
     in_axes, out_axes
         As `vmap` takes them.
     config
         How the function is recorded, and over how many threads its rows are spread.
     """
-    placing = OutAxes(out_axes)
+    placing, function = OutAxes(out_axes), served.function
 
     def outside():
         mapped = Mapped(in_axes, args, kwargs)
-        with shelf.lent(what, Caller) as caller:
-            return MappedPoints(function, names, shelf, caller, mapped, placing, config).result()
+        with served.caller() as caller:
+            return MappedPoints(
+                function, served.names, served.shelf, caller, mapped, placing, config
+            ).result()
 
     return dispatch(
         (args, kwargs), outside, lambda: recorded(function, Mapped(in_axes, args, kwargs), placing)

@@ -2,20 +2,77 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..caches.arguments import Constant, Flattened, Static, as_constant, is_mark
-from ..caches.base import parameter_names
+from ..caches.base import parameter_names, python_function
 from ..caches.contract import require_complex, require_floats
 from ..caches.entry import REFUSED
-from ..caches.registry import Caller
+from ..caches.registry import Caller, shelf_of
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.integers import TracedInteger
 from ..trace.trace import current, failing
+
+if TYPE_CHECKING:
+    from ..caches.derived import Derived
+    from ..caches.evaluator import Evaluator
+
+
+class Served:
+    """A function as the calls of one verb use it: its shelf, the names of its parameters, its static ones.
+
+    Parameters
+    ----------
+    f : callable
+        The function that the verb was given.
+    what : tuple
+        The verb with its options: the key of its callers on the shelf.
+    static_argnums, static_argnames : int, str, tuple of them or None
+        As the verb takes them.
+
+    Attributes
+    ----------
+    function : callable
+        What is traced: ``f``, or what a bound method or a partial stands for.
+    """
+
+    def __init__(self, f: Callable, what: tuple, static_argnums=None, static_argnames=None):
+        self.function, self.names = python_function(f), parameter_names(f)
+        self.shelf, self.what = shelf_of(self.function), what
+        self._static = StaticArguments(static_argnums, static_argnames, self.names)
+
+    def flatten(self, args, kwargs, chosen, holomorphic: bool = False) -> Flattened:
+        """Take the arguments of a call apart; all but the chosen ones are constants."""
+        args, kwargs = self._static.mark(args, kwargs, chosen)
+        roles = tuple(arg if k in chosen else as_constant(arg) for k, arg in enumerate(args))
+        named = {name: as_constant(value) for name, value in kwargs.items()}
+        flat = Flattened(roles, named, self.names, holomorphic)
+        require_floats(flat, chosen)
+        if holomorphic:
+            require_complex(flat)
+        return flat
+
+    def caller(self) -> contextlib.AbstractContextManager[Caller]:
+        """Lend a caller of the verb that no other call uses."""
+        return self.shelf.lent(self.what, Caller)
+
+    def evaluator(self, caller: Caller, flat: Flattened, **options: bool) -> Evaluator:
+        """Return a caller's workspaces for the function, see `Shelf.evaluator`."""
+        return self.shelf.evaluator(caller, self.function, flat, **options)
+
+    def derived(self, caller: Caller, flat: Flattened, transform, lanes: bool) -> Derived:
+        """Return a caller's workspaces for a derivative of the function, see `Shelf.derived`."""
+        return self.shelf.derived(caller, self.function, flat, transform, lanes)
+
+    def by(self, general: Callable) -> Callable:
+        """Return what serves the verb's calls; ``general(args, kwargs)`` serves those that are not steady."""
+        return one_shot(self.shelf.idle(self.what), general)
 
 
 def one_shot(idle: list[Caller], general: Callable) -> Callable:
@@ -124,17 +181,3 @@ def with_statics(f, args: tuple, static_argnums, static_argnames) -> tuple:
 
 def _static(value):
     return value if is_mark(value) else Static(value)
-
-
-NONE_STATIC = StaticArguments(None, None, ())
-
-
-def flatten_call(args, kwargs, chosen, names, holomorphic: bool = False, static=NONE_STATIC) -> Flattened:
-    """Take the arguments of a call apart; all but the chosen ones are constants."""
-    args, kwargs = static.mark(args, kwargs, chosen)
-    roles = tuple(arg if k in chosen else as_constant(arg) for k, arg in enumerate(args))
-    flat = Flattened(roles, {name: as_constant(value) for name, value in kwargs.items()}, names, holomorphic)
-    require_floats(flat, chosen)
-    if holomorphic:
-        require_complex(flat)
-    return flat

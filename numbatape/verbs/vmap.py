@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..caches.base import parameter_names, python_function
-from ..caches.registry import USUAL, shelf_of
+from ..caches.registry import USUAL
 from ..config import Config, chosen
 from ..control.mapped_axes import check_in_axes, check_out_axes
 from .made import made_by
 from .mapping import mapped_call
-from .verb_calls import bare_arguments, one_shot
+from .verb_calls import Served, bare_arguments
 
 
 def vmap(f: Callable, in_axes=0, out_axes=0, *, config: Config | None = None):
@@ -76,14 +75,12 @@ def vmap(f: Callable, in_axes=0, out_axes=0, *, config: Config | None = None):
 
 def _vmap(f, in_axes, out_axes, config):
     """Return what serves ``vmap(f, in_axes, out_axes)``."""
-    target, names = python_function(f), parameter_names(f)
-    shelf = shelf_of(target)
     config = chosen(config, USUAL)
-    what = ("vmap", repr(in_axes), repr(out_axes), config)
+    served = Served(f, ("vmap", repr(in_axes), repr(out_axes), config))
 
     def general(args, kwargs):
         args, named = bare_arguments(args), bare_arguments(kwargs.values())
         kwargs = dict(zip(kwargs, named, strict=True))
-        return mapped_call(target, names, shelf, what, in_axes, out_axes, args, kwargs, config)
+        return mapped_call(served, in_axes, out_axes, args, kwargs, config)
 
-    return one_shot(shelf.idle(what), general)
+    return served.by(general)
