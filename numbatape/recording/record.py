@@ -23,7 +23,7 @@ from ..tape import Tape
 from ..tape.instruction import NONE
 from ..tape.tape import F64
 from ..trace import pytrees
-from ..trace.array import TracedArray, is_deferred, new_traced
+from ..trace.array import TracedArray, compute_deferred, new_traced
 from ..trace.evaluation import AssumptionError
 from ..trace.integers import TracedInteger, lifted, settled
 from ..trace.plain_arrays import as_ndarrays
@@ -161,174 +161,184 @@ def record(
         Whether rules may assume that a number is as it usually is (that a matrix is not singular), if the
         function's only effect is its result. The caller has to check `Recording.assumed`.
     """
+    runs = _Runs(function, leaves, rebuild, transform, passes, strong, environment, values)
+    runs.captures, runs.assumes = captures, assumes
     while True:
-        given = function, leaves, rebuild, transform, passes, strong, values, assumes, environment, captures
         try:
-            recording = _with_integers(given, data_integers)
+            recording = runs.with_integers() if data_integers else runs.reaching(False)
             if not recording.assumed or not recording.has_effects:
                 return recording
-            assumes = False
-            if environment is not None:
-                environment.undo()
+            runs.assumes = False
+            runs.undo()
         except AssumptionError:
-            assumes = False
-            if environment is not None:
-                environment.undo()
+            runs.assumes = False
+            runs.undo()
         except MissingBodyError as missing:  # Python needed the numbers of a sub-tape
-            if environment is not None:
-                environment.undo()
+            runs.undo()
             if not missing.record(environment) and not missing.keep_in_place():
                 raise
 
 
-def _with_integers(given: tuple, data_integers: bool) -> Recording:
-    """Record with Python ints as data if that is asked for; with plain ints, if it does not work."""
-    leaves, environment = given[1], given[8]
-    traces: list[Trace] = []
-    if data_integers:
+class _Runs:
+    """The runs of a function until one of them has recorded it.
+
+    A run may end in something that works in another way of tracing only: then what it did to what the
+    function refers to is undone, and the function runs again in that way.
+    """
+
+    def __init__(
+        self, function, leaves: list[InputLeaf], rebuild, transform, passes, strong, environment, values
+    ):
+        self.function, self.leaves, self.rebuild = function, leaves, rebuild
+        self.transform, self.passes, self.strong = transform, passes, strong
+        self.environment, self.values = environment, values
+        self.captures = self.assumes = False
+        self._traces: list[Trace] = []
+
+    def undo(self) -> None:
+        """Undo what the last run did to what the function refers to."""
+        if self.environment is not None:
+            self.environment.undo()
+
+    def with_integers(self) -> Recording:
+        """Record with Python ints as data; with plain ints, if that does not work."""
+        self._traces.clear()
         try:
-            recording = _reaching(*given, traces, data_integers=True)
+            recording = self.reaching(True)
             # An exception that the function has caught itself may be due to a traced int, too.
-            if not recording.failed or not _has_integers(traces, leaves):
+            if not recording.failed or not self._has_integers():
                 return recording
         except (MissingBodyError, AssumptionError):
             raise
         except Exception:
             # The function may raise anything because of a traced int that it cannot work with. It runs again
             # with plain ints: if these are not the cause, the second run raises the same exception.
-            if not _has_integers(traces, leaves):
+            if not self._has_integers():
                 raise
-        if environment is not None:
-            environment.undo()
-    return _reaching(*given, traces, data_integers=False)
+        self.undo()
+        return self.reaching(False)
 
+    def _has_integers(self) -> bool:
+        """Whether the function has met traced ints: among its arguments, or as sizes of arrays."""
+        met = any(trace.integers.sizes_met for trace in self._traces)
+        return met or any(type(leaf.value) is int for leaf in self.leaves)
 
-def _has_integers(traces: list[Trace], leaves: list[InputLeaf]) -> bool:
-    """Whether the function has met traced ints: among its arguments, or as sizes of arrays."""
-    met = any(trace.integers.sizes_met for trace in traces)
-    return met or any(type(leaf.value) is int for leaf in leaves)
+    def reaching(self, data_integers: bool) -> Recording:
+        """Record with captured arrays as they are; with stand-ins, if that would lose a derivative.
 
-
-def _reaching(*given, data_integers: bool) -> Recording:
-    """Record with captured arrays as they are; with stand-ins, if that would lose a derivative.
-
-    Arrays that are read at traced positions get stand-ins as well, so that the positions may change. What
-    does not work with stand-ins is recorded as it is, for these positions.
-    """
-    *rest, captures, traces = given
-    environment = rest[-1]
-    if not captures:
+        Arrays that are read at traced positions get stand-ins as well, so that the positions may change. What
+        does not work with stand-ins is recorded as it is, for these positions.
+        """
+        if not self.captures:
+            try:
+                return self._undrawn(False, data_integers)
+            except LeakError as error:
+                leak = error
+                self.undo()
         try:
-            return _undrawn(*rest, False, traces, data_integers)
-        except LeakError as error:
-            leak = error
-            if environment is not None:
-                environment.undo()
-    try:
-        return _undrawn(*rest, True, traces, data_integers)
-    except LeakError:
-        if captures:
+            return self._undrawn(True, data_integers)
+        except LeakError:
+            if self.captures:
+                raise
+        except (MissingBodyError, AssumptionError):
             raise
-    except (MissingBodyError, AssumptionError):
-        raise
-    except Exception:
-        if captures or type(leak) is not PlainIndexError:
-            raise
-    if type(leak) is not PlainIndexError:
-        raise leak
-    if environment is not None:
-        environment.undo()
-    return _undrawn(*rest, None, traces, data_integers)
+        except Exception:
+            if self.captures or type(leak) is not PlainIndexError:
+                raise
+        if type(leak) is not PlainIndexError:
+            raise leak
+        self.undo()
+        return self._undrawn(None, data_integers)
 
+    def _undrawn(self, captures: bool | None, data_integers: bool) -> Recording:
+        """Record, and raise if the function draws random numbers.
 
-def _undrawn(*given) -> Recording:
-    """Record, and raise if the function draws random numbers."""
-    environment = given[8]
-    undo = (lambda: None) if environment is None else environment.undo
-    return randomness.repeated(lambda: _record(*given), undo)
+        With ``captures=None`` captured arrays get no stand-ins, and entries of them at traced positions are
+        numbers that hold for these positions.
+        """
+        return randomness.repeated(lambda: self._run(captures, data_integers), self.undo)
 
-
-def _record(
-    function,
-    leaves,
-    rebuild,
-    transform,
-    passes,
-    strong,
-    values,
-    assumes,
-    environment,
-    captures,
-    traces,
-    data_integers,
-) -> Recording:
-    trace = Trace()
-    traces.append(trace)
-    trace.strong, trace.values, trace.derivatives.assumes = strong, values, assumes
-    trace.capture.arrays = CapturedArrays(trace) if captures else None
-    trace.capture.reads_constants = captures is None
-    trace.capture.environment = environment
-    trace.tape.exact = values == "numpy"
-    trace.tape.rolls = transform is None and "reroll" in passes
-    trace.distributes = bool(passes) and values != "numpy"
-    trace.swept = transform is None
-    traced = []
-    for leaf in leaves:
-        value = leaf.value
-        if isinstance(value, float) and not isinstance(value, np.float64):
-            value = float(value)  # of a class derived from it, which nothing that is traced would keep
-        family = family_of(value)
-        if isinstance(value, np.ndarray):
-            # The tracer works on a copy, so that later changes of the caller's array do not matter, and
-            # vice versa.
-            writeable = value.flags.writeable
-            value = value.copy()
-            value.flags.writeable = writeable  # the function may write to it if it may write to the caller's
-        number = trace.tape.input(np.shape(value), F64 if leaf.wide else family, leaf.level)
-        trace.derivatives.know(number, leaf.value)
-        if leaf.wide and family != F64:
-            number = instructions.cast(trace.tape, number, family, NONE)
-        x = new_traced(trace, value, number, leaf.level, family)
-        traced.append(TracedInteger(x) if type(value) is int else x)
-    trace.integers.symbolic = data_integers
-    trace.integers.met = data_integers and any(type(leaf.value) is int for leaf in leaves)
-    note_inputs(trace, traced, [leaf.value for leaf in leaves])
-    outer = CURRENT.get()
-    trace.capture.copies = outer and outer.capture.copies  # the copies that an enclosing trace has made
-    token = CURRENT.set(trace)
-    try:
-        args, kwargs = rebuild(traced if data_integers else [settled(x) for x in traced])
-        foreign = environment is not None and environment.foreign
-        with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
-            run, args, kwargs = rebinding.rebind_call(function, args, kwargs)
-            if transform is not None:
-                run = transform(imported("..nested.early_passes", __package__).passed(run, passes))
-            result = run(*args, **kwargs)
-            restore(trace)
-            if trace.validity.leak is not None:
-                raise trace.validity.leak  # code caught it and took a path that the function does not take
-            if trace.validity.missing is not None:
-                raise trace.validity.missing
+    def _run(self, captures: bool | None, data_integers: bool) -> Recording:
+        """Run the function in a new trace, and return what that has recorded."""
+        trace = self._new_trace(captures)
+        traced = self._traced(trace, data_integers)
+        environment = self.environment
+        outer = CURRENT.get()
+        trace.capture.copies = outer and outer.capture.copies  # the copies that an enclosing trace has made
+        token = CURRENT.set(trace)
+        try:
+            args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
+            foreign = environment is not None and environment.foreign
+            with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
+                run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
+                if self.transform is not None:
+                    early = imported("..nested.early_passes", __package__)
+                    run = self.transform(early.passed(run, self.passes))
+                result = run(*args, **kwargs)
+                restore(trace)
+                if trace.validity.leak is not None:
+                    raise trace.validity.leak  # code caught it, and took a path that is not the function's
+                if trace.validity.missing is not None:
+                    raise trace.validity.missing
+                if trace.derivatives.mistaken:
+                    raise AssumptionError
+                repeats = environment if environment is not None and environment.repeats else None
+                recording = finish(trace, result, self.passes, repeats)
+        except Exception as error:
             if trace.derivatives.mistaken:
-                raise AssumptionError
-            repeats = environment if environment is not None and environment.repeats else None
-            recording = finish(trace, result, passes, repeats)
-    except Exception as error:
-        if trace.derivatives.mistaken:
-            raise AssumptionError from None
-        found = imported(".leaks", __package__).explained(trace, error)
-        if found is error:
-            raise
-        raise found from None
-    finally:
-        CURRENT.reset(token)
-        restore(trace)
-        kept = Kept(trace)
-        try:
-            kept.settle([] if environment is None else environment.reached())
+                raise AssumptionError from None
+            found = imported(".leaks", __package__).explained(trace, error)
+            if found is error:
+                raise
+            raise found from None
         finally:
-            trace.close()
-    return replace(recording, kept=True) if kept.found else recording
+            CURRENT.reset(token)
+            restore(trace)
+            kept = Kept(trace)
+            try:
+                kept.settle([] if environment is None else environment.reached())
+            finally:
+                trace.close()
+        return replace(recording, kept=True) if kept.found else recording
+
+    def _new_trace(self, captures: bool | None) -> Trace:
+        """Return an empty trace that records in the way that was asked for."""
+        trace = Trace()
+        self._traces.append(trace)
+        trace.strong, trace.values, trace.derivatives.assumes = self.strong, self.values, self.assumes
+        trace.capture.arrays = CapturedArrays(trace) if captures else None
+        trace.capture.reads_constants = captures is None
+        trace.capture.environment = self.environment
+        trace.tape.exact = self.values == "numpy"
+        trace.tape.rolls = self.transform is None and "reroll" in self.passes
+        trace.distributes = bool(self.passes) and self.values != "numpy"
+        trace.swept = self.transform is None
+        return trace
+
+    def _traced(self, trace: Trace, data_integers: bool) -> list:
+        """Return the argument leaves as traced values, the inputs of the trace's tape."""
+        traced = []
+        for leaf in self.leaves:
+            value = leaf.value
+            if isinstance(value, float) and not isinstance(value, np.float64):
+                value = float(value)  # of a class derived from it, which nothing that is traced would keep
+            family = family_of(value)
+            if isinstance(value, np.ndarray):
+                # The tracer works on a copy, so that later changes of the caller's array do not matter, and
+                # vice versa.
+                writeable = value.flags.writeable
+                value = value.copy()
+                value.flags.writeable = writeable  # the function may write to it if it may to the caller's
+            number = trace.tape.input(np.shape(value), F64 if leaf.wide else family, leaf.level)
+            trace.derivatives.know(number, leaf.value)
+            if leaf.wide and family != F64:
+                number = instructions.cast(trace.tape, number, family, NONE)
+            x = new_traced(trace, value, number, leaf.level, family)
+            traced.append(TracedInteger(x) if type(value) is int else x)
+        trace.integers.symbolic = data_integers
+        trace.integers.met = data_integers and any(type(leaf.value) is int for leaf in self.leaves)
+        note_inputs(trace, traced, [leaf.value for leaf in self.leaves])
+        return traced
 
 
 def finish(trace: Trace, result, passes, environment: Environment | None) -> Recording:
@@ -351,7 +361,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         values.append(sample_of(leaf))
         levels.append(leaf._level)
     effects = None if environment is None else effects_of(trace, environment, outputs)
-    evaluate_kept(trace, leaves)
+    compute_deferred(trace, leaves)
     # Derivatives have common subexpressions, because several rules need the same values.
     tape = trace.tape.freeze(
         tuple(outputs),
@@ -377,15 +387,6 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         effects,
         assumed=tuple(trace.derivatives.assumed),
     )
-
-
-def evaluate_kept(trace: Trace, leaves) -> None:
-    """Compute derivatives that somebody keeps beyond the trace, as long as its instructions are there."""
-    returned = set(map(id, leaves))
-    for reference in trace.derivatives.deferred:
-        array = reference()
-        if array is not None and id(array) not in returned and is_deferred(array):
-            _ = array._value
 
 
 def _checked(leaf):

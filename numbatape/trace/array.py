@@ -76,6 +76,18 @@ def is_deferred(x) -> bool:
     return False
 
 
+def compute_deferred(trace, leaves) -> None:
+    """Compute deferred values that somebody keeps beyond the trace, as long as its instructions are there.
+
+    Those of ``leaves``, the function's result, are not: the sweep computes them.
+    """
+    returned = set(map(id, leaves))
+    for reference in trace.derivatives.deferred:
+        array = reference()
+        if array is not None and id(array) not in returned and is_deferred(array):
+            _ = array._value
+
+
 def revalue(x, value) -> None:
     """Replace the carried value by NumPy's, where the recorded operations computed it differently."""
     x._value = value
