@@ -2,29 +2,91 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
+from ..trace.complex_parts import NEGATIVE, Zero, snapshot
 from .function_tables import rule
 
-# ---- parts that may be None (zero everywhere)
+# ---- parts that may be zero everywhere: None (+0), or a `Zero`, whose signs are found where they matter
+
+DEEPEST = 24  # parts of zeros are computed at once when they consist of more than this many
+
+
+def is_zero(x) -> bool:
+    return x is None or x.__class__ is Zero
+
+
+def without_sign(x):
+    """Return a part, None for one that is zero."""
+    return None if is_zero(x) else x
+
+
+def signed(x):
+    """Return a part with the signs of its zeros."""
+    return 0.0 if x is None else x.signs({}) if x.__class__ is Zero else x
 
 
 def full(x) -> tuple:
-    """Return both parts, zeros as numbers."""
-    return (0.0 if x[0] is None else x[0]), (0.0 if x[1] is None else x[1])
+    """Return both parts, zeros as numbers with their signs."""
+    return signed(x[0]), signed(x[1])
+
+
+def numbers(x) -> tuple:
+    """Return both parts for functions that ask for no sign of a zero."""
+    return (0.0 if is_zero(x[0]) else x[0]), (0.0 if is_zero(x[1]) else x[1])
+
+
+def _zero(combine, *parts) -> Zero:
+    """Return the zeros that have the signs of a combination of parts.
+
+    The parts may be written to before the signs are asked for: they are kept as they are now.
+    """
+    kept = [snapshot(x) for x in parts]
+
+    def signs(known):
+        if id(result) not in known:
+            known[id(result)] = combine(*(_sign(x, known) for x in kept))
+        return known[id(result)]
+
+    depth = 1 + sum(x.depth for x in kept if x.__class__ is Zero)
+    result = Zero(signs, depth)
+    if depth > DEEPEST:
+        found = signs({})
+        return Zero(lambda known: found, 1)
+    return result
+
+
+def _sign(x, known):
+    return 0.0 if x is None else x.signs(known) if x.__class__ is Zero else np.copysign(1.0, x)
 
 
 def plus(a, b):
-    return b if a is None else a if b is None else a + b
+    if is_zero(a) or is_zero(b):
+        if not is_zero(a):
+            return a
+        if not is_zero(b):
+            return b
+        return None if a is None or b is None else _zero(operator.add, a, b)
+    return a + b
 
 
 def minus(a, b):
-    return a if b is None else -b if a is None else a - b
+    if is_zero(b):
+        return a if b is None or not is_zero(a) else None if a is None else _zero(operator.sub, a, b)
+    if is_zero(a):  # 0 - 0 is +0
+        return -b if a is NEGATIVE else signed(a) - b
+    return a - b
 
 
 def times(a, b):
-    if a is None or b is None:
-        return None
+    if is_zero(a) or is_zero(b):
+        if is_zero(b):
+            a, b = b, a
+        if b is None or (b.__class__ is float and not b < 0.0):
+            return a
+        return _zero(operator.mul, a, b)
     if a.__class__ is float and a == 1.0:
         return b
     if b.__class__ is float and b == 1.0:
@@ -32,8 +94,13 @@ def times(a, b):
     return a * b
 
 
+def over(a, b):
+    """Return the quotient by a part that is not zero everywhere."""
+    return times(a, b) if is_zero(a) else a / b
+
+
 def negated(a):
-    return None if a is None else -a
+    return NEGATIVE if a is None else _zero(operator.neg, a) if a.__class__ is Zero else -a
 
 
 @rule(np.add)
@@ -72,19 +139,21 @@ def multiply(a, b):
 @rule(np.square)
 def square(a):
     x, y = a
-    if x is None or y is None:
-        return (x * x if y is None else -(y * y)), None
+    if is_zero(x) or is_zero(y):
+        return (x * x if is_zero(y) else -(y * y)), times(x, y)
     return (x - y) * (x + y), 2.0 * (x * y)
 
 
 @rule(np.true_divide)
 def divide(a, b):
     """Smith's algorithm divides by the larger part first, so that intermediate results do not overflow."""
-    if b[1] is None:
-        return tuple(None if x is None else x / b[0] for x in a)
-    if b[0] is None:  # (x + iy)/(iw) = y/w - ix/w
-        return (None if a[1] is None else a[1] / b[1]), (None if a[0] is None else -(a[0] / b[1]))
     c, d = b
+    if is_zero(d):  # the zeros that NumPy adds decide about the signs of zeros
+        turn = times(d, c)
+        return over(plus(a[0], times(a[1], turn)), c), over(minus(a[1], times(a[0], turn)), c)
+    if is_zero(c):  # (x + iy)/(iw) = y/w - ix/w
+        turn = times(c, d)
+        return over(plus(times(a[0], turn), a[1]), d), over(minus(times(a[1], turn), a[0]), d)
     swap = np.abs(c) < np.abs(d)
     p, q = np.where(swap, d, c), np.where(swap, c, d)
     r = q / np.where(p == 0.0, 1.0, p)
@@ -98,6 +167,11 @@ def divide(a, b):
 
 @rule(np.reciprocal)
 def reciprocal(a):
+    x, y = a
+    if is_zero(y):
+        return 1.0 / x, times(negated(times(y, x)), x)
+    if is_zero(x):
+        return times(times(x, y), y), -1.0 / y
     return divide((1.0, None), a)
 
 
@@ -106,13 +180,13 @@ def reciprocal(a):
 
 @rule(np.equal)
 def equal(a, b):
-    (x, y), (c, d) = full(a), full(b)
+    (x, y), (c, d) = numbers(a), numbers(b)
     return np.logical_and(np.equal(x, c), np.equal(y, d))
 
 
 @rule(np.not_equal)
 def not_equal(a, b):
-    (x, y), (c, d) = full(a), full(b)
+    (x, y), (c, d) = numbers(a), numbers(b)
     return np.logical_or(np.not_equal(x, c), np.not_equal(y, d))
 
 
@@ -120,7 +194,7 @@ def _ordered(ufunc, strict):
     """Register a comparison: by real parts and, where they are equal, by imaginary ones."""
 
     def compare(a, b):
-        (x, y), (c, d) = full(a), full(b)
+        (x, y), (c, d) = numbers(a), numbers(b)
         return np.logical_or(strict(x, c), np.logical_and(np.equal(x, c), ufunc(y, d)))
 
     rule(ufunc)(compare)
@@ -134,7 +208,7 @@ _ordered(np.greater_equal, np.greater)
 
 def _either(ufunc, join):
     def test(a):
-        x, y = full(a)
+        x, y = numbers(a)
         return join(ufunc(x), ufunc(y))
 
     rule(ufunc)(test)
@@ -146,7 +220,7 @@ _either(np.isfinite, np.logical_and)
 
 
 def truth(a):
-    x, y = full(a)
+    x, y = numbers(a)
     return np.logical_or(np.not_equal(x, 0.0), np.not_equal(y, 0.0))
 
 
@@ -165,8 +239,8 @@ for _ufunc in (np.logical_not, np.logical_and, np.logical_or, np.logical_xor):
 def absolute(a):
     """The absolute value: 0 at 0, with derivative 0 there."""
     x, y = a
-    if x is None or y is None:
-        return np.abs(x if y is None else y)
+    if is_zero(x) or is_zero(y):
+        return np.abs(x if is_zero(y) else y)
     return np.hypot(x, y)
 
 
@@ -174,4 +248,4 @@ def absolute(a):
 def sign(a):
     size = absolute(a)
     safe = np.where(size == 0.0, np.inf, size)  # the sign of zero is zero, with derivative zero
-    return tuple(None if x is None else x / safe for x in a)
+    return tuple(x if is_zero(x) else x / safe for x in a)

@@ -10,16 +10,16 @@ import math
 
 import numpy as np
 
-from .complex_arithmetic import full, negated
+from .complex_arithmetic import full, is_zero, negated, times
 from .function_tables import rule
 
 
 @rule(np.exp)
 def exp(a):
     x, y = a
-    if y is None:
-        return np.exp(x), None
-    if x is None:
+    if is_zero(y):
+        return np.exp(x), y
+    if is_zero(x):
         return np.cos(y), np.sin(y)
     size = np.exp(x)
     return size * np.cos(y), size * np.sin(y)
@@ -27,11 +27,13 @@ def exp(a):
 
 @rule(np.exp2)
 def exp2(a):
-    return exp(tuple(None if x is None else x * math.log(2.0) for x in a))
+    return exp(tuple(x if is_zero(x) else x * math.log(2.0) for x in a))
 
 
 @rule(np.expm1)
 def expm1(a):
+    if is_zero(a[1]):
+        return np.expm1(a[0]), a[1]
     x, y = full(a)
     half = np.sin(0.5 * y)
     return np.expm1(x) * np.cos(y) - 2.0 * (half * half), np.exp(x) * np.sin(y)
@@ -95,32 +97,52 @@ def sqrt(a):
 
 @rule(np.sin)
 def sin(a):
-    x, y = full(a)
+    x, y = a
+    if is_zero(y):
+        return np.sin(x), times(np.cos(x), y)
+    if is_zero(x):
+        return x, np.sinh(y)
     return np.sin(x) * np.cosh(y), np.cos(x) * np.sinh(y)
 
 
 @rule(np.cos)
 def cos(a):
-    x, y = full(a)
+    x, y = a
+    if is_zero(y):
+        return np.cos(x), negated(times(np.sin(x), y))
+    if is_zero(x):
+        return np.cosh(y), negated(times(x, y))
     return np.cos(x) * np.cosh(y), -(np.sin(x) * np.sinh(y))
 
 
 @rule(np.sinh)
 def sinh(a):
-    x, y = full(a)
+    x, y = a
+    if is_zero(y):
+        return np.sinh(x), y
+    if is_zero(x):
+        return times(x, np.cos(y)), np.sin(y)
     return np.sinh(x) * np.cos(y), np.cosh(x) * np.sin(y)
 
 
 @rule(np.cosh)
 def cosh(a):
-    x, y = full(a)
+    x, y = a
+    if is_zero(y):
+        return np.cosh(x), times(x, y)
+    if is_zero(x):
+        return np.cos(y), times(x, np.sin(y))
     return np.cosh(x) * np.cos(y), np.sinh(x) * np.sin(y)
 
 
 @rule(np.tanh)
 def tanh(a):
     """Numerator and denominator are divided by ``exp(2 |x|)``, so that neither overflows."""
-    x, y = full(a)
+    x, y = a
+    if is_zero(y):
+        return np.tanh(x), y
+    if is_zero(x):
+        return x, np.tan(y)
     side = np.where(np.less(x, 0.0), -1.0, 1.0)
     far = -2.0 * (side * x)
     left, e = -np.expm1(far), np.exp(far)
@@ -132,6 +154,6 @@ def tanh(a):
 @rule(np.tan)
 def tan(a):
     """``-i tanh(iz)``."""
-    x, y = full(a)
+    x, y = a
     re, im = tanh((negated(y), x))
-    return im, -re
+    return im, negated(re)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .complex_arithmetic import full, multiply, reciprocal, square
+from .complex_arithmetic import divide, full, is_zero, multiply, reciprocal, square
 from .complex_elementary import exp, log
 from .function_tables import rule
 
@@ -14,7 +14,7 @@ LARGEST = 100  # powers with whole exponents up to this one are products
 def _whole(y) -> int | None:
     """Return a plain exponent that is a small integer."""
     x, im = y
-    if im is not None or isinstance(x, np.ndarray) or not isinstance(x, (int, float, np.number)):
+    if not is_zero(im) or isinstance(x, np.ndarray) or not isinstance(x, (int, float, np.number)):
         return None
     return int(x) if float(x).is_integer() and abs(x) <= LARGEST else None
 
@@ -24,7 +24,7 @@ def power(a, b):
     n = _whole(b)
     if n is not None:
         return _product(a, n)
-    if b[1] is None:
+    if is_zero(b[1]):
         return _real_power(a, b[0])
     return _complex_power(a, b)
 
@@ -34,7 +34,8 @@ def _product(a, n: int):
     if n == 0:
         x, y = full(a)
         return np.where(True, 1.0, x + y), None  # ones of the shape that both parts broadcast to
-    base, result = a, None
+    of_python = all(getattr(x, "_value", 0.0).__class__ is float for x in a)
+    base, result = a, (1.0, None) if of_python else None  # Python begins with a product with one
     k = abs(n)
     while k:
         if k & 1:
@@ -42,7 +43,9 @@ def _product(a, n: int):
         k >>= 1
         if k:
             base = square(base)
-    return result if n > 0 else reciprocal(result)
+    if n == -1 and any(getattr(x, "ndim", 0) for x in a):
+        return reciprocal(a)  # as NumPy does for arrays
+    return result if n > 0 else divide((1.0, None), result)
 
 
 def _real_power(a, p):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..trace import complex_parts
 from ..trace.operands import values_of
+from .complex_arithmetic import without_sign
 from .function_tables import RULES, form
 
 
@@ -73,7 +74,12 @@ def conjugating_second(function):
 
 def _product_rule(ufunc, conjugate: int | None = None) -> None:
     """Register the rule of a ufunc that is a product of two arrays."""
-    RULES.register((ufunc,), lambda a, b: tuple(multilinear(ufunc, _conjugated((a, b), conjugate))))
+
+    def rule(*operands):
+        pairs = [[without_sign(part) for part in pair] for pair in operands]
+        return tuple(multilinear(ufunc, _conjugated(pairs, conjugate)))
+
+    RULES.register((ufunc,), rule)
 
 
 _product_rule(np.matmul)

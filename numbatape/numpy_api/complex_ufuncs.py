@@ -63,6 +63,5 @@ def call(ufunc, inputs, kwargs):
         if found is None:
             raise unsupported(name_of(ufunc))
         return found
-    operands = [complex_parts.halves(x, trace) for x in inputs]
-    result = function(*operands)
+    result = function(*[complex_parts.signed_halves(x, trace) for x in inputs])
     return complex_parts.make(*result, value) if result.__class__ is tuple else adopt(result, value)

@@ -95,7 +95,7 @@ def _parts_of(result, value) -> list[TracedArray | None]:
     if kind is TracedArray:
         parts, values = [result], [value]
     elif kind is TracedComplex:
-        if result._value is not value or value.__class__ is not np.ndarray:
+        if result._value is not value or value.__class__ is not np.ndarray or result._zeros is not None:
             raise Unrepeatable
         # The parts' numbers are views of NumPy's, see `numbatape.trace.complex_parts.make`.
         return [result._re, result._im]

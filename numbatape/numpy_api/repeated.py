@@ -125,6 +125,8 @@ def _describe(trace, args, parts: list, traced: list) -> None:
         elif kind in NUMBERS or kind in COMPLEX:
             parts += (kind, np.array(x).tobytes())  # 0.0 and -0.0 are equal
         elif kind is TracedComplex:
+            if x._zeros is not None:
+                raise Unrepeatable
             parts += (kind, x._value.__class__)
             _describe(trace, (x._re, x._im), parts, traced)
         elif kind is slice:

@@ -71,9 +71,10 @@ class TracedComplex(Methods):
     """A complex array or scalar of a traced function. Not made by users.
 
     A part that is None is zero everywhere: it costs no instructions. One of the two is a traced array.
+    ``_zeros`` has the signs of such parts (`Zero`), None where all of them are +0.
     """
 
-    __slots__ = ("__weakref__", "_im", "_re", "_trace", "_value")
+    __slots__ = ("__weakref__", "_im", "_re", "_trace", "_value", "_zeros")
 
     __add__, __radd__ = _operator(np.add)
     __sub__, __rsub__ = _operator(np.subtract)
@@ -85,7 +86,8 @@ class TracedComplex(Methods):
     __eq__, __ne__ = _operator(np.equal)[0], _operator(np.not_equal)[0]  # type: ignore[assignment]
     __hash__ = Methods.__hash__  # a class that defines __eq__ has none otherwise
 
-    def __init__(self, re, im, value):
+    def __init__(self, re, im, value, zeros=None):
+        self._zeros = zeros
         self._re = re
         self._im = im
         self._trace = (im if re is None else re)._trace
@@ -237,7 +239,7 @@ class TracedComplex(Methods):
     @shape.setter
     def shape(self, shape):
         other = self._in_shape(shape)
-        self._re, self._im, self._value = other._re, other._im, other._value
+        self._re, self._im, self._value, self._zeros = other._re, other._im, other._value, other._zeros
 
     @property
     def T(self):

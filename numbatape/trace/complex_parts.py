@@ -31,6 +31,29 @@ def trace_of(*args) -> Trace:
     return trace
 
 
+class Zero:
+    """A part that is zero everywhere, with signs that only branch cuts and questions for the part ask for.
+
+    ``signs`` computes the part: it is called where the part is asked for, and may then be called again.
+    ``depth`` says how many such parts it is made of.
+    """
+
+    __slots__ = ("depth", "signs")
+
+    def __init__(self, signs, depth: int):
+        self.signs, self.depth = signs, depth
+
+
+def snapshot(x):
+    """Return a part as it is now, in memory of its own: the array may be written to."""
+    if type(x) is TracedArray:
+        its = x._value
+        return new_traced(
+            x._trace, np.array(its) if its.__class__ is np.ndarray else its, x._id, x._level, x._family
+        )
+    return x.copy() if isinstance(x, np.ndarray) else x
+
+
 def zeros_like(x: TracedArray) -> TracedArray:
     """Return zeros: a view of one literal cell."""
     dtype = np.result_type(np.asarray(x._value).dtype, np.float32)
@@ -44,6 +67,9 @@ def part(z: TracedComplex, name: str) -> TracedArray:
     if found is not None:
         return found
     result = zeros_like(z._im if name == "_re" else z._re)
+    zero = None if z._zeros is None else z._zeros[name == "_im"]
+    if zero is not None:
+        result = np.copysign(result, zero.signs({}))
     if z._value.__class__ is complex:
         result._value = 0.0  # weakly typed
     elif z._value.__class__ is np.ndarray:
@@ -53,7 +79,7 @@ def part(z: TracedComplex, name: str) -> TracedArray:
 
 def complete(z: TracedComplex) -> None:
     """Give an array, which is about to be written to, both of its parts."""
-    z._re, z._im = part(z, "_re"), part(z, "_im")
+    z._re, z._im, z._zeros = part(z, "_re"), part(z, "_im"), None
 
 
 def in_box(trace: Trace, value: np.ndarray) -> TracedComplex:
@@ -68,9 +94,13 @@ def make(re, im, value) -> TracedComplex:
     Parameters
     ----------
     re, im
-        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros. The numbers of the
-        result's parts are in the memory of ``value``, so that views share memory as NumPy's do.
+        Traced or plain, of the value's shape or one that broadcasts to it; None or a `Zero` for zeros. They
+        are in the memory of ``value``, so that views share memory as NumPy's do.
     """
+    zeros = None
+    if type(re) is Zero or type(im) is Zero:
+        zeros = re if type(re) is Zero else None, im if type(im) is Zero else None
+        re, im = (None if type(x) is Zero else x for x in (re, im))
     trace = trace_of(re, im)
     is_array = value.__class__ is np.ndarray
     if is_array and trace.memory.boxes and id(root_of(value)) in trace.memory.boxes:
@@ -87,7 +117,7 @@ def make(re, im, value) -> TracedComplex:
             if is_array or x._value.__class__ is not its.__class__:
                 x = adopt(x, its)
         done.append(x)
-    result = TracedComplex(*done, value)
+    result = TracedComplex(*done, value, zeros)
     if is_array:
         note(trace, result, value)
     return result
@@ -95,7 +125,7 @@ def make(re, im, value) -> TracedComplex:
 
 def adopted(z: TracedComplex, value) -> TracedComplex:
     """Return the same numbers, carrying NumPy's own value of them."""
-    return make(z._re, z._im, value)
+    return make(*signed_halves(z), value)
 
 
 def each(z: TracedComplex, function, value) -> TracedComplex:
@@ -103,7 +133,7 @@ def each(z: TracedComplex, function, value) -> TracedComplex:
     trace = z._trace
     if trace.memory.boxes and value.__class__ is np.ndarray and id(root_of(value)) in trace.memory.boxes:
         return in_box(trace, value)
-    done = [None if x is None else function(x) for x in (z._re, z._im)]
+    done = [None if x is None else function(x) for x in halves(z)]
     # A view of a part that is zero everywhere may be the number zero: that part is None again.
     done = [None if type(x) is not TracedArray and not x else x for x in done]
     return make(*done, value) if any(type(x) is TracedArray for x in done) else value
@@ -116,8 +146,11 @@ def complex_entries(z: TracedComplex, key) -> TracedComplex:
 
 
 def halves(x, trace: Trace | None = None) -> tuple:
-    """Return (real, imaginary) part of an operand, traced or plain; None where it is zero."""
+    """Return (real, imaginary) part of an operand, traced or plain; None where it is +0."""
     if type(x) is TracedComplex:
+        if x._zeros is not None:
+            re, im = x._zeros
+            return (x._re if re is None else part(x, "_re")), (x._im if im is None else part(x, "_im"))
         return x._re, x._im
     if type(x) is TracedArray:
         return x, None
@@ -139,10 +172,23 @@ def halves(x, trace: Trace | None = None) -> tuple:
         return kept[1:3]
     if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":
         number = x if isinstance(x, complex) else x[()]
-        if number == 0.0:
-            return number.real, None
-        return (None if number.real == 0.0 else number.real), (None if number.imag == 0.0 else number.imag)
+        re, im = (None if y == 0.0 and not np.signbit(y) else y for y in (number.real, number.imag))
+        return (number.real, None) if re is None and im is None else (re, im)
     return x, None
+
+
+def signed_halves(x, trace: Trace | None = None) -> tuple:
+    """Return (real, imaginary) part of an operand, a `Zero` for zeros whose signs are not asked for yet."""
+    re, im = (x._re, x._im) if type(x) is TracedComplex else halves(x, trace)
+    if type(x) is TracedComplex:
+        if x._zeros is not None:
+            return (re if x._zeros[0] is None else x._zeros[0]), (im if x._zeros[1] is None else x._zeros[1])
+    elif isinstance(x, (complex, np.complexfloating)) and x:  # a number with one part that may be -0
+        return (NEGATIVE if re == 0.0 else re), (NEGATIVE if im == 0.0 else im)
+    return re, im
+
+
+NEGATIVE = Zero(lambda known: -0.0, 1)
 
 
 def constant(trace: Trace, value) -> TracedComplex:

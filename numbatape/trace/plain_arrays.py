@@ -249,7 +249,7 @@ def wrap(trace, result):
     result = rooted(trace, result)
     if result.dtype in COMPLEX:
         whole = PlainComplex.__new__(PlainComplex)
-        whole._trace, whole._value = trace, result
+        whole._trace, whole._value, whole._zeros = trace, result, None
         note(trace, whole, result)
         return whole
     if result.dtype.kind not in "fiub" or result.dtype.itemsize > 8:

@@ -247,3 +247,56 @@ def test_order_of_pythons_complex_numbers():
             f(1.0)
         with pytest.raises(TypeError):
             nt.jvp(f, (1.0,), (1.0,))
+
+
+REAL_MADE = {
+    "conjugate": lambda x: np.log(np.conj(x + 0j)),
+    "square": lambda x: np.sqrt((x + 0j) ** 2 - 9.0),
+    "negative": lambda x: np.sqrt(-(x + 0j)),
+    "negative factor": lambda x: np.log(-2.0 * (x + 0j)),
+    "imaginary twice": lambda x: np.log((1j * x) * 1j),
+    "quotient": lambda x: np.log((x + 0j) / -1.5),
+    "one by": lambda x: np.log(1.0 / (x + 0j)),
+    "reciprocal": lambda x: np.log(np.reciprocal(x + 0j)),
+    "negative power": lambda x: np.log((x + 0j) ** -1) + np.sqrt((x + 0j) ** -3),
+    "cosine": lambda x: np.sqrt(np.cos(x + 2.0 + 0j)),
+    "hyperbolic cosine": lambda x: np.log(1.0 - np.cosh(x + 0j)),
+    "difference": lambda x: np.sqrt(2.0 - 1j * (x - x) - 9.0),
+    "a number with -0": lambda x: np.sqrt(x * complex(1.0, -0.0)),
+    "the part itself": lambda x: np.arctan2(np.conj(x + 0j).imag, x),
+    "moved": lambda x: np.log(np.conj(x + 0j)[::-1]) if np.ndim(x) else np.log(np.conj(x + 0j)),
+}
+
+
+@pytest.mark.parametrize("name", REAL_MADE)
+def test_zeros_of_numbers_made_of_real_ones_have_numpys_signs(name):
+    f = REAL_MADE[name]
+    for x in (np.array([-1.7, -0.4, 0.3, 1.9]), np.array([1.7, 0.4, -0.3, -1.9]), -0.7, 1.3):
+        y, pull = nt.vjp(f, x)
+        np.testing.assert_allclose(y, f(x), rtol=1e-12, atol=1e-15)
+        step = 1e-6
+        dy = (f(x + step) - f(x - step)) / (2 * step)
+        (g,) = pull(np.ones_like(y))
+        np.testing.assert_allclose(np.sum(g), np.sum(np.real(dy)), rtol=1e-6, atol=1e-8)
+
+
+def test_signs_of_zeros_are_those_before_a_write():
+    def f(x):
+        x = x * 1.0
+        z = (x + 0j) * -1.0
+        x[:] = -x
+        return np.sum(np.log(z).imag)
+
+    x = np.array([-1.0, 2.0])
+    assert nt.value_and_grad(f)(x)[0] == f(x)
+
+
+def test_long_chains_of_real_made_numbers():
+    def f(x):
+        z = np.conj(x + 0j)
+        for _ in range(2000):
+            z = -z * 1.0000001
+        return np.sum(np.log(z).imag * x)
+
+    x = np.array([-1.0, 2.0])
+    assert nt.value_and_grad(f)(x)[0] == f(x)
