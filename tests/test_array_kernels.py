@@ -180,6 +180,7 @@ VALUES = {
     "outer_sum": lambda x, y: np.sum(np.multiply.outer(x, y)),
     "near_singular": lambda a: float(a.size > 0 and np.linalg.cond(a) > 1e6),
     "argsort": lambda x: np.argsort(x, stable=True),
+    "exact_integers": lambda k: float(abs(k) < 2**53),
     "take": lambda x, p: x[p.astype(int)],
     "take1": lambda x, p: x[p.astype(int)],
     "add_at": lambda x, e, p: x + e @ np.eye(len(x))[p.astype(int)],

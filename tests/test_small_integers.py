@@ -141,12 +141,82 @@ def test_positions_and_counts_need_no_guards():
     assert not len(cache.tape.guards)
 
 
-def test_int64_state_of_loops():
-    """In the body of a loop there are no guards, so arithmetic that may leave the range is refused."""
-    step = lambda i, s: (s * 1103515245 + 12345) % 2**31  # noqa: E731
+def fibonacci(n):
+    step = lambda i, c: (c[1], c[0] + c[1])  # noqa: E731
+    return lambda x: x * nt.fori_loop(0, n, step, (np.int64(0), np.int64(1)))[0]
+
+
+def scanned(step, n, first=7):
+    return lambda x: x * nt.fori_loop(0, n, step, np.int64(first))
+
+
+def counted(x):
+    def step(carry, row):
+        above, chosen = carry
+        return (
+            above + np.where(row > 0.0, 2, 0),
+            nt.cond(row > 1.0, lambda n: n + 1, lambda n: n, chosen),
+        ), ()
+
+    above, chosen = nt.scan(step, (0, 0), x * np.arange(6.0) - 1.0)[0]
+    return x * above * chosen
+
+
+STATES = {  # those that are computed, and those that leave the range
+    "product": (scanned(lambda i, s: 3 * s + i, 5), scanned(lambda i, s: 3 * s + i, 50)),
+    "factorial": (scanned(lambda i, s: s * (i + 1), 12), scanned(lambda i, s: s * (i + 1), 20)),
+    "congruence": (
+        scanned(lambda i, s: s * 16807 % (2**31 - 1), 30),
+        scanned(lambda i, s: (s * 1103515245 + 12345) % 2**31, 5),
+    ),
+    "square": (scanned(lambda i, s: (s * s + 1) % 2**26, 9), scanned(lambda i, s: (s * s + 1) % 2**31, 9)),
+    "two carries": (fibonacci(70), fibonacci(80)),
+    "reduction": (
+        scanned(lambda i, s: np.sum(s * np.array([1, -1, 2])), 40),
+        scanned(lambda i, s: np.sum(s * np.array([2**50, -(2**50), 1])), 3),
+    ),
+    "while": (
+        lambda x: x * nt.while_loop(lambda s: s < 10**15, lambda s: 3 * s + 1, np.int64(1)),
+        lambda x: x * nt.while_loop(lambda s: s != 0, lambda s: 3 * s + 1, np.int64(1)),
+    ),
+    "counters": (counted, scanned(lambda i, s: s + i, 9, 2**53 - 9)),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_int64_state_of_loops(name):
+    """In the body of a loop there are no guards: arithmetic that leaves the range raises as the tape runs."""
+    exact, beyond = STATES[name]
+    assert nt.value_and_grad(exact)(1.5)[0] == exact(1.5)
     with pytest.raises(nt.UnsupportedOperationError, match=r"beyond 2\*\*53"):
-        nt.grad(lambda x: x * nt.fori_loop(0, 5, step, np.int64(7)))(1.0)
-    assert nt.grad(lambda x: x * nt.fori_loop(0, 5, lambda i, s: 3 * s + i, np.int64(7)))(1.0) == 1759.0
+        nt.grad(beyond)(1.5)
+
+
+def test_int64_arguments_of_bodies_that_are_larger_in_later_calls():
+    def f(x, n):
+        state = nt.scan(lambda s, row: (3 * s + 1, row * (s % 7)), n, x)
+        return np.sum(state[1]) * nt.cond(x[0] > 0.0, lambda: n * n, lambda: n)
+
+    x = np.linspace(0.5, 1.5, 6)
+    cache = nt.prepare_gradient_cache(f, x, np.int64(3))
+    for n in (np.int64(5), np.int64(2**24)):
+        assert nt.value_and_gradient(cache, x, n)[0] == pytest.approx(f(x, n), rel=1e-14)
+    for n in (np.int64(2**30), np.int64(2**46)):
+        for call in (nt.grad(f), nt.hessian(f), lambda x, n: nt.value_and_gradient(cache, x, n)):
+            with pytest.raises(nt.UnsupportedOperationError, match=r"beyond 2\*\*53"):
+                call(x, n)
+
+
+def test_counters_of_loops_need_no_checks():
+    """A loop knows how far its steps take them."""
+
+    def f(x):
+        return np.sum(nt.scan(lambda i, row: (i + 1, row * x[i] * (i * i)), 0, x)[1])
+
+    cache = nt.prepare_gradient_cache(f, np.ones(3))
+    assert "exact_integers" not in str(cache.tape)
+    x = np.array([0.3, 0.2, 0.5, 0.7])
+    assert nt.value_and_gradient(cache, x)[0] == pytest.approx(f(x), rel=1e-14)
 
 
 DIVIDED = {

@@ -24,6 +24,7 @@ from ..tape.uses import keys_of
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray, deferred, is_deferred, new_traced
 from ..trace.boxes import sort_in
+from ..trace.integer_ranges import range_of
 from ..trace.operands import lift
 from ..trace.primitives import operand, sample_of
 from ..trace.trace import Trace
@@ -52,6 +53,8 @@ class Leaf:
         Whether it is a Python number, which takes the dtype of what the body returns.
     lane
         The value of the first step, if nobody has computed its numbers yet: the sample is zeros then.
+    bound
+        How far integers of it may be from zero in any step, if that is known.
     """
 
     where: str
@@ -61,6 +64,7 @@ class Leaf:
     dims: tuple[int, ...]
     weak: bool = False
     lane: int | None = None
+    bound: int | None = None
 
 
 def of_trace(trace: Trace, x) -> TracedArray:
@@ -95,7 +99,8 @@ def stacked_leaf(trace: Trace, x, where: str) -> tuple[Leaf, int]:
     if is_deferred(array) and len(whole):
         strides = addresses.layout_of(trace.tape, number).strides[1:]
         lane = addresses.view(trace.tape, number, dims, strides)
-    return Leaf(where, number, _dtype(whole, where), _copied(first), tuple(dims), lane=lane), length
+    kind, bound = _dtype(whole, where), range_of(trace, array)
+    return Leaf(where, number, kind, _copied(first), tuple(dims), lane=lane, bound=bound), length
 
 
 def _dtype(sample, where: str) -> np.dtype:
@@ -185,6 +190,8 @@ class BodyTrace:
         strides, size = tape.contiguous_strides(leaf.dims)
         tape.storages.append((size if leaf.dims else 1, F64, level))
         number = tape.view(len(tape.storages) - 1, 0, leaf.dims, strides)
+        if leaf.bound is not None:
+            self.trace.integers.carries(tape.values[number], leaf.bound)
         if leaf.lane is None:
             self.trace.derivatives.know(number, leaf.sample)
         else:

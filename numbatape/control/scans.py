@@ -17,6 +17,7 @@ from ..trace.trace import current, failing
 from .argument_checks import check_functions, whole
 from .body_traces import BodyTrace, stacked_leaf
 from .checkpoints import in_segments
+from .counters import Counters
 from .emitted_scans import emitted
 from .packing import result_of
 from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of, names_of
@@ -285,10 +286,12 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
         sizes.guard(asked, ">=", 0)
     slices = [leaf for _, leaf, _ in stacked]
     dtypes: list = [None] * len(first)
+    counters = Counters(trace, first)
     while True:
         body = BodyTrace(trace, name)
         carries = carry_leaves(trace, first, structure, dtypes)
         given = [leaf for leaf in carries if leaf is not None]
+        counters.assume(given)
 
         def step(values, carries=carries):
             filled = iter(values)
@@ -302,11 +305,14 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
             leaves, kind = leaves_of(result[1])
             outputs = [leaf for leaf in leaves if leaf is not None]
             kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
+            if found is not None and not counters.hold(body, found, count):
+                found = None
             if found is not None:
                 numbers = [*body.next_carries(found), *(body.output(leaf) for leaf in outputs)]
         if found is not None:
             break
         body.abandon()
+    counters.guard(code)
     last, stacks = emitted(body, name, code, reverse, given, slices, numbers)
     ends = iter([result_of(trace, number, leaf.dtype) for number, leaf in zip(last, given, strict=True)])
     final = [None if leaf is None else next(ends) for leaf in carries]

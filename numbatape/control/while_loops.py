@@ -14,6 +14,7 @@ from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
 from .argument_checks import check_functions, whole
 from .body_traces import BodyTrace
+from .counters import Counters
 from .packing import Packing, emit, part, result_of
 from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of
 
@@ -109,9 +110,11 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
         raise SpecError(f"{name}: inside of the body of another loop it needs max_steps=")
     first, structure = leaves_of(init)
     dtypes: list = [None] * len(first)
+    counters = Counters(trace, first)
     while True:
         carries = carry_leaves(trace, first, structure, dtypes)
         given = [leaf for leaf in carries if leaf is not None]
+        counters.assume(given)
 
         def tree(values, carries=carries):
             filled = iter(values)
@@ -121,6 +124,9 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
         result = body.run(lambda values, tree=tree: body_fun(tree(values)), given)
         with abandoned(body):
             found = checked_carries(body, structure, carries, result, dtypes)
+            most = LEAST if max_steps is None else max_steps
+            if found is not None and not counters.hold(body, found, most):
+                found = None
             if found is not None:
                 numbers = body.next_carries(found)
         if found is not None:
@@ -163,6 +169,9 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
     steps = max_steps
     if steps is None:
         steps = 2 * _counted(trace, loop, operands, LEAST)
+        if steps > 2 * counters.most:
+            raise counters.too_many(name)
+        steps = min(steps, counters.most)
     final = loop(steps)
     if trace.derivatives.taken:
         final = final.with_history(sizes)

@@ -144,7 +144,7 @@ class LoopComponents:
         """Whether it may be one instruction for all steps."""
         op = self.builder.ops[row.row]
         small = all(self._size(self.keys[x]) is not None for x in row.results)
-        return op.elementwise and not op.casts and row.family == F64 and small
+        return (op.elementwise or op.pointwise) and not op.casts and row.family == F64 and small
 
     def side_of_steps(self, row: Instruction) -> int | None:
         """Return which operand of a product differs from step to step, if one product serves all steps.

@@ -3,11 +3,13 @@
 Reshapes, transposes and diagonals need no ops: they are views and copies.
 """
 
+import math
+
 import numpy as np
 
 from ..jit.language import parallel
 from .dependencies import triangle
-from .status import DONE
+from .status import DONE, INTEGER
 from .table import array_op, unary
 
 
@@ -50,6 +52,29 @@ class Extent:
 
     def forward(v, o, n):
         v[o] = float(n)
+        return DONE
+
+
+@array_op(
+    "exact_integers",
+    "()->()",
+    index="a",
+    fallible=True,
+    pointwise=True,
+    cases=(((),),),
+    make=lambda rng, shapes: (rng.integers(-(2**52), 2**52, shapes[0]).astype(float),),
+    integers="position",
+)
+class ExactIntegers:
+    """1 for an integer that a float64 holds exactly; one from 2**53 on stops the sweep."""
+
+    def oracle(x):
+        return np.float64(1.0)
+
+    def forward(v, d, o, a):
+        if not (math.fabs(d[a]) < 9007199254740992.0):
+            return INTEGER
+        v[o] = 1.0
         return DONE
 
 

@@ -24,6 +24,8 @@ class Traits:
     ----------
     elementwise
         Each cell of ``z`` is computed from one cell of each operand, by one formula.
+    pointwise
+        The same, of an array op.
     exact
         Whether IEEE 754 leaves no choice of result (a float32 result rounded from float64 is the same).
     loop
@@ -77,14 +79,16 @@ class Traits:
         Nothing writes to their storage after they were read.
     integers
         How far whole numbers in ``z`` may be from zero: "position" (they count, or are places), "within" (no
-        farther than those of the operands), "mirror" (as far, on the other side), or, of arithmetic, what
-        they are: "sum", "product", "power", "sum at" (positions). Empty where nobody asks.
+        farther than those of the operands), "mirror" (as far, on the other side), "divisor" (no farther than
+        the second operand), or, of arithmetic, what they are: "sum", "product", "power", "sum at"
+        (positions). Empty where nobody asks.
     wide
         The result is float64 whatever the operands are. Its kernel may pass on its own cells as such of
         float64, so the verifier refuses the instruction for float32 cells.
     """
 
     elementwise: bool = False
+    pointwise: bool = False
     exact: bool = False
     loop: str | None = None
     signs: tuple[int, ...] = ()

@@ -131,6 +131,17 @@ class Memory:
             )
 
 
+class Drift(NamedTuple):
+    """How far a carry's entries may be from zero after a step: ``max(|carry|, least) + by``.
+
+    ``carry`` names the carry by its storage (`Integers.key_of`).
+    """
+
+    carry: tuple[int, int]
+    by: int
+    least: int
+
+
 class Integers:
     """Python's ints that are traced: arguments, and sizes as the user's code sees them.
 
@@ -150,25 +161,38 @@ class Integers:
     ranges
         By storage, and cell of a pool: how far entries of int64 may be from zero
         (`numbatape.trace.integer_ranges`).
+    drifts
+        In the same way: what a step of a loop has made of a carry.
     """
 
-    __slots__ = ("fractions", "met", "origins", "ranges", "sizes_met", "symbolic")
+    __slots__ = ("drifts", "fractions", "met", "origins", "ranges", "sizes_met", "symbolic")
 
     def __init__(self):
         self.symbolic = self.met = self.sizes_met = False
         self.origins: Any = None
         self.fractions: dict[int, tuple[str, int, int]] = {}
         self.ranges: dict[tuple[int, int], int | None] = {}
+        self.drifts: dict[tuple[int, int], Drift] = {}
+
+    @staticmethod
+    def key_of(address: tuple[int, int, int]) -> tuple[int, int]:
+        """Return what names the entries at an address: their storage, or their cell of a pool."""
+        storage, offset, _ = address
+        return storage, offset if storage < POOL_COUNT else -1
 
     def range_of(self, address: tuple[int, int, int]) -> int | None:
         """Return how far entries at an address may be from zero; None if that is not known."""
-        storage, offset, _ = address
-        return self.ranges.get((storage, offset if storage < POOL_COUNT else -1))
+        return self.ranges.get(self.key_of(address))
 
     def limit(self, address: tuple[int, int, int], bound: int | None = MOST_ENTRIES) -> None:
         """Note how far entries at an address may be from zero; those of positions, if nothing is said."""
-        storage, offset, _ = address
-        self.ranges[storage, offset if storage < POOL_COUNT else -1] = bound
+        self.ranges[self.key_of(address)] = bound
+
+    def carries(self, address: tuple[int, int, int], bound: int) -> None:
+        """Note how far entries at an address may be from zero that change from step to step."""
+        self.limit(address, bound)
+        key = self.key_of(address)
+        self.drifts[key] = Drift(key, 0, 0)
 
 
 class Reused:
