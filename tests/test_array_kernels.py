@@ -184,6 +184,7 @@ VALUES = {
     "take": lambda x, p: x[p.astype(int)],
     "take1": lambda x, p: x[p.astype(int)],
     "add_at": lambda x, e, p: x + e @ np.eye(len(x))[p.astype(int)],
+    "add_rows_at": lambda x, e, p: x + np.eye(len(x))[p.astype(int)].T @ e,
     "tril": lambda x, k: np.tril(x, int(k)),
     "triu": lambda x, k: np.triu(x, int(k)),
     "distance2": lambda x, y: np.sum((x - y) ** 2),

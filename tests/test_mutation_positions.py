@@ -169,3 +169,33 @@ def test_what_it_costs():
         np.testing.assert_allclose(nt.value_and_gradient(cache, x, k)[0], n)
     assert cache.traces == 1
     assert len(cache.tape) < 12
+
+
+def test_rows_are_added_row_by_row():
+    """At positions of the code's and of the caller, of all rows or few, of blocks, and for other sizes."""
+    plain = np.array([3, -1, 0, 3, 3])
+
+    def most(x, v, k):
+        y = x * 1.0
+        np.add.at(y, plain, v)
+        np.subtract.at(y, k, v[:1] ** 2)  # broadcast
+        return np.sum(y**3)
+
+    def few(x, v, k):
+        y = np.zeros((30, 2, 2))
+        np.add.at(y, plain.reshape(5, 1), np.sin(v).reshape(5, 1, 2, 2))
+        np.add.at(y, k[:1] * 0 + 20, x[0, 0])
+        return np.sum(y[::-1] ** 3) + y[7, 0, 0]
+
+    for f in (few, most):
+        cache = nt.prepare_gradient_cache(
+            f, X.reshape(3, 4)[[0, 1, 2, 0]], RNG.normal(size=(5, 4)), np.arange(5) % 3
+        )
+        for rows in (4, 6):
+            x, v = RNG.normal(size=(rows, 4)), RNG.normal(size=(5, 4))
+            k = RNG.integers(-4, 4, 5)
+            assert nt.value_and_gradient(cache, x, v, k)[0] == pytest.approx(f(x, v, k), rel=1e-14)
+            nt.testing.check_derivatives(lambda x, v, f=f, k=k: f(x, v, k), x, v)
+        assert "add_rows_at" in str(cache.tape)
+    with pytest.raises(IndexError):
+        nt.value_and_gradient(cache, x, v, np.full(5, 40))

@@ -309,3 +309,64 @@ class AddAt:
 
     def pullback(e, ct, z, operands, need):
         return ct, e.op("take1", ct, operands[2]) if need[1] else None, None
+
+
+@array_op(
+    "add_rows_at",
+    "(m,k),(n,k),(n)->(m,k)",
+    index="c",
+    linear=True,
+    fallible=True,
+    cases=(
+        ((5, 3), (7, 3), (7,)),
+        ((1, 2), (3, 2), (3,)),
+        ((3, 9), (1, 9), (1,)),
+        ((3, 2), (0, 2), (0,)),
+        ((4, 0), (2, 0), (2,)),
+        ((0, 2), (0, 2), (0,)),
+    ),
+    make=entries_and_positions,
+    integers="sum at",
+)
+class AddRowsAt:
+    """`add_at` of rows: a position is read and checked once for all cells of a row."""
+
+    def depends(sets, operands, positions, core):
+        x, rows, _ = operands
+        if rows is None:
+            return x
+        added = added_rows(sets, [rows], positions, core)
+        return sets.together((len(added), *core), x, added)
+
+    oracle = AddAt.oracle
+
+    def forward(v, d, o, a, b, c, m, n, k, sa0, sa1, sb0, sb1, sc0):
+        for i in range(m):
+            for j in parallel(k):
+                v[o + i * k + j] = v[a + i * sa0 + j * sa1]
+        for i in range(n):
+            p = d[c + i * sc0]
+            if not (-m <= p < m):
+                return INDEX
+            row = int(p)
+            if row < 0:
+                row += m
+            for j in parallel(k):
+                v[o + row * k + j] += v[b + i * sb0 + j * sb1]
+        return DONE
+
+    def reverse(g, d, o, a, b, c, m, n, k, need_a, need_b, sa0, sa1, sb0, sb1, sc0):
+        if need_a:
+            for i in range(m):
+                for j in parallel(k):
+                    g[a + i * sa0 + j * sa1] += g[o + i * k + j]
+        if need_b:
+            for i in range(n):
+                row = int(d[c + i * sc0])
+                if row < 0:
+                    row += m
+                for j in parallel(k):
+                    g[b + i * sb0 + j * sb1] += g[o + row * k + j]
+
+    def pullback(e, ct, z, operands, need):
+        return ct, e.op("take", ct, operands[2]) if need[1] else None, None

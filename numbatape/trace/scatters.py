@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..emitter.instructions import broadcast_dims
 from . import extents
 from .aliasing import has_twice, offsets
 from .array import TracedArray
@@ -108,6 +109,9 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
         plain = find_trace(operand) is None
         operand = np.negative(np.asarray(operand, x._value.dtype) if plain else operand)
     keys = indices if isinstance(indices, tuple) else (indices,)
+    if _selects_rows(x, keys) and not has_twice(x._value):
+        _add_rows_at(x, keys[0], lift(trace, operand))
+        return
     if find_trace(keys) is not None and not has_twice(x._value):
         flat, shape = _places(x, keys)
         added = added_up(merge(x, [x.ndim]), _flat(trace, operand, valued(shape)), flat)
@@ -120,6 +124,41 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
     x = x if x.ndim else x[None]
     where = np.unravel_index(touched, x._value.shape)
     setitem(x, where, added_up(x[where], _flat(trace, operand, places.shape), which.reshape(-1)))
+
+
+def _selects_rows(x, keys) -> bool:
+    """Whether the only key is an array of positions along the first axis, and rows have several entries."""
+    if x.ndim < 2 or len(keys) != 1 or type(keys[0]) not in (TracedArray, np.ndarray):
+        return False
+    positions = value_of(keys[0])
+    return positions.dtype.kind in "iu" and positions.ndim > 0 < positions.size and x._value[0].size > 1
+
+
+def _add_rows_at(x, positions, rows) -> None:
+    """Add rows at positions along the first axis, one after the other."""
+    rest = dims_of(x)[1:]
+    lead = dims_of(positions) if type(positions) is TracedArray else positions.shape
+    shape = (*value_of(positions).shape, *x._value.shape[1:])
+    dims = broadcast_dims(x._trace.tape, [(*lead, *rest), dims_of(rows)])
+    if rows._value.shape != shape:
+        rows = broadcast_to(rows, shape, dims)
+    rows = merge(rows, [len(lead), len(rest)])
+    where = Ellipsis
+    if type(positions) is TracedArray:
+        flat = merge(positions, [positions.ndim])
+    else:
+        flat = positions.reshape(-1)
+        touched, which = np.unique(flat % len(x._value), return_inverse=True)
+        if 2 * len(touched) < len(x._value):  # most rows are not added to, and stay the values that they are
+            if np.min(flat) < 0:
+                x._trace.tape.sizes.pin(dims_of(x)[0])
+            where, flat = touched, which.reshape(-1)
+    part = x[where]
+    wide = merge(part, [1, part.ndim - 1])
+    value = np.array(wide._value)
+    np.add.at(value, value_of(flat).astype(int), rows._value)
+    added = array_instruction("add_rows_at", (wide, rows, flat), value)
+    setitem(x, where, unmerge(added, (dims_of(added)[0], *rest)))
 
 
 def added_up(x, entries, places):
