@@ -175,6 +175,7 @@ class Program:
         return self._once is not None
 
     def _trace(self, flat: Flattened, assumes: bool) -> Variant:
+        """Trace the function, and keep the variant for later calls unless it holds for this call alone."""
         with self._lock:
             watched = self.environment
             for value, spec in zip(flat.leaves, flat.specs, strict=True):

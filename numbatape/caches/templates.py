@@ -128,6 +128,10 @@ def template(roles: tuple[tuple, dict], result) -> Callable:
 
 
 def _written(roles: tuple[tuple, dict], result) -> Callable:
+    """Return a steady call that was written as Python source for arguments of one structure.
+
+    It takes the arguments apart and builds the result without optree, which takes most of a call's time.
+    """
     args, kwargs = roles
     writer = _Writer()
     writer.require(f"len(args) == {len(args)} and len(kwargs) == {len(kwargs)}")

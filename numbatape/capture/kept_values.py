@@ -83,6 +83,11 @@ class Kept:
         return self._plain[id(value)][1]
 
     def _look_into(self, value) -> None:
+        """Replace traced values in an object that the function refers to by their numbers.
+
+        The object may be a container, a function with its variables, a class, or an instance of a user's
+        class.
+        """
         if is_dead_proxy(value):
             return
         if isinstance(value, (*_LISTS, np.ndarray)):

@@ -98,6 +98,7 @@ class Opened(Walk):
             waiting = [reference for reference in later if not code.only_fills(reference.name)]
 
     def visit(self, reference: Reference) -> list[Reference]:
+        """Note what is traced in a value, and how it was before; return what it refers to."""
         value = reference.value
         kind = type(value)
         if (kind is TracedArray or kind is TracedComplex) and value._trace.closed:
@@ -224,6 +225,11 @@ class Opened(Walk):
         )
 
     def _copy(self, value, values, done):
+        """Return a copy of a value in which other values take the places of the traced ones.
+
+        What refers to no traced value is returned as it is. ``done`` has the copies that were made, because
+        values may refer to one another in a circle.
+        """
         kind = type(value)
         if id(value) in self._places:
             return values[self._places[id(value)]]

@@ -115,6 +115,10 @@ class _Widened:
         self.literals: list[Literal] = []
 
     def tape(self) -> Tape:
+        """Return the tape with lanes.
+
+        Instructions that do not depend on them run once: those of the prologue, and before those with lanes.
+        """
         old, values, hoist = self.old, self.values, self.level.hoist
         parts = self._literals()
         rows, ends = self._rewritten([*old.outputs, *(slot.value for slot in old.inputs)])

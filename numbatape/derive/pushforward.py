@@ -173,6 +173,11 @@ class Pushforward:
         return tangents, []
 
     def _array_op(self, op: ArrayOp, row: Instruction, tangents):
+        """Return the tangent of an array op's result.
+
+        A linear op is applied to the tangents themselves. Others have a formula, or are linear in each
+        operand alone. What is left is pushed by transposing its pullback.
+        """
         emitter, numbers = self.emitter, row.operands
         operands = [Symbol(emitter, number) for number in numbers]
         dims = self.tape.layouts[self.tape.values[row.out][2]].dims
@@ -210,6 +215,11 @@ class Pushforward:
         return self._transposed(op, row, operands, tangents, given)
 
     def _transposed(self, op: ArrayOp, row: Instruction, operands, tangents, given):
+        """Return the tangent of a result by the op's pullback, which is linear in the cotangent.
+
+        The pullback is recorded for a cotangent of zeros and is then pulled back itself, seeded with the
+        tangents; its own instructions are spare after that, and a pass removes them.
+        """
         emitter, tape = self.emitter, self.tape
         need = tuple(k in given for k in range(len(operands)))
         ghost = emitter.zeros(tape.layouts[tape.values[row.out][2]].dims, tape.family_of(row.out))

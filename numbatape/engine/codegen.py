@@ -189,6 +189,10 @@ def _forward_body(op: Elementwise, source: str, cells: str, simd: bool, loop: st
 
 
 def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cells: str, simd: bool) -> str:
+    """Return the text of a row that adds to the adjoints of one operand.
+
+    A zero cotangent adds nothing, whatever the partial is. A broadcast operand's cell takes one sum.
+    """
     partial = op.partials[operand]
     x = _LETTERS[operand]
     term = kernel_text(product(partial))

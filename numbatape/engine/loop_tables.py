@@ -176,6 +176,7 @@ class LoopTables:
         return tape.layouts[tape.values["layout"][value]].dims
 
     def write_forward(self) -> None:
+        """Fill in the words for the forward sweep: addresses of what enters, is carried, and leaves."""
         loop, body = self.loop, self._body
         inputs = [
             self._cells(slot.value, old.value)
@@ -232,6 +233,10 @@ class LoopTables:
         self.words[WORD["STRICT"]] = int(loop.strict)
 
     def write_reverse(self) -> None:
+        """Fill in the words for the reverse sweep: what is saved, cleared, seeded and added to the operands.
+
+        Only what has a cotangent gets a row.
+        """
         loop, back = self.loop, lambda value: self._address(value, adjoint=True)
         # The inputs of a body that runs once are those of this call alone, like its other cells.
         outside = set() if loop.runs_once else self._outside()

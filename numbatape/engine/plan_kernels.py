@@ -125,6 +125,13 @@ def put_level(r_t, at, n, so, sa, sb, sc):
 
 
 def derive(w, pc):
+    """Derive the plan of a tape for the sizes in the frame `w`; return OK or what is wrong.
+
+    For each instruction it writes a row of the engine's code (the opcode and the first cells of its operands)
+    and, where one cell or a vector arm's count does not say all, a record: the sizes and strides of an array
+    op's core axes and of the loops around it. If something is wrong, ``w[BAD]`` is the number of the
+    instruction.
+    """
     tape_t = w[TAPE]
     value_t = w[VALUES]
     layout_t = w[LAYOUTS]

@@ -138,6 +138,7 @@ def _run_first_that_holds(branches: Branches, size, operands, result) -> None:
 
 
 def _run_loop(loop: Loop, size, operands, result) -> None:
+    """Run a loop step by step in Python, each body by a `Reference` of its own, and write its result."""
     dimensions = tuple(map(size, loop.dimensions))
 
     def part(port, row=0):

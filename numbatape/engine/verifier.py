@@ -174,6 +174,7 @@ def _check_numbers(tape: Tape) -> list[int]:
 
 
 def _check_instructions(tape: Tape) -> None:
+    """Check that each instruction has a known op, the operands that this op takes, and enough axes."""
     code, values = tape.code, tape.values
     guards = code["op"] == GUARD
     row = np.where(guards, 0, code["op"] >> 1)

@@ -99,6 +99,7 @@ def operand_fault(w, value, first, cells, takes):
 
 
 def guard_fault(w, k):
+    """Why a guard is not what the tape says, or OK: it reads one cell of each of two operands."""
     tape_t = w[TAPE]
     code_t = w[ENGINE_CODE]
     w[LOW] = 0
@@ -160,6 +161,12 @@ def scattered(r_t, sizes_at, strides_at, info_t, info):
 
 
 def verify(w, pc):
+    """Prove that each instruction of a plan stays within its storages; return OK or what is wrong.
+
+    It reads the code and the records as the sweeps do, and takes the hull of the cells that each operand
+    reaches: from the first cell, by each level's count and stride, by the core's axes, and by the scratch
+    memory. If something is wrong, ``w[BAD]`` is the number of the instruction.
+    """
     tape_t = w[TAPE]
     code_t = w[ENGINE_CODE]
     r_t = w[ENGINE_AUX]

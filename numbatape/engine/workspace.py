@@ -116,6 +116,7 @@ class Workspace:
         return self._view(self.g[family], first - self.plan.active[family][0], value)
 
     def _fill_frame(self) -> None:
+        """Write the words that a sweep reads: addresses of code, cells, adjoints and tables, and counts."""
         plan = self.plan
         frame = np.zeros(len(WORDS), np.int64)
         self.seeds, cells = seed_table(plan)

@@ -52,6 +52,7 @@ def logp(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
 def _run(
     options: argparse.Namespace, out: Path, model: Model, draws: Draws, thetas: Matrix, clock: Clock
 ) -> tuple[dict[str, Any], str, int]:
+    """Evaluate the missing draws and write the result; return the summary, its text, the exit status."""
     rows, size = thetas.shape
     identity = _identity(model, draws, with_grad=not options.no_grad)
     table = np.full((rows, 1 if options.no_grad else 1 + size), np.nan)

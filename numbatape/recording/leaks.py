@@ -90,6 +90,11 @@ def _is_trial(frame) -> bool:
 
 
 def _cause(x, what: str, hint: str) -> str:
+    """Return what made plain numbers of a traced value, where, and what to do instead.
+
+    The first case that applies is the most specific one: a function that is known not to work, numbers
+    without a derivative, a solver, a library's function, and last any conversion.
+    """
     user, place = user_frame(), where_in_user_code()
     plain = f"computes with plain numbers, which would drop the derivative of a traced value ({what})"
     own_way = f"give its derivative by nt.primitive ({RULES}), or pass nt.stop_gradient(x) if none is needed"

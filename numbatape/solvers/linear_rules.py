@@ -130,6 +130,7 @@ def _iterative(original):
     signature, name = inspect.signature(original), f"scipy.sparse.linalg.{original.__name__}"
 
     def solver(*args, **kwargs):
+        """Solve, and record the solution as linear in ``b`` (and, through the matrix, in traced entries)."""
         call = signature.bind(*args, **kwargs).arguments
         A, b = call.pop("A"), call.pop("b")
         trace = A.values._trace if type(A) is TracedSparse else find_trace(A, b, tuple(call.values()))

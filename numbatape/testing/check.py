@@ -240,6 +240,7 @@ class _Check:
         return self.point.at(vector, np.dtype(np.float64))
 
     def _modes(self, gradient: np.ndarray, args) -> None:
+        """Check derivatives along random directions: twice the same, and those of both modes."""
         cache = self._cache("derivative", beside, DerivativeCache, self.caches["gradient"])
         for _ in range(DIRECTIONS):
             v = self.rng.normal(size=gradient.size)
@@ -290,6 +291,7 @@ class _Check:
     # ---- second order
 
     def second_order(self, gradient: np.ndarray) -> None:
+        """Check Hessian-vector products: one mode against the other, and against differences."""
         point, args = self.point, copied(self.point.args)
         before = contents(args)
         v = self.rng.normal(size=gradient.size)
