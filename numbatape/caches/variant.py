@@ -97,7 +97,7 @@ class Variant:
         """
         tape = self.tape
         rows = tape.sizes.evaluate(dimensions)
-        codes = tape.layouts[tape.values["layout"][tape.outputs[number]]].dims
+        codes = tape.layout_of(tape.outputs[number]).dims
         shape = tuple(code if code >= 0 else rows[-code - 1] for code in codes)
         return np.broadcast_to(np.zeros((), np.asarray(self.recording.values[number]).dtype), shape)
 

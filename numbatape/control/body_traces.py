@@ -84,7 +84,7 @@ def carry_leaf(trace: Trace, x, where: str, dtype=None) -> Leaf:
     array = of_trace(trace, np.asarray(x, dtype)[()] if weak and dtype is not None else x)
     sample = sample_of(array)
     number = operand(trace, array, F64)
-    dims = addresses.layout_of(trace.tape, number).dims
+    dims = trace.tape.layout_of(number).dims
     return Leaf(where, number, _dtype(sample, where), _copied(sample), dims, weak)
 
 
@@ -93,11 +93,11 @@ def stacked_leaf(trace: Trace, x, where: str) -> tuple[Leaf, int]:
     array = of_trace(trace, x)
     whole = sample_of(array)
     number = operand(trace, array, F64)
-    length, *dims = addresses.layout_of(trace.tape, number).dims
+    length, *dims = trace.tape.layout_of(number).dims
     first = whole[0] if len(whole) else np.zeros(whole.shape[1:], whole.dtype)[()]
     lane = None
     if is_deferred(array) and len(whole):
-        strides = addresses.layout_of(trace.tape, number).strides[1:]
+        strides = trace.tape.layout_of(number).strides[1:]
         lane = addresses.view(trace.tape, number, dims, strides)
     kind, bound = _dtype(whole, where), range_of(trace, array)
     return Leaf(where, number, kind, _copied(first), tuple(dims), lane=lane, bound=bound), length
@@ -226,10 +226,10 @@ class BodyTrace:
     def next_carries(self, leaves) -> list[int]:
         """Return the values of the carries that the body returned, which are its first inputs' next ones."""
         tape, found = self.tape, []
-        storages = {tape.values[x][0]: x for x in self.inputs}
+        storages = {tape.storage_of(x): x for x in self.inputs}
         for own, before, leaf in zip(self.inputs, self.leaves, leaves, strict=False):
             number = self.output(leaf)
-            its = storages.get(tape.values[number][0])
+            its = storages.get(tape.storage_of(number))
             if its is not None and (its != own or tape.values[number] != tape.values[own]):
                 number = self._copy(number)  # the input's cells get their next value before this is read
             for mine, dim in zip(before.dims, self.dims_of(number), strict=True):
@@ -238,7 +238,7 @@ class BodyTrace:
         return found
 
     def dims_of(self, number: int) -> tuple[int, ...]:
-        return addresses.layout_of(self.tape, number).dims
+        return self.tape.layout_of(number).dims
 
     def _copy(self, number: int) -> int:
         return instructions.elementwise(self.tape, row("copy"), F64, [number], self.trace.line())

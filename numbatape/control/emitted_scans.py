@@ -54,7 +54,7 @@ def emitted(
                 return _distributed(body, name, split, reverse, firsts, rows)
         levels = [tape.level_of(number) for number in (*firsts, *rows)]
         made = body.close_part(stretch, len(carries), levels)
-    shapes = [addresses.layout_of(tape, number).dims for number in numbers]
+    shapes = [tape.layout_of(number).dims for number in numbers]
     loop, result = _loop(body, name, made, length, reverse, firsts, rows, shapes)
     found = [
         part(trace, result, dims if out.role == CARRY else (length, *dims), out.start)
@@ -105,7 +105,7 @@ def _stepped(
     for parts in zip(before, after, strict=True):
         whole, place = [], 0
         for x in parts:
-            extent = sizes.product(addresses.layout_of(tape, x).dims)
+            extent = sizes.product(tape.layout_of(x).dims)
             whole.append(([(place, extent)], addresses.reshaped(tape, x, (extent,))))
             place = sizes.add(place, extent)
         stacks.append(instructions.pieces(tape, (place,), F64, whole, line))
@@ -128,7 +128,7 @@ def _loop_of(
     trace, tape = body.trace, body.tape
     levels = [tape.level_of(number) for number in (*starts, *slices)]
     made = body.close_part(stretch, len(starts), levels)
-    shapes = [addresses.layout_of(tape, number).dims for number in stretch.outputs]
+    shapes = [tape.layout_of(number).dims for number in stretch.outputs]
     arguments = made, length, False, starts, slices, shapes
     loop, result = _loop(body, name, *arguments, keep=bool(past))
     found = [
@@ -185,4 +185,4 @@ def _loop(
 
 def _cells(tape, number: int, behind: int = 0) -> int:
     """Return how many cells a value has along the axes behind some first ones."""
-    return tape.sizes.product(addresses.layout_of(tape, number).dims[behind:])
+    return tape.sizes.product(tape.layout_of(number).dims[behind:])

@@ -148,7 +148,7 @@ class _Body:
                 shared.append(None)
                 continue
             number, kind = next(pairs)
-            laned = len(addresses.layout_of(tape, number).dims) > np.ndim(sample_of(leaf))
+            laned = len(tape.layout_of(number).dims) > np.ndim(sample_of(leaf))
             its = result_of(trace, number, kind)
             if kind == np.float16:
                 its = np.astype(its, kind)
@@ -172,7 +172,7 @@ class _Body:
     def _repeated(self, x: TracedArray) -> TracedArray:
         """Return what is the same in all lanes with an axis of lanes."""
         trace, tape = self.trace, self.trace.tape
-        number = addresses.broadcast(tape, x._id, (self.lanes, *addresses.layout_of(tape, x._id).dims))
+        number = addresses.broadcast(tape, x._id, (self.lanes, *tape.layout_of(x._id).dims))
         if is_deferred(x):
             return deferred(trace, number)
         value = np.broadcast_to(x._value, (tape.sizes.value(self.lanes), *np.shape(x._value)))

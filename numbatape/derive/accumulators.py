@@ -87,7 +87,7 @@ class Cells(Fitting):
 
     def begin(self, value: int, sums: int) -> None:
         """Let the cotangents of a value's storage be added, in place, to the cells of another value."""
-        buffer = self.buffers[self.tape.values[value][0]] = Buffer()
+        buffer = self.buffers[self.tape.storage_of(value)] = Buffer()
         buffer.base = sums
 
     def add(self, value: int, ct) -> None:
@@ -125,7 +125,7 @@ class Cells(Fitting):
     def whole(self, value: int):
         """Return the cotangent of a value as an array of its dimensions."""
         ct = self.collect(value)
-        return self.spread(ct, value) if ct is not None and self.tape.values[value][2] else ct
+        return self.spread(ct, value) if ct is not None and self.tape.layout_of(value).dims else ct
 
     def known(self, value: int) -> bool:
         """Whether a value has a cotangent."""
@@ -171,7 +171,7 @@ class Cells(Fitting):
             self._accumulate_many(buffer, storage)
         buffer.pending = []
         assert buffer.base is not None
-        return self._view(tape.values[buffer.base][0], storage, offset, its.dims, its.strides)
+        return self._view(tape.storage_of(buffer.base), storage, offset, its.dims, its.strides)
 
     def _total(self, parts: list):
         """Return the sum of cotangents of one view, added up one after another."""
@@ -241,7 +241,7 @@ class Cells(Fitting):
         """Copy the cotangents of all cells of a storage into an array."""
         tape, (size, family, _) = self.tape, self.tape.storages[storage]
         buffer.base = tape.array((size,), family, ACTIVE)
-        base = tape.values[buffer.base][0]
+        base = tape.storage_of(buffer.base)
         for place, _, _, ct in buffer.pending:
             number = self._summand(ct, family)
             active = int(ct.__class__ is Symbol and ct.level == ACTIVE)
@@ -259,7 +259,7 @@ class Cells(Fitting):
     def _accumulate(self, buffer: Buffer, storage: int, offset, dims, strides, ct) -> None:
         tape = self.tape
         assert buffer.base is not None
-        base = tape.values[buffer.base][0]
+        base = tape.storage_of(buffer.base)
         family = tape.storages[base][1]
         target = self._view(base, storage, offset, dims, strides).number
         number, active = self._summand(ct, family), 0
@@ -271,7 +271,7 @@ class Cells(Fitting):
         """Append what `_accumulate` would for each part that waits, as columns."""
         tape = self.tape
         assert buffer.base is not None
-        base = tape.values[buffer.base][0]
+        base = tape.storage_of(buffer.base)
         family = tape.storages[base][1]
         offsets, dims, strides, summands = zip(*buffer.pending, strict=True)
         numbers = np.array([self._summand(ct, family) for ct in summands])

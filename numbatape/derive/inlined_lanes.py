@@ -49,7 +49,7 @@ def append_lanes(
         The values of the outputs. The first axis of those that depend on an input numbers the lanes. None if
         ``on_guard`` has returned False.
     """
-    lanes = addresses.layout_of(builder, inputs[0]).dims[0]
+    lanes = builder.layout_of(inputs[0]).dims[0]
     given = tuple(map(builder.sizes.value, dimensions))
     laned = with_lanes(body, Lanes(frozenset(range(len(inputs))), hoist=False, behind=True), given)
     inlining = Inlining(builder, laned, (*dimensions, lanes))
@@ -69,7 +69,7 @@ def _place(inlining: Inlining, value: int, number: int, line: int) -> None:
     builder = inlining.builder
     dims, strides = inlining.layout(value)
     storage = int(inlining.tape.values[value]["storage"])
-    own = addresses.layout_of(builder, number)
+    own = builder.layout_of(number)
     if any(own.strides[k] != strides[k] for k, dim in enumerate(own.dims) if dim != 1):
         size, family, _ = inlining.tape.storages[storage].item()
         builder.storages.append((inlining.size(size), family, builder.level_of(number)))

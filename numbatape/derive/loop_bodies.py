@@ -148,7 +148,7 @@ class Body:
     def input(self, like: int, given: Given, level: int = ACTIVE) -> int:
         """Add an input in the dimensions of a value; return its number among the inputs."""
         tape = self.tape
-        dims = tape.layouts[tape.values[like][2]].dims
+        dims = tape.layout_of(like).dims
         strides, size = tape.contiguous_strides(dims)
         tape.storages.append((size if dims else 1, F64, level))
         value = tape.view(len(tape.storages) - 1, 0, dims, strides)
@@ -164,13 +164,13 @@ class Body:
         """Add an output: a symbol, a number for all entries, or None for zeros in a value's dimensions."""
         emitter, tape = self.emitter, self.tape
         if part.__class__ is not Symbol:
-            dims = tape.layouts[tape.values[like][2]].dims
+            dims = tape.layout_of(like).dims
             zeros = emitter.zeros(dims, F64)
             part = zeros if part is None else zeros + part
         part = emitter.dense(emitter.in_family(part, F64))
-        storage = tape.values[part.number][0]
-        inside = {tape.values[value][0] for value in self.values}
-        if storage in inside and (port < 0 or storage != tape.values[self.values[port]][0]):
+        storage = tape.storage_of(part.number)
+        inside = {tape.storage_of(value) for value in self.values}
+        if storage in inside and (port < 0 or storage != tape.storage_of(self.values[port])):
             part = emitter.row("copy", part)  # an input's cells get their next value while others are read
         self.outputs.append((part.number, port, like))
 
@@ -182,8 +182,7 @@ class Body:
         """Return the body, and the numbers of the inputs that it reads."""
         tape, call = self.tape, self.call
         tape.inputs = [
-            InputSlot(value, tape.layouts[tape.values[value][2]].dims, tape.level_of(value), F64)
-            for value in self.values
+            InputSlot(value, tape.layout_of(value).dims, tape.level_of(value), F64) for value in self.values
         ]
         body = tape.freeze(
             tuple(value for value, _, _ in self.outputs),
@@ -229,7 +228,7 @@ class Body:
                 out = Out(self.given[port].role, kept.index(port), end, count[port])
                 end = sizes.add(end, out.count)
             else:
-                dims = tape.layouts[tape.values[value][2]].dims
+                dims = tape.layout_of(value).dims
                 out = Out(STACK, -1, end, code.of(tape.contiguous_strides(dims)[1]))
                 end = sizes.add(end, sizes.mul(call.loop.length, out.count))
             outs.append(out)

@@ -140,7 +140,7 @@ class Pushforward:
             self.tangents.add(row.out, total)
 
     def _elementwise(self, op: Elementwise, row: Instruction, tangents, count: int):
-        rank = len(self.tape.layouts[self.tape.values[row.out][2]].dims)
+        rank = len(self.tape.layout_of(row.out).dims)
         later: list = []
         if count > 1 and not rank and op.signs and self._sums:
             tangents, later = self._taken_apart(op, row, tangents)
@@ -180,7 +180,7 @@ class Pushforward:
         """
         emitter, numbers = self.emitter, row.operands
         operands = [Symbol(emitter, number) for number in numbers]
-        dims = self.tape.layouts[self.tape.values[row.out][2]].dims
+        dims = self.tape.layout_of(row.out).dims
         cores = CORES[op.name]
         batch = len(dims) - len(cores[0])
         given = [k for k, tangent in enumerate(tangents) if tangent is not None]
@@ -199,7 +199,7 @@ class Pushforward:
                 if k in given:
                     operands[k] = along(k)
                 elif "abc"[k] not in op.index:  # a constant, whose tangent is zero
-                    own = self.tape.layouts[self.tape.values[number][2]].dims
+                    own = self.tape.layout_of(number).dims
                     operands[k] = emitter.zeros(own, self.tape.family_of(number))
             return emitter.op(op.name, *operands, **sizes)
         if op.pushforward is not None and not emitter.strong and not self.strong:
@@ -222,7 +222,7 @@ class Pushforward:
         """
         emitter, tape = self.emitter, self.tape
         need = tuple(k in given for k in range(len(operands)))
-        ghost = emitter.zeros(tape.layouts[tape.values[row.out][2]].dims, tape.family_of(row.out))
+        ghost = emitter.zeros(tape.layout_of(row.out).dims, tape.family_of(row.out))
         start = len(tape.code)
         if op.calls:
             parts = self.rules.pull_call(ghost, row.out, row.operands, need, transposing=True)

@@ -135,7 +135,7 @@ def _seeds(emitter: Emitter, values, lanes: int | None) -> tuple[list[tuple[int,
     tape, code = emitter.tape, None
     seeds = []
     for value in values:
-        dims = tape.layouts[tape.values[value][2]].dims
+        dims = tape.layout_of(value).dims
         shape = (*(() if lanes is None else (lanes,)), *map(tape.sizes.value, dims))
         beside = Symbol(emitter, tape.input(shape, tape.family_of(value), ACTIVE))
         own = list(beside.dims)
@@ -159,7 +159,7 @@ def _frozen(
     found = []
     for part, like in zip(parts, likes, strict=True):
         if part.__class__ is not Symbol:
-            dims = builder.layouts[builder.values[like][2]].dims
+            dims = builder.layout_of(like).dims
             wide = dims if lanes is None else (lanes, *dims)
             zeros = emitter.zeros(wide, builder.family_of(like))
             part = zeros if part is None else zeros + part

@@ -161,7 +161,7 @@ class Before:
         placed = self._placed(new, storages)
         parts: list[list] = [[] for _ in range(names.HEADER)]
         parts[names.NEW_VALUES] = [
-            (*its, kinds.of(v, its.where != FRESH and its.which != NONE and tape.values[v][0] >= POOL_COUNT))
+            (*its, kinds.of(v, its.where != FRESH and its.which != NONE and tape.storage_of(v) >= POOL_COUNT))
             for its, v in zip(placed, new, strict=True)
         ]
         parts[names.POOL_PART] = [(pool, count) for pool, count in enumerate(self._new_cells) if count]

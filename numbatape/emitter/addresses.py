@@ -10,11 +10,6 @@ from ..tape import TapeBuilder
 from ..tape.tape import Layout
 
 
-def layout_of(tape: TapeBuilder, number: int) -> Layout:
-    """Return a value's dimensions and strides as size codes."""
-    return tape.layouts[tape.values[number][2]]
-
-
 def view(tape: TapeBuilder, number: int, dims, strides, offset: int | None = None) -> int:
     """Return a value with another layout, and perhaps another offset, in the same storage."""
     storage, start, _ = tape.values[number]
@@ -73,7 +68,7 @@ def _dropped(tape: TapeBuilder, layout: Layout, axes):
 
 def broadcast(tape: TapeBuilder, number: int, dims) -> int:
     """Return a view that repeats a value to the given dimensions."""
-    layout, sizes = layout_of(tape, number), tape.sizes
+    layout, sizes = tape.layout_of(number), tape.sizes
     lead = len(dims) - len(layout.dims)
     strides = [0] * lead
     for k, own in enumerate(layout.dims):
@@ -88,7 +83,7 @@ def broadcast(tape: TapeBuilder, number: int, dims) -> int:
 
 def is_dense(tape: TapeBuilder, number: int) -> bool:
     """Whether a value's cells follow one another in row-major order."""
-    layout = layout_of(tape, number)
+    layout = tape.layout_of(number)
     expected = tape.contiguous_strides(layout.dims)[0]
     if layout.strides == expected:
         return True
@@ -135,8 +130,8 @@ def _merged(tape: TapeBuilder, layout: Layout, counts) -> int | None:
 
 def cut(tape: TapeBuilder, number: int, axis: int, first: int, size: int) -> int:
     """Return the entries from ``first`` on, ``size`` of them, along an axis (size codes)."""
-    layout, sizes = layout_of(tape, number), tape.sizes
-    offset = sizes.add(tape.values[number][1], sizes.mul(first, layout.strides[axis]))
+    layout, sizes = tape.layout_of(number), tape.sizes
+    offset = sizes.add(tape.offset_of(number), sizes.mul(first, layout.strides[axis]))
     dims = [*layout.dims]
     dims[axis] = size
     return view(tape, number, dims, layout.strides, offset)
@@ -144,7 +139,7 @@ def cut(tape: TapeBuilder, number: int, axis: int, first: int, size: int) -> int
 
 def split(tape: TapeBuilder, number: int, shape) -> int:
     """Return a view whose first axis has become several, of the given sizes."""
-    layout, sizes = layout_of(tape, number), tape.sizes
+    layout, sizes = tape.layout_of(number), tape.sizes
     strides, step = [], layout.strides[0]
     for size in reversed(shape):
         strides.append(step)
@@ -154,13 +149,13 @@ def split(tape: TapeBuilder, number: int, shape) -> int:
 
 def flipped(tape: TapeBuilder, number: int, axis: int) -> int:
     """Return the entries in the other order along an axis."""
-    layout, sizes = layout_of(tape, number), tape.sizes
+    layout, sizes = tape.layout_of(number), tape.sizes
     dim, stride = layout.dims[axis], layout.strides[axis]
     if not sizes.value(dim):
         sizes.pin(dim)
         return number
     sizes.guard(dim, ">=", 1)
-    offset = sizes.add(tape.values[number][1], sizes.mul(sizes.sub(dim, 1), stride))
+    offset = sizes.add(tape.offset_of(number), sizes.mul(sizes.sub(dim, 1), stride))
     strides = [*layout.strides]
     strides[axis] = sizes.mul(sizes.negative(-1), stride)
     return view(tape, number, layout.dims, strides, offset)

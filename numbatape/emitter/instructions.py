@@ -98,7 +98,7 @@ def _result(tape: TapeBuilder, op: Elementwise, numbers, line: int) -> tuple[tup
     partials, shapes, level, active = op.partials, [], CONSTANT, 0
     for k, number in enumerate(numbers):
         its_level = tape.level_of(number)
-        shapes.append(addresses.layout_of(tape, number).dims)
+        shapes.append(tape.layout_of(number).dims)
         if its_level > level:
             level = its_level
         if its_level == ACTIVE:
@@ -179,7 +179,7 @@ def _array_result(tape: TapeBuilder, op: ArrayOp, numbers, dims: dict[str, int],
     letters: dict[str, int] = {}
     batches, level, active = [], CONSTANT, 0
     for k, (number, core) in enumerate(zip(numbers, cores, strict=True)):
-        its_dims, its_level = addresses.layout_of(tape, number).dims, tape.level_of(number)
+        its_dims, its_level = tape.layout_of(number).dims, tape.level_of(number)
         split = len(its_dims) - len(core)
         if split:
             batches.append(its_dims[:split])
@@ -234,7 +234,7 @@ def copied_into(tape: TapeBuilder, out: int, number: int, line: int) -> None:
 
 
 def _converted(tape: TapeBuilder, number: int, op: int, family: int, level: int, line: int) -> int:
-    out = tape.array(addresses.layout_of(tape, number).dims, family, level)
+    out = tape.array(tape.layout_of(number).dims, family, level)
     active = 1 if tape.level_of(number) == ACTIVE and level == ACTIVE else 0
     tape.emit(opcode(op, family), active, MAIN if level else PROLOGUE, out, number, line=line)
     return out
@@ -261,13 +261,13 @@ def pieces(tape: TapeBuilder, dims, family: int, parts, line: int) -> int:
     sizes = tape.sizes
     level = max((tape.level_of(number) for _, number in parts), default=CONSTANT)
     whole = tape.array(tuple(dims), family, level)
-    strides = addresses.layout_of(tape, whole).strides
+    strides = tape.layout_of(whole).strides
     for spans, number in parts:
-        offset = tape.values[whole][1]
+        offset = tape.offset_of(whole)
         for (first, _), stride in zip(spans, strides, strict=True):
             offset = sizes.add(offset, sizes.mul(first, stride))
         place = tuple(size for _, size in spans)
-        broadcast_dims(tape, [place, addresses.layout_of(tape, number).dims])
+        broadcast_dims(tape, [place, tape.layout_of(number).dims])
         part = addresses.view(tape, whole, place, strides, offset)
         copied_into(tape, part, number, line)
     return whole
@@ -300,7 +300,7 @@ def joined(tape: TapeBuilder, numbers, axis: int, family: int, line: int) -> tup
 def _places(tape: TapeBuilder, numbers, axis: int) -> tuple[int, int, list[tuple[int, int]]]:
     """Return layout and cells of arrays one after another, and offset and layout of each one in the whole."""
     sizes = tape.sizes
-    shapes = [addresses.layout_of(tape, number).dims for number in numbers]
+    shapes = [tape.layout_of(number).dims for number in numbers]
     dims = list(shapes[0])
     for other in shapes[1:]:
         for k, dim in enumerate(other):

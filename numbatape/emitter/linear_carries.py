@@ -118,7 +118,7 @@ class LinearCarry:
 
     def _spread(self, number: int, length: int) -> int:
         """Return a value in all steps, also one that is the same in all of them."""
-        if addresses.layout_of(self.builder, number).dims:
+        if self.builder.layout_of(number).dims:
             return number
         return addresses.broadcast(self.builder, number, (length,))
 

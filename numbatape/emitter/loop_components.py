@@ -13,7 +13,6 @@ from ..tape.bodies import Stretch
 from ..tape.instruction import Instruction
 from ..tape.rerolling.components import components
 from ..tape.tape import F64
-from . import addresses
 from .linear_carries import LinearCarry
 
 VECTOR, SHIFTED, LINEAR, LOOP = range(4)  # what becomes of a component
@@ -158,7 +157,7 @@ class LoopComponents:
         if len(moving) != 1:
             return None
         (side,) = moving
-        alone = addresses.layout_of(tape, row.out).dims[side] == 1
+        alone = tape.layout_of(row.out).dims[side] == 1
         cells = tape.sizes.value(self.cells(keys[row.out]))
         return side if alone and cells <= WIDEST_PRODUCT and len(self.writers[keys[row.out]]) == 1 else None
 

@@ -174,10 +174,10 @@ class LoopDistribution:
     def take(self, k: int, number: int) -> None:
         """Note what fills input ``k``, a slice: a value whose first axis numbers the steps."""
         tape = self.builder
-        if len(addresses.layout_of(tape, number).dims) > 1:
+        if len(tape.layout_of(number).dims) > 1:
             number = self._dense(number)
         storage, offset, _ = tape.values[number]
-        lane = addresses.layout_of(tape, number).strides[0]
+        lane = tape.layout_of(number).strides[0]
         self.homes[self.keys[self.stretch.inputs[k]]] = Home(storage, offset, lane)
 
     def _dense(self, number: int) -> int:
@@ -216,7 +216,7 @@ class LoopDistribution:
     def in_all_steps(self, value: int) -> int:
         """Return a value of the body with an axis of steps, also one that is the same in all of them."""
         number = self.lanes(value)
-        dims = addresses.layout_of(self.builder, value).dims
+        dims = self.builder.layout_of(value).dims
         return number if number != value else addresses.broadcast(self.builder, value, (self.length, *dims))
 
     def behind_last(self, k: int) -> int:
@@ -228,8 +228,8 @@ class LoopDistribution:
 
     def _step(self, number: int, step: int) -> int:
         """Return what a value with an axis of steps is in one of them."""
-        tape, layout = self.builder, addresses.layout_of(self.builder, number)
-        offset = tape.sizes.add(tape.values[number][1], tape.sizes.mul(step, layout.strides[0]))
+        tape, layout = self.builder, self.builder.layout_of(number)
+        offset = tape.sizes.add(tape.offset_of(number), tape.sizes.mul(step, layout.strides[0]))
         return addresses.view(tape, number, layout.dims[1:], layout.strides[1:], offset)
 
     def _append(self, row: Instruction) -> None:
@@ -279,10 +279,10 @@ class LoopDistribution:
     def _storage(self, value: int) -> int:
         """Return the storage of a value of the body, or of what it is in all steps."""
         home = self.homes.get(self.keys[value])
-        return self.builder.values[value][0] if home is None else home.storage
+        return self.builder.storage_of(value) if home is None else home.storage
 
     def _rank(self, value: int) -> int:
-        return len(addresses.layout_of(self.builder, value).dims)
+        return len(self.builder.layout_of(value).dims)
 
     def _shift(self, k: int, first: int) -> None:
         """Compute a carry whose next value does not depend on it."""
@@ -297,7 +297,7 @@ class LoopDistribution:
             return
         rows, line = self.lanes(output), self.line
         level = max(VARYING, tape.level_of(first), tape.level_of(rows))
-        dims = addresses.layout_of(tape, first).dims
+        dims = tape.layout_of(first).dims
         inner, size = tape.contiguous_strides(dims)
         cells = tape.sizes.mul(tape.sizes.add(self.length, 1), size)
         tape.storages.append((cells, F64, level))

@@ -18,7 +18,6 @@ from ..tape.bodies import Stretch
 from ..tape.instruction import MAIN, NONE, Instruction, opcode
 from ..tape.tape import ACTIVE, F64, VARYING
 from ..tape.uses import key_of
-from . import addresses
 
 MOST_NUMBERS = 64  # instructions of a step: with more of them, what is saved is less than a tenth
 MOST_IN_BODY = 256  # instructions of all steps together, which bounds what it takes to trace and to derive
@@ -79,7 +78,7 @@ def _number(tape: TapeBuilder, code: int) -> int:
 
 def _shape(tape: TapeBuilder, value: int) -> tuple[int, ...]:
     """Return the dimensions of a value of a few entries as numbers."""
-    shape = tuple(_number(tape, dim) for dim in addresses.layout_of(tape, value).dims)
+    shape = tuple(_number(tape, dim) for dim in tape.layout_of(value).dims)
     if not 1 <= prod(shape) <= MOST_NUMBERS:
         raise UnknownCells
     return shape
@@ -93,7 +92,7 @@ def _indices(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 def _places(tape: TapeBuilder, value: int) -> list[Place]:
     """Return where the entries of a value are, in row-major order."""
     storage, offset, _ = tape.values[value]
-    strides = [_number(tape, stride) for stride in addresses.layout_of(tape, value).strides]
+    strides = [_number(tape, stride) for stride in tape.layout_of(value).strides]
     first = _number(tape, offset)
     return [
         (storage, first + sum(k * stride for k, stride in zip(index, strides, strict=True)))
@@ -155,7 +154,7 @@ class UnrolledSteps:
             before = [self._entries(value) for value in stretch.outputs[:carries]]
         ends = []
         for value, numbers in zip(stretch.outputs[:carries], before, strict=True):
-            dims = addresses.layout_of(self.builder, value).dims
+            dims = self.builder.layout_of(value).dims
             ends.append(self.builder.array(dims, F64, self._level(value)))
             self._put(self._cells(ends[-1]), numbers)
         self.stretch = stretch.part(

@@ -44,7 +44,7 @@ class RepeatedSteps:
     def __init__(self, stretch: Stretch, carries: int, past: Sequence[int], count: int):
         self.one, self.builder = stretch, stretch.builder
         self._rows: list[Instruction] = []
-        self._inputs = {self.builder.values[value][0] for value in stretch.inputs}
+        self._inputs = {self.builder.storage_of(value) for value in stretch.inputs}
         self._homes: dict[int, Place] = {}  # by key: where its cells are in the present step
         self._values: dict[int, int] = {}  # by value: what it is in the present step
         keys, starts, slices = stretch.keys, stretch.inputs[:carries], stretch.inputs[carries:]
@@ -63,7 +63,7 @@ class RepeatedSteps:
             self._rows += [self._repeated(row) for row in stretch.body]
             before = [self._dense(value) for value in stretch.outputs[:carries]]
         ends = [
-            self._view(place, addresses.layout_of(self.builder, value).dims)
+            self._view(place, self.builder.layout_of(value).dims)
             for place, value in zip(before, stretch.outputs, strict=False)
         ]
         self.stretch = stretch.part(self._rows, [*starts, *wide], [*ends, *stacks, *earlier])
@@ -74,10 +74,10 @@ class RepeatedSteps:
         return self.builder.array((count, self._size(value)), F64, level)
 
     def _size(self, value: int) -> int:
-        return self.builder.sizes.product(addresses.layout_of(self.builder, value).dims)
+        return self.builder.sizes.product(self.builder.layout_of(value).dims)
 
     def _row_place(self, value: int, whole: int, step: int) -> Place:
-        return self.builder.values[whole][0], self.builder.sizes.mul(step, self._size(value))
+        return self.builder.storage_of(whole), self.builder.sizes.mul(step, self._size(value))
 
     def _place(self, value: int) -> Place:
         storage, offset, _ = self.builder.values[value]
@@ -124,13 +124,13 @@ class RepeatedSteps:
         They do not stand in an input of the body, which the next carries are copied to one by one.
         """
         now = self._now(value)
-        if addresses.is_dense(self.builder, now) and self.builder.values[now][0] not in self._inputs:
+        if addresses.is_dense(self.builder, now) and self.builder.storage_of(now) not in self._inputs:
             return self._place(now)
-        dims = addresses.layout_of(self.builder, value).dims
+        dims = self.builder.layout_of(value).dims
         fresh = self.builder.array(dims, F64, max(VARYING, self.builder.level_of(value)))
         self._copied(value, self._place(fresh))
         return self._place(fresh)
 
     def _copied(self, value: int, place: Place) -> None:
-        out = self._view(place, addresses.layout_of(self.builder, value).dims)
+        out = self._view(place, self.builder.layout_of(value).dims)
         self._rows.append(Instruction(opcode(OPCODE["copy"], F64), 1, MAIN, out, self._now(value)))

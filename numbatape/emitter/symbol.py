@@ -62,7 +62,7 @@ class Symbol:
     def layout(self) -> Layout:
         """Dimensions and strides as size codes."""
         tape = self.emitter.tape
-        return tape.layouts[tape.values[self.number][2]]
+        return tape.layout_of(self.number)
 
     @property
     def dims(self) -> tuple[int, ...]:

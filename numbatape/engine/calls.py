@@ -227,7 +227,7 @@ class Calls:
             together = lanes_of(self._calls[number], plan, row)
         run = self._loops[number] = self._run(number, reverse, lanes > 1, together)
         # One lane that depends on sizes is not computed again, as more lanes have to be.
-        batch = tape.layouts[tape.values["layout"][out]].dims[:-1]
+        batch = tape.layout_of(out).dims[:-1]
         self._in_lanes = self._in_lanes or any(dim != 1 for dim in batch)
         run.place(*self._bases())
         self._table[number] = run.forward, run.back, run.back, address(run.state)

@@ -76,8 +76,8 @@ def may_defer(loop: Loop) -> bool:
     for k in rows:
         out, a, b, active = (int(code[name][k]) for name in ("out", "a", "b", "active"))
         for bit, target in ((2, b), (1, a)):
-            m, n = body.layouts[body.values["layout"][target]].dims
-            rank = body.layouts[body.values["layout"][out]].dims[0 if bit == 2 else 1]
+            m, n = body.layout_of(target).dims
+            rank = body.layout_of(out).dims[0 if bit == 2 else 1]
             small = m >= 0 and n >= 0 and m * n < LEAST_CELLS
             if (
                 active & bit
@@ -123,9 +123,9 @@ def deferred_products(loop: Loop, dimensions: Sequence[int]) -> tuple[Tape, list
         for bit, target, other in ((2, b, a), (1, a, b)):
             if not active & bit or storage[target] not in captures or storage[other] in captures:
                 continue
-            layout = body.layouts[body.values["layout"][target]]
+            layout = body.layout_of(target)
             (m, n), strides = map(size, layout.dims), tuple(map(size, layout.strides))
-            rank = size(body.layouts[body.values["layout"][out]].dims[0 if bit == 2 else 1])
+            rank = size(body.layout_of(out).dims[0 if bit == 2 else 1])
             if m * n < LEAST_CELLS or rank > MOST_ROWS or not distinct(m, n, *strides):
                 continue
             left, right = Stacked(other, False, bit == 1), Stacked(out, True, bit == 1)

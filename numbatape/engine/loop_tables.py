@@ -173,7 +173,7 @@ class LoopTables:
 
     def _rank_of(self, value: int) -> tuple[int, ...]:
         tape = self.loop.body
-        return tape.layouts[tape.values["layout"][value]].dims
+        return tape.layout_of(value).dims
 
     def write_forward(self) -> None:
         """Fill in the words for the forward sweep: addresses of what enters, is carried, and leaves."""

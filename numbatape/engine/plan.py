@@ -92,11 +92,11 @@ class Plan:
 
     def shape(self, value: int) -> tuple[int, ...]:
         """Return the shape of a value."""
-        return tuple(map(self.size, self.tape.layouts[self.tape.values["layout"][value]].dims))
+        return tuple(map(self.size, self.tape.layout_of(value).dims))
 
     def strides(self, value: int) -> tuple[int, ...]:
         """Return the strides of a value, in cells."""
-        return tuple(map(self.size, self.tape.layouts[self.tape.values["layout"][value]].strides))
+        return tuple(map(self.size, self.tape.layout_of(value).strides))
 
     def is_dense(self, value: int) -> bool:
         """Whether a value's cells follow one another in order."""

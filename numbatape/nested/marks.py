@@ -33,5 +33,5 @@ def zeros_like(trace: Trace, number: int) -> TracedArray:
     emitter = emitter_of(trace)
     emitter.line = trace.line()
     tape = trace.tape
-    dims = tape.layouts[tape.values[number][2]].dims
+    dims = tape.layout_of(number).dims
     return deferred(trace, emitter.zeros(dims, tape.family_of(number)).number)

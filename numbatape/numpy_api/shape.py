@@ -235,7 +235,7 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     layout, tape = layout_of(a), a._trace.tape
     sizes = tape.sizes
     rows, columns = layout.dims[axis1], layout.dims[axis2]
-    start = tape.values[a._id][1]
+    start = tape.offset_of(a._id)
     value = np.diagonal(a._value, offset, axis1, axis2)
     if sizes.value(rows) == sizes.value(columns) >= abs(offset):  # the size stays symbolic
         sizes.guard(rows, "==", columns)

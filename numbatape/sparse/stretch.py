@@ -42,11 +42,10 @@ def pattern_of(run: Linearised, outputs, order: int) -> Pattern:
 def _plan(run: Linearised, outputs: tuple[int, ...]) -> Plan:
     """Return where the cells of a stretch would be; there is nothing to run."""
     builder = copy.copy(run.trace.tape)
-    values, layouts = builder.values, builder.layouts
     dimensions = tuple(builder.sizes.pin(dim) for slot in builder.inputs for dim in slot.dims)
     builder.code = Code(builder.columns()[slice(*run.rows)])
     marks = [
-        InputSlot(number, layouts[values[number][2]].dims, ACTIVE, builder.storages[values[number][0]][1])
+        InputSlot(number, builder.layout_of(number).dims, ACTIVE, builder.family_of(number))
         for number in run.inputs
     ]
     builder.inputs = [*(slot._replace(level=VARYING) for slot in builder.inputs), *marks]

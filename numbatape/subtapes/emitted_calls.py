@@ -10,7 +10,7 @@ import numpy as np
 from ..control.body_traces import of_trace
 from ..control.packing import Packing, emit, part, result_of
 from ..derive.loop_bodies import SizeCodes
-from ..emitter import addresses, instructions
+from ..emitter import instructions
 from ..errors import MissingBodyError, UnforeseenShapeError
 from ..tape.loop import CAPTURE, STACK, Branches, Loop, Out, Port
 from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING
@@ -41,7 +41,7 @@ def inputs_of(trace: Trace, leaves, kinds) -> Emitted:
         number = operand(trace, array, F64)
         if kind.dtype.kind != "f" and tape.level_of(number) == ACTIVE:
             number = instructions.copied(tape, number, VARYING, trace.line())
-        dims = addresses.layout_of(tape, number).dims
+        dims = tape.layout_of(number).dims
         ports.append(pack.port(CAPTURE, number, 1, sizes.product(dims)))
         dimensions += dims
     return Emitted(pack.operands(), tuple(ports), (pack.ends[0], pack.ends[1]), tuple(dimensions))

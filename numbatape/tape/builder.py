@@ -251,6 +251,18 @@ class TapeBuilder:
         """Return the literal 0.0."""
         return self.literal(np.float64(0.0), family)
 
+    def layout_of(self, value: int) -> Layout:
+        """Return a value's dimensions and strides as size codes."""
+        return self.layouts[self.values[value][2]]
+
+    def storage_of(self, value: int) -> int:
+        """Return the number of the storage that a value's cells are in."""
+        return self.values[value][0]
+
+    def offset_of(self, value: int) -> int:
+        """Return the size code of where a value's cells begin in its storage."""
+        return self.values[value][1]
+
     def level_of(self, value: int) -> int:
         """Return the level of a value: that of its storage."""
         return self.storages[self.values[value][0]][2]

@@ -172,6 +172,10 @@ class Tape:
     calls: tuple = ()
     rewrites: tuple[Rewrite, ...] = ()
 
+    def layout_of(self, value: int) -> Layout:
+        """Return a value's dimensions and strides as size codes."""
+        return self.layouts[self.values["layout"][value]]
+
     def __len__(self) -> int:
         return len(self.code)
 

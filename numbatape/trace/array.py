@@ -192,8 +192,8 @@ class TracedArray(Methods, Reads):
         try:
             return _value_of(self, "_value")
         except AttributeError:
-            layouts, table = self._trace.tape.layouts, self._trace.tape.sizes
-            shape = tuple(map(table.value, layouts[self._trace.tape.values[self._id][2]].dims))
+            tape = self._trace.tape
+            shape = tuple(map(tape.sizes.value, tape.layout_of(self._id).dims))
             zero = FAMILY_DTYPE[self._family].type(0.0)
             return np.broadcast_to(zero, shape) if shape else zero
 
@@ -208,7 +208,7 @@ class TracedArray(Methods, Reads):
         if operations.box_of(self) is not None:
             return self._value.shape
         trace = self._trace
-        dims, table = trace.tape.layouts[trace.tape.values[self._id][2]].dims, trace.tape.sizes
+        dims, table = trace.tape.layout_of(self._id).dims, trace.tape.sizes
         return tuple([dim if dim >= 0 else table.pin(dim, trace.line()) for dim in dims])
 
     def _sizes(self) -> tuple:
@@ -216,7 +216,7 @@ class TracedArray(Methods, Reads):
         trace = self._trace
         if not trace.integers.symbolic or not self.ndim or operations.box_of(self) is not None:
             return self.shape
-        dims = trace.tape.layouts[trace.tape.values[self._id][2]].dims
+        dims = trace.tape.layout_of(self._id).dims
         if any([dim < 0 for dim in dims]):
             trace.integers.sizes_met = True
         return tuple([sizes.seen(trace, dim) if dim < 0 else dim for dim in dims])

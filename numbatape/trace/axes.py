@@ -91,7 +91,7 @@ def merge(x: TracedArray, counts: Sequence[int]) -> TracedArray:
         x = contiguous(x)
         number = addresses.merged(tape, x._id, counts)
         assert number is not None
-    shape = [tape.sizes.value(d) for d in addresses.layout_of(tape, number).dims]
+    shape = [tape.sizes.value(d) for d in tape.layout_of(number).dims]
     return seen(x, np.reshape(x._value, shape), number)
 
 

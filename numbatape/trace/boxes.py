@@ -221,7 +221,7 @@ def locate(row, x, indices) -> None:
     value = row._value
     if value.__class__ is ndarray and root_of(value) is root_of(x._value):
         traced = [k for k in indices if type(k) is TracedArray]
-        row._trace.memory.located[row._trace.tape.values[row._id][0]] = traced
+        row._trace.memory.located[row._trace.tape.storage_of(row._id)] = traced
 
 
 def locate_plain(row, x, indices) -> None:
@@ -241,7 +241,7 @@ def hold(x) -> None:
     trace = x._trace
     with contextlib.suppress(AttributeError):  # it had no value number yet
         number = object.__getattribute__(x, "_id")
-        for k in trace.memory.located.pop(trace.tape.values[number][0], ()):
+        for k in trace.memory.located.pop(trace.tape.storage_of(number), ()):
             trace.guard(k.reshape(()), "int", int(k._value))
 
 

@@ -134,7 +134,7 @@ def _copy(trace, block: Block, storage: int, family: int) -> None:
         strides = [negative(step) for step in block.steps]
         number = builder.view(block.source >> SHIFT, block.source & OFFSET, block.dims, strides)
     out = builder.view(storage, block.slot, block.dims, [negative(step) for step in block.slot_steps])
-    active = 1 if not block.constant and builder.storages[builder.values[number][0]][2] == ACTIVE else 0
+    active = 1 if not block.constant and builder.level_of(number) == ACTIVE else 0
     stage = PROLOGUE if block.constant else MAIN
     builder.emit(2 * OPCODE["copy"] + family, active, stage, out, number, line=trace.line())
 

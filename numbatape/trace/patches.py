@@ -89,8 +89,8 @@ class Patchwork:
             source = _part(tape, patch.number, patch.at, patch.spans)
             out = _part(tape, number, self.region.spans, patch.spans)
             if twin is not None:
-                source = _doubled(tape, source, patch, twin, addresses.layout_of(tape, patch.number))
-                out = _doubled(tape, out, patch, twin, addresses.layout_of(tape, number))
+                source = _doubled(tape, source, patch, twin, tape.layout_of(patch.number))
+                out = _doubled(tape, out, patch, twin, tape.layout_of(number))
             instructions.copied_into(tape, out, source, line)
         return number
 
@@ -122,8 +122,8 @@ def _part(tape, number: int, at, spans) -> int:
     """Return the view of a value that covers some of the spans that it covers as a whole."""
     if at == spans:
         return number
-    sizes, layout = tape.sizes, addresses.layout_of(tape, number)
-    offset, strides = tape.values[number][1], []
+    sizes, layout = tape.sizes, tape.layout_of(number)
+    offset, strides = tape.offset_of(number), []
     for own, span, stride in zip(at, spans, layout.strides, strict=True):
         if own == span:
             strides.append(stride)
@@ -170,7 +170,7 @@ def _doubled(tape, part: int, patch: Patch, twin: Patch, layout) -> int:
     axis, sizes = _axis_apart(patch, twin), tape.sizes
     assert axis is not None
     between = sizes.sub(twin.spans[axis].first, patch.spans[axis].first)
-    own = addresses.layout_of(tape, part)
+    own = tape.layout_of(part)
     stride = sizes.mul(between, layout.strides[axis])
     return addresses.view(tape, part, (2, *own.dims), (stride, *own.strides))
 

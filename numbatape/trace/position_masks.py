@@ -101,12 +101,12 @@ class _Masks:
         if row is None:
             return "", ()
         name = self._tape.ops.names[row.row]
-        if name != "arange" and self._tape.values[number][1:] != self._tape.values[row.out][1:]:
-            return "", ()  # a part of what was made
+        offset, layout = self._tape.offset_of(number), self._tape.layout_of(number)
         if name == "arange":
-            layout = self._tape.layouts[self._tape.values[number][2]]
-            if layout.dims != (self._dim,) or layout.strides != (1,) or self._tape.values[number][1] != 0:
+            if layout.dims != (self._dim,) or layout.strides != (1,) or offset != 0:
                 return "", ()
+        elif (offset, layout) != (self._tape.offset_of(row.out), self._tape.layout_of(row.out)):
+            return "", ()  # a part of what was made
         return name, (row.a, row.b, row.c)
 
     def _number(self, number: int):

@@ -73,7 +73,7 @@ def dims_of(array: TracedArray) -> tuple[int, ...]:
 
 def layout_of(array: TracedArray):
     """Return dimensions and strides as size codes."""
-    return addresses.layout_of(array._trace.tape, array._id)
+    return array._trace.tape.layout_of(array._id)
 
 
 def operand(trace: Trace, arg, family: int, of_floats: bool = False) -> int:

@@ -46,7 +46,7 @@ def _gathered(trace, box: Box, value: np.ndarray) -> int:
     codes, levels = around or box.windows(value)
     level = max(CONSTANT, int(levels.max()))
     number = trace.tape.array(codes.shape, box.family, level)
-    storage = trace.tape.values[number][0]
+    storage = trace.tape.storage_of(number)
     slots = np.arange(codes.size).reshape(codes.shape)
     move_in(trace, codes, levels, slots, storage, box.family, box.root.dtype.kind in "fc")
     codes[...] = slots | storage << SHIFT
