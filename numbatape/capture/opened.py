@@ -36,11 +36,11 @@ from .held import (
     OfClasses,
     OfFunction,
     array_before,
+    attributes_read,
     can_change,
     differ,
     entries,
     of_function,
-    of_module,
 )
 from .holders import Wrapper, holder_of
 from .references import FIELDS, GLOBAL, MEMBER, SLOT, Reference, Walk, of_object, references, same
@@ -146,7 +146,7 @@ class Opened(Walk):
             if self._arrays or not is_users_module(value):
                 return []
             self._modules[id(value)] = value
-            before = self._before[id(value)] = self._before.get(id(value), {}) | of_module(reference)
+            before = self._before[id(value)] = self._before.get(id(value), {}) | attributes_read(reference)
             return [Reference(part, GLOBAL) for part in before.values()]
         if type(value) is types.FunctionType and (copied := behind_writing(value)) is not None:
             return [Reference(copied)]
