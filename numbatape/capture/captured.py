@@ -151,7 +151,7 @@ class Captured:
                 # A library's object that is closed or released may raise anything when it is read. Such an
                 # object has changed; if the function still uses it, tracing raises the library's error.
                 return True
-        return bool(self._sets) and any(container != entries for container, entries in self._sets)
+        return any(_are_others(tuple(container), entries) for container, entries in self._sets)
 
     def _remade(self) -> bool:
         """Whether a library's object has other parts or numbers than before."""
@@ -288,7 +288,7 @@ class Captured:
                 container.clear()
                 container.extend(entries)
         for container, members in self._sets:
-            if isinstance(container, set) and container != members:
+            if isinstance(container, set) and _are_others(tuple(container), members):
                 container.clear()
                 container.update(members)
         for slot, value in self._unset:

@@ -7,6 +7,7 @@ attributes of libraries' objects (`numbatape.capture.library_objects`).
 
 from __future__ import annotations
 
+import abc
 import builtins
 import collections
 import enum
@@ -75,6 +76,8 @@ class Environment(LibraryObjects, Walk):
         Whether side effects that a call without a trace can repeat are looked for.
     tests_identity
         Whether the code compares identities, which stand-ins would change.
+    asks_caches
+        Whether code asks how full caches of functions are, so that these have no stand-ins.
     """
 
     def __init__(self, function, written=()):
@@ -88,7 +91,6 @@ class Environment(LibraryObjects, Walk):
         self._reached: list = []
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
-        self._caches: list = []  # functions of functools.lru_cache
         self._asked_of: list[tuple] = []  # (a module or a function, its name in code, the code)
         ownership.adopt(function)
         self.add(function)
@@ -107,14 +109,9 @@ class Environment(LibraryObjects, Walk):
         # A thousand functions of one module name the same globals.
         for rows in (self._absent, self._bindings):
             rows[:] = {(id(row[0]), row[1]): row for row in rows}.values()
-        if self.asks_caches:
-            self._parts += [(each.cache_info, each.cache_info(), each) for each in self._caches]
-            self._caches.clear()
-
-    @property
-    def asks_caches(self) -> bool:
-        """Whether code asks how full caches of functions are, so that these have no stand-ins."""
-        return any("cache_info" in names_of(code) for code in self._codes.values())
+        names = frozenset().union(*map(names_of, self._codes.values()))
+        self.asks_caches = "cache_info" in names
+        self._note_states(names)
 
     def visit(self, reference: Reference) -> list[Reference]:
         """Note how a value can change; return what it refers to."""
@@ -214,7 +211,7 @@ class Environment(LibraryObjects, Walk):
         return references(value)
 
     def _set(self, value):
-        self._sets.append((value, value.copy()))
+        self._sets.append((value, tuple(value)))
         return references(value)
 
     def _unchanging(self, value):
@@ -230,6 +227,7 @@ class Environment(LibraryObjects, Walk):
                 self._note_foreign(base.__module__)
         if any(map(ownership.is_users_class, cls.__mro__)):
             self._classes.append(NotedClass(cls))
+            self._abstract = self._abstract or isinstance(cls, abc.ABCMeta)
         return references(cls)
 
     def _note_missing(self) -> None:
@@ -348,7 +346,9 @@ class Environment(LibraryObjects, Walk):
             return slots_named(value, list(vars(value)))
         if len(self.seen) > _MANY:
             self._note_opaque(value, always=True)
-        elif not watching.is_closed_off(value):
+        elif watching.is_closed_off(value):
+            self._note_state(value, watching.state_of_closed(value))
+        else:
             return self._of_library(value, fields)
         return []
 

@@ -6,6 +6,7 @@ file) is *opaque*: a tape that was recorded with it serves one call.
 
 from __future__ import annotations
 
+import abc
 import gc
 import io
 import types
@@ -48,6 +49,10 @@ class LibraryObjects(Captured):
     def __init__(self):
         super().__init__()
         self.foreign = False
+        self._caches: list = []  # functions of functools.lru_cache
+        self._abstract = False  # whether classes of the user's take others for their subclasses by `register`
+        self._packages: set[str] = set()  # of libraries whose code may be called
+        self._states: set[str] = set()  # names of what is noted already, of `watching.STATES`
         self._sites: dict[int, tuple] = {}  # by id: the name under which code refers to a value, and the code
 
     def _note_opaque(self, value, always=False):
@@ -74,9 +79,28 @@ class LibraryObjects(Captured):
         """Note that code of a module may be called; return whether it may do more than compute."""
         if not isinstance(module, str):  # a class of Cython's
             return False
+        self._packages.add(ownership.top(module))
         found = ownership.top(module) not in _SETTLED
         self.foreign = self.foreign or found
         return found
+
+    def _note_states(self, names: frozenset[str]) -> None:
+        """Note the state of the process that code asks for which uses these names."""
+        if "cache_info" in names:
+            self._parts += [(each.cache_info, each.cache_info(), each) for each in self._caches]
+            self._caches.clear()
+        for key, (packages, asking, read) in watching.STATES.items():
+            used = not self._packages.isdisjoint(packages) and not (asking and names.isdisjoint(asking))
+            if used and key not in self._states:
+                self._states.add(key)
+                self._parts.append((read, read(), None))
+        if self._abstract and not names.isdisjoint(("isinstance", "issubclass")):
+            self._abstract = False
+            self._note_state(None, lambda: (abc.get_cache_token(),))
+
+    def _note_state(self, value, read) -> None:
+        if read is not None:
+            self._parts.append((read, read(), value))
 
     def _numbers(self, value) -> tuple[list[Reference], bool]:
         """Note the numbers in an object of a known kind; return its parts, and whether that is all of it."""

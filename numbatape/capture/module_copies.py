@@ -11,7 +11,10 @@ from ..trace import operations
 from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
 from ..trace.trace import current, standing
+from ..usercode.frames import is_compared_by_identity, not_supported
 
+TRUTHS = ("True_", "False_")  # of NumPy's, with which no code compares traced values by identity
+CHANGING = ("timezone", "altzone", "daylight", "tzname")  # which `time.tzset` sets
 _DICTIONARY = vars(types.ModuleType)["__dict__"]
 
 
@@ -39,11 +42,13 @@ class ModuleCopy(types.ModuleType):
     ):
         super().__init__(original.__name__, original.__doc__)
         scope = _DICTIONARY.__get__(self)
-        own = vars(original).items()
-        scope.update({name: value for name, value in own if name not in late and name not in like_users})
+        own, others = vars(original).items(), {*late, *like_users, *TRUTHS, *CHANGING}
+        scope.update({name: value for name, value in own if name not in others})
         scope.update(replaced)
 
         def missing(name):
+            if name in TRUTHS and is_compared_by_identity():
+                raise not_supported(f"`is np.{name}`", "a traced truth value is another object; use bool(x)")
             if name in like_users:
                 return stand_in(getattr(original, name))
             if name not in late:

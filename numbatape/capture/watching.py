@@ -18,6 +18,7 @@ import pathlib
 import random
 import sys
 import threading
+import time
 import types
 import weakref
 from collections.abc import Callable
@@ -64,6 +65,52 @@ def is_closed_off(value) -> bool:
     """Whether an object's attributes are not followed: machinery that refers to everything."""
     closed = ("logging", "_thread", "threading", "concurrent", "asyncio", "warnings", "tqdm")
     return package_of(value) in closed and not isinstance(value, threading.local)
+
+
+def state_of_closed(value) -> Callable[[], tuple] | None:
+    """Return a function that returns what a logger hands on and to whom; None for other objects."""
+    if not hasattr(value, "getEffectiveLevel"):
+        return None
+
+    def read() -> tuple:
+        found, logger = [value.manager.disable], value
+        while logger is not None:
+            found += [logger.level, logger.disabled, logger.propagate, *logger.handlers, *logger.filters]
+            logger = logger.parent
+        return tuple(found)
+
+    return read
+
+
+def _of_decimal() -> tuple:
+    """Return the thread's context of decimal arithmetic, without the flags that each operation raises."""
+    context = sys.modules["decimal"].getcontext()
+    traps = ",".join(signal.__name__ for signal, on in context.traps.items() if on)
+    return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, traps
+
+
+def _of_time_zone() -> tuple:
+    return time.timezone, time.altzone, *time.tzname
+
+
+def _of_loggers() -> tuple:
+    root = sys.modules["logging"].root
+    known = [root, *(each for each in root.manager.loggerDict.values() if hasattr(each, "level"))]
+    return root.manager.disable, *(x for each in known for x in (each, each.level, each.disabled))
+
+
+# State of the process: the packages that have it, names that code uses to ask for it (all code, if there are
+# none), and a function that returns it.
+STATES: dict[str, tuple[tuple[str, ...], frozenset[str], Callable[[], tuple]]] = {
+    "decimal context": (("decimal", "_decimal", "_pydecimal"), frozenset(), _of_decimal),
+    "time zone": (
+        ("time", "datetime"),
+        frozenset(("timezone", "altzone", "tzname", "daylight", "localtime", "ctime", "mktime", "strftime"))
+        | frozenset(("fromtimestamp", "timestamp", "astimezone", "timetuple")),
+        _of_time_zone,
+    ),
+    "loggers": (("logging",), frozenset(("getLogger", "root", "getLevelName")), _of_loggers),
+}
 
 
 def parts_of(value) -> Callable[[], tuple] | None:
