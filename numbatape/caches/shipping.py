@@ -5,7 +5,18 @@ from __future__ import annotations
 import importlib.util
 import pickle
 import sys
+import threading
 from collections.abc import Callable
+
+
+class _Tried(threading.local):
+    """Functions, or the owners of methods, that are being pickled by trial, by id."""
+
+    def __init__(self):
+        self.ids: set[int] = set()
+
+
+_tried = _Tried()
 
 
 class Shipped:
@@ -20,6 +31,18 @@ class Shipped:
 
     def __reduce__(self):
         function = _named(self.function)
+        # A model that keeps a derivative of its own method holds this wrapper, too: the trial meets it again.
+        owner = id(getattr(function, "__self__", function))
+        if owner in _tried.ids:
+            return Shipped, (function,)
+        _tried.ids.add(owner)
+        try:
+            return self._by_name_or_value(function)
+        finally:
+            _tried.ids.discard(owner)
+
+    @staticmethod
+    def _by_name_or_value(function: Callable) -> tuple:
         try:
             pickle.dumps(function)
             return Shipped, (function,)

@@ -70,7 +70,7 @@ class _Writer:
                 self.lines.append(f"{parts[0]} = {fetched}")
             elif children:
                 self.lines.append(f"{', '.join(parts)}, = {fetched}")
-        elif dataclasses.is_dataclass(cls):
+        elif pytrees.is_plain_dataclass(cls):
             self.lines += [f"{part} = {name}.{field}" for part, field in zip(parts, entries, strict=True)]
         else:
             raise _Unknown
@@ -82,7 +82,7 @@ class _Writer:
         if structure.is_leaf():
             return next(parts)
         cls, entries = structure.type, structure.entries()
-        if not (cls in (dict, tuple, list) or _is_named_tuple(cls) or dataclasses.is_dataclass(cls)):
+        if not (cls in (dict, tuple, list) or _is_named_tuple(cls) or pytrees.is_plain_dataclass(cls)):
             raise _Unknown
         built = [
             self.build(child, _child(example, entry), parts)

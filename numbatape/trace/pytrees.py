@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,9 @@ OPAQUE: set[type] = set()  # dataclasses of numbatape that are leaves
 
 # Classes of arrays with labels by package; they become inner nodes where they are first met.
 LABELLED = {"pandas": ("Series", "DataFrame"), "polars": ("Series", "DataFrame"), "xarray": ("DataArray",)}
+
+# A class with one of these attributes may be a container (`numbatape.trace.records`).
+_RECORDS = ("__attrs_attrs__", "__pydantic_validator__", "keys", "_get_kwargs")
 
 _PLAIN = (np.ndarray, float, int, str, type(None))
 _registered: dict[int, type] = {}  # by id, because the stand-in for a class equals the class
@@ -146,7 +150,7 @@ def leaf(cls):
 
 
 def flatten(tree, is_leaf=None) -> tuple[list, Any]:
-    """Return ``(leaves, structure)``; dataclasses become inner nodes where they are first met."""
+    """Return ``(leaves, structure)``; containers become inner nodes where they are first met."""
     leaves: list = []
     node = _node_of(tree, is_leaf, leaves)
     if node is not None:
@@ -251,12 +255,31 @@ def unflatten(structure, parts):
 
 
 def _register(leaf) -> bool:
-    """Register the dataclass of a leaf; return False if it has none, or a known one."""
+    """Register the class of a leaf, if it is a container; return False if it is none, or a known one."""
     cls = type(leaf)
+    if id(cls) in _registered or cls in LEAVES:
+        return False
     if cls.__name__ in LABELLED.get(cls.__module__.partition(".")[0], ()):
         return _register_labelled(cls)
-    if not dataclasses.is_dataclass(cls) or id(cls) in _registered or cls in OPAQUE:
+    if is_plain_dataclass(cls):
+        ways = _dataclass_ways(cls)
+    elif issubclass(cls, SimpleNamespace) or any(hasattr(cls, mark) for mark in _RECORDS):
+        ways = imported(".records", __package__).ways_of(leaf)
+    else:
         return False
+    if ways is None:
+        return False
+    library().register_pytree_node(cls, *ways, namespace=NAMESPACE)
+    _registered[id(cls)] = cls
+    return True
+
+
+def is_plain_dataclass(cls) -> bool:
+    """Whether the constructor of a dataclass takes traced values: pydantic's validate them."""
+    return dataclasses.is_dataclass(cls) and not hasattr(cls, "__pydantic_validator__")
+
+
+def _dataclass_ways(cls) -> tuple[Callable, Callable]:
     names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
 
     def apart(instance):
@@ -265,9 +288,7 @@ def _register(leaf) -> bool:
     def together(names, parts):
         return cls(**dict(zip(names, parts, strict=True)))
 
-    library().register_pytree_node(cls, apart, together, namespace=NAMESPACE)
-    _registered[id(cls)] = cls
-    return True
+    return apart, together
 
 
 def _register_labelled(cls) -> bool:

@@ -1,0 +1,142 @@
+"""Classes of attrs and pydantic, namespaces and other mappings as arguments."""
+
+import argparse
+import collections
+import pickle
+import types
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape import transforms
+from numbatape.errors import SpecError, StructureError
+
+
+def scaled(p):
+    return p.scale * np.sum(p.x**2)
+
+
+class Attributes(dict):
+    """A dictionary with attributes, in the way of a Bunch."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Named(collections.UserDict):
+    label = "usual"
+
+
+def check(p, parts=vars):
+    gradient = nt.grad(scaled)(p)
+    assert type(gradient) is type(p)
+    assert parts(gradient)["scale"] == 5.0
+    np.testing.assert_array_equal(parts(gradient)["x"], [4.0, 8.0])
+    prepared = nt.prepare_gradient_cache(scaled, p)
+    np.testing.assert_array_equal(parts(nt.value_and_gradient(prepared, p)[1][0])["x"], [4.0, 8.0])
+
+
+@pytest.mark.parametrize("kind", [types.SimpleNamespace, argparse.Namespace])
+def test_namespaces(kind):
+    check(kind(scale=2.0, x=np.array([1.0, 2.0])))
+
+
+@pytest.mark.parametrize("decorate", ["define", "frozen"])
+def test_classes_of_attrs_are_made_without_converters_and_validators(decorate):
+    attrs = pytest.importorskip("attrs")
+    number = attrs.field(validator=attrs.validators.instance_of(float), converter=float)
+    cls = getattr(attrs, decorate)(
+        types.new_class(
+            "P",
+            (),
+            {},
+            lambda body: body.update(__annotations__={"scale": float, "x": np.ndarray}, scale=number),
+        )
+    )
+    fields = lambda p: attrs.asdict(p)  # noqa: E731
+    check(cls(2.0, np.array([1.0, 2.0])), fields)
+    start = cls(2.0, np.array([1.0, 2.0]))
+    density = transforms.unconstrained(scaled, start, {"scale": transforms.positive})
+    assert density.names == ("scale", "x[0]", "x[1]")
+    assert type(density.constrain(density.start)) is cls
+
+
+def test_a_field_that_attrs_computes_is_refused():
+    attrs = pytest.importorskip("attrs")
+
+    @attrs.define
+    class Computed:
+        x: float
+        square: float = attrs.field(init=False)
+
+        def __attrs_post_init__(self):
+            self.square = self.x**2
+
+    with pytest.raises(StructureError, match=r"Computed has fields .* \(square\)"):
+        nt.grad(lambda p: p.square)(Computed(3.0))
+
+
+def test_models_and_dataclasses_of_pydantic_are_not_validated():
+    pydantic = pytest.importorskip("pydantic")
+    free = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    model = pydantic.create_model(
+        "Model", scale=(pydantic.PositiveFloat, ...), x=(np.ndarray, ...), __config__=free
+    )
+    check(model(scale=2.0, x=np.array([1.0, 2.0])), dict)
+
+    @pydantic.dataclasses.dataclass(config=free)
+    class Fields:
+        scale: float
+        x: np.ndarray
+
+    check(Fields(2.0, np.array([1.0, 2.0])))
+
+
+@pytest.mark.parametrize("kind", [types.MappingProxyType, collections.ChainMap, Named, Attributes])
+def test_mappings(kind):
+    p = kind({"scale": 2.0, "x": np.array([1.0, 2.0])})
+    gradient = nt.grad(lambda p: p["scale"] * np.sum(p["x"] ** 2))(p)
+    assert type(gradient) is kind and gradient["scale"] == 5.0
+    np.testing.assert_array_equal(gradient["x"], [4.0, 8.0])
+
+
+def test_a_mapping_with_attributes_of_its_own_is_refused():
+    p = Named({"x": 1.0})
+    p.label = "other"
+    with pytest.raises(StructureError, match=r"Named has attributes beside its items \(label\)"):
+        nt.grad(lambda p: p["x"] if p.label == "usual" else 2.0 * p["x"])(p)
+
+
+def test_a_mapping_that_its_items_do_not_make_is_no_container():
+    class Parameters(dict):
+        def __init__(self, table=None):
+            super().__init__()
+
+    p = Parameters()
+    p["x"] = 1.0
+    with pytest.raises(SpecError, match="Parameters is not a number"):
+        nt.grad(lambda p: p["x"])(p)
+
+
+class Model:
+    """A model that keeps a derivative of its own method."""
+
+    def __init__(self, scale):
+        self.scale = scale
+        self.slope = nt.grad(self.loss)
+
+    def loss(self, x):
+        return self.scale * np.sum(x**2)
+
+
+@pytest.mark.parametrize("take", [lambda m: m, lambda m: m.slope.__wrapped__.__self__])
+def test_an_object_with_a_derivative_of_its_method_can_be_pickled(take):
+    again = take(pickle.loads(pickle.dumps(Model(3.0))))
+    np.testing.assert_array_equal(again.slope(np.ones(2)), [6.0, 6.0])
+    again.scale = 1.0
+    np.testing.assert_array_equal(again.slope(np.ones(2)), [2.0, 2.0])
+
+
+def test_a_derivative_of_a_method_can_be_pickled_by_itself():
+    slope = pickle.loads(pickle.dumps(Model(3.0).slope))
+    np.testing.assert_array_equal(slope(np.ones(2)), [6.0, 6.0])
