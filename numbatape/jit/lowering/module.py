@@ -39,7 +39,7 @@ class Module:
         self._declared: dict[str, str] = {}
         self._notes: list[str] = []
         self._instances: dict[tuple[str, tuple[str, ...]], Function | None] = {}
-        self._simd_instances: dict[tuple[str, tuple[str, ...]], SimdFunction | None] = {}
+        self._simd_instances: dict[tuple[str, tuple[str, ...], int], SimdFunction | None] = {}
         self.entries = tuple(name for name, node in self.functions.items() if _is_entry(node))
         for name in self.entries:
             self.instance(name, ("int", "int"), self.functions[name])
@@ -58,13 +58,13 @@ class Module:
             raise subset.refused(node, "a function that calls itself")
         return found
 
-    def simd_instance(self, name: str, types: tuple[str, ...], node: ast.AST) -> SimdFunction:
+    def simd_instance(self, name: str, types: tuple[str, ...], width: int, node: ast.AST) -> SimdFunction:
         """Return a function of the module for SIMD lanes of these types; ``node`` is what calls it."""
-        wanted = name, types
+        wanted = name, types, width
         if wanted not in self._simd_instances:
             self._simd_instances[wanted] = None
-            symbol = f'@"{name}.simd.{".".join(types)}"'
-            self._simd_instances[wanted] = SimdFunction(self, self.functions[name], types, symbol)
+            symbol = f'@"{name}.simd{width}.{".".join(types)}"'
+            self._simd_instances[wanted] = SimdFunction(self, self.functions[name], types, width, symbol)
         found = self._simd_instances[wanted]
         if found is None:
             raise subset.refused(node, "a function that calls itself")

@@ -1,4 +1,4 @@
-"""Writes expressions for eight iterations of a loop at once: each value is a vector of eight SIMD lanes.
+"""Writes expressions for several iterations of a loop at once: each value is a vector of as many SIMD lanes.
 
 Both sides of a choice are computed, and one is selected in each lane. Only a side that calls a library, or a
 function named ``far_...``, is computed where it is chosen, lane by lane: the far ends of functions, which few
@@ -19,22 +19,31 @@ from . import arithmetic, calls
 from .subset import refused
 from .writer import LLVM, Value, number
 
-WIDTH = 8
-VECTOR = {kind: f"<{WIDTH} x {LLVM[kind]}>" for kind in ("float", "int", "bool")}
-IDS = f"<{', '.join(f'i64 {k}' for k in range(WIDTH))}>"
+WIDTH = 8  # how many lanes there are
+FEWER = 4  # how many there are where a loop has fewer than eight iterations left
+# How many lanes → the types of their vectors.
+VECTORS = {
+    width: {kind: f"<{width} x {LLVM[kind]}>" for kind in ("float", "int", "bool")}
+    for width in (WIDTH, FEWER)
+}
 
 
-def repeated(constant: float | int | bool, kind: str) -> str:
+def ids(width: int) -> str:
+    """Return the numbers of the lanes."""
+    return f"<{', '.join(f'i64 {k}' for k in range(width))}>"
+
+
+def repeated(constant: float | int | bool, kind: str, width: int = WIDTH) -> str:
     """Return lanes that all hold a constant."""
     one = number(float(constant)) if kind == "float" else str(int(constant))
-    return f"<{', '.join([f'{LLVM[kind]} {one}'] * WIDTH)}>"
+    return f"<{', '.join([f'{LLVM[kind]} {one}'] * width)}>"
 
 
 def spread(to, scalar: str, vector: str) -> str:
     """Return lanes of a vector type that all hold a scalar."""
-    one = vector.strip("<>").split()[-1]
+    width, _, one = vector.strip("<>").split()
     first = to.new(f"insertelement {vector} poison, {one} {scalar}, i32 0")
-    return to.new(f"shufflevector {vector} {first}, {vector} poison, <{WIDTH} x i32> zeroinitializer")
+    return to.new(f"shufflevector {vector} {first}, {vector} poison, <{width} x i32> zeroinitializer")
 
 
 class SimdExpressions:
@@ -48,10 +57,22 @@ class SimdExpressions:
         The variables that differ between lanes. Each has the name of its value: nothing is stored.
     load
         Writes the load of a cell for each lane; None where there are no cells.
+    width
+        How many lanes there are.
     """
 
-    def __init__(self, to, names: dict[str, Value], load: Callable[[ast.Subscript], Value] | None = None):
+    def __init__(
+        self,
+        to,
+        names: dict[str, Value],
+        load: Callable[[ast.Subscript], Value] | None = None,
+        width: int = WIDTH,
+    ):
         self.to, self.names, self.load = to, names, load
+        self.width, self.vectors = width, VECTORS[width]
+
+    def repeated(self, constant: float | int | bool, kind: str) -> str:
+        return repeated(constant, kind, self.width)
 
     def expression(self, node: ast.expr) -> Value:
         write = getattr(self, f"_{type(node).__name__}", None)
@@ -63,11 +84,11 @@ class SimdExpressions:
         """Return a value as another type."""
         if value.type == kind:
             return value.text
-        vector, wanted = VECTOR[value.type], VECTOR[kind]
+        vector, wanted = self.vectors[value.type], self.vectors[kind]
         if kind == "bool":
             if value.type == "float":
-                return self.to.new(f"fcmp une {vector} {value.text}, {repeated(0, 'float')}")
-            return self.to.new(f"icmp ne {vector} {value.text}, {repeated(0, 'int')}")
+                return self.to.new(f"fcmp une {vector} {value.text}, {self.repeated(0, 'float')}")
+            return self.to.new(f"icmp ne {vector} {value.text}, {self.repeated(0, 'int')}")
         if value.type == "bool":
             return self.to.new(f"{'uitofp' if kind == 'float' else 'zext'} {vector} {value.text} to {wanted}")
         if kind == "int":
@@ -81,7 +102,7 @@ class SimdExpressions:
 
     def _constant(self, value) -> Value:
         kind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
-        return Value(repeated(value, kind), kind)
+        return Value(self.repeated(value, kind), kind)
 
     def _Name(self, node):
         if node.id in self.names:
@@ -89,7 +110,7 @@ class SimdExpressions:
         if node.id in self.to.module.constants:
             return self._constant(self.to.module.constants[node.id])
         same = self.to.expression(node)
-        return Value(spread(self.to, same.text, VECTOR[same.type]), same.type)
+        return Value(spread(self.to, same.text, self.vectors[same.type]), same.type)
 
     def _Attribute(self, node):
         return self._constant(getattr(math, node.attr))
@@ -108,7 +129,7 @@ class SimdExpressions:
         if type(op) not in name:
             raise refused(node, f"no operator {type(op).__name__} over SIMD lanes")
         operands = f"{self.cast(left, kind, node)}, {self.cast(right, kind, node)}"
-        return Value(self.to.new(f"{name[type(op)]} {VECTOR[kind]} {operands}"), kind)
+        return Value(self.to.new(f"{name[type(op)]} {self.vectors[kind]} {operands}"), kind)
 
     def _UnaryOp(self, node):
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
@@ -116,9 +137,11 @@ class SimdExpressions:
         value = self.expression(node.operand)
         if isinstance(node.op, ast.Not):
             truth = self.cast(value, "bool", node)
-            return Value(self.to.new(f"xor {VECTOR['bool']} {truth}, {repeated(True, 'bool')}"), "bool")
+            return Value(
+                self.to.new(f"xor {self.vectors['bool']} {truth}, {self.repeated(True, 'bool')}"), "bool"
+            )
         if isinstance(node.op, ast.USub) and value.type == "float":
-            return Value(self.to.new(f"fneg {VECTOR['float']} {value.text}"), "float")
+            return Value(self.to.new(f"fneg {self.vectors['float']} {value.text}"), "float")
         raise refused(node, f"no operator {type(node.op).__name__} over SIMD lanes")
 
     def _Compare(self, node):
@@ -126,7 +149,7 @@ class SimdExpressions:
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.expression(comparator)
             test = self._comparison(op, left, right, node)
-            result = test if result is None else self.to.new(f"and {VECTOR['bool']} {result}, {test}")
+            result = test if result is None else self.to.new(f"and {self.vectors['bool']} {result}, {test}")
             left = right
         return Value(result, "bool")
 
@@ -136,13 +159,13 @@ class SimdExpressions:
         if type(op) not in tests:
             raise refused(node, f"no comparison {type(op).__name__}")
         operands = f"{self.cast(left, kind, node)}, {self.cast(right, kind, node)}"
-        return self.to.new(f"{'fcmp' if real else 'icmp'} {tests[type(op)]} {VECTOR[kind]} {operands}")
+        return self.to.new(f"{'fcmp' if real else 'icmp'} {tests[type(op)]} {self.vectors[kind]} {operands}")
 
     def _BoolOp(self, node):
         name = "and" if isinstance(node.op, ast.And) else "or"
         result = self.truth(node.values[0])
         for part in node.values[1:]:
-            result = self.to.new(f"{name} {VECTOR['bool']} {result}, {self.truth(part)}")
+            result = self.to.new(f"{name} {self.vectors['bool']} {result}, {self.truth(part)}")
         return Value(result, "bool")
 
     def truth(self, node: ast.expr) -> str:
@@ -162,24 +185,25 @@ class SimdExpressions:
 
     def choice(self, chosen: str, yes: Value, no: Value, node: ast.AST) -> Value:
         kind = arithmetic.unified(yes.type, no.type)
-        sides = f"{VECTOR[kind]} {self.cast(yes, kind, node)}, {VECTOR[kind]} {self.cast(no, kind, node)}"
-        return Value(self.to.new(f"select {VECTOR['bool']} {chosen}, {sides}"), kind)
+        vector = self.vectors[kind]
+        sides = f"{vector} {self.cast(yes, kind, node)}, {vector} {self.cast(no, kind, node)}"
+        return Value(self.to.new(f"select {self.vectors['bool']} {chosen}, {sides}"), kind)
 
     def where_chosen(self, chosen: str, when: bool, rare: ast.expr, usual: Value) -> Value:
         """Write a choice whose rare side is computed lane by lane, in lanes where the test is ``when``."""
-        to, vector = self.to, VECTOR["float"]
+        to, vector = self.to, self.vectors["float"]
         used = {part.id for part in ast.walk(rare) if isinstance(part, ast.Name)} & set(self.names)
-        bits = to.new(f"bitcast {VECTOR['bool']} {chosen} to i{WIDTH}")
+        bits = to.new(f"bitcast {self.vectors['bool']} {chosen} to i{self.width}")
         if not when:
-            bits = to.new(f"xor i{WIDTH} {bits}, -1")
+            bits = to.new(f"xor i{self.width} {bits}, -1")
         before, some, turn, one, onward, done, behind = (
             to.block,
             *(to.label(hint) for hint in ("rare", "lane", "one", "next", "simd", "behind")),
         )
         usual_text = self.cast(usual, "float", rare)
-        to.branch(to.new(f"icmp ne i{WIDTH} {bits}, 0"), some, behind)
+        to.branch(to.new(f"icmp ne i{self.width} {bits}, 0"), some, behind)
         to.begin(some)
-        results, wide = to.slot(vector), to.new(f"zext i{WIDTH} {bits} to i64")
+        results, wide = to.slot(vector), to.new(f"zext i{self.width} {bits} to i64")
         to.line(f"store {vector} {usual_text}, ptr {results}")
         places = {name: to.slot(vector) for name in sorted(used)}
         for name, place in places.items():
@@ -200,7 +224,7 @@ class SimdExpressions:
         to.fixed = kept
         to.begin(onward)
         to.line(f"{following} = add i64 {k}, 1")
-        to.branch(to.new(f"icmp ult i64 {following}, {WIDTH}"), turn, done)
+        to.branch(to.new(f"icmp ult i64 {following}, {self.width}"), turn, done)
         to.begin(done)
         found = to.new(f"load {vector}, ptr {results}")
         to.begin(behind)
@@ -226,25 +250,29 @@ class SimdExpressions:
             )
             text = self.cast(given[0], wanted, node)
             if wanted != result:
-                text = self.to.new(f"bitcast {VECTOR[wanted]} {text} to {VECTOR[result]}")
+                text = self.to.new(f"bitcast {self.vectors[wanted]} {text} to {self.vectors[result]}")
             return Value(text, result)
         raise refused(node, "no function over SIMD lanes")
 
     def _own(self, node, given) -> Value:
-        inner = self.to.module.simd_instance(node.func.id, tuple(value.type for value in given), node)
-        listed = ", ".join(f"{VECTOR[value.type]} {value.text}" for value in given)
+        inner = self.to.module.simd_instance(
+            node.func.id, tuple(value.type for value in given), self.width, node
+        )
+        listed = ", ".join(f"{self.vectors[value.type]} {value.text}" for value in given)
         return Value(
-            self.to.new(f"call fastcc {VECTOR[inner.result]} {inner.symbol}({listed})"), inner.result
+            self.to.new(f"call fastcc {self.vectors[inner.result]} {inner.symbol}({listed})"), inner.result
         )
 
     def _math(self, node, given) -> Value:
-        name, vector = node.func.attr, VECTOR["float"]
+        name, vector = node.func.attr, self.vectors["float"]
         arity = 1 if name in calls.ROUNDINGS else calls.OPERATIONS.get(name)
         if arity is None:
             raise refused(node, "over SIMD lanes, a library is called by one side of a choice")
         if len(given) != arity:
             raise refused(node, f"takes {arity} arguments")
-        symbol = self.to.module.intrinsic(f"llvm.{name}.v{WIDTH}f64", vector, ", ".join([vector] * arity))
+        symbol = self.to.module.intrinsic(
+            f"llvm.{name}.v{self.width}f64", vector, ", ".join([vector] * arity)
+        )
         listed = ", ".join(f"{vector} {self.cast(value, 'float', node)}" for value in given)
         return Value(self.to.new(f"call {vector} {symbol}({listed})"), "float")  # a rounding stays a float
 

@@ -1,11 +1,11 @@
-"""Writes functions of the module over SIMD lanes: of vectors of eight numbers instead of numbers."""
+"""Writes functions of the module over SIMD lanes: of vectors of numbers instead of numbers."""
 
 from __future__ import annotations
 
 import ast
 
 from .expressions import Expressions
-from .simd import VECTOR, SimdExpressions, block_calls_library
+from .simd import SimdExpressions, block_calls_library
 from .subset import refused
 from .writer import Value
 
@@ -25,7 +25,7 @@ class SimdFunction(Expressions):
         Its lines.
     """
 
-    def __init__(self, module, node: ast.FunctionDef, types: tuple[str, ...], symbol: str):
+    def __init__(self, module, node: ast.FunctionDef, types: tuple[str, ...], width: int, symbol: str):
         super().__init__(module)
         self.symbol, self.types = symbol, types
         self.parameters = [argument.arg for argument in node.args.args]
@@ -34,19 +34,21 @@ class SimdFunction(Expressions):
         names = {
             name: Value(f"%{name}.given", kind) for name, kind in zip(self.parameters, types, strict=True)
         }
-        lanes = SimdExpressions(self, names)
+        lanes = SimdExpressions(self, names, width=width)
+        self.vectors = lanes.vectors
         value = _returned(lanes, node.body, node)
         self.result = value.type
-        self.end(f"ret {VECTOR[value.type]} {value.text}")
+        self.end(f"ret {self.vectors[value.type]} {value.text}")
         self.body = "\n".join(["start.0:", *self.slots, *self.lines])
 
     def definition(self, calls: int) -> str:
         """Return the text of the function, which is called at so many places of its module."""
         given = ", ".join(
-            f"{VECTOR[kind]} %{name}.given" for name, kind in zip(self.parameters, self.types, strict=True)
+            f"{self.vectors[kind]} %{name}.given"
+            for name, kind in zip(self.parameters, self.types, strict=True)
         )
         inlined = "alwaysinline" if calls == 1 or len(self.lines) < LARGE else "noinline"
-        head = f"internal fastcc {VECTOR[self.result]} {self.symbol}({given}) nounwind {inlined}"
+        head = f"internal fastcc {self.vectors[self.result]} {self.symbol}({given}) nounwind {inlined}"
         return f"define {head} {{\n{self.body}\n}}"
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import ast
 
 from . import cells
-from .simd import IDS, VECTOR, WIDTH, SimdExpressions, repeated, spread
+from .simd import VECTORS, WIDTH, SimdExpressions, ids, repeated, spread
 from .subset import refused
 from .writer import Value
 
+VECTOR = VECTORS[WIDTH]
 BOOL = VECTOR["bool"]
+IDS = ids(WIDTH)
 
 
 class SimdLoop:
@@ -233,14 +235,18 @@ class SimdLoop:
         to.begin(behind)
 
 
-def vector_of(kind: str) -> tuple[str, str]:
-    """Return the type of eight cells, and its name in those of LLVM's functions."""
-    return f"<{WIDTH} x {cells.ELEMENT[kind]}>", f"v{WIDTH}{kind}"
+def vector_of(kind: str, width: int = WIDTH) -> tuple[str, str]:
+    """Return the type of so many cells, and its name in those of LLVM's functions."""
+    return f"<{width} x {cells.ELEMENT[kind]}>", f"v{width}{kind}"
 
 
-def widened(to, kind: str, value: str) -> str:
-    return value if kind == "f64" else to.new(f"fpext {vector_of(kind)[0]} {value} to {VECTOR['float']}")
+def widened(to, kind: str, value: str, width: int = WIDTH) -> str:
+    if kind == "f64":
+        return value
+    return to.new(f"fpext {vector_of(kind, width)[0]} {value} to {VECTORS[width]['float']}")
 
 
-def rounded(to, kind: str, value: str) -> str:
-    return value if kind == "f64" else to.new(f"fptrunc {VECTOR['float']} {value} to {vector_of(kind)[0]}")
+def rounded(to, kind: str, value: str, width: int = WIDTH) -> str:
+    if kind == "f64":
+        return value
+    return to.new(f"fptrunc {VECTORS[width]['float']} {value} to {vector_of(kind, width)[0]}")
