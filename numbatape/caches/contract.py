@@ -48,6 +48,11 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
             )
 
 
+def wrong_cache(cache, verb: str, maker: str) -> TypeError:
+    """Return the error of a verb that was given something else than the cache that it serves."""
+    return TypeError(f"{verb} needs a cache of {maker}, got {type(cache).__name__}")
+
+
 def _difference(prepared: Flattened, given: Flattened) -> tuple[str, str, str]:
     """Return (path of the first difference between two structures, what was there, what is there)."""
     found = _first_difference(prepared.outer, given.outer, ())

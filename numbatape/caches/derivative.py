@@ -10,6 +10,7 @@ from ..threads import one_at_a_time
 from ..trace import pytrees
 from . import dense_jacobian as dense
 from .arguments import Flattened
+from .contract import wrong_cache
 from .delivery import Owned, write_into
 from .derived import Derived, outputs_of
 from .directions import direction_leaves, like_result
@@ -274,9 +275,7 @@ def value_and_derivative(cache: DerivativeCache, *pairs, out=None):
     (6.0, array([3., 2.]))
     """
     if not isinstance(cache, DerivativeCache):
-        raise TypeError(
-            f"value_and_derivative needs a cache of prepare_derivative_cache, got {type(cache).__name__}"
-        )
+        raise wrong_cache(cache, "value_and_derivative", "prepare_derivative_cache")
     if out is None:
         return cache.push(pairs)
     value, derivative = cache.push(pairs)

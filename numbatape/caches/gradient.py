@@ -11,6 +11,7 @@ from ..threads import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .bound import bind
+from .contract import wrong_cache
 from .delivery import require_switches, write_into
 from .derivative import DerivativeCache
 from .front import Front
@@ -295,7 +296,7 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
         try:
             call = cache.call
         except AttributeError:
-            raise _wrong_kind(cache) from None
+            raise wrong_cache(cache, "value_and_gradient", "prepare_gradient_cache") from None
         if not args and x is not _MISSING:
             return call(x)  # 0.3 µs less than call(*args)
         return call(*(() if x is _MISSING else (x, *args)))
@@ -305,11 +306,5 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
         value, grads = cache.call(*(() if x is _MISSING else (x, *args)))
         return value, grads if out is None else write_into(out, grads, "argument")
     if not isinstance(cache, GradientCache):
-        raise _wrong_kind(cache)
+        raise wrong_cache(cache, "value_and_gradient", "prepare_gradient_cache")
     return cache.run(() if x is _MISSING else (x, *args), args_to_zero, out)
-
-
-def _wrong_kind(cache) -> TypeError:
-    return TypeError(
-        f"value_and_gradient needs a cache of prepare_gradient_cache, got {type(cache).__name__}"
-    )

@@ -9,7 +9,7 @@ from ..threads import one_at_a_time
 from . import compressed
 from .bound import Bound
 from .bound_hessian import bind_compressed, bind_outputs
-from .contract import require_real
+from .contract import require_real, wrong_cache
 from .delivery import write_into
 from .dense_hessian import blocks, full_hessian, hessian_outs
 from .dense_jacobian import samples_of
@@ -263,9 +263,7 @@ def value_gradient_and_hessian(cache: HessianCache, *args, out=None):
     [[0.0, 1.0], [1.0, 0.0]]
     """
     if not isinstance(cache, HessianCache):
-        raise TypeError(
-            f"value_gradient_and_hessian needs a cache of prepare_hessian_cache, got {type(cache).__name__}"
-        )
+        raise wrong_cache(cache, "value_gradient_and_hessian", "prepare_hessian_cache")
     if out is None:
         return cache.hessian(args)
     value, *made = cache.hessian(args)

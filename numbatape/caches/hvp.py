@@ -6,6 +6,7 @@ from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector
 from ..threads import one_at_a_time
 from .base import PreparedCache
+from .contract import wrong_cache
 from .delivery import write_into
 from .derived import Derived
 from .directions import direction_leaves, products_of
@@ -193,7 +194,7 @@ def value_and_hvp(cache: HvpCache, v, *args, out=None):
     [6.0, 4.0]
     """
     if not isinstance(cache, HvpCache):
-        raise TypeError(f"value_and_hvp needs a cache of prepare_hvp_cache, got {type(cache).__name__}")
+        raise wrong_cache(cache, "value_and_hvp", "prepare_hvp_cache")
     if out is None:
         return cache.multiply(v, args)
     value, *made = cache.multiply(v, args)

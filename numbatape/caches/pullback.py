@@ -15,6 +15,7 @@ from ..trace import pytrees
 from ..trace.complex_pairs import Pair, halves_of
 from . import dense_jacobian as dense
 from .arguments import Flattened, as_array
+from .contract import wrong_cache
 from .delivery import require_switches, write_into
 from .derived import Derived
 from .front import Front
@@ -303,9 +304,7 @@ def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None, out
     (array([1., 1., 1.]),)
     """
     if not isinstance(cache, PullbackCache):
-        raise TypeError(
-            f"value_and_pullback needs a cache of prepare_pullback_cache, got {type(cache).__name__}"
-        )
+        raise wrong_cache(cache, "value_and_pullback", "prepare_pullback_cache")
     if args_to_zero is None and out is None:
         return cache.pull(args, ybar)
     if args_to_zero is None:

@@ -8,6 +8,7 @@ from ..nested.recorded_derivatives import hessian_vector
 from ..sparse.compression import check_product, compress_hessian, known_pattern
 from ..sparse.pattern import hessian_pattern
 from ..threads import one_at_a_time
+from .contract import wrong_cache
 from .dense_jacobian import samples_of
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
@@ -215,8 +216,5 @@ def value_gradient_and_sparse_hessian(cache: SparseHessianCache, *args):
     array([ 0.,  6., 12.])
     """
     if not isinstance(cache, SparseHessianCache):
-        raise TypeError(
-            "value_gradient_and_sparse_hessian needs a cache of prepare_sparse_hessian_cache, got "
-            f"{type(cache).__name__}"
-        )
+        raise wrong_cache(cache, "value_gradient_and_sparse_hessian", "prepare_sparse_hessian_cache")
     return cache.hessian(args)

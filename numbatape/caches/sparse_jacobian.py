@@ -12,6 +12,7 @@ from ..sparse.compression import ROWS, check_product, compress_jacobian, known_p
 from ..sparse.pattern import Pattern, among_rows, jacobian_pattern
 from ..threads import one_at_a_time
 from .arguments import Flattened
+from .contract import wrong_cache
 from .dense_jacobian import float_outputs, float_rows, samples_of
 from .derived import active_leaves, outputs_of
 from .outs import result_outs
@@ -217,8 +218,5 @@ def value_and_sparse_jacobian(cache: SparseJacobianCache, *args):
     array([0., 2., 4.])
     """
     if not isinstance(cache, SparseJacobianCache):
-        raise TypeError(
-            "value_and_sparse_jacobian needs a cache of prepare_sparse_jacobian_cache, got "
-            f"{type(cache).__name__}"
-        )
+        raise wrong_cache(cache, "value_and_sparse_jacobian", "prepare_sparse_jacobian_cache")
     return cache.jacobian(args)

@@ -88,7 +88,7 @@ def of_function(function: types.FunctionType, variables: bool = False) -> OfFunc
     )
 
 
-def attributes_read(reference: Reference) -> dict[str, Any]:
+def module_scope(reference: Reference) -> dict[str, Any]:
     """Return the attributes that code reads off a module of the user's, as far as the module has them.
 
     A module's own ``__getattr__`` may import something, or warn: it is left to the code that asks.
@@ -192,7 +192,7 @@ class OfClasses(Walk):
             used = globals_read(value.__code__) if is_users_function(value) else ()
             self._note({name: scope[name] for name in used if name in scope}, scope.get, "")
         elif type(value) is types.ModuleType:
-            module = attributes_read(reference)
+            module = module_scope(reference)
             self._note(module, functools.partial(getattr, value), f"{value.__name__}.")
             found = [Reference(part, GLOBAL) for part in module.values()]
         elif type(value) is dict and len(value) <= _MOST:

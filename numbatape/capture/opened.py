@@ -36,10 +36,10 @@ from .held import (
     OfClasses,
     OfFunction,
     array_before,
-    attributes_read,
     can_change,
     differ,
     entries,
+    module_scope,
     of_function,
 )
 from .holders import Wrapper, holder_of
@@ -146,7 +146,7 @@ class Opened(Walk):
             if self._arrays or not is_users_module(value):
                 return []
             self._modules[id(value)] = value
-            before = self._before[id(value)] = self._before.get(id(value), {}) | attributes_read(reference)
+            before = self._before[id(value)] = self._before.get(id(value), {}) | module_scope(reference)
             return [Reference(part, GLOBAL) for part in before.values()]
         if type(value) is types.FunctionType and (copied := behind_writing(value)) is not None:
             return [Reference(copied)]
