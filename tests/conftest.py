@@ -16,6 +16,7 @@ import pytest
 os.environ.setdefault("NUMBA_OPT", "0")
 
 _seconds: Counter[str] = Counter()
+_begun = [0]  # tests
 
 
 @pytest.fixture
@@ -34,9 +35,9 @@ def interruptible():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Collect garbage seldom: the collector walks over the objects of 21 000 tests and of all modules.
+    """Collect garbage seldom: the collector walks over the objects of 12 000 tests and of all modules.
 
-    They are not frozen, because `numbatape.testing.check_derivatives` freezes what there is for as long as it
+    They are not frozen for good, because `numbatape.testing.check_derivatives` freezes what there is for as long as it
     counts memory, if nobody else has. Each of its counts took 50 to 200 ms with objects that are frozen here.
     """
     gc.disable()
@@ -44,6 +45,28 @@ def pytest_collection(session):
     gc.set_threshold(200_000, 10, 10)
     gc.enable()
     return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Make what earlier tests left old: a collection that is due to a test looks at the objects of that test.
+
+    Freezing moves all objects at once, without a look at them, and so does what undoes it. Cycles of garbage
+    among them wait for the next test of a thousand.
+    """
+    gc.freeze()
+    gc.unfreeze()
+    _begun[0] += 1
+    if _begun[0] % 1000 == 0:
+        gc.collect()
+
+
+@pytest.fixture
+def only_new_objects():
+    """Let the collections of a test that asks for them look at its own objects, not at a million others."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -78,6 +78,7 @@ def test_functions_that_are_traced(name):
     assert check(workload, *tracing.first_gradient(case.function, case.x)) <= 1e-8
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_a_recorded_number_takes_at_most_200_bytes():
     assert 0 < tracing.bytes_an_operation(8_000) <= 200
 
@@ -258,6 +259,7 @@ def test_table_of_linear_algebra():
     assert row == ["qr", "1.00 ms", "2.50 ms", "2.50"]
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_tables_of_costs(monkeypatch):
     monkeypatch.setattr(costs, "fresh_process", lambda rounds: 0.5)
     tables = {"A call": costs.of_calls(1, 1e-6), "Memory": costs.of_memory()}

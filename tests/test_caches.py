@@ -161,6 +161,7 @@ def test_verbs_are_shared_per_function_and_cleared(monkeypatch):
     assert len(traces) == 4  # the cache's own, and the verb's again
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_functions_are_not_kept_alive():
     def make():
         data = np.ones(3)

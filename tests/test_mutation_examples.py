@@ -197,6 +197,7 @@ def lent_and_given_back(x):
     return weighed(counts * x)
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_what_was_lent_takes_no_traced_values():
     def f(x):
         counts = np.zeros(4)

@@ -155,6 +155,7 @@ def test_equal_code_with_other_variables_is_another_function(traces):
     assert [nt.grad(f)(x)[0] for f in by_default] == [1.5, 2.5, 1.5]
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_a_view_of_much_memory_is_not_kept():
     def several():
         memory = np.ones(1 << 16)
@@ -168,6 +169,7 @@ def test_a_view_of_much_memory_is_not_kept():
     assert reference() is None
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_a_function_that_is_made_once_is_freed():
     def once():
         f = lambda x: np.sum(x**3)  # noqa: E731

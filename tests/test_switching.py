@@ -337,6 +337,7 @@ def damped(x):
     return np.exp(-x * x) * np.sin(x)
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_the_bytes_of_workspaces_are_those_of_bodies_and_loops_too():
     """What bodies, stacks of steps and rules take was not counted, so that caches kept it for 1 024 sizes."""
 
@@ -432,6 +433,7 @@ def test_sizes_without_room_rarely_take_another_ones_place(monkeypatch):
     assert len(made) < 500  # of 6 000 calls
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_memory_stays_flat_over_sizes_and_branches():
     """What is known after one round of calls is all that further rounds keep, also where the oldest go."""
     sub = nt.function(lambda x: np.sum(np.exp(-x * x)) / len(x))

@@ -111,6 +111,7 @@ def test_another_branch():
         np.testing.assert_array_equal(nt.value_and_gradient(cache, sign * X)[1][0], sign)
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_nothing_leaks():
     cache = steady(X, nt.Constant(X))
 

@@ -593,6 +593,7 @@ def test_clones_in_threads():
             np.testing.assert_allclose(grad, np.cos(x @ b) @ b.T, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_a_compiled_rule_is_freed():
     def once():
         pullback = numba.njit(lambda ybar, y, x: (np.full(x.size, ybar),))

@@ -346,6 +346,7 @@ def test_second_order_without_any_formula_raises():
 # ---- memory
 
 
+@pytest.mark.usefixtures("only_new_objects")
 def test_a_workspace_is_allocated_once():
     made = []
 
