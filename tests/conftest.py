@@ -37,8 +37,9 @@ def interruptible():
 def pytest_collection(session):
     """Collect garbage seldom: the collector walks over the objects of 12 000 tests and of all modules.
 
-    They are not frozen for good, because `numbatape.testing.check_derivatives` freezes what there is for as long as it
-    counts memory, if nobody else has. Each of its counts took 50 to 200 ms with objects that are frozen here.
+    They are not frozen for good, because `numbatape.testing.check_derivatives` freezes what there is for as
+    long as it counts memory, if nobody else has. Each of its counts took 50 to 200 ms with objects that are
+    frozen here.
     """
     gc.disable()
     result = yield
