@@ -19,7 +19,7 @@ from __future__ import annotations
 import collections
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,13 +33,13 @@ from ..jit.call_words import (
     CALL_STATUS,
     CALL_WORDS,
 )
-from ..jit.rules import Native
 from ..late import imported
 from ..ops import ROWS, status
 from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
 from .branch_runs import BranchRun, make_run
+from .called import Instance, MovableInstance
 from .compiled_calls import CompiledCall
 from .frame import WORD
 from .loop_instance import LoopInstance
@@ -53,35 +53,6 @@ if TYPE_CHECKING:
 FEW = 256  # calls of bodies that may have a workspace each: about as much memory as reverse sweeps keep
 FIRST_MOVES = 2  # so often more than they have followed sizes, calls are expected to do so
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-
-
-class Instance(Protocol):
-    """A rule at one place of a plan."""
-
-    def forward(self) -> None: ...
-    def reverse(self, rest_needed: bool) -> None: ...
-
-
-class Call(Protocol):
-    """An entry of `Tape.calls`."""
-
-    family: int
-    size_codes: set[int]  # that it refers to
-
-    def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
-        """Return how many cells the result and the two operands have at least, given the values of sizes."""
-
-    def place(self, size, out, first, rest, out_adjoint, first_adjoint) -> Instance:
-        """Return an instance that reads and writes these one-dimensional views of cells.
-
-        Adjoints are None where there are none; ``size`` returns the values of sizes.
-        """
-
-    def native(self, size: Callable[[int], int], reverse: bool) -> Native | None:
-        """Return how to call the rule without Python (its pullback, too, with ``reverse``), or None."""
-
-    def explain(self, error: BaseException) -> None:
-        """Say whose error it is."""
 
 
 class Calls:
@@ -108,6 +79,7 @@ class Calls:
         self._compiled: dict[int, CompiledCall] = {}
         self._in_lanes = False  # whether an instruction with lanes calls a loop
         self._instances: dict[tuple[int, int], Instance] = {}
+        self._latest: dict[int, tuple[int, MovableInstance]] = {}  # by number: one, and for which sizes
         self.words = np.zeros(CALL_WORDS, np.int64)
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word
         self.error: BaseException | None = None
@@ -140,7 +112,7 @@ class Calls:
     def _begin(self, plan, v, g) -> None:
         self._adopt(plan)
         self._cells, self._active = (v, g), plan.active
-        for known in (self._instances, self._runs, self._shared, self._loops, self._compiled):
+        for known in (self._instances, self._latest, self._runs, self._shared, self._loops, self._compiled):
             known.clear()
         self._table[...] = self._in_python
         for number, instruction in self._native:
@@ -268,6 +240,8 @@ class Calls:
 
     def begin(self) -> None:
         """Forget what an earlier sweep raised; but raise an interrupt, which a steady call ignores."""
+        if self.error is None and not (self.raised.item() or self.words.item(CALL_FAILED)):
+            return  # as nearly always
         signal = self.interrupt()
         if signal is not None:
             raise signal
@@ -376,21 +350,27 @@ class Calls:
             reverse = not self._plan.tape.forward
             instance: Instance = LoopInstance(self._run(number, reverse, again=True), *views)
         else:
-            instance = call.place(self._size, *views)
+            found = self._latest.get(number)
+            if found is None or found[0] == self._moves:  # the first one, or another lane's
+                instance = movable = call.place(self._size, *views)
+            else:
+                instance = movable = found[1]
+                movable.move(self._size, *views)
+            self._latest[number] = self._moves, movable
         self._instances[number, out] = instance
         return instance
 
     def _view(self, family: int, first: int, size: int, step: int, adjoint: bool = False):
         """Return cells as a one-dimensional array; None for adjoints that do not exist."""
-        dtype = FAMILY_DTYPE[family]
-        cells = self._cells[adjoint][family]
         if size == 0:
-            return np.zeros(0, dtype)
+            return np.zeros(0, FAMILY_DTYPE[family])
         if adjoint:
             start, count = self._active[family]
             first -= start
             if not 0 <= first < count:
                 return None
+        cells = self._cells[adjoint][family]
         if step == 1:  # slices are made in a third of the time
             return cells[first : first + size]
+        dtype = FAMILY_DTYPE[family]
         return np.ndarray((size,), dtype, cells, first * dtype.itemsize, (step * dtype.itemsize,))

@@ -43,7 +43,7 @@ class Port(NamedTuple):
 
     def cells(self, flat: np.ndarray, size: Callable[[int], int]) -> np.ndarray:
         """Return its cells in its shape, never a copy: cells have one stride."""
-        start, stop, shape = self.start, self.stop, self.shape
+        start, stop, shape, _, _ = self
         start, stop = start if start >= 0 else size(start), stop if stop >= 0 else size(stop)
         part = flat if start == 0 and stop == len(flat) else flat[start:stop]  # often it is alone
         if len(shape) == 1:
@@ -67,27 +67,38 @@ class Port(NamedTuple):
 
 
 class Operands:
-    """What a rule is called with: arrays of cells, and numbers or converted arrays, read in each call."""
+    """What a rule is called with: arrays of cells, and numbers or converted arrays, read in each call.
 
-    __slots__ = ("_changing", "values")
+    Attributes
+    ----------
+    values
+        What it is called with, as of the last call.
+    changing
+        Positions of those that are read in each call, and what reads them.
+    """
+
+    __slots__ = ("changing", "values")
 
     def __init__(self, values: list):
         self.values = values
-        self._changing: list[tuple[int, Callable]] = []
+        self.changing: list[tuple[int, Callable]] = []
 
-    def put(self, k: int, port: Port, flat: np.ndarray, size: Callable[[int], int]) -> np.ndarray:
-        """Let the argument at a position be what a port says; return its cells."""
-        cells = port.cells(flat, size)
-        read = port.reader(cells)
-        if read is None:
-            self.values[k] = cells
-        else:
-            self._changing.append((k, read))
-        return cells
+    def put(self, places: list[tuple[int, Port]], flat: np.ndarray, size: Callable[[int], int]) -> list:
+        """Let the arguments at some positions be what ports say; return their cells."""
+        found = []
+        for k, port in places:
+            cells = port.cells(flat, size)
+            read = port.reader(cells)
+            if read is None:
+                self.values[k] = cells
+            else:
+                self.changing.append((k, read))
+            found.append(cells)
+        return found
 
     def now(self) -> list:
         """Return the present ones."""
-        for k, read in self._changing:
+        for k, read in self.changing:
             self.values[k] = read()
         return self.values
 

@@ -18,8 +18,9 @@ from ..errors import OutputError, SpecError, UnforeseenShapeError, UnsupportedOp
 from ..tape.sizes import Sizes
 from ..trace.array import TracedArray
 from ..trace.primitives import dims_of
+from .instance import Instance
 from .native import native, workspace_class
-from .ports import Operands, Port
+from .ports import Port
 from .result_shapes import ObservedShapes
 
 
@@ -281,6 +282,10 @@ class Site:
         """Return the specs of the arguments with numbers in their shapes."""
         return [ArgumentSpec(tuple([size(n) for n in spec.shape]), spec.dtype) for spec in self.specs]
 
+    def memory_of(self, rule: Callee, size: Callable[[int], int]) -> dict[str, Any]:
+        """Return the keyword with the memory of the rule; ``rule`` is the call's, at the same sizes."""
+        return {} if rule.workspace is None else allocated(rule.workspace, self.specs_at(size))
+
     def place(self, size, out, first, rest, out_adjoint, first_adjoint) -> Instance:
         """Return an instance on cells; see `numbatape.engine.calls`."""
         return Instance(self, size, out, first, rest, out_adjoint, first_adjoint)
@@ -299,58 +304,6 @@ def explain(rule, error: BaseException) -> None:
     note = f"(raised by the rule {rule.name})"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
-
-
-class Instance:
-    """A rule with memory of its own, which works on views of cells.
-
-    Parameters
-    ----------
-    site
-        The call.
-    size
-        Returns the values of size codes.
-    out, first, rest, out_adjoint, first_adjoint
-        The cells; see `numbatape.engine.calls`.
-    """
-
-    def __init__(self, site: Site, size, out, first, rest, out_adjoint, first_adjoint):
-        self._site = site
-        rule = site.rule.at(size)
-        self._value, self._pullback, self._refusal = rule.value, rule.pullback, rule.no_further_derivative
-        self._memory = {} if rule.workspace is None else allocated(rule.workspace, site.specs_at(size))
-        self._args = args = Operands(list(site.args))
-        traced, count = site.traced, len(site.first)
-        given = [args.put(traced[k], port, first, size) for k, port in enumerate(site.first)]
-        given += [args.put(traced[count + k], port, rest, size) for k, port in enumerate(site.rest)]
-        self._shapes = [cells.shape for cells in given]
-        self._results = Operands([None] * len(site.results))
-        self._targets = [self._results.put(k, port, out, size) for k, port in enumerate(site.results)]
-        self._result_shapes = [target.shape for target in self._targets]
-        self._cotangents, self._adjoints = Operands([None] * len(site.results)), []
-        if out_adjoint is not None and first_adjoint is not None:
-            for k, port in enumerate(site.results):
-                self._cotangents.put(k, port, out_adjoint, size)
-            self._adjoints = [port.cells(first_adjoint, size) for port in site.first]
-
-    def forward(self) -> None:
-        """Compute the result."""
-        result = self._value(*self._args.now(), **self._memory)
-        parts = self._site.checked_results(result, self._result_shapes)
-        for part, target in zip(parts, self._targets, strict=True):
-            target[...] = part
-
-    def reverse(self, rest_needed: bool) -> None:
-        """Add to the adjoints of the arguments."""
-        site = self._site
-        if rest_needed:
-            raise self._refusal()
-        ybar, y = site.packed(self._cotangents.now()), site.packed(self._results.now())
-        cotangents = self._pullback(ybar, y, *self._args.now(), **self._memory)
-        parts = site.checked_cotangents(cotangents, self._shapes)
-        for part, adjoint in zip(parts, self._adjoints, strict=False):
-            if part is not None:
-                adjoint += part
 
 
 def plain_result(name: str, result, is_traced: Callable) -> tuple[list, bool]:
