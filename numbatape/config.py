@@ -11,7 +11,7 @@ from .savings import frozen
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
 PASSES = (
     *("reroll", "buffers", "stack", "gathers", "broadcasts", "sums", "distribute"),
-    *("linear", "histories", "literals", "merge", "reciprocals", "places", "stencils", "fuse"),
+    *("linear", "histories", "literals", "merge", "reciprocals", "places", "stencils", "columns", "fuse"),
 )
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
 
@@ -63,9 +63,9 @@ class Config:
         (products with two literals become products with one), "merge" (what repeats is computed once),
         "reciprocals" (in batches of points, a number that others are divided by several times is inverted
         once), "places" (results are written where they would be copied to), "stencils" (linear expressions of
-        shifted slices become one instruction), "fuse" (sums of products do) and "strips" (value and gradient
-        of long vectors are computed together, some hundred entries at a time). Results stay what they are, to
-        rounding.
+        shifted slices become one instruction), "columns" (``x[:, 0]`` is copied before functions of it),
+        "fuse" (sums of products do) and "strips" (value and gradient of long vectors are computed together,
+        some hundred entries at a time). Results stay what they are, to rounding.
     threads : int
         Threads over which `batch` and `vmap` spread blocks of points. Results have the same bits for any
         number of them. All other computations use one thread.

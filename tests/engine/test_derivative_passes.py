@@ -87,8 +87,9 @@ def gathered(x):
 
 
 def scaled(x):
-    """Literals around an elementwise function, which its derivatives multiply."""
-    return np.sum(0.5 * np.log1p((2.0 * x) ** 2)) + np.sum(np.sin(2.0 * x) * 0.5)
+    """Literals around an elementwise function, which its derivatives multiply; a column of an array."""
+    column = np.multiply.outer(np.linspace(0.0, 1.0, 80), x)[:, 1]
+    return np.sum(0.5 * np.log1p((2.0 * x) ** 2)) + np.sum(np.sin(2.0 * x) * 0.5) + np.sum(np.cos(column))
 
 
 FUNCTIONS = [

@@ -108,5 +108,6 @@ PASSES = {
     ),
     "places": Pass(_later("places", "write_in_place"), "moves"),
     "stencils": Pass(_later("slices", "make_stencils"), "signs"),
+    "columns": Pass(_later("column_copies", "copy_columns"), "elementwise", functions=True, wide=True),
     "fuse": Pass(_later("fuse", "fuse")),
 }

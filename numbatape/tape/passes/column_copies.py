@@ -1,0 +1,102 @@
+"""Columns and short rows that instructions read are copied first, where that costs less than to read them.
+
+``x[:, 0]`` is a view whose entries are apart from one another. Kernels take them one at a time, where they
+take eight entries side by side, and so they do with ``x[:, :2]``, whose rows are shorter than that. A copy
+costs as much as one product with such a view. So it is made for functions such as ``exp``, which take ten
+times as long entry by entry, for views that several instructions read, and for products of a column with a
+number that is differentiated: the adjoint of that number is a sum.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from ..draft import Draft
+from ..families import CONSTANT, POOLS
+from ..instruction import MAIN, NONE, PROLOGUE, Instruction, opcode, rewritten
+from ..tape import Layout
+
+WIDTH = 8  # entries that kernels take at once
+FEWEST = 64  # entries for which a further instruction pays
+
+
+def copy_columns(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Let elementwise instructions read copies of columns and of short rows."""
+    wanted = np.zeros(len(draft.layouts), bool)
+    wanted[[number for number, layout in enumerate(draft.layouts) if _is_apart(draft, layout)]] = True
+    if not wanted.any():
+        return code
+    rows = draft.array_rows(code, draft.ops.with_trait("elementwise") - draft.ops.with_trait("moves"))
+    settled = draft.sizes.settled
+    found: dict[tuple, list[tuple[int, str]]] = {}
+    for name in "abc":
+        values = code[name][rows]
+        reads = (values != NONE) & wanted[draft.layout[values]]
+        reads &= draft.storage[values] >= len(POOLS)
+        for k, value in zip(rows[reads].tolist(), values[reads].tolist(), strict=True):
+            whole, its = (draft.layout_of(v).dims for v in (code["out"].item(k), value))
+            if its == whole or [*map(settled, its)] == [*map(settled, whole)]:  # it is not broadcast
+                found.setdefault((draft.address(value), code["op"].item(k) & 1), []).append((k, name))
+    uses = draft.uses(code)
+    changes: dict[int, list] = {}
+    new: dict[tuple[int, str], int] = {}
+    for (address, family), places in found.items():
+        places.sort()
+        first, name = places[0]
+        value = code[name].item(first)
+        if not uses.last_write[draft.group[value]] < first or not _pays(draft, code, places):
+            continue
+        level = draft.kind_of(value)[1]
+        copy = draft.array(draft.layouts[address[2]].dims, family, level)
+        takes = any(code["active"].item(k) >> "abc".index(name) & 1 for k, name in places)
+        stage = PROLOGUE if level == CONSTANT else MAIN
+        its = opcode(draft.ops.number["copy"], family)
+        made = Instruction(its, int(takes), stage, copy, value, line=code["line"].item(first))
+        changes.setdefault(first, []).append(made)
+        new.update(dict.fromkeys(places, copy))
+    for k in {k for k, _ in new}:
+        row = Instruction._make(code[k].item())
+        copies = {name: new[k, name] for name in "abc" if (k, name) in new}
+        changes.setdefault(k, []).append(row.replace(**copies))
+    return rewritten(code, changes)
+
+
+def _is_apart(draft: Draft, layout: Layout) -> bool:
+    """Whether a layout has entries that kernels cannot take side by side."""
+    if not layout.dims or (layout.strides[-1] == 1 and not 0 <= layout.dims[-1] < WIDTH):
+        return False  # what is usual
+    dims, strides = (tuple(map(draft.sizes.settled, part)) for part in layout)
+    axes = [(dim, stride) for dim, stride in zip(dims, strides, strict=True) if dim != 1]
+    if not axes or any(stride == 0 for _, stride in axes):
+        return False  # one cell, or broadcast
+    if any(inner < 0 or 0 <= outer < inner for (_, outer), (_, inner) in pairwise(axes)):
+        return False  # transposed: its copy would be as slow as what reads it
+    if all(dim >= 0 for dim in dims) and prod(dims) < FEWEST:
+        return False
+    run = 1  # how many entries follow one another
+    for dim, stride in reversed(axes):
+        if stride != run:
+            break
+        if dim < 0:
+            return False  # as many as an argument says
+        run *= dim
+    return run < WIDTH
+
+
+def _pays(draft: Draft, code: np.ndarray, places: list[tuple[int, str]]) -> bool:
+    """Whether a copy costs less than what reads a view."""
+    if len(places) > 1:
+        return True
+    ((k, name),) = places
+    row = Instruction._make(code[k].item())
+    op = draft.ops[row.row]
+    if not op.exact:
+        return True
+    return any(
+        row.takes(place) and all(dim == 1 for dim in draft.layout_of(value).dims)
+        for place, value in enumerate(row.operands)
+        if "abc"[place] != name
+    )
