@@ -106,10 +106,29 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     return points if dtype is None else np.astype(points, np.dtype(dtype))
 
 
+def _whole(M) -> int:
+    """Return the length of a window, which a guard holds."""
+    count = int(M)
+    if count != M:
+        raise unsupported_argument("a window", f"M={M!r}", "a length without a fraction")
+    return count
+
+
+def _of_length(window):
+    def call(M):
+        return window(_whole(M))
+
+    return call
+
+
+for _window in (np.bartlett, np.blackman, np.hamming, np.hanning):
+    stands_for("numpy", _window.__name__)(_of_length(_window))
+
+
 @stands_for("numpy", "kaiser")
 def kaiser(M, beta):
     """Return the window of a plain length; its two ends do not depend on ``beta`` by way of a root of 0."""
-    count = int(M)
+    count = _whole(M)
     if count == 1:
         return np.ones(1) + 0.0 * beta
     places = 2.0 * np.arange(count) / (count - 1) - 1.0
@@ -136,7 +155,7 @@ OF_LISTS = (
     *("amax", "amin", "ptp", "average", "argmax", "argmin", "argsort", "any", "all", "diag", "diagflat"),
     *("tril", "triu", "trace", "outer", "inner", "kron", "vdot", "cross", "convolve", "flip", "roll"),
     *("ravel", "reshape", "transpose", "repeat", "tile", "quantile", "percentile", "polyval", "vander"),
-    *("pad", "take"),
+    *("ndim", "pad", "shape", "size", "take"),
     *("nansum", "nanmean", "nanmax", "nanmin", "squeeze", "atleast_1d", "atleast_2d", "broadcast_to", "clip"),
 )
 OF_LISTS_LINALG = (
@@ -155,8 +174,8 @@ OF_SEQUENCES = frozenset(
     (
         *("copyto", "fill_diagonal", "ndim", "place", "put", "put_along_axis", "putmask", "shape", "size"),
         *("block", "choose", "column_stack", "concat", "concatenate", "dstack", "einsum", "einsum_path"),
-        *("histogramdd", "hstack", "ix_", "lexsort", "multi_dot", "piecewise", "ravel_multi_index", "select"),
-        *("stack", "unravel_index", "vstack"),
+        *("histogram2d", "histogramdd", "hstack", "ix_", "lexsort", "multi_dot", "piecewise"),
+        *("ravel_multi_index", "select", "stack", "unravel_index", "vstack"),
     )
 )
 MODULES = ("numpy", "numpy.linalg", "numpy.fft")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tape.tape import CONSTANT
+from ..tape.tape import ACTIVE, CONSTANT
 from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, is_empty, length, merge, one_axis, pinned
@@ -67,7 +67,14 @@ def gradient(f, *varargs, axis=None, edge_order=1):
 
 def _gradient(x, spacing, axis, edge_order):
     n = length(x, axis)
-    if np.ndim(values_of(spacing)):
+    even = not np.ndim(values_of(spacing))
+    if not even:
+        spacing = lift(x._trace, spacing)
+        if spacing._level != ACTIVE:  # NumPy takes equal steps for one number; whether they are is a guard
+            lengths = np.diff(spacing)
+            even = bool(np.all(lengths == lengths[0]))
+            spacing = lengths[0] if even else spacing
+    if not even:
         steps = np.reshape(np.diff(spacing), [-1 if k == axis else 1 for k in range(x.ndim)])
     else:
         dims = [1] * x.ndim
@@ -79,8 +86,11 @@ def _gradient(x, spacing, axis, edge_order):
         return sliced(array, axis, *span)
 
     slopes = np.diff(x, axis=axis) / steps
-    before, behind = at(steps, None, -1), at(steps, 1, None)
-    inner = (at(slopes, None, -1) * behind + at(slopes, 1, None) * before) / (before + behind)
+    if even:  # without the entries in the middle, which may be NaN or infinite
+        inner = (at(x, 2, None) - at(x, None, -2)) / (2.0 * lift(x._trace, spacing))
+    else:
+        before, behind = at(steps, None, -1), at(steps, 1, None)
+        inner = (at(slopes, None, -1) * behind + at(slopes, 1, None) * before) / (before + behind)
     first, last = at(slopes, 0, 1), at(slopes, -1, None)
     if edge_order != 1:  # NumPy takes 0 for 2, and refuses more
         first = first - at(steps, 0, 1) * _bend(slopes, steps, at, 0)
@@ -149,6 +159,8 @@ def correlate(a, v, mode="valid"):
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Piecewise linear in x and fp; the knots are sorted, so that positions stay data."""
     x, xp, fp = lift_all(x, xp, fp)
+    if length(xp, 0) != length(fp, 0):  # a guard: NumPy has raised here
+        raise ValueError("fp and xp are not of the same length.")
     if x.ndim == 0 and x._level == xp._level == CONSTANT and is_size(length(xp, 0)):
         # A position that depends on sizes alone would be read as an int, on which the tape relies.
         return interp(x[None], xp, fp, left, right, period)[0]
@@ -167,11 +179,24 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         gap = xp[k + 1] - base
         if xp[-1] == xp[-2]:  # a jump at the end, where NumPy returns the last value (a guard)
             inside = (fp[k + 1] - low) / np.where(gap == 0, 1.0, gap) * (x - base) + low
-            inside = np.where(gap == 0, fp[k + 1], inside)
+            inside = np.where(np.logical_and(gap == 0, np.equal(x, x)), fp[k + 1], inside)
         else:
             inside = (fp[k + 1] - low) / gap * (x - base) + low
+            if not np.isfinite(np.sum(fp) + xp[0] + xp[-1]):  # a guard, too
+                inside = _beside_infinite(inside, x, (base, xp[k + 1]), (low, fp[k + 1]))
     result = np.where(np.less(x, xp[0]), fp[0] if left is None else left, inside)
     return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, result)
+
+
+def _beside_infinite(inside, x, knots, values):
+    """Return interpolated values as NumPy has them where a value or a knot next to them is not finite."""
+    (base, end), (low, high) = knots, values
+    backwards = (high - low) / (end - base) * (x - end) + high
+    backwards = np.where(np.logical_and(np.isnan(backwards), np.equal(low, high)), low, backwards)
+    inside = np.where(np.isnan(inside), backwards, inside)
+    for knot, value in ((base, low), (end, high)):
+        inside = np.where(np.logical_and(np.equal(x, knot), ~np.isfinite(inside)), value, inside)
+    return np.where(np.isnan(x), x, inside)
 
 
 def _counted(x, weights, minlength):

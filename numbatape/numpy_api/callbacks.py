@@ -26,6 +26,7 @@ def piecewise(x, condlist, funclist, *args, **kw):
     Any other function, such as one that takes a mean, gets the entries that it is chosen for: their number
     is a guard.
     """
+    condlist = [condlist] if isinstance(condlist, (bool, np.bool_)) else condlist
     x = lift_first(x, *condlist)
     if not isinstance(condlist, (list, tuple)) or np.ndim(values_of(condlist[0])) == 0 != x.ndim:
         condlist = [condlist]

@@ -106,6 +106,8 @@ def _on_parts(function, count: int):
         if meets([x for x in rest if not _is_dtype(x)]):
             raise unsupported(full_name(function), "its other arguments must be real")
         value = function(*values_of(args), **values_of(kwargs))
+        if kwargs.get("dtype") is not None and np.iscomplexobj(value):  # NumPy casts first
+            args = (*(np.astype(x, value.dtype) if _is_traced(x) else x for x in args[:count]), *args[count:])
         kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}
         data, args = args[:count], tuple(_order(option, args[0]) for option in args)
         args = (*data, *(None if _is_dtype(option) else option for option in args[count:]))
@@ -117,6 +119,10 @@ def _on_parts(function, count: int):
         return combine(part(real_of), part(imag_of), value)
 
     return call
+
+
+def _is_traced(x) -> bool:
+    return type(x) in (TracedArray, TracedComplex)
 
 
 def _order(option, x):
@@ -179,7 +185,12 @@ def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
         a, axis = np.ravel(a), 0
     second = np.argsort(a.imag, axis, kind="stable")
     first = np.argsort(np.take_along_axis(a.real, second, axis), axis, kind="stable")
-    return np.take_along_axis(second, first, axis)
+    order = np.take_along_axis(second, first, axis)
+    unknown = np.isnan(a)
+    if np.any(unknown):  # a guard: numbers with a NaN are behind all others, those with a real NaN last
+        kinds = np.take_along_axis(2.0 * np.isnan(a.real) + np.isnan(a.imag), order, axis)
+        order = np.take_along_axis(order, np.argsort(kinds, axis, kind="stable"), axis)
+    return order
 
 
 def sort(a, axis=-1, kind=None, order=None, *, stable=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.array import TracedArray
 from .complex_arithmetic import divide, full, is_zero, multiply, reciprocal, square
 from .complex_elementary import exp, log
 from .function_tables import rule
@@ -19,7 +20,21 @@ def _whole(y) -> int | None:
     return int(x) if float(x).is_integer() and abs(x) <= LARGEST else None
 
 
-@rule(np.power, np.float_power)
+@rule(np.float_power)
+def float_power(a, b):
+    return power(_in_doubles(a), _in_doubles(b))
+
+
+def _in_doubles(x):
+    """Return the parts of an operand in float64, in which NumPy computes this power."""
+    return tuple([part if is_zero(part) else _in_double(part) for part in x])
+
+
+def _in_double(part):
+    return np.astype(part, float) if type(part) is TracedArray else np.float64(part)
+
+
+@rule(np.power)
 def power(a, b):
     n = _whole(b)
     if n is not None:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from ..trace import complex_parts
-from ..trace.operands import values_of
+from ..trace.operands import lift, values_of
 from .complex_arithmetic import without_sign
 from .function_tables import RULES, form
 
@@ -104,6 +104,11 @@ def einsum(*operands, **kwargs):
             filled[k] = part
         return np.einsum(*filled, **kwargs)
 
+    dtype = kwargs.pop("dtype", None)
+    if dtype is not None:
+        operands = list(operands)
+        for k in places:
+            operands[k] = np.astype(lift(trace, operands[k]), dtype)
     return complex_parts.make(
         *multilinear(product, [complex_parts.halves(operands[k], trace) for k in places]), value
     )

@@ -12,9 +12,11 @@ from .function_tables import HOLDS, implements
 from .reductions import NO, flag, is_given
 
 
-def _as_complex(a):
-    """Return a traced array in complex numbers: of a real one, a complex dtype is asked for."""
-    return np.astype(a, complex) if type(a) is TracedArray else a
+def _as_complex(a, dtype):
+    """Return a traced array in complex numbers, of a dtype if one is asked for: NumPy casts first."""
+    if dtype is None:
+        return np.astype(a, complex) if type(a) is TracedArray else a
+    return np.astype(a, dtype)
 
 
 def _asks_for_real(dtype) -> bool:
@@ -27,7 +29,7 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
         a = np.where(where, a, 1.0)
     if _asks_for_real(dtype):  # NumPy casts before it multiplies
         return np.prod(np.astype(a, dtype), axis, keepdims=keepdims, initial=initial)
-    a = _as_complex(a)
+    a = _as_complex(a, dtype)
     keepdims = flag(keepdims)
     if is_given(initial):
         return np.prod(a, axis, dtype, keepdims=keepdims) * initial
@@ -49,7 +51,7 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
 def cumprod(a, axis=None, dtype=None, out=None):
     if _asks_for_real(dtype):
         return np.cumprod(np.astype(a, dtype), axis)
-    a = _as_complex(a)
+    a = _as_complex(a, dtype)
     if axis is None:
         a, axis = np.ravel(a), 0
     parts = along(a, axis)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..tape.tape import CONSTANT, family_of_dtype
+from ..trace import operations
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, pinned
 from ..trace.extents import arange, filled
@@ -96,6 +97,8 @@ def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
     if not copy and dtype == x.dtype:
         return x
+    if dtype.kind == "c":  # given by its name, or by a function that passes its own dtype on
+        return operations.call_complex_function(np.astype, (x, dtype), {})
     value = np.asarray(x._value).astype(dtype)  # the method, because np.astype refuses scalars
     return adopt(_converted(x, dtype), value if isinstance(x._value, np.ndarray) else value[()])
 
@@ -161,12 +164,19 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     else:
         points = expand(start + 0.0 * stop, (0,))[:num]
     points = np.moveaxis(points, 0, axis)
-    points = points if dtype is None else np.astype(points, np.dtype(dtype))
+    if dtype is not None:
+        dtype = np.dtype(dtype)
+        points = np.astype(np.floor(points) if dtype.kind in "iu" else points, dtype)
     return (points, step) if retstep else points
 
 
 @composes(np.logspace)
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    if np.ndim(values_of(base)):  # its own axes stand beside that of the points
+        start, stop, base = lift_all(start, stop, base)
+        most = max(start.ndim, stop.ndim, base.ndim)
+        start, stop, base = (expand(x, tuple(range(most - x.ndim))) for x in (start, stop, base))
+        base = np.expand_dims(base, axis)
     start, stop = lift_all(start, stop)
     points = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
     return points if dtype is None else np.astype(points, np.dtype(dtype))
@@ -212,10 +222,15 @@ def angle(z, deg=False):
 @composes(np.geomspace)
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     start, stop = lift_all(start, stop)
-    sign = np.sign(values_of(start))
-    num = num if is_size(num) else int(num)
-    count = num - 1 if endpoint else num
-    steps = arange(start._trace, code_of(start._trace, num)) / (count if count > 0 else 1)
-    steps = expand(steps, tuple(range(1, 1 + max(start.ndim, stop.ndim))))
-    low, high = np.log(np.abs(start)), np.log(np.abs(stop))
-    return np.moveaxis(sign * np.exp(low + steps * (high - low)), 0, axis)
+    if np.any(np.equal(start, 0)) or np.any(np.equal(stop, 0)):  # guards: NumPy has raised here
+        raise ValueError("Geometric sequence cannot include zero")
+    sign = np.sign(start)
+    low, high = start / sign, stop / sign
+    points = np.logspace(np.log10(low), np.log10(high), num, endpoint)
+    low, high = (expand(x, (0,)) for x in np.broadcast_arrays(low, high))
+    if num > 0:  # both ends are exact
+        points = np.concatenate([low, points[1:]])
+    if num > 1 and endpoint:
+        points = np.concatenate([points[:-1], high])
+    points = np.moveaxis(points * sign, 0, axis)
+    return points if dtype is None else np.astype(points, np.dtype(dtype))

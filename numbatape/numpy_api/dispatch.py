@@ -45,7 +45,11 @@ def writing(reading, function, args, kwargs):
             values, options, copy = duplicates(
                 tuple(_plain_values(as_ndarrays(part)) for part in (args, kwargs, out))
             )
-            function(*values, **options, out=copy)
+            place = place_of_out(function)
+            if place is not None and len(values) > place:
+                function(*values[:place], copy, *values[place + 1 :], **options)
+            else:
+                function(*values, **options, out=copy)
             return copy
 
         return operations.store(

@@ -7,7 +7,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..trace.axes import along_axis, one_axis
 from ..trace.indexing import mask_positions
-from ..trace.operands import adopt, lift_all, lift_first
+from ..trace.operands import adopt, lift_all, lift_first, values_of
 from .function_tables import HOLDS
 from .registration import composes, records
 
@@ -46,10 +46,12 @@ def flatnonzero(a):
 
 @composes(np.argwhere)
 def argwhere(a):
+    if np.ndim(values_of(a)) == 0:  # as many rows as there are such entries, which have no position
+        return np.stack(np.nonzero(np.atleast_1d(a)), -1)[:, :0]
     return np.stack(np.nonzero(a), -1)
 
 
-@composes(np.trim_zeros)
+@composes(np.trim_zeros, complex=HOLDS)
 def trim_zeros(filt, trim="fb", axis=None):
     x = lift_first(filt)
     axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
@@ -81,10 +83,13 @@ def searchsorted(a, v, side="left", sorter=None):
 def digitize(x, bins, right=False):
     x, bins = lift_all(x, bins)
     ascending = bool(bins.ndim == 0 or bins.size < 2 or bins[0] <= bins[-1])
+    steps = np.diff(bins if ascending else bins[::-1])
+    if np.any(steps < 0):  # a guard: NumPy has raised here
+        raise ValueError("bins must be monotonically increasing or decreasing")
     side = "left" if right else "right"
     if ascending:
         return np.searchsorted(bins, x, side)
-    return bins.size - np.searchsorted(bins[::-1], x, "right" if right else "left")
+    return bins.size - np.searchsorted(bins[::-1], x, side)
 
 
 @records(np.unique, complex=HOLDS)

@@ -238,11 +238,16 @@ def linalg_trace(x, /, *, offset=0, dtype=None):
     return np.sum(np.diagonal(x, offset, -2, -1), -1, dtype)
 
 
-def _cross(a, b):
-    """Return the cross product along the last axis."""
-    u, v = ([x[..., k] for k in range(3)] for x in (a, b))
-    parts = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]
-    return np.stack(parts, -1)
+def _cross(a, b, counts):
+    """Return the cross product along the last axis, where one of the vectors may lack its third entry."""
+    u, v = ([x[..., k] for k in range(n)] for x, n in zip((a, b), counts, strict=True))
+    if counts == (3, 3):
+        first, second = u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2]
+    elif counts == (2, 3):
+        first, second = u[1] * v[2], -(u[0] * v[2])
+    else:
+        first, second = -(u[2] * v[1]), u[2] * v[0]
+    return np.stack([first, second, u[0] * v[1] - u[1] * v[0]], -1)
 
 
 @composes(np.cross, complex="bilinear")
@@ -253,8 +258,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     counts = pinned(a, -1), pinned(b, -1)
     if counts == (2, 2):
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-    a, b = (np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 3 - n)]) for x, n in zip((a, b), counts, strict=True))
-    return np.moveaxis(_cross(a, b), -1, axisc)
+    return np.moveaxis(_cross(a, b, counts), -1, axisc)
 
 
 @composes(np.linalg.cross, complex="bilinear")

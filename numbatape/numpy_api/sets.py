@@ -9,7 +9,7 @@ import numpy as np
 
 from ..trace import operations
 from ..trace.axes import along_axis, is_empty, merge
-from ..trace.operands import find_trace, lift_all, lift_first, values_of
+from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -103,22 +103,36 @@ def _edges(x, bins, range):
     """Return the edges of bins of equal widths, which move with the extreme entries if no range is given."""
     if isinstance(bins, str):
         raise unsupported_argument(np.histogram, f"bins={bins!r}", "pass their number, or edges")
-    if range is not None or find_trace(x) is None or is_empty(x):
+    bounds = None if find_trace(range) is None else range
+    if bounds is None and (range is not None or find_trace(x) is None or is_empty(x)):
         return np.histogram_bin_edges(values_of(x), bins, range)
-    low, high = np.min(x), np.max(x)
-    bool(np.isfinite(high - low))  # a guard: NumPy raises if it is not
-    if low == high:  # another one
+    low, high = (np.min(x), np.max(x)) if bounds is None else bounds
+    if low > high:  # this and what follows are guards
+        raise ValueError("max must be larger than min in range parameter.")
+    if not np.isfinite(high - low):
+        raise ValueError(f"range of [{float(values_of(low))}, {float(values_of(high))}] is not finite")
+    if low == high:
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, int(bins) + 1)
+
+
+def _is_number(bins) -> bool:
+    return isinstance(bins, str) or (not isinstance(bins, (list, tuple)) and np.ndim(values_of(bins)) == 0)
+
+
+def _given(ends, *others):
+    """Return edges that the caller gave; that they ascend is a guard."""
+    ends = np.asarray(ends) if find_trace(ends) is None else lift_first(ends, *others)
+    if np.any(ends[:-1] > ends[1:]):
+        raise ValueError("`bins` must increase monotonically, when an array")
+    return ends
 
 
 @composes(np.histogram)
 def histogram(a, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each entry is data."""
-    if find_trace(bins, range) is not None:
-        raise unsupported_argument(np.histogram, "bins or range")
-    x = _flat(lift_first(a, weights))
-    edges = _edges(x, bins, range) if np.ndim(bins) == 0 else np.asarray(bins, float)
+    x = _flat(lift_first(a, weights, bins, range))
+    edges = _edges(x, bins, range) if _is_number(bins) else _given(bins, x)
     inside = [np.logical_and(np.greater_equal(x, low), np.less(x, high))
               for low, high in zip(edges[:-1], edges[1:], strict=True)]  # fmt: skip
     inside[-1] = np.logical_and(np.greater_equal(x, edges[-2]), np.less_equal(x, edges[-1]))
@@ -132,16 +146,14 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
 @composes(np.histogramdd)
 def histogramdd(sample, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each row is data."""
-    if find_trace(bins, range) is not None:
-        raise unsupported_argument(np.histogramdd, "bins or range")
     if isinstance(sample, (list, tuple)):  # columns
         sample = np.stack([np.ravel(column) for column in sample], -1)
-    x = lift_first(sample, weights)
+    x = lift_first(sample, weights, bins, range)
     x = np.reshape(x, (-1, 1)) if x.ndim == 1 else x
     count = x.shape[1]
     given = bins if isinstance(bins, (list, tuple)) else (bins,) * count
     edges = [
-        np.asarray(its, float) if np.ndim(its) else _edges(x[:, k], its, None if range is None else range[k])
+        _edges(x[:, k], its, None if range is None else range[k]) if _is_number(its) else _given(its, x)
         for k, its in enumerate(given)
     ]
     place, inside = 0, True
@@ -163,5 +175,7 @@ def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each point is data."""
     if hasattr(bins, "__len__") and len(bins) not in (1, 2):
         bins = [bins, bins]  # edges of both axes
-    sums, (first, second) = histogramdd([x, y], bins, range, density, weights)
+    trace = find_trace(x, y, bins, range, weights)
+    columns = [lift(trace, column) for column in (x, y)]
+    sums, (first, second) = histogramdd(columns, bins, range, density, weights)
     return sums, first, second

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..rules.searches import Search
 from ..tape.tape import CONSTANT
@@ -132,8 +133,10 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         return (result, np.full_like(result, entries(x, axes))) if returned else result
     x, w = lift_all(a, weights)
     axes = axes_of(x, axis)
+    # As NumPy does: weights of integers are summed up in float64, whatever their own precision is.
+    w = np.astype(w, np.result_type(x.dtype, w.dtype, *(["f8"] if x.dtype.kind in "biu" else [])))
     if w.ndim != x.ndim:
-        w = expand(w, tuple(k for k in range(x.ndim) if k not in axes))
+        w = _expanded_weights(w, x, axis)
     dims = layout_of(x).dims
     zeros = extents.filled(x._trace, dims, 0, w.dtype)
     total = np.sum(w + zeros, axes, keepdims=keepdims)
@@ -141,6 +144,13 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     result = np.sum(x * w, axes, keepdims=keepdims) / total
     return (result, total) if returned else result
+
+
+def _expanded_weights(w, x, axis):
+    """Return weights along axes in the order in which the caller named them, with the axes of ``x``."""
+    given = normalize_axis_tuple(axis, x.ndim)
+    w = np.transpose(w, np.argsort(given))
+    return expand(w, tuple(k for k in range(x.ndim) if k not in given))
 
 
 # ---- quantiles, by sorting
@@ -285,8 +295,12 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
 def _weighted_cov(x, ddof, fweights, aweights):
     fweights, aweights = (w if w is None else lift_first(w, x) for w in (fweights, aweights))
     given = [w for w in (fweights, aweights) if w is not None]
+    if any(bool(np.any(w < 0)) for w in given):  # guards: NumPy has raised here, and does so in later calls
+        raise ValueError("fweights and aweights cannot be negative")
     weights = given[0] * given[1] if len(given) == 2 else given[0] * np.ones(x.shape[1])
     total = np.sum(weights)
+    if total == 0:
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     spread = 1.0 if aweights is None else np.sum(weights * aweights) / total
     centered = x - (np.sum(x * weights, 1) / total)[:, None]
     count = np.maximum(total - ddof * spread, 0.0)

@@ -228,10 +228,13 @@ def _divided_integers(op: Elementwise, x, divisor, value):
         return adopt(np.where(zero, 0, elementwise(op, x, np.where(zero, 1, divisor))), value)
 
 
+LOOPS = tuple(map(np.dtype, "edfDF"))  # what a caller may choose
+
+
 def _in_dtype(ufunc, inputs, kwargs):
     """Call a ufunc whose loop is chosen by ``dtype=``: operands are converted first, as NumPy does."""
     dtype = np.dtype(kwargs["dtype"])
-    if dtype not in (np.float64, np.float32) or ufunc.nout != 1:
+    if dtype not in LOOPS or ufunc.nout != 1:
         raise _unsupported(f"{name_of(ufunc)}(dtype={dtype})")
     ufunc(*map(value_of, inputs), **kwargs)  # raises NumPy's own error if the casting rule forbids it
     converted = [np.astype(x, dtype) if type(x) is TracedArray else np.asarray(x, dtype)[()] for x in inputs]

@@ -86,11 +86,12 @@ STAND_INS = {
         """,
         "numpy_api.arrays_of_lists": """
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite
-            ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack
-            concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack
-            fromiter full hstack inner kaiser kron max mean median min nanmax nanmean nanmin nansum
-            ndenumerate outer pad percentile polyval prod ptp quantile ravel repeat require reshape roll sort
-            squeeze stack std sum take tile trace transpose tril triu vander var vdot vstack
+            ascontiguousarray asfortranarray atleast_1d atleast_2d average bartlett blackman broadcast_to clip
+            column_stack concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip
+            from_dlpack fromiter full hamming hanning hstack inner kaiser kron max mean median min nanmax
+            nanmean nanmin nansum ndenumerate ndim outer pad percentile polyval prod ptp quantile ravel repeat
+            require reshape roll shape size sort squeeze stack std sum take tile trace transpose tril triu
+            vander var vdot vstack
         """,
     },
     "numpy.testing": {

@@ -17,7 +17,7 @@ from ..usercode.ownership import sees_sizes
 from . import operations, operators, pytrees
 from . import symbolic_sizes as sizes
 from .aliasing import root_of
-from .complex_array import meets
+from .complex_array import meets, names_complex
 from .kinds import check_attribute, check_subscriptable, like_arrays_in_patterns, missing
 from .methods import Methods
 from .number_calls import call_of_numbers, number_rows
@@ -179,7 +179,7 @@ class TracedArray(Methods, Reads):
                 args, kwargs = operations.arrays_of(args), operations.arrays_of(kwargs)
             if self._trace.integers.met:
                 args, kwargs = operations.arguments(function, args, kwargs)
-            if meets(args) or (kwargs and meets(kwargs.values())):
+            if meets(args) or (kwargs and (meets(kwargs.values()) or names_complex(kwargs))):
                 return operations.call_complex_function(function, args, kwargs)
             return operations.call_function(function, args, kwargs)
         except Exception:

@@ -283,6 +283,12 @@ def meets(args) -> bool:
     return False
 
 
+def names_complex(kwargs) -> bool:
+    """Whether the dtype that a call asks for is complex, and given by its name."""
+    dtype = kwargs.get("dtype")
+    return type(dtype) is str and np.dtype(dtype).kind == "c"
+
+
 def _apart(z: TracedComplex):
     return z.real, z.imag
 

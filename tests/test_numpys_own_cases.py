@@ -1,0 +1,122 @@
+"""Calls from NumPy's own tests and from others' that compare with NumPy.
+
+One cache serves several points; at each of them the result is NumPy's, or the error is.
+"""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([0.3, 2.0, 1.0])
+ROWS = np.arange(12.0).reshape(2, 2, 3)
+HOLES = np.array([np.nan, 2.0, 1.0])
+NEGATIVE = np.array([-0.3, 2.0, 1.0])
+
+# What is called; points beside X.
+CASES = {
+    "average, axes in another order": (lambda x: np.average(ROWS * x, (1, 0), [[0.0, 0.5], [0.0, 1.0]]), []),
+    "average of integers, float32 weights": (lambda x: np.average([1, 2, 4], weights=x.astype("f")), []),
+    "cov, weights that may be negative": (lambda x: np.cov(ROWS[0], aweights=x), [NEGATIVE, 0.0 * X]),
+    "gradient over NaN": (lambda x: np.gradient(np.concatenate([X, x]), 0.5), [HOLES, X[::-1] * np.inf]),
+    "gradient, equal steps as an array": (lambda x: np.gradient(x, np.arange(3.0)), [[1.0, np.nan, 2.0]]),
+    "cross of vectors without third entry": (
+        lambda x: np.stack([np.cross(x, DATA[:2]), np.cross(DATA[:2], x)]),
+        [[1.0, np.nan, 2.0], [2.0, 1.0, np.inf]],
+    ),
+    "isclose of float32 and a Python number": (
+        lambda x: np.isclose(x.astype("f"), 2, rtol=0.4999999999999999, atol=0),
+        [],
+    ),
+    "digitize, falling bins": (lambda x: np.digitize(x, [2.0, 1.0, 0.3]), [X[::-1], X + 0.1]),
+    "digitize, bins that may not be sorted": (lambda x: np.digitize(0.5, x[1:]), [X[::-1], X]),
+    "digitize, no order": (lambda x: np.digitize(0.5, np.sort(x) * x[:1]), [NEGATIVE]),
+    "interp, infinite values": (
+        lambda x: np.interp([0.0, 0.3, 0.5, 1.0], [0.0, 0.3, 1.0], x),
+        [
+            [1.0, np.inf, 2.0],
+            [-np.inf, np.inf, 3.0],
+            [np.inf, np.inf, 3.0],
+        ],
+    ),
+    "interp, infinite knots": (
+        lambda x: np.interp(x, [0.0, 1.0, np.inf], [1.0, 2.0, 4.0]),
+        [[0.5, np.inf, -1.0]],
+    ),
+    "interp at NaN, equal knots": (lambda x: np.interp(x, [1.0, 1.0], [2.0, 3.0]), [HOLES]),
+    "piecewise of one truth value": (lambda x: np.piecewise(x[0], np.bool_(False), [x[1], x[2]]), []),
+    "argwhere of a number": (lambda x: np.argwhere(x[0]), [0.0 * X]),
+    "histogram2d, edges of both axes": (lambda x: np.histogram2d(x, X, [0.0, x[0], 3.0]), [X[::-1]]),
+    "histogram2d, edges and a number": (lambda x: np.histogram2d(x, X, ((0, 0.5, 3), 2)), [X + 0.2]),
+    "histogram, traced range": (lambda x: np.histogram(X, 3, (x[0], x[1])), [X[::-1], 0.5 * X]),
+    "shapes of lists": (lambda x: (np.shape([x, x]), np.ndim([x]), np.size([x, X]), 0.0 * x), []),
+    "windows of traced lengths": (
+        lambda x: (np.hanning(x[1]), np.bartlett(x[2]), np.kaiser(x[1], x[0])),
+        [
+            [0.2, 5.0, 3.0],
+        ],
+    ),
+    "sums in complex64": (
+        lambda x: (x.sum(dtype="F"), np.cumprod(x, dtype="F"), np.prod(x, dtype=np.complex64)),
+        [],
+    ),
+    "loops in complex64": (
+        lambda x: (np.multiply(x, x, dtype="F", casting="same_kind"), np.astype(x, "F")),
+        [],
+    ),
+    "einsum in complex numbers": (lambda x: np.einsum("i,i->i", x, x, dtype=complex), []),
+    "float_power of complex64": (lambda x: np.float_power(x.astype("F"), 2.5), []),
+    "sort, complex NaN": (lambda x: np.sort(x + 1j * x[::-1]), [HOLES]),
+    "logspace, several bases": (lambda x: np.logspace(1.0, 2.0, 4, base=x, axis=0), [X + 1.0]),
+    "geomspace": (lambda x: np.geomspace(x[0], x[1], 4), [[-8.0, -1.0, 0.0], X * 0.0]),
+    "geomspace of integers": (lambda x: np.geomspace(10.0 * x[2], 1e6, 6, dtype=int), []),
+    "linspace of negative integers": (lambda x: np.linspace(-7.5 * x[2], 1.0, 7, dtype=int), []),
+    "out= of another shape": (lambda x: np.outer(x, x, np.ones((2, 2))), []),
+    "out= of another dtype": (lambda x: x.clip(0, 1, np.zeros(3, int)), []),
+}
+DATA = np.array([3.0, 4.0, 5.0])
+
+
+def outcome(run):
+    """Return what a call gives, or the class of its error."""
+    try:
+        with np.errstate(all="ignore"):
+            found = run()
+    except (ValueError, TypeError, IndexError, ZeroDivisionError) as error:
+        return type(error)
+    return found if isinstance(found, tuple) else (found,)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:Arrays of 2-dimensional:DeprecationWarning")
+def test_one_cache_at_several_points(name):
+    f, others = CASES[name]
+    cache = None
+    for x in (X, *map(np.array, others)):
+        wanted = outcome(lambda x=x: f(x))
+
+        def run(x=x):
+            nonlocal cache
+            cache = cache or nt.prepare_derivative_cache(f, x)
+            return nt.value_and_derivative(cache, (x, np.ones(3)))[0]
+
+        found = outcome(run)
+        if isinstance(wanted, type):
+            assert found is not None and issubclass(found, wanted), (found, wanted)
+            continue
+        for one, its in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, its, rtol=1e-12 if np.asarray(its).dtype.char in "dD" else 1e-6)
+            assert np.asarray(one).dtype == np.asarray(its).dtype
+
+
+def test_values_with_leading_axes_at_traced_positions():
+    def f(x, places):
+        y = np.zeros((1, 3)) * x
+        y[np.zeros(3, int), places] = x[None]
+        return y
+
+    x, places = X.copy(), np.array([2, 1, 0])
+    cache = nt.prepare_gradient_cache(lambda x, places: np.sum(f(x, places) * DATA), x, places)
+    value, (gradient, _) = nt.value_and_gradient(cache, x, places)
+    np.testing.assert_allclose(value, np.sum(f(x, places) * DATA), rtol=1e-14)
+    np.testing.assert_allclose(gradient, DATA[::-1], rtol=1e-14)
