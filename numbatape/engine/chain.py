@@ -188,34 +188,48 @@ def iterations(w, pc):
     kernel = (code[{STRIDE} * pc] & 0xFFFF) - {FIRST_KERNEL}
     levels = r[code[{STRIDE} * pc + {RECORD_WORD}]]
     first = w[LEVELS]
+    turns = r[first + {LEVEL}]
+    step_o = r[first + {LEVEL} + {LEVEL_O}]
+    step_a = r[first + {LEVEL} + {LEVEL_A}]
+    step_b = r[first + {LEVEL} + {LEVEL_B}]
+    step_c = r[first + {LEVEL} + {LEVEL_C}]
     count = 1
-    for j in range(1, levels):
+    for j in range(2, levels):
         count *= r[first + {LEVEL} * j]
     stopped = 0
     q = 0
-    while q < count and stopped == 0:
-        rest = q
+    outer = 0
+    while outer < count and stopped == 0:  # which divides once for all turns of the innermost of the levels
+        rest = outer
         moved_o = 0
         moved_a = 0
         moved_b = 0
         moved_c = 0
-        for j in range(1, levels):
+        for j in range(2, levels):
             level = first + {LEVEL} * j
             digit = rest
             if j + 1 < levels:
-                digit = rest % r[level]
                 rest = rest // r[level]
+                digit -= rest * r[level]
             moved_o += digit * r[level + {LEVEL_O}]
             moved_a += digit * r[level + {LEVEL_A}]
             moved_b += digit * r[level + {LEVEL_B}]
             moved_c += digit * r[level + {LEVEL_C}]
-        w[ITERATION] = q
-        w[MOVED_O] = moved_o
-        w[MOVED_A] = moved_a
-        w[MOVED_B] = moved_b
-        w[MOVED_C] = moved_c
-        stopped = invoke(w[TABLE], kernel, w, pc)
-        q += 1
+        turn = 0
+        while turn < turns and stopped == 0:
+            w[ITERATION] = q
+            w[MOVED_O] = moved_o
+            w[MOVED_A] = moved_a
+            w[MOVED_B] = moved_b
+            w[MOVED_C] = moved_c
+            stopped = invoke(w[TABLE], kernel, w, pc)
+            moved_o += step_o
+            moved_a += step_a
+            moved_b += step_b
+            moved_c += step_c
+            q += 1
+            turn += 1
+        outer += 1
     w[LEVELS] = 0
     return stopped
 

@@ -339,6 +339,13 @@ def test_strips_over_float32_cells_have_the_bits_of_numpy(formula, pattern, rng)
         assert cells[-1] == 0.0
 
 
+@pytest.mark.parametrize("pattern, divided", [("vs", "double"), ("vv", "<8 x double>")])
+def test_what_is_one_number_of_a_strip_is_computed_once(pattern, divided):
+    body = f'    strip("x * (1.0 / y)", "{pattern}", w[0], w[1], 0, w[2], 0, pc)\n    return 0\n'
+    text = lower(f"# cells: f64\ndef run(w, pc):\n{body}", "k").text
+    assert f"fdiv {divided}" in text and (pattern == "vv" or "fdiv <" not in text)
+
+
 # (row, family, direction): formulas of each kind, operands of one cell, a loop of NumPy's, a cast
 SAMPLE = [("power", 0, "reverse"), ("hypot", 0, "forward"), ("maximum", 1, "reverse"), ("cast", 1, "forward")]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from . import lanes, row_products
 from .arithmetic import REAL
 from .cells import BYTES, ELEMENT
 from .subset import refused
@@ -23,9 +24,6 @@ from .writer import Value, number
 STRIP_WIDTHS = {"f64": 8, "f32": 16}
 # Cells of an iteration of an adjoint, which loads one operand more, and stores it.
 ADJOINT_WIDTH = 4
-# Cells of an iteration of a sum, and of one for the cells that are left. Each addition to a total waits for
-# the one before, so there are 16 totals. Other widths would give sums other bits.
-SUM_WIDTHS = (16, 4)
 # Arguments that are literals, and those that are values.
 COUNTS = {
     "strip": (2, 6),
@@ -35,7 +33,6 @@ COUNTS = {
     "lane_gaps": (0, 5),
     "lane_dots": (0, 10),
 }
-ROWS = 4  # of a matrix, whose products with one vector are computed together
 NONE = Value("", "none")
 
 
@@ -50,7 +47,7 @@ def call(to, node: ast.Call) -> Value:
     if name == "lane_dots":
         *places, scale = node.args
         given = [to.cast(to.expression(argument), "int", node) for argument in places]
-        return _lane_dots(to, *given, to.cast(to.expression(scale), "float", node))
+        return row_products.write(to, *given, to.cast(to.expression(scale), "float", node))
     given = [to.cast(to.expression(argument), "int", node) for argument in node.args[literals:]]
     fixed = [argument.value for argument in node.args[:literals]]
     if name == "strip":
@@ -61,48 +58,12 @@ def call(to, node: ast.Call) -> Value:
     return _lane_sum(to, pairs, given[-1], name == "lane_gaps")
 
 
-def _lanes(width: int, kind: str = "double") -> str:
-    return kind if width == 1 else f"<{width} x {kind}>"
-
-
-def _splat(x: float, width: int, element: str = "double") -> str:
-    one = f"{element} {number(x)}"
-    return number(x) if width == 1 else f"<{', '.join([one] * width)}>"
-
-
-def _place(to, base: str, index: str, kind: str = "f64") -> str:
-    return to.element(to.pointer(base), ELEMENT[kind], index)
-
-
-def _load(to, base: str, index: str, width: int, kind: str = "f64") -> str:
-    """Return cells as lanes of their own type."""
-    lanes = _lanes(width, ELEMENT[kind])
-    return to.new(f"load {lanes}, ptr {_place(to, base, index, kind)}, align {BYTES[kind]}")
-
-
-def _load_wide(to, base: str, index: str, width: int, kind: str) -> str:
-    """Return cells as lanes of float64."""
-    value = _load(to, base, index, width, kind)
-    if kind == "f64":
-        return value
-    return to.new(f"fpext {_lanes(width, ELEMENT[kind])} {value} to {_lanes(width)}")
-
-
-def _repeated(to, value: str, width: int, element: str) -> str:
-    """Return lanes that all hold a value."""
-    if width == 1:
-        return value
-    kind = _lanes(width, element)
-    first = to.new(f"insertelement {kind} poison, {element} {value}, i32 0")
-    return to.new(f"shufflevector {kind} {first}, {kind} poison, <{width} x i32> zeroinitializer")
-
-
 def _total(to, value: str, width: int) -> str:
     """Return the sum of lanes: the upper half is added to the lower one until one is left."""
     if width == 1:
         return value
     while width > 1:
-        kind, width = _lanes(width), width // 2
+        kind, width = lanes.of(width), width // 2
         halves = []
         for first in (0, width):
             mask = ", ".join(f"i32 {first + k}" for k in range(width))
@@ -113,24 +74,24 @@ def _total(to, value: str, width: int) -> str:
 
 def _formula(to, tree: ast.expr, names: dict[str, str], width: int, element: str, node) -> str:
     """Write a formula of + - * / over SIMD lanes, or one of them where a value is not zero."""
-    kind = _lanes(width, element)
+    kind = lanes.of(width, element)
 
     def part(tree: ast.expr) -> str:
         return _formula(to, tree, names, width, element, node)
 
     if isinstance(tree, ast.Constant):
-        return _splat(float(tree.value), width, element)
+        return lanes.splat(float(tree.value), width, element)
     if isinstance(tree, ast.Name):
         return names[tree.id]
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         return to.new(f"fneg {kind} {part(tree.operand)}")
     if isinstance(tree, ast.IfExp):  # x if y != 0.0 else z; NaN is not zero
         tested = part(tree.test.left)
-        chosen = to.new(f"fcmp une {kind} {tested}, {_splat(0.0, width, element)}")
+        chosen = to.new(f"fcmp une {kind} {tested}, {lanes.splat(0.0, width, element)}")
         usual = part(tree.orelse)
         if not any(isinstance(each, ast.Div) for each in ast.walk(tree.body)):
             rare = part(tree.body)
-            return to.new(f"select {_lanes(width, 'i1')} {chosen}, {kind} {rare}, {kind} {usual}")
+            return to.new(f"select {lanes.of(width, 'i1')} {chosen}, {kind} {rare}, {kind} {usual}")
         return _rarely(to, chosen, usual, lambda: part(tree.body), width, element)
     if not isinstance(tree, ast.BinOp) or type(tree.op) not in REAL:
         raise refused(node, "a strip's formula has + - * / and one choice")
@@ -140,14 +101,14 @@ def _formula(to, tree: ast.expr, names: dict[str, str], width: int, element: str
 
 def _rarely(to, chosen: str, usual: str, rare: Callable[[], str], width: int, element: str) -> str:
     """Write a choice whose first side takes long: it is computed only if some lane chose it."""
-    kind, some = _lanes(width, element), chosen
+    kind, some = lanes.of(width, element), chosen
     if width > 1:
         bits = to.new(f"bitcast <{width} x i1> {chosen} to i{width}")
         some = to.new(f"icmp ne i{width} {bits}, 0")
     before, slow, behind = to.block, to.label("rare"), to.label("behind")
     to.branch(some, slow, behind)
     to.begin(slow)
-    both = to.new(f"select {_lanes(width, 'i1')} {chosen}, {kind} {rare()}, {kind} {usual}")
+    both = to.new(f"select {lanes.of(width, 'i1')} {chosen}, {kind} {rare()}, {kind} {usual}")
     to.begin(behind)
     return to.new(f"phi {kind} [ {usual}, %{before} ], [ {both}, %{slow} ]")
 
@@ -164,8 +125,8 @@ def _loop(to, first: str, count: str, width: int, body: Callable, total: str | N
     running, added = f"%sum.{turn}", f"%added.{turn}"
     to.line(f"{i} = phi i64 [ {first}, %{start} ], [ {following}, %{latch} ]")
     if total is not None:
-        kind = _lanes(width)
-        to.line(f"{running} = phi {kind} [ {_splat(0.0, width)}, %{start} ], [ {added}, %{latch} ]")
+        kind = lanes.of(width)
+        to.line(f"{running} = phi {kind} [ {lanes.splat(0.0, width)}, %{start} ], [ {added}, %{latch} ]")
         to.line(f"{added} = fadd {kind} {running}, {body(i, width)}")
     else:
         body(i, width)
@@ -227,16 +188,28 @@ class _Operands:
         self.tree = ast.parse(formula, mode="eval").body
         used = {part.id for part in ast.walk(self.tree) if isinstance(part, ast.Name)}
         fixed = {name for name, kind in zip("xyw", pattern, strict=False) if kind == "s"}
-        self.fixed = {name: _load(to, *cells[name], 1, self.kind) for name in sorted(used & fixed)}
+        self.fixed = {name: lanes.load(to, *cells[name], 1, self.kind) for name in sorted(used & fixed)}
         self.moving = sorted(used - fixed)
+        self.tree = self._computed_once(self.tree)
+
+    def _computed_once(self, tree: ast.expr) -> ast.expr:
+        """Return the formula with a name for each part that is one number, which is computed here."""
+        if isinstance(tree, ast.BinOp):
+            parts = [part.id for part in ast.walk(tree) if isinstance(part, ast.Name)]
+            if self.fixed.keys() >= set(parts) and parts:
+                name, element = f"part{len(self.fixed)}", ELEMENT[self.kind]
+                self.fixed[name] = _formula(self.to, tree, self.fixed, 1, element, self.node)
+                return ast.Name(name)
+            return ast.BinOp(self._computed_once(tree.left), tree.op, self._computed_once(tree.right))
+        return tree
 
     def value(self, i: str, width: int) -> tuple[str, dict[str, str]]:
         """Return the formula's value for the cells from i on, and the lanes that it is made of."""
         to, names, element = self.to, {}, ELEMENT[self.kind]
         for name in self.moving:
             base, first = self.cells[name]
-            names[name] = _load(to, base, to.new(f"add i64 {first}, {i}"), width, self.kind)
-        names |= {name: _repeated(to, x, width, element) for name, x in self.fixed.items()}
+            names[name] = lanes.load(to, base, to.new(f"add i64 {first}, {i}"), width, self.kind)
+        names |= {name: lanes.repeated(to, x, width, element) for name, x in self.fixed.items()}
         return _formula(to, self.tree, names, width, element, self.node), names
 
 
@@ -246,8 +219,8 @@ def _strip(to, node, formula: str, pattern: str, v, o, a, b, c, n) -> Value:
 
     def body(i, width):
         value = operands.value(i, width)[0]
-        place = _place(to, v, to.new(f"add i64 {o}, {i}"), kind)
-        to.line(f"store {_lanes(width, ELEMENT[kind])} {value}, ptr {place}, align {BYTES[kind]}")
+        place = lanes.place(to, v, to.new(f"add i64 {o}, {i}"), kind)
+        to.line(f"store {lanes.of(width, ELEMENT[kind])} {value}, ptr {place}, align {BYTES[kind]}")
 
     _in_strips(to, n, (STRIP_WIDTHS[kind],), body)
     return NONE
@@ -262,21 +235,21 @@ def _strip_adjoint(to, node, term: str, pattern: str, operand: int, v, g, o, a, 
         value, names = operands.value(i, width)
         if term in ("gz", "-gz"):
             return value
-        kind, zero = _lanes(width), _splat(0.0, width)
+        kind, zero = lanes.of(width), lanes.splat(0.0, width)
         some = to.new(f"fcmp une {kind} {names['gz']}, {zero}")
-        return to.new(f"select {_lanes(width, 'i1')} {some}, {kind} {value}, {kind} {zero}")
+        return to.new(f"select {lanes.of(width, 'i1')} {some}, {kind} {value}, {kind} {zero}")
 
     def update(i, width):
-        value, kind = added(i, width), _lanes(width)
-        place = _place(to, g, to.new(f"add i64 {target}, {i}"))
+        value, kind = added(i, width), lanes.of(width)
+        place = lanes.place(to, g, to.new(f"add i64 {target}, {i}"))
         old = to.new(f"load {kind}, ptr {place}, align 8")
         to.line(f"store {kind} {to.new(f'fadd {kind} {old}, {value}')}, ptr {place}, align 8")
 
     if pattern[operand] == "v":
         _in_strips(to, n, (ADJOINT_WIDTH,), update)
         return NONE
-    total = _in_strips(to, n, SUM_WIDTHS, added, number(0.0))
-    place = _place(to, g, target)
+    total = _in_strips(to, n, lanes.SUM_WIDTHS, added, number(0.0))
+    place = lanes.place(to, g, target)
     old = to.new(f"load double, ptr {place}")
     to.line(f"store double {to.new(f'fadd double {old}, {total}')}, ptr {place}")
     return NONE
@@ -288,109 +261,13 @@ def _lane_sum(to, operands, count: str, gaps: bool) -> Value:
 
     def body(i, width):
         values = [
-            _load_wide(to, base, to.new(f"add i64 {first}, {i}"), width, kind) for base, first in operands
+            lanes.load_wide(to, base, to.new(f"add i64 {first}, {i}"), width, kind)
+            for base, first in operands
         ]
         if len(values) == 1:
             return values[0]
         if gaps:
-            values = [to.new(f"fsub {_lanes(width)} {values[0]}, {values[1]}")] * 2
-        return to.new(f"fmul {_lanes(width)} {values[0]}, {values[1]}")
+            values = [to.new(f"fsub {lanes.of(width)} {values[0]}, {values[1]}")] * 2
+        return to.new(f"fmul {lanes.of(width)} {values[0]}, {values[1]}")
 
-    return Value(_in_strips(to, count, SUM_WIDTHS, body, number(0.0)), "float")
-
-
-def _shuffled(to, left: str, right: str, lanes: tuple[int, ...], width: int) -> str:
-    mask = ", ".join(f"i32 {lane}" for lane in lanes)
-    kind = _lanes(width)
-    return to.new(f"shufflevector {kind} {left}, {kind} {right}, <{len(lanes)} x i32> <{mask}>")
-
-
-def _totals(to, rows: list[str], width: int) -> str:
-    """Return the sums of the lanes of four vectors as four lanes, each in the order of `_total`."""
-    while width > 4:
-        kind, width = _lanes(width // 2), width // 2
-        halves = [
-            [_shuffled(to, row, row, tuple(range(first, first + width)), 2 * width) for first in (0, width)]
-            for row in rows
-        ]
-        rows = [to.new(f"fadd {kind} {low}, {high}") for low, high in halves]
-    if width == 4:
-        pairs = [(rows[0], rows[1]), (rows[2], rows[3])]
-        rows = []
-        for left, right in pairs:
-            low, high = (_shuffled(to, left, right, lanes, 4) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)))
-            rows.append(to.new(f"fadd {_lanes(4)} {low}, {high}"))
-    else:  # two lanes of each row
-        rows = [_shuffled(to, *pair, (0, 1, 2, 3), 2) for pair in (rows[:2], rows[2:])]
-    even, odd = (_shuffled(to, *rows, lanes, 4) for lanes in ((0, 2, 4, 6), (1, 3, 5, 7)))
-    return to.new(f"fadd {_lanes(4)} {even}, {odd}")
-
-
-def _lane_dots(to, cv, c, sc0, av, a, sa0, bv, b, count: str, scale: str) -> Value:
-    """Write ``c[r] += scale * dot(row r, b)`` for four rows of a matrix, each sum in the order of `lane_dot`.
-
-    A row of ten cells is added up by some thirty instructions, most of which add lanes of one vector. Here
-    they add lanes of four rows at once.
-    """
-    kind, four = to.module.cells, _lanes(ROWS)
-    firsts = [a]
-    for _ in range(1, ROWS):
-        firsts.append(to.new(f"add i64 {firsts[-1]}, {sa0}"))
-
-    def products(i: str, width: int) -> list[str]:
-        other = _load_wide(to, bv, to.new(f"add i64 {b}, {i}"), width, kind)
-        loaded = [_load_wide(to, av, to.new(f"add i64 {first}, {i}"), width, kind) for first in firsts]
-        return [to.new(f"fmul {_lanes(width)} {row}, {other}") for row in loaded]
-
-    first, total = "0", _splat(0.0, ROWS)
-    for width in SUM_WIDTHS:
-        start, turn, done, behind = to.block, to.label("rows"), to.label("done"), to.label("behind")
-        rest = to.new(f"and i64 {to.new(f'sub i64 {count}, {first}')}, {-width}")
-        whole = to.new(f"add i64 {first}, {rest}")
-        to.branch(to.new(f"icmp sgt i64 {whole}, {first}"), turn, behind)
-        to.begin(turn)
-        i, following = f"%i.{turn}", f"%next.{turn}"
-        to.line(f"{i} = phi i64 [ {first}, %{start} ], [ {following}, %{turn} ]")
-        running = [f"%sum{r}.{turn}" for r in range(ROWS)]
-        added = [f"%added{r}.{turn}" for r in range(ROWS)]
-        lanes = _lanes(width)
-        for old, new in zip(running, added, strict=True):
-            to.line(f"{old} = phi {lanes} [ {_splat(0.0, width)}, %{start} ], [ {new}, %{turn} ]")
-        for old, new, term in zip(running, added, products(i, width), strict=True):
-            to.line(f"{new} = fadd {lanes} {old}, {term}")
-        to.line(f"{following} = add i64 {i}, {width}")
-        to.branch(to.new(f"icmp slt i64 {following}, {whole}"), turn, done)
-        to.begin(done)
-        more = to.new(f"fadd {four} {total}, {_totals(to, added, width)}")
-        to.begin(behind)
-        total = to.new(f"phi {four} [ {total}, %{start} ], [ {more}, %{done} ]")
-        first = whole
-    for width in (2, 1):
-        before, some, behind = to.block, to.label("rest"), to.label("behind")
-        left = to.new(f"and i64 {count}, {width}")
-        to.branch(to.new(f"icmp ne i64 {left}, 0"), some, behind)
-        to.begin(some)
-        terms = products(first, width)
-        if width == 2:
-            joined = _totals(to, terms, 2)
-        else:
-            joined = "poison"
-            for r, term in enumerate(terms):
-                joined = to.new(f"insertelement {four} {joined}, double {term}, i32 {r}")
-        more = to.new(f"fadd {four} {total}, {joined}")
-        to.begin(behind)
-        total = to.new(f"phi {four} [ {total}, %{before} ], [ {more}, %{some} ]")
-        first = to.new(f"add i64 {first}, {left}")
-    scaled = to.new(f"fmul {four} {_repeated(to, scale, ROWS, 'double')}, {total}")
-    for r in range(ROWS):
-        place = _place(to, cv, c, kind)
-        term = to.new(f"extractelement {four} {scaled}, i32 {r}")
-        if kind == "f64":
-            old = to.new(f"load double, ptr {place}")
-            to.line(f"store double {to.new(f'fadd double {old}, {term}')}, ptr {place}")
-        else:
-            old = to.new(f"fpext float {to.new(f'load float, ptr {place}')} to double")
-            new = to.new(f"fadd double {old}, {term}")
-            to.line(f"store float {to.new(f'fptrunc double {new} to float')}, ptr {place}")
-        c = to.new(f"add i64 {c}, {sc0}")
-    return NONE
+    return Value(_in_strips(to, count, lanes.SUM_WIDTHS, body, number(0.0)), "float")
