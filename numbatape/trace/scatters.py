@@ -111,8 +111,9 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
         plain = find_trace(operand) is None
         operand = np.negative(np.asarray(operand, x._value.dtype) if plain else operand)
     keys = indices if isinstance(indices, tuple) else (indices,)
-    if _selects_rows(x, keys) and not has_twice(x._value):
-        _add_rows_at(x, keys[0], lift(trace, operand))
+    rows = _selected_rows(x, keys)
+    if rows is not None:
+        _add_rows_at(x, rows, lift(trace, operand))
         return
     if find_trace(keys) is not None and not has_twice(x._value):
         flat, shape = _places(x, keys)
@@ -128,23 +129,27 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
     setitem(x, where, added_up(x[where], _flat(trace, operand, places.shape), which.reshape(-1)))
 
 
-def _selects_rows(x, keys) -> bool:
-    """Whether the only key is an array of positions along the first axis, and rows have several entries."""
-    if x.ndim < 2 or len(keys) != 1 or type(keys[0]) not in (TracedArray, np.ndarray):
-        return False
-    positions = value_of(keys[0])
-    return positions.dtype.kind in "iu" and positions.ndim > 0 < positions.size and x._value[0].size > 1
+def _selected_rows(x, keys):
+    """Return the positions along the first axis that a key is; None if it is something else, or empty."""
+    if not x.ndim or len(keys) != 1 or has_twice(x._value):
+        return None
+    key = keys[0]
+    if type(key) is list and find_trace(key) is None:
+        key = np.asarray(key)
+    if type(key) not in (TracedArray, np.ndarray):
+        return None
+    positions = value_of(key)
+    return key if positions.dtype.kind in "iu" and positions.ndim > 0 < positions.size else None
 
 
 def _add_rows_at(x, positions, rows) -> None:
-    """Add rows at positions along the first axis, one after the other."""
+    """Add rows, or the entries of a vector, at positions along the first axis, one after the other."""
     rest = dims_of(x)[1:]
     lead = dims_of(positions) if type(positions) is TracedArray else positions.shape
     shape = (*value_of(positions).shape, *x._value.shape[1:])
     dims = broadcast_dims(x._trace.tape, [(*lead, *rest), dims_of(rows)])
     if rows._value.shape != shape:
         rows = broadcast_to(rows, shape, dims)
-    rows = merge(rows, [len(lead), len(rest)])
     where = Ellipsis
     if type(positions) is TracedArray:
         flat = merge(positions, [positions.ndim])
@@ -156,7 +161,10 @@ def _add_rows_at(x, positions, rows) -> None:
                 x._trace.tape.sizes.pin(dims_of(x)[0])
             where, flat = touched, which.reshape(-1)
     part = x[where]
-    wide = merge(part, [1, part.ndim - 1])
+    if not rest:
+        setitem(x, where, added_up(part, merge(rows, [len(lead)]), flat))
+        return
+    wide, rows = merge(part, [1, len(rest)]), merge(rows, [len(lead), len(rest)])
     value = np.array(wide._value)
     np.add.at(value, value_of(flat).astype(int), rows._value)
     added = array_instruction("add_rows_at", (wide, rows, flat), value)
