@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from numbatape.caches.evaluator import Evaluator
 from numbatape.caches.variant import VariantWorkspace
 from numbatape.engine import Workspace
 from numbatape.engine.calls import Calls
+from numbatape.engine.workspace import aligned, zeros
 
 
 def branches(x, bound=1.0):
@@ -339,7 +341,7 @@ def damped(x):
 
 @pytest.mark.usefixtures("only_new_objects")
 def test_the_bytes_of_workspaces_are_those_of_bodies_and_loops_too():
-    """What bodies, stacks of steps and rules take was not counted, so that caches kept it for 1 024 sizes."""
+    """What bodies, stacks of steps and rules take was not counted, so that caches kept it for all sizes."""
 
     def scanned(x):
         last, rows = nt.scan(lambda s, r: (np.sin(s) * r, s * r), 0.1, x)
@@ -515,3 +517,22 @@ def test_a_workspace_larger_than_the_budget_still_follows_sizes(monkeypatch):
         np.testing.assert_allclose(value, x.sum() / 2**steps, rtol=1e-13)
         np.testing.assert_allclose(gradient, 0.5**steps, rtol=1e-13)
     assert cache.traces == 1 and len(made) < 6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
+def test_memory_of_dropped_workspaces_goes_back_to_the_system():
+    """C's allocator takes large blocks from its heap once one was freed, and small ones above hold them."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    freed = np.ones(2 << 20)  # from now on, the allocator takes blocks up to this size from the heap
+    del freed
+    large = [zeros(4 << 20) for _ in range(8)]
+    for memory in large:
+        memory[:] = 1
+    small, before = [np.ones(10_000) for _ in range(8)], resident()
+    del large, memory
+    assert resident() < before - (28 << 20)
+    assert len(small) == 8
+    assert not any(zeros(2 << 20)[:: 1 << 10]) and not any(aligned(300_000, np.float64)[:: 1 << 10])

@@ -23,7 +23,7 @@ from .variant import LONG, Variant, VariantWorkspace
 if TYPE_CHECKING:
     from ..derive.lanes import Lanes
 
-MOST_WORKSPACES = 1024  # that an evaluator keeps: one for each path and each set of sizes
+MOST_WORKSPACES = 2048  # that an evaluator keeps: one for each path and each set of sizes
 MOST_BYTES = 1 << 28  # and their bytes, unless ``Config(max_bytes=...)`` says otherwise
 
 

@@ -16,6 +16,7 @@ from .deferred_products import DeferredProduct, Stacked, steps_stacked
 from .loop_words import WORD, WORDS
 from .moving_words import Address, MovingWords, Room, Start, Total
 from .plan import Plan
+from .workspace import zeros
 
 
 class LoopTables:
@@ -67,7 +68,7 @@ class LoopTables:
 
     def take_stack(self, size: int) -> None:
         """Make room for the saved cells of all steps."""
-        self._stack = np.empty(size // 8 + 1, np.int64)  # pages that are never written take no memory
+        self._stack = zeros(size + 8)
         self.stack_room, self.words[WORD["STACK"]] = size, self._stack.ctypes.data
 
     def _start(self, code: int) -> int:
@@ -117,7 +118,7 @@ class LoopTables:
 
     def _allocated(self, size: int) -> int:
         """Return the address of so many bytes."""
-        array = np.empty(size // 8 + 1, np.int64)  # pages that are never written take no memory
+        array = zeros(size + 8)
         self._alive.append(array)
         return array.ctypes.data
 
