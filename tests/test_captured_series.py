@@ -219,6 +219,13 @@ ALIGNED = {
     ),
     "cumsum": lambda b: (Y * b[0]).cumsum(skipna=False).mean(),
     "sorted": lambda b: ((Y * b[0]).sort_values(ascending=False) * C6).sum(),
+    "filled": lambda b: (
+        (MISSING.fillna(b[0]) * C6).sum()
+        + (MISSING * b[1]).fillna(b[0].item()).sum()
+        + (MISSING.fillna(END * b[1]) ** 2).sum()
+        + (MISSING * b[0]).ffill().mean()
+        + (pd.DataFrame({"m": MISSING}).fillna(b[1]) ** 2).sum().sum()
+    ),
     "sorted, with a missing entry": lambda b: sum(
         (
             (MISSING % 3.0 * b[0]).sort_values(ascending=up, na_position=place, kind="stable").fillna(b[1])

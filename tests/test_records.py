@@ -1,4 +1,4 @@
-"""Classes of attrs and pydantic, namespaces and other mappings as arguments."""
+"""Objects of other packages as arguments: records, mappings, quantities with units, arrays of JAX."""
 
 import argparse
 import collections
@@ -140,3 +140,60 @@ def test_an_object_with_a_derivative_of_its_method_can_be_pickled(take):
 def test_a_derivative_of_a_method_can_be_pickled_by_itself():
     slope = pickle.loads(pickle.dumps(Model(3.0).slope))
     np.testing.assert_array_equal(slope(np.ones(2)), [6.0, 6.0])
+
+
+@pytest.mark.parametrize("x", [2.0, np.array([2.0, 3.0])])
+def test_quantities_with_units_compute_with_traced_values(x):
+    pint = pytest.importorskip("pint")
+    unit = pint.UnitRegistry()
+    length = np.ones(np.shape(x)) * unit.km
+
+    def f(x):
+        speed = (x * unit.m + length) / (4.0 * unit.s)
+        return np.sum((np.sqrt(speed * speed) * x * unit.s).m_as("m"))
+
+    gradient = nt.grad(f)(x)
+    np.testing.assert_allclose(gradient, (2.0 * x + 1000.0) / 4.0, rtol=1e-14)
+    length *= 2.0
+    np.testing.assert_allclose(nt.grad(f)(x), (2.0 * x + 2000.0) / 4.0, rtol=1e-14)
+
+
+class Quantity:
+    """A number with a unit: equal ones do not have equal numbers."""
+
+    def __init__(self, number, scale):
+        self.number, self.scale = number, scale
+
+    def __eq__(self, other):
+        return self.number * self.scale == other.number * other.scale
+
+    def __hash__(self):
+        return hash(self.number * self.scale)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.number, dtype)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        plain = [x.number if type(x) is Quantity else x for x in inputs]
+        return Quantity(getattr(ufunc, method)(*plain, **kwargs), self.scale)
+
+
+def test_objects_with_ufuncs_of_their_own():
+    three = Quantity(3.0, 1000.0)
+    for x in (2.0, np.float64(2.0), np.full(2, 2.0)):
+        assert np.all(nt.grad(lambda x: np.sum((x * three).number))(x) == 3.0)
+        assert np.all(nt.grad(lambda x: np.sum(np.add(x, three).number))(x) == 1.0)
+    # 3 km and 3000 m are equal, so they cannot select a tape.
+    with pytest.raises(SpecError, match="Quantity has units or labels"):
+        nt.grad(lambda x, q: (x * q).number)(2.0, three)
+
+
+def test_arrays_of_jax_are_arguments():
+    jnp = pytest.importorskip("jax.numpy")
+    slope = nt.grad(lambda p, t: np.sum(p["a"] * t) ** 2)
+    point = {"a": np.array([1.0, 2.0], np.float32)}
+    expected = slope(point, np.arange(2, dtype=np.float32))["a"]
+    for _ in range(2):
+        found = slope({"a": jnp.array(point["a"])}, jnp.arange(2, dtype=jnp.float32))["a"]
+        assert type(found) is np.ndarray and found.dtype == np.float32
+        np.testing.assert_array_equal(found, expected)

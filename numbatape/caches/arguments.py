@@ -19,6 +19,7 @@ from ..trace.array import TracedArray
 from ..trace.complex_pairs import join, split
 from ..trace.integer_arithmetic import LARGEST
 from ..trace.integers import TracedInteger
+from ..trace.library_kinds import own_array
 from ..trace.plain_arrays import Scratch, as_ndarrays, scratch
 
 if TYPE_CHECKING:
@@ -211,6 +212,8 @@ class Flattened:
             )
         elif isinstance(value, complex):
             kind, dtype = "float", np.dtype(complex)
+        elif hasattr(type(value), "__array__") and (own := own_array(value, path)) is not None:
+            value, kind, dtype = own, "array", own.dtype
         else:
             self._static(value, argument, path)
             return

@@ -133,6 +133,7 @@ def require_floats(flat: Flattened, chosen) -> None:
         for leaf, spec in own:
             kind = type(leaf).__name__ if spec.kind in ("static", "int") else spec.dtype
             made = "x.astype(float)" if hasattr(leaf, "astype") else "float(x)"
+            made = "x.numpy()" if hasattr(leaf, "numpy") else made  # a tensor of PyTorch's
             raise DtypeError(
                 f"{spec.path} is {kind}: only float64 and float32 can be "
                 f"differentiated; pass a float ({made}), or leave it out of argnums"

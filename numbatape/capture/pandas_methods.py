@@ -217,6 +217,21 @@ def _count(owner, x, first, given):
     return len(first) - int(given["dropna"] and bool(np.any(np.isnan(x))))
 
 
+def _fillna(method, owner, value=None, *args, **options):
+    of_rows = is_series(value) and depends(value)
+    if find_trace((value,)) is None and not of_rows:
+        return method(owner, value, *args, **options)
+    if args or (of_rows and is_frame(owner)) or any(each not in (None, False) for each in options.values()):
+        raise refuse(
+            "fillna with a traced value and limit=, axis= or inplace=True", "use s.where(s.notna(), value)"
+        )
+    if is_frame(owner):
+        return owner.apply(lambda column: column.fillna(value))
+    x = array_in(owner) if depends(owner) else owner.to_numpy(float)
+    others = array_in(value.reindex(owner.index)) if of_rows else value
+    return _series(np.where(np.isnan(x), others, x), owner.index, owner.name)
+
+
 REDUCED = ("kurt", "max", "mean", "median", "min", "quantile", "sem", "skew", "std", "sum", "var")
 WINDOWED = {
     **{name: _reduction(name) for name in REDUCED},
@@ -225,6 +240,7 @@ WINDOWED = {
     "cov": _covariance(False),
 }
 FRAME = {
+    "fillna": _fillna,
     "idxmax": _place(np.nanargmax, True),
     "idxmin": _place(np.nanargmin, True),
     "nlargest": _extreme(False),

@@ -46,7 +46,18 @@ _INERT = (
     ),
     *("_thread", "threading", "concurrent", "asyncio", "logging", "warnings", "weakref", "abc", "_abc"),
     *("functools", "_functools", "operator", "_operator", "types", "typing", "inspect", "enum", "_struct"),
-    *("numpy", "scipy", "numba", "numbatape", "llvmlite", "optree", "_pytest", "pytest", "tqdm"),
+    *(
+        "numpy",
+        "scipy",
+        "numba",
+        "numbatape",
+        "llvmlite",
+        "optree",
+        "pydantic_core",
+        "_pytest",
+        "pytest",
+        "tqdm",
+    ),
 )
 UNSET = "<unset>"  # stands for the value of a context variable that has none
 # Private parts of pandas' arrays: numbers, masks of missing entries, codes, categories.

@@ -113,6 +113,12 @@ def _cause(x, what: str, hint: str) -> str:
     solver = solver_above()
     if solver:
         return f"{solver} at {place} {plain}; {implicit(solver)}"
+    if MARK not in user.f_globals and (_has_stand_in(function) or _is_scipys(library)):
+        return (
+            f"{text or library} at {place} {plain}, for {user.f_code.co_qualname} runs as it is: the trace "
+            f"does not reach it{_way_to(user)}. `import numbatape.numpy as np` in its module (and use "
+            "np.log(x) for math.log(x)), or refer to it by a name, an attribute or a container"
+        )
     if library and (package := _labelled_below(user)):
         return (
             f"{library} at {place} {plain}; use the arrays of {package}'s objects (`.to_numpy()`), or pass "
@@ -124,12 +130,6 @@ def _cause(x, what: str, hint: str) -> str:
         return (
             f"{name} at {place} is a function of a library that numbatape does not know; it {plain}"
             f"{_close_to(library)}; {own_way}"
-        )
-    if MARK not in user.f_globals and _has_stand_in(function):
-        return (
-            f"{text} at {place} {plain}, for {user.f_code.co_qualname} runs as it is: the trace does not "
-            f"reach it{_way_to(user)}. `import numbatape.numpy as np` in its module (and use np.log(x) for "
-            "math.log(x)), or refer to it by a name, an attribute or a container"
         )
     if function is not None and function not in CONVERSIONS and not isinstance(function, types.FunctionType):
         return f"{text} at {place} {plain}{_close_to(_full_name(function) or text)}; {hint}; {own_way}"
@@ -269,6 +269,11 @@ def _full_name(function) -> str:
     owner = function if hasattr(function, "__qualname__") else type(function)
     module = [part for part in (owner.__module__ or "").split(".") if not part.startswith("_")]
     return ".".join([*module, owner.__qualname__]) if module else ""
+
+
+def _is_scipys(library: str | None) -> bool:
+    """Whether a function of SciPy was met, which is known where the trace reaches the call."""
+    return bool(library) and library.startswith("scipy.")  # type: ignore[union-attr]
 
 
 def _way_to(frame) -> str:

@@ -21,8 +21,13 @@ def ufunc_of_labelled(ufunc, inputs, kwargs):
         return NotImplemented  # NumPy asks the column next
     labelled = (x for x in inputs if type(x) is TracedSeries or package_of(x) in LABELLED)
     owner = next(labelled, None)
-    if owner is None:  # an operand such as a Fraction, whose own class has computed something of its own kind
-        kinds = ", ".join(sorted({f"a {package_of(x)}.{type(x).__name__}" for x in inputs if _is_foreign(x)}))
+    if owner is None:  # an operand whose own class has computed something of its own kind
+        foreign = [x for x in inputs if _is_foreign(x)]
+        if any(hasattr(type(x), "__array_ufunc__") for x in foreign):
+            return (
+                NotImplemented  # a quantity with a unit: NumPy asks it next, and it computes with the array
+            )
+        kinds = ", ".join(sorted({f"a {package_of(x)}.{type(x).__name__}" for x in foreign}))
         raise UnsupportedOperationError(
             f"{kinds} meets a traced value at {where_in_user_code()}; float(...) makes a number of it"
         )

@@ -6,7 +6,9 @@ import numbers
 import sys
 import types
 
-from ..errors import UnsupportedOperationError
+import numpy as np
+
+from ..errors import SpecError, UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 
 # Packages of arrays with labels.
@@ -55,6 +57,27 @@ def is_column(value) -> bool:
 def package_of(value) -> str:
     """Return the package that a value's class comes from."""
     return str(type(value).__module__).partition(".")[0]
+
+
+def own_array(value, path: str) -> np.ndarray | None:
+    """Return NumPy's array of an argument of JAX's; None for what is no number to the function.
+
+    Raises
+    ------
+    SpecError
+        For a quantity with a unit: equal ones (3 km, 3000 m) do not have equal numbers, so none can select
+        a tape, and a derivative has another unit.
+    """
+    if package_of(value) in ("jax", "jaxlib"):
+        return np.array(
+            value
+        )  # a copy: a read-only view would be a constant by identity, another in each call
+    if hasattr(type(value), "__array_ufunc__"):
+        raise SpecError(
+            f"{path}: {type(value).__name__} has units or labels beside its numbers; pass the numbers, and "
+            "make it of them inside of the function"
+        )
+    return None
 
 
 def is_no_array(value) -> bool:

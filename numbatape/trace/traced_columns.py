@@ -223,12 +223,16 @@ class TracedColumn(ExtensionArray):
             return super().map(mapper, na_action)
         return self._from_sequence([mapper(_as_pythons(entry)) for entry in self])
 
-    def fillna(self, value, limit=None, copy=True):
-        """Return the entries, and other numbers in place of missing ones."""
-        if limit is not None:
-            return super().fillna(value, limit, copy)
+    def fillna(self, value=None, method=None, limit=None, copy=True):
+        """Return the entries, and other numbers in place of missing ones (``method`` is of pandas 2)."""
+        if limit is not None or method is not None:
+            _require((), "fillna(limit=...) or (method=...)")
         x = self._entries
         return TracedColumn(np.where(np.isnan(x), entries_of(value), x))
+
+    def _pad_or_backfill(self, **options):
+        # pandas 2 would call `fillna(method=...)`, with a warning, where a class has not this method itself.
+        return super()._pad_or_backfill(**options)
 
     # ---- reductions
 

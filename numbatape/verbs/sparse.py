@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 
 import numpy as np
@@ -16,11 +17,12 @@ from ..caches.registry import shelf_of
 from ..caches.results import scalar_output, value_of
 from ..caches.sparse_hessian import SparseHessianCache
 from ..caches.sparse_jacobian import SparseJacobianCache, output_pattern
+from ..errors import SpecError
 from ..nested.recorded_derivatives import first_result, second_result
 from ..sparse.pattern import hessian_pattern
 from . import inner_sparse
 from .made import made_by
-from .verb_calls import bare_arguments, dispatch, with_statics
+from .verb_calls import bare_arguments, chosen_arguments, dispatch, with_statics
 
 
 def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> scipy.sparse.csr_array:
@@ -98,14 +100,35 @@ def _in_places(f, args: tuple, kwargs: dict) -> tuple:
     return bound.args
 
 
-def _one_shot(f, kind, pattern, has_aux, static_argnums, static_argnames, run, inner):
-    """Return a function that prepares a cache of some kind for each signature of its arguments."""
-    target, names = python_function(f), parameter_names(f)
-    shelf = shelf_of(target)
+def _led_by(function, names: tuple, place: int):
+    """Return the function with the argument at a place before all others, and the names of its parameters."""
+    if not place:
+        return function, names
 
-    def call(x, *constants, **kwargs):
-        args = with_statics(f, _in_places(f, (x, *constants), kwargs), static_argnums, static_argnames)
-        args = (args[0], *map(as_constant, args[1:]))
+    def first(x, *others):
+        return function(*others[:place], x, *others[place:])
+
+    for name in ("__name__", "__qualname__"):
+        setattr(first, name, getattr(function, name, "function"))
+    names = (*names[place : place + 1], *names[:place], *names[place + 1 :])
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    first.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore
+    return first, names
+
+
+def _one_shot(f, kind, pattern, argnums, has_aux, static_argnums, static_argnames, run, inner):
+    """Return a function that prepares a cache of some kind for each signature of its arguments."""
+    led = functools.cache(functools.partial(_led_by, python_function(f), parameter_names(f)))
+
+    def call(*args, **kwargs):
+        args = with_statics(f, _in_places(f, args, kwargs), static_argnums, static_argnames)
+        chosen = chosen_arguments(argnums, len(args), 1)
+        if len(chosen) > 1:
+            raise SpecError(f"argnums={argnums!r}: a sparse derivative is with respect to one argument")
+        (place,) = chosen
+        target, names = led(place)
+        shelf = shelf_of(target)
+        args = (args[place], *map(as_constant, (*args[:place], *args[place + 1 :])))
 
         def prepared():
             cache = kind.prepare(target, args, None, None, False, first_result if has_aux else None)
@@ -121,18 +144,16 @@ def _one_shot(f, kind, pattern, has_aux, static_argnums, static_argnames, run, i
                 matrix = run(cache, args)
             if not has_aux:
                 return matrix
-            with shelf.lent(("aux", flat.signature), lambda: _aux_evaluator(flat)) as evaluator:
+            made = lambda: Evaluator(shelf.program(target, flat, second_result))  # noqa: E731
+            with shelf.lent(("aux", flat.signature), made) as evaluator:
                 return matrix, value_of(evaluator.forward(flat))
 
         return dispatch(bare_arguments(args), outer, lambda: inner(target, args, pattern, has_aux))
 
-    def _aux_evaluator(flat: Flattened) -> Evaluator:
-        return Evaluator(shelf.program(target, flat, second_result))
-
     return call
 
 
-def sparse_jacobian(f, pattern=None, *, has_aux=False, static_argnums=None, static_argnames=None):
+def sparse_jacobian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=None, static_argnames=None):
     """Return a function that computes the Jacobian of ``f`` as a ``scipy.sparse.csr_array``.
 
     The pattern is read off the tape and coloured on first use [1]_; columns (or rows) of one colour share a
@@ -141,10 +162,11 @@ def sparse_jacobian(f, pattern=None, *, has_aux=False, static_argnums=None, stat
     Parameters
     ----------
     f : callable
-        Function with any output; differentiated with respect to its first argument, all others are
-        constants.
+        Function with any output; differentiated with respect to one argument, all others are constants.
     pattern : sparse or dense matrix, optional
         Where entries may be, if it is known.
+    argnums : int
+        The argument to differentiate with respect to, by place.
     has_aux : bool
         Whether ``f`` returns ``(value, aux)``: the value is differentiated, aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
@@ -153,13 +175,13 @@ def sparse_jacobian(f, pattern=None, *, has_aux=False, static_argnums=None, stat
     Returns
     -------
     callable
-        ``j(x, *constants)`` → csr_array of shape (entries of the output, entries of x); ``(csr_array, aux)``
+        ``j(*args)`` → csr_array of shape (entries of the output, entries of x); ``(csr_array, aux)``
         with ``has_aux``.
 
     Raises
     ------
     SpecError
-        From the call: the first argument is no float array, or it is complex.
+        From the call: the argument is no float array, it is complex, or ``argnums`` names several.
     PatternError
         From the call: ``pattern`` has another shape than the derivative.
     OutputError
@@ -180,7 +202,8 @@ def sparse_jacobian(f, pattern=None, *, has_aux=False, static_argnums=None, stat
            [ 0., -1.,  1.]])
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(sparse_jacobian, f, _sparse_jacobian, pattern=pattern, has_aux=has_aux, **statics)
+    options = {"pattern": pattern, "argnums": argnums, "has_aux": has_aux}
+    return made_by(sparse_jacobian, f, _sparse_jacobian, **options, **statics)
 
 
 def _sparse_jacobian(f, *options):
@@ -188,16 +211,18 @@ def _sparse_jacobian(f, *options):
     return _one_shot(f, SparseJacobianCache, *options, run, inner_sparse.jacobian)
 
 
-def sparse_hessian(f, pattern=None, *, has_aux=False, static_argnums=None, static_argnames=None):
+def sparse_hessian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=None, static_argnames=None):
     """Return a function that computes the Hessian of ``f`` as a ``scipy.sparse.csr_array``.
 
     Parameters
     ----------
     f : callable
-        Function that returns one real scalar; differentiated with respect to its first argument, all others
-        are constants.
+        Function that returns one real scalar; differentiated with respect to one argument, all others are
+        constants.
     pattern : sparse or dense matrix, optional
         Where entries may be (one triangle is enough), if it is known.
+    argnums : int
+        The argument to differentiate with respect to, by place.
     has_aux : bool
         Whether ``f`` returns ``(value, aux)``: the value is differentiated, aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
@@ -206,7 +231,7 @@ def sparse_hessian(f, pattern=None, *, has_aux=False, static_argnums=None, stati
     Returns
     -------
     callable
-        ``h(x, *constants)`` → csr_array of shape (entries of x, entries of x); ``(csr_array, aux)`` with
+        ``h(*args)`` → csr_array of shape (entries of x, entries of x); ``(csr_array, aux)`` with
         ``has_aux``.
 
     Raises
@@ -214,7 +239,7 @@ def sparse_hessian(f, pattern=None, *, has_aux=False, static_argnums=None, stati
     OutputError
         From the call: ``f`` does not return one real scalar.
     SpecError
-        From the call: the first argument is no float array, or it is complex.
+        From the call: the argument is no float array, it is complex, or ``argnums`` names several.
     PatternError
         From the call: ``pattern`` has another shape than the derivative.
     TypeError
@@ -227,7 +252,8 @@ def sparse_hessian(f, pattern=None, *, has_aux=False, static_argnums=None, stati
     array([ 0., 12., 48.])
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(sparse_hessian, f, _sparse_hessian, pattern=pattern, has_aux=has_aux, **statics)
+    options = {"pattern": pattern, "argnums": argnums, "has_aux": has_aux}
+    return made_by(sparse_hessian, f, _sparse_hessian, **options, **statics)
 
 
 def _sparse_hessian(f, *options):

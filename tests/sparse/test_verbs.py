@@ -129,12 +129,29 @@ def test_sparsity():
     assert nt.sparse_hessian(lambda x: np.sum(3.0 * x))(np.ones(6)).nnz == 0
 
 
+@pytest.mark.parametrize("place", [1, -2])
+def test_derivatives_by_a_later_argument(place):
+    """SciPy's solvers of differential equations pass the time first."""
+    rhs = lambda t, y, k=2.0: np.diff(y, append=t) * y * k  # noqa: E731
+    y = np.arange(1.0, 4.0)
+    dense = nt.jacobian(rhs, argnums=1)(0.5, y, 3.0)
+    np.testing.assert_array_equal(nt.sparse_jacobian(rhs, argnums=place)(0.5, y, 3.0).toarray(), dense)
+    energy = lambda t, y, k: np.sum(rhs(t, y, k))  # noqa: E731
+    with_aux = nt.sparse_hessian(lambda t, y, k: (energy(t, y, k), t), argnums=place, has_aux=True)
+    found, aux = with_aux(0.5, k=3.0, y=y)
+    np.testing.assert_array_equal(found.toarray(), nt.hessian(energy, argnums=1)(0.5, y, 3.0))
+    assert aux == 0.5
+    inner = nt.grad(lambda t: nt.sparse_jacobian(rhs, argnums=place)(t, y, 3.0).data.sum())
+    assert inner(0.5) == nt.grad(lambda t: nt.jacobian(rhs, 1)(t, y, 3.0).sum())(0.5)
+
+
 @pytest.mark.parametrize(
     "call, error, text",
     [
         (lambda: nt.sparsity(np.exp, np.ones(4) * 1j), nt.DtypeError, "is of real arguments"),
         (lambda: nt.sparsity(banded, np.ones(4), order=3), ValueError, "must be 1 .* or 2"),
         (lambda: nt.sparse_hessian(np.sin)(np.ones(3)), nt.OutputError, "a Hessian needs"),
+        (lambda: nt.sparse_jacobian(np.add, argnums=(0, 1))(1.0, 2.0), nt.SpecError, "one argument"),
         (lambda: nt.sparse_jacobian(np.sin)(np.arange(3)), nt.DtypeError, "only float64 and float32"),
         (
             lambda: nt.value_and_sparse_jacobian(nt.prepare_gradient_cache(banded, np.ones(3)), np.ones(3)),
