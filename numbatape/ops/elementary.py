@@ -192,10 +192,10 @@ def fast_tanh(x):
     z = a * a
     top = (-9.64399179425052238628e-1 * z - 9.92877231001918586564e1) * z - 1.61468768441708447952e3
     bottom = ((z + 1.12811678491632931402e2) * z + 2.23548839060100448583e3) * z + 4.84406305325125486048e3
-    near = a + a * z * (top / bottom)
-    e = fast_exp(2.0 * min(a, 30.0))
-    far = 1.0 - 2.0 / (e + 1.0)
-    z = math.copysign(near if a < 0.625 else far, x)
+    is_near = a < 0.625
+    # One division serves both, because it takes as long as half of all else.
+    ratio = (top if is_near else 2.0) / (bottom if is_near else fast_exp(2.0 * min(a, 30.0)) + 1.0)
+    z = math.copysign(a + a * z * ratio if is_near else 1.0 - ratio, x)
     return z if x == x else x
 
 
