@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ..jit.rule_texts import HEAD
+from ..jit.rule_signatures import HEAD
 from ..jit.rules import Native
 from ..ops.calls import BACK, STATE
 from ..tape.tape import FAMILY_DTYPE

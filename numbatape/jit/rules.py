@@ -22,7 +22,15 @@ import numpy as np
 
 from ..late import imported
 from . import store, trust
-from .rule_texts import TEXT, Signature, loads, stores, used
+from .rule_signatures import Signature
+
+TEXT = '''"""Written by numbatape: calls a function of a rule that Numba has compiled."""
+# {called}
+
+
+def call(words, state):
+    return whole(words, state)
+'''
 
 
 @dataclass
@@ -81,7 +89,7 @@ def compiled(signature: Signature, functions: tuple, workspace: type | None = No
     import numba
     from numba.core.errors import NumbaError
 
-    rule_helpers = imported(".rule_helpers", __package__)
+    rule_codegen = imported(".rule_codegen", __package__)
 
     def kind_of(name):
         if isinstance(name, tuple):
@@ -94,22 +102,21 @@ def compiled(signature: Signature, functions: tuple, workspace: type | None = No
             kind = numba.types.NamedUniTuple if uniform else numba.types.NamedTuple
             return kind(arrays[0], len(arrays), workspace) if uniform else kind(arrays, workspace)
         leaf = signature.leaf(name)
-        return rule_helpers.kind_of(leaf.ndim, leaf.dtype)
+        return rule_codegen.kind_of(leaf.ndim, leaf.dtype)
 
     try:
-        for function, arguments in zip(functions, signature.arguments, strict=True):
-            result = rule_helpers.result_of(function, map(kind_of, arguments))
-        results = stores(signature, result)
-        if results is None:
+        given = [tuple(map(kind_of, arguments)) for arguments in signature.arguments]
+        calls = [rule_codegen.call_of(*call) for call in zip(functions, given, strict=True)]
+        kinds = rule_codegen.kinds_of_parts(signature, calls[-1].return_type)
+        if kinds is None:
             return None
-        text = TEXT.format(body="\n".join("    " + line for line in used([*loads(signature), *results])))
+        text = TEXT.format(called=f"{signature} {calls}".replace("\\", "/"))
         path = _file(text, functions)
         filename = str(path or f"<numbatape rule {hashlib.sha256(text.encode()).hexdigest()[:16]}>")
         if path is None:
             linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-        scope = {**rule_helpers.NAMES, "Workspace": workspace}
-        scope |= {f"function{k}": function for k, function in enumerate(functions)}
-        scope["__name__"] = rule_helpers.__name__  # for Numba's files, which name a module
+        scope = {"whole": rule_codegen.caller(signature, functions, given, calls, kinds)}
+        scope["__name__"] = rule_codegen.__name__  # for Numba's files, which name a module
         exec(compile(text, filename, "exec"), scope)
         kind = numba.types.int64(numba.types.int64, numba.types.int64)
         entry = numba.cfunc(kind, cache=path is not None)(scope["call"])
@@ -125,7 +132,7 @@ def _file(text: str, functions) -> Path | None:
     that defines them has not changed.
     """
     try:
-        parts = [text, (Path(__file__).parent / "rule_helpers.py").read_text()]
+        parts = [text, (Path(__file__).parent / "rule_codegen.py").read_text()]
         for function in functions:
             plain = function.py_func
             if type(getattr(function, "_cache", None)).__name__ != "FunctionCache" or plain.__closure__:

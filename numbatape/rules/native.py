@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..jit.rule_texts import Leaf, Signature
+from ..jit.rule_signatures import Leaf, Signature
 from ..jit.rules import Native, compiled, is_dispatcher
 from ..tape.tape import FAMILY_DTYPE
 

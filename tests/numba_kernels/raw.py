@@ -18,11 +18,67 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from numbatape.jit import linalg, symbols
-from numbatape.jit.rule_helpers import BYTE_P, ELEMENT, I32, I64, copy_bytes, element, load, store
 
 from . import strips
 
 F32, F64 = ir.FloatType(), ir.DoubleType()
+BYTE_P, I32, I64 = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
+ELEMENT = {"f64": ir.DoubleType(), "f32": ir.FloatType(), "i32": I32, "i64": I64}
+LOADED = {"f64": types.float64, "f32": types.float64, "i32": types.int64, "i64": types.int64}
+
+
+def element(builder, base, index, kind):
+    """Return the pointer to an element of an array at an address."""
+    return builder.gep(builder.inttoptr(base, ELEMENT[kind].as_pointer()), [index])
+
+
+def load(kind):
+    """Return the intrinsic ``(base, index)`` that loads an element; a narrower one is widened."""
+
+    @intrinsic
+    def load(typingctx, base, index):
+        def codegen(context, builder, signature, args):
+            value = builder.load(element(builder, *args, kind))
+            if kind == "f32":
+                return builder.fpext(value, ir.DoubleType())
+            return builder.sext(value, I64) if kind == "i32" else value
+
+        return LOADED[kind](types.int64, types.int64), codegen
+
+    return load
+
+
+def store(kind):
+    """Return the intrinsic ``(base, index, value)`` that stores an element, rounded where it is narrower."""
+
+    @intrinsic
+    def store(typingctx, base, index, value):
+        def codegen(context, builder, signature, args):
+            stored = args[2]
+            if kind == "f32":
+                stored = builder.fptrunc(stored, ir.FloatType())
+            elif kind == "i32":
+                stored = builder.trunc(stored, I32)
+            builder.store(stored, element(builder, *args[:2], kind))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, LOADED[kind]), codegen
+
+    return store
+
+
+@intrinsic
+def copy_bytes(typingctx, target, source, count):
+    """Copy ``count`` bytes."""
+
+    def codegen(context, builder, signature, args):
+        pointers = [builder.inttoptr(a, BYTE_P) for a in args[:2]]
+        cgutils.raw_memcpy(builder, *pointers, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
+
+
 BYTES = {"f64": 8, "f32": 4, "i32": 4, "i64": 8}
 
 
