@@ -409,3 +409,24 @@ def test_a_copy_of_an_array_that_was_read_only_and_has_changed():
     data.flags.writeable = True
     data[0] = 9.0
     assert nt.value_and_gradient(cache, x, nt.Constant(data.copy()))[0] == f(x, data)
+
+
+def test_derivatives_beside_constants(monkeypatch):
+    """They took general calls, 136 µs in place of 3, in each step of solvers with parameters."""
+    f = lambda x, c, y: np.sum(np.sin(x) * c[0]) * y + c[1]  # noqa: E731
+    cache = nt.prepare_derivative_cache(f, np.ones(3), nt.Constant((2.0, 1.0, None)), 0.5)
+
+    def check(x, c, y, dx, dy):
+        value, slope = nt.value_and_derivative(cache, (x, dx), c, (y, dy))
+        np.testing.assert_allclose(value, f(x, c, y), rtol=1e-14)
+        np.testing.assert_allclose(slope, np.sum(np.cos(x) * dx) * c[0] * y + np.sum(np.sin(x)) * c[0] * dy)
+
+    rng = np.random.default_rng(5)
+    for again in range(4):
+        if again == 2:
+            monkeypatch.setattr(type(cache), "_push", lambda *args: pytest.fail("a general call"))
+        check(rng.normal(size=3), (rng.normal(), 2.0, None), 0.7, rng.normal(size=3), 1.5)
+    monkeypatch.undo()
+    check(np.ones(4), (1.0, 0.0, None), 2.0, np.ones(4), 0.0)
+    with pytest.raises(nt.SpecError):  # a pair in the constant's place, and none in an argument's
+        nt.value_and_derivative(cache, np.ones(3), ((2.0, 1.0, None), 1.0), (0.5, 1.0))

@@ -50,6 +50,8 @@ class DerivativeCache(JacobianCache):
         function = self._program.function
         self._single = Derived(function, config, transform, lanes=False)
         self._wide = Derived(function, config, transform, lanes=True)
+        # Which arguments have tangents.
+        self._moving = [k in self._prepared.differentiated for k in range(len(self._given))]
         self._pushing = Front(self._turn, self._push_apart)
         self._slope = Front(self._turn, self._gradient, None if config.reuse_buffers else self)
         if config.reuse_buffers:
@@ -84,13 +86,22 @@ class DerivativeCache(JacobianCache):
         >>> nt.prepare_derivative_cache(np.sin, 0.0).push(((0.0, 2.0),))
         (np.float64(0.0), np.float64(2.0))
         """
-        if all(type(pair) is tuple and len(pair) == 2 for pair in pairs):
+        given = [type(pair) is tuple and len(pair) == 2 for pair in pairs]
+        if all(given):
             return self._pushing.call(*(x for x, _ in pairs), *(dx for _, dx in pairs))
+        if given == self._moving:  # constants are bare
+            both = list(zip(pairs, given, strict=True))
+            primals = [pair[0] if moves else pair for pair, moves in both]
+            return self._pushing.call(*primals, *(pair[1] for pair, moves in both if moves))
         return self._push(pairs)
 
     def _push_apart(self, *arrays):
-        """Do what `push` does, for primals followed by tangents."""
-        count = len(arrays) // 2
+        """Do what `push` does, for primals followed by the tangents of those that are no constants."""
+        if len(arrays) == len(self._moving) + sum(self._moving):
+            primals, tangents = arrays[: len(self._moving)], iter(arrays[len(self._moving) :])
+            each = zip(primals, self._moving, strict=True)
+            return self._push(tuple((x, next(tangents)) if moves else x for x, moves in each))
+        count = len(arrays) // 2  # constants are left out
         return self._push(tuple(zip(arrays[:count], arrays[count:], strict=True)))
 
     @one_at_a_time
@@ -114,10 +125,11 @@ class DerivativeCache(JacobianCache):
         tangent = like_result(space, result, [_own(v) for v in outputs_of(space, parts)], lanes)
         both = value_of(space, result), tangent
         slopes = tangent_outs(space, result, parts, lanes)
-        if slopes is not None and not any(tangent is None for tangent in tangents):
+        moved = [tangent for tangent in tangents if tangent is not None]
+        if slopes is not None and len(moved) == sum(self._moving):
             derived = self._wide if lanes else self._single
             outs = [*result_outs(space, result), *slopes]
-            derived.teach(self._pushing, space, both, outs, self._omitted(primals), tangents)
+            derived.teach(self._pushing, space, both, outs, self._omitted(primals), moved)
         return both
 
     def _split(self, pairs) -> tuple[tuple, tuple]:
