@@ -13,6 +13,13 @@ ROWS = np.arange(12.0).reshape(2, 2, 3)
 HOLES = np.array([np.nan, 2.0, 1.0])
 NEGATIVE = np.array([-0.3, 2.0, 1.0])
 
+
+def _put_along_rows(x):
+    y = ROWS[0] * x
+    np.put_along_axis(y, np.argsort(x)[:2, None] % 2, x[2] * np.array([[2.0], [1.0]]), 0)
+    return y
+
+
 # What is called; points beside X.
 CASES = {
     "average, axes in another order": (lambda x: np.average(ROWS * x, (1, 0), [[0.0, 0.5], [0.0, 1.0]]), []),
@@ -71,6 +78,31 @@ CASES = {
     "geomspace": (lambda x: np.geomspace(x[0], x[1], 4), [[-8.0, -1.0, 0.0], X * 0.0]),
     "geomspace of integers": (lambda x: np.geomspace(10.0 * x[2], 1e6, 6, dtype=int), []),
     "linspace of negative integers": (lambda x: np.linspace(-7.5 * x[2], 1.0, 7, dtype=int), []),
+    "put_along_axis, positions for a whole row": (_put_along_rows, [X[::-1]]),
+    "conversions of reversed vectors": (
+        lambda x: (np.exp(x[::-1].astype("f")), np.flip(x.astype("e")), np.flip(x.astype("f")).astype(float)),
+        [X + 1.0],
+    ),
+    "float16 compared with Python's numbers": (
+        lambda x: (x.astype("e") == 0.01, x.astype("e") < 0.3, x),
+        [[0.01, 0.3, 5.0]],
+    ),
+    "cond of a singular matrix": (lambda x: np.linalg.cond(np.outer(X, X) * x[0] + np.diag(x)), [0.0 * X]),
+    "setxor1d and intersect1d of repeated entries": (
+        lambda x: (np.setxor1d(x, [1.0, 1.0, 5.0], True), np.intersect1d(x, [1.0, 1.0, 5.0], True), x),
+        [[1.0, 5.0, 5.0]],
+    ),
+    "poly, NaN and conjugates": (
+        lambda x: (np.poly(x), np.poly([1j * x[0], -1j * x[2]]), x),
+        [HOLES, [1.0, 2.0, 1.0]],
+    ),
+    "unique_values of NaN": (lambda x: np.unique_values(x), [HOLES * np.nan]),
+    "apply_along_axis of len": (lambda x: (np.apply_along_axis(len, 0, ROWS[0] * x), x), []),
+    "histogram, a rule for the bins": (lambda x: np.histogram(np.concatenate([x, X]), "sturges"), [X**3]),
+    "svd(hermitian=True) of a singular matrix": (
+        lambda x: tuple(np.linalg.svd(np.diag(x), hermitian=True)),
+        [[1.0, 0.5, 0.0]],
+    ),
     "out= of another shape": (lambda x: np.outer(x, x, np.ones((2, 2))), []),
     "out= of another dtype": (lambda x: x.clip(0, 1, np.zeros(3, int)), []),
 }
@@ -105,7 +137,8 @@ def test_one_cache_at_several_points(name):
             assert found is not None and issubclass(found, wanted), (found, wanted)
             continue
         for one, its in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(one, its, rtol=1e-12 if np.asarray(its).dtype.char in "dD" else 1e-6)
+            char = np.asarray(its).dtype.char
+            np.testing.assert_allclose(one, its, rtol={"d": 1e-12, "D": 1e-12, "e": 1e-3}.get(char, 1e-6))
             assert np.asarray(one).dtype == np.asarray(its).dtype
 
 
@@ -120,3 +153,10 @@ def test_values_with_leading_axes_at_traced_positions():
     value, (gradient, _) = nt.value_and_gradient(cache, x, places)
     np.testing.assert_allclose(value, np.sum(f(x, places) * DATA), rtol=1e-14)
     np.testing.assert_allclose(gradient, DATA[::-1], rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_lstsq_takes_a_negative_cutoff_for_the_precision(kind):
+    a = np.array([[1.0, 2.0, 1.0], [2.0, 1.0, 2.0], [0.0, 3.0, 0.0]], kind)  # of rank 2
+    with pytest.raises(nt.UnsupportedOperationError, match="less than full rank"):
+        nt.jvp(lambda a: np.linalg.lstsq(a, DATA, rcond=-1)[0], (a,), (a,))

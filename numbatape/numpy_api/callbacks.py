@@ -88,7 +88,8 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     places = [pinned(x, k) for k in range(x.ndim - 1)]
     # Views, as in NumPy, because the function may write to them.
     results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(*places)]
-    stacked, shape = np.stack(results), np.shape(values_of(results[0]))
+    stacked = np.stack([lift(x._trace, result) for result in results])
+    shape = np.shape(values_of(results[0]))
     stacked = np.reshape(stacked, (*places, *stacked._sizes()[1:]))
     axis = one_axis(arr, axis)
     return np.moveaxis(stacked, range(x.ndim - 1, stacked.ndim), range(axis, axis + len(shape)))

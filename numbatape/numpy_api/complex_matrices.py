@@ -121,7 +121,11 @@ def squared(x):
 def lstsq(a, b, rcond=None):
     value = np.linalg.lstsq(values_of(a), values_of(b), rcond)
     a, b = lift_all(a, b)
-    cutoff = np.finfo(value[3].dtype).eps * max(a.shape) if rcond is None else rcond
+    precision = value[3].dtype
+    if rcond is None:
+        cutoff = np.finfo(precision).eps * max(a.shape)
+    else:
+        cutoff = decompositions.lapacks_cutoff(rcond, precision)
     inverse = pseudo_inverse if is_complex(a) else decompositions.pseudo_inverse
     solution = np.matmul(inverse(np.linalg.lstsq, a, cutoff), b)
     residuals = value[1]
@@ -147,8 +151,10 @@ def cond(x, p=None):
     if p in (None, 2, -2):
         values = factors.svd(x)[1]
         largest, smallest = values[..., 0], values[..., -1]
-        return adopt(smallest / largest if p == -2 else largest / smallest, value)
-    return adopt(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1)), value)
+        result = smallest / largest if p == -2 else largest / smallest
+    else:
+        result = np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1))
+    return adopt(decompositions.infinite_where_singular(result, x), value)
 
 
 def spectral_norm(x, ord, axes, keepdims):

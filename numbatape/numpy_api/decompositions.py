@@ -121,7 +121,8 @@ def hermitian_svd(a, compute_uv: bool):
     order = np.argsort(np.abs(values), -1)[..., ::-1]
     values = np.take_along_axis(values, order, -1)
     left = np.take_along_axis(vectors, order[..., None, :], -1)
-    right = np.matrix_transpose(np.conj(left * np.sign(values)[..., None, :]))
+    signs = np.where(np.signbit(values), -1.0, 1.0)
+    right = np.matrix_transpose(np.conj(left * signs[..., None, :]))
     return left, np.abs(values), right
 
 
@@ -167,6 +168,11 @@ def relative_cutoff(a):
     return (length(a, -1) if _is_wide(a) else length(a, -2)) * np.finfo(a.dtype).eps
 
 
+def lapacks_cutoff(rcond, dtype):
+    """Return what LAPACK makes of a cutoff: the precision, if it is negative."""
+    return rcond if rcond >= 0 else np.finfo(dtype).eps
+
+
 def _solve_upper(r, b):
     value = np.linalg.solve(r._value, np.broadcast_to(b._value, (*r._value.shape[:-2], *b._value.shape[-2:])))
     return array_instruction("solve_upper", (r, b), value)
@@ -202,7 +208,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
 def lstsq(value, a, b, rcond=None):
     a, b = lift_all(*(converted([a, b], np.float32, np.float64) if value[0].dtype == np.float64 else (a, b)))
     a, b = (x if x.dtype.kind == "f" else np.astype(x, np.float64) for x in (a, b))
-    cutoff = relative_cutoff(a) if rcond is None else rcond
+    cutoff = relative_cutoff(a) if rcond is None else lapacks_cutoff(rcond, a.dtype)
     solution = np.matmul(pseudo_inverse(np.linalg.lstsq, a, cutoff), b)
     residuals, rank = value[1], length(a, -1)
     if _is_wide(a):
@@ -219,8 +225,16 @@ def cond(x, p=None):
     if p in (None, 2, -2):
         values = _svd(x)[1]
         largest, smallest = values[..., 0], values[..., -1]
-        return smallest / largest if p == -2 else largest / smallest
-    return np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1))
+        result = smallest / largest if p == -2 else largest / smallest
+    else:
+        result = np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1))
+    return infinite_where_singular(result, x)
+
+
+def infinite_where_singular(result, x):
+    """Return condition numbers without NaN where a matrix has none."""
+    unknown = np.logical_and(np.isnan(result), ~np.any(np.isnan(x), (-2, -1)))
+    return np.where(unknown, np.inf, result)
 
 
 @composes(np.linalg.matrix_rank, complex="complex_matrices.matrix_rank")

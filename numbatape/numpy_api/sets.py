@@ -41,21 +41,23 @@ def setdiff1d(ar1, ar2, assume_unique=False):
 def intersect1d(ar1, ar2, assume_unique=False, return_indices=False):
     if return_indices:
         return operations.library_copy(np.intersect1d._implementation)(ar1, ar2, assume_unique, True)
-    x, others = lift_all(ar1, ar2)
-    x = np.sort(_flat(x)) if assume_unique else np.unique(x)
-    return x[np.isin(x, others)]
+    both = [_flat(x) if assume_unique else np.unique(x) for x in lift_all(ar1, ar2)]
+    x = np.sort(np.concatenate(both))
+    return x[:-1][x[1:] == x[:-1]]
 
 
 @composes(np.setxor1d, complex=HOLDS)
 def setxor1d(ar1, ar2, assume_unique=False):
-    x, others = lift_all(ar1, ar2)
-    return np.sort(np.concatenate([np.setdiff1d(x, others), np.setdiff1d(others, x)]))
+    both = [_flat(x) if assume_unique else np.unique(x) for x in lift_all(ar1, ar2)]
+    x = np.sort(np.concatenate(both))
+    differs, end = x[1:] != x[:-1], np.ones(1, bool)
+    return x[np.logical_and(np.concatenate([end, differs]), np.concatenate([differs, end]))]
 
 
 @composes(np.unique_values, complex=HOLDS)
 def unique_values(x):
     # NumPy promises no order; this one is sorted.
-    return np.unique(lift_first(x))
+    return np.unique(lift_first(x), equal_nan=False)
 
 
 @implements(np.partition)
@@ -93,16 +95,19 @@ def poly(seq_of_zeros):
     if zeros.ndim == 2:
         coefficients = np.poly(np.linalg.eigvals(zeros))
         return coefficients if np.iscomplexobj(values_of(zeros)) else np.real(coefficients)
-    result = np.ones(1)
+    result = np.ones(1, zeros.dtype if zeros.dtype.kind in "fc" else float)
     for k in range(zeros.shape[0]):
-        result = np.concatenate([result, np.zeros(1)]) - zeros[k] * np.concatenate([np.zeros(1), result])
+        scaled = zeros[k] * result
+        result = np.concatenate([result[:1], result[1:] - scaled[:-1], -scaled[-1:]])
+    if zeros.dtype.kind == "c" and np.all(np.sort(zeros) == np.sort(np.conj(zeros))):  # a guard
+        return np.real(result)
     return result
 
 
 def _edges(x, bins, range):
     """Return the edges of bins of equal widths, which move with the extreme entries if no range is given."""
     if isinstance(bins, str):
-        raise unsupported_argument(np.histogram, f"bins={bins!r}", "pass their number, or edges")
+        return np.histogram_bin_edges(x, bins, range)
     bounds = None if find_trace(range) is None else range
     if bounds is None and (range is not None or find_trace(x) is None or is_empty(x)):
         return np.histogram_bin_edges(values_of(x), bins, range)
@@ -133,11 +138,14 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each entry is data."""
     x = _flat(lift_first(a, weights, bins, range))
     edges = _edges(x, bins, range) if _is_number(bins) else _given(bins, x)
-    inside = [np.logical_and(np.greater_equal(x, low), np.less(x, high))
-              for low, high in zip(edges[:-1], edges[1:], strict=True)]  # fmt: skip
-    inside[-1] = np.logical_and(np.greater_equal(x, edges[-2]), np.less_equal(x, edges[-1]))
+    low, high = edges[:-1, None], edges[1:, None]
+    inside = np.logical_and(np.greater_equal(x, low), np.less(x, high))
+    last = np.logical_and(
+        np.greater_equal(x, low[-1:]), np.less_equal(x, high[-1:])
+    )  # both its ends belong to it
+    inside = np.concatenate([inside[:-1], last])
     ones = 1.0 if weights is None else _flat(lift_first(weights, a))
-    sums = np.stack([np.sum(np.where(where, ones, 0.0)) for where in inside])
+    sums = np.sum(np.where(inside, ones, 0.0), 1)
     if density:
         sums = sums / np.diff(edges) / np.sum(sums)
     return sums, edges

@@ -121,7 +121,9 @@ def put_along_axis(arr, indices, values, axis=-1):
         assign(arr, np.unravel_index(as_ndarrays(indices), shape), values, "np.put_along_axis")
         return
     axis %= len(shape)
-    places = list(np.ix_(*(np.arange(n) for n in np.shape(_values(indices)[0]))))
+    places = list(
+        np.ix_(*map(np.arange, shape))
+    )  # positions that have one entry along an axis serve all of it
     places[axis] = as_ndarrays(indices)
     assign(arr, tuple(places), values, "np.put_along_axis")
 

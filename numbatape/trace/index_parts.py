@@ -5,6 +5,8 @@ What basic indices select are size codes: the first entry, the number of entries
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from . import integers, size_fractions
@@ -46,7 +48,7 @@ def _bound(k):
     if type(k) is TracedArray and k.dtype.kind == "i":
         size = size_fractions.rounded_to_size(k, size_fractions.DOWN)  # ``np.floor_divide(len(x), 2)``
         k = k if size is None else size
-    return k if k is None or sizes.is_size(k) else k.__index__()
+    return k if k is None or sizes.is_size(k) else operator.index(k)
 
 
 def is_basic(k) -> bool:

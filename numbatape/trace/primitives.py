@@ -139,6 +139,8 @@ def _elementwise_of_dtype(trace: Trace, op: Elementwise, args, value) -> TracedA
         args = tuple(map(_half_operand, args))
     elif value.dtype.kind == "b" and all(map(_is_single, args)) and not all(map(_is_weak, args)):
         family = F32  # float32 operands are compared as float32
+        if all(_is_weak(arg) or value_of(arg).dtype == FLOAT16 for arg in args):
+            args = tuple(map(_half_operand, args))
     numbers = [operand(trace, arg, family) for arg in args]
     out, level = instructions.elementwise_of_level(trace.tape, op, family, numbers, trace.line())
     result = new_traced(trace, value, out, level, family)

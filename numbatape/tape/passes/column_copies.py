@@ -39,7 +39,8 @@ def copy_columns(draft: Draft, code: np.ndarray) -> np.ndarray:
         for k, value in zip(rows[reads].tolist(), values[reads].tolist(), strict=True):
             whole, its = (draft.layout_of(v).dims for v in (code["out"].item(k), value))
             if its == whole or [*map(settled, its)] == [*map(settled, whole)]:  # it is not broadcast
-                found.setdefault((draft.address(value), code["op"].item(k) & 1), []).append((k, name))
+                # The copy has the dtype of the view, which a conversion's result has not.
+                found.setdefault((draft.address(value), draft.kind_of(value)[0]), []).append((k, name))
     uses = draft.uses(code)
     changes: dict[int, list] = {}
     new: dict[tuple[int, str], int] = {}
