@@ -43,7 +43,7 @@ INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
 MULTIPLICATION = 0.125  # of a product of matrices, with its addition: BLAS reads no cell for it
 STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
 # Functions in an op's formula that take as long as arithmetic, and functions that may add up a series.
-CHEAP_CALLS = r"math\.(fabs|copysign)\("
+CHEAP_CALLS = r"(math\.(fabs|copysign)|sign|floor|rint|(upper|lower)_share|gap|strong_mul)\("
 LONG_CALLS = r"\bsc\.|\b(zeta|(gamma|beta|kolmogorov|kve)_slope|erfc_ratio)\("
 
 
