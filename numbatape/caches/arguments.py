@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..capture.references import exact_key
-from ..errors import DtypeError, SpecError
+from ..errors import DtypeError, ShapeError, SpecError
 from ..recording.record import InputLeaf
 from ..savings import frozen
-from ..tape.tape import ACTIVE, CONSTANT, VARYING
+from ..tape.tape import ACTIVE, CONSTANT, MOST_DIMENSIONS, VARYING
 from ..trace import pytrees
 from ..trace.aliasing import immutable
 from ..trace.array import TracedArray
@@ -21,9 +21,6 @@ from ..trace.integer_arithmetic import LARGEST
 from ..trace.integers import TracedInteger
 from ..trace.library_kinds import own_array
 from ..trace.plain_arrays import Scratch, as_ndarrays, scratch
-
-if TYPE_CHECKING:
-    import optree
 
 STATIC = -1  # the level of leaves that never reach a tape
 
@@ -155,7 +152,7 @@ class Flattened:
         self.leaves: list = []
         self.specs: list[LeafSpec] = []
         self.by_identity: list[bool] = []
-        for leaf, (argument, path) in zip(self.marks, paths_of(self.outer, names), strict=True):
+        for leaf, (argument, path) in zip(self.marks, pytrees.paths_of(self.outer, names), strict=True):
             if leaf.__class__ is Constant:
                 self._constant(leaf, argument, path)
             elif leaf.__class__ is Static:
@@ -340,22 +337,38 @@ def _as_base_array(array: np.ndarray, path: str) -> np.ndarray:
     """Return an array as an ndarray in native byte order; refuse classes that compute differently."""
     array = as_ndarrays(array)  # unwraps an array that was made while a function is traced
     if type(array) is not np.ndarray:
-        if isinstance(array, np.ma.MaskedArray):
-            raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")
+        _refuse_masked(array, path)
         if not isinstance(array, np.memmap):
             raise SpecError(
                 f"{path}: {type(array).__name__} is not supported; pass a plain array (np.asarray)"
             )
         array = np.asarray(array)
+    if array.ndim > MOST_DIMENSIONS:
+        raise ShapeError(f"{path} has {array.ndim} dimensions; at most {MOST_DIMENSIONS} are supported")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+def _refuse_masked(array, path: str) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")
+
+
 def as_array(value, what: str) -> np.ndarray:
-    """Return ``np.asarray(value)``; an error for lists of different lengths says what was to be an array."""
+    """Return ``np.asarray(value)``; where that raises, or drops a mask, the error says what it is for."""
     try:
-        return np.asarray(value)
-    except ValueError as error:
+        array = np.asanyarray(value)
+    except Exception as error:  # an object's own `__array__` may raise anything
         raise SpecError(f"{what} is no array: {error}") from error
+    _refuse_masked(array, what)
+    return np.asarray(array)
+
+
+def plain_array(value, what: str) -> np.ndarray:
+    """Return an array, or a list of numbers, as an ndarray of a dtype that tapes compute with."""
+    array = value if isinstance(value, np.ndarray) else as_array(value, what)
+    array = _as_base_array(array, what)
+    _require_supported(array.dtype, what)
+    return array
 
 
 def _require_supported(dtype: np.dtype, path: str) -> None:
@@ -363,29 +376,6 @@ def _require_supported(dtype: np.dtype, path: str) -> None:
         return
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
         raise DtypeError(f"{path}: dtype {dtype} is not supported; use float64 or float32")
-
-
-@functools.lru_cache(maxsize=256)
-def paths_of(outer: optree.PyTreeSpec | pytrees.Node, names: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Return (argument number, readable path) of each leaf of ``(args, kwargs)``."""
-    result = []
-    for group, first, *rest in outer.paths():
-        label = label_of(group, first, names)
-        tail = "".join(map(step_text, rest))
-        result.append((-1 if group == 1 else first, label + (f", leaf {tail}" if tail else "")))
-    return result
-
-
-def label_of(group: int, first, names: tuple[str, ...]) -> str:
-    """Return what a positional argument (group 0) or a keyword is called."""
-    if group == 1:
-        return f"keyword `{first}`"
-    return f"argument {first} (`{names[first]}`)" if first < len(names) else f"argument {first}"
-
-
-def step_text(key) -> str:
-    """Return a step of a path as text: ``.name`` or ``[2]``."""
-    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
 
 
 def as_constant(value):

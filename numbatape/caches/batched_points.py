@@ -119,7 +119,7 @@ class BatchedPoints:
         result = self._primal(variant.recording, batch)
         if result.__class__ is Pair:
             return np.asarray(like(result.re) + 1j * like(result.im))
-        value = np.asarray(like(result))
+        value = np.asarray(None if isinstance(result, (list, tuple, dict)) else like(result))
         if value.dtype.kind not in "biufc":
             raise OutputError(
                 f"nt.batch needs a function that returns one number or array, got {type(result).__name__}"

@@ -10,7 +10,9 @@ import numpy as np
 from ..errors import ArityError, DtypeError, ShapeError, StructureError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from .arguments import STATIC, Flattened, is_mark, label_of, step_text
+from ..trace.plain_arrays import Scratch
+from ..trace.pytrees import label_of, step_text
+from .arguments import STATIC, Flattened, is_mark
 
 
 def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None:
@@ -131,6 +133,11 @@ def require_floats(flat: Flattened, chosen) -> None:
         if any(spec.level == ACTIVE for _, spec in own):
             continue
         for leaf, spec in own:
+            if type(leaf) is Scratch or np.dtype(spec.dtype or int).kind in "fc":
+                mark = "nt.Cache" if type(leaf) is Scratch else "nt.Constant"
+                raise DtypeError(
+                    f"{spec.path} comes as an {mark}, which has no gradient: leave it out of argnums"
+                )
             kind = type(leaf).__name__ if spec.kind in ("static", "int") else spec.dtype
             made = "x.astype(float)" if hasattr(leaf, "astype") else "float(x)"
             made = "x.numpy()" if hasattr(leaf, "numpy") else made  # a tensor of PyTorch's

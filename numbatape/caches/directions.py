@@ -47,7 +47,7 @@ def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[
         if spec.level != ACTIVE:
             continue
         part = given[k][place]
-        if part.__class__ is list or part.__class__ is tuple:
+        if part is not None and part.__class__ is not np.ndarray:
             part = as_array(part, f"{what} of {spec.path}")
         shape = (lanes, *np.shape(leaf)) if lanes else np.shape(leaf)
         kinds = "fiubc" if spec.part else "fiub"

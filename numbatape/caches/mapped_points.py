@@ -10,7 +10,7 @@ from ..config import Config
 from ..control.mapped_axes import Mapped, OutAxes, wholes_of
 from ..errors import ForeignTraceError, SpecError, UnsupportedOperationError
 from ..trace.complex_pairs import is_complex, split
-from .arguments import STATIC, Constant, Flattened, LeafSpec
+from .arguments import STATIC, Constant, Flattened, LeafSpec, plain_array
 from .batch import Batch, Lookup, over_points
 from .lane_calls import Lesson, teach
 from .point_results import Stacks, empty_stacks, stacked
@@ -52,6 +52,10 @@ class MappedPoints:
         self.function, self.names, self.shelf, self.caller = function, names, shelf, caller
         self.config = config
         self.mapped, self.out_axes = mapped, out_axes
+        mapped.leaves = [
+            plain_array(leaf, f"nt.vmap: {name}") if isinstance(leaf, np.ndarray) else leaf
+            for leaf, name in zip(mapped.leaves, mapped.names, strict=True)
+        ]
         self.shared = [
             Constant(leaf) if axis is None and _is_data(leaf) else leaf
             for leaf, axis in zip(mapped.leaves, mapped.axes, strict=True)

@@ -10,15 +10,15 @@ import numpy as np
 from ..errors import SpecError
 from ..trace import pytrees
 from ..trace.complex_pairs import is_complex, split
-from .arguments import Constant, Flattened, Static, is_mark
+from .arguments import Constant, Flattened, Static, is_mark, plain_array
 from .contract import require_active
 
 
 def batched_leaves(trees, axes) -> list[tuple]:
     """Return (leaf, axis that numbers the points) of all batched arguments."""
     return [
-        (leaf, axis)
-        for tree, axis in zip(trees, axes, strict=True)
+        (plain_array(leaf, f"argument {k}"), axis)
+        for k, (tree, axis) in enumerate(zip(trees, axes, strict=True))
         if axis is not None
         for leaf in pytrees.leaves(tree)
     ]
@@ -33,7 +33,8 @@ def common_length(leaves) -> int:
             raise SpecError(f"in_axes={axis} names an axis that an array of shape {shape} lacks")
         lengths.add(shape[axis])
     if len(lengths) != 1:
-        raise ValueError(f"the batched arguments have {sorted(lengths)} points; they need the same number")
+        found = f"have {sorted(lengths)} points; they need the same number" if lengths else "hold no array"
+        raise SpecError(f"the batched arguments {found}")
     return lengths.pop()
 
 

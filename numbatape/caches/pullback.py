@@ -176,7 +176,7 @@ def seed_cotangent(space: VariantWorkspace, cotangent) -> None:
             continue
         where = "".join(f"[{k!r}]" for k in path) or "the result"
         expected = space.outputs[outputs[0].number].shape
-        if part.__class__ is list or part.__class__ is tuple:
+        if part is not None and part.__class__ is not np.ndarray:
             part = as_array(part, f"the cotangent of {where}")
         if part is None or np.shape(part) != expected:
             got = "None" if part is None else np.shape(part)

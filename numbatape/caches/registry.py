@@ -130,16 +130,14 @@ class Shelf:
                 found = self._idle.setdefault(key, [])
         return found
 
-    @contextlib.contextmanager
     def lent(self, key: tuple, make: Callable):
         """Lend an object that no other call uses; ``make()`` makes one if there is none."""
         idle = self.idle(key)
         try:
             found = idle.pop()
         except IndexError:
-            found = make()
-        yield found
-        idle.append(found)  # only if the call did not raise
+            found = make()  # outside of a generator, in which a StopIteration would be another error
+        return _returned(idle, found)
 
     def holds(self) -> bool:
         """Whether everything that the function captures is as it was when it was traced."""
@@ -153,6 +151,13 @@ class Shelf:
             self._derived.clear()
             for idle in self._idle.values():  # emptied and not replaced, because verbs refer to these lists
                 idle.clear()
+
+
+@contextlib.contextmanager
+def _returned(idle: list, found):
+    """Lend an object, and put it back if the call did not raise."""
+    yield found
+    idle.append(found)
 
 
 def shelf_of(function) -> Shelf:

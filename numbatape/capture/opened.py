@@ -264,6 +264,9 @@ class Opened(Walk):
             result = value.of(again(value.__wrapped__))
         elif isinstance(value, Sparse):
             result = value.with_data(again(value.values))
+        elif kind is list:
+            result = done[key] = []  # noted first, too
+            result += map(again, value)
         elif isinstance(value, (list, tuple)):
             parts = [again(part) for part in value]
             result = kind(*parts) if hasattr(value, "_fields") else kind(parts)

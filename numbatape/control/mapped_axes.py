@@ -46,6 +46,8 @@ class Mapped:
         share.
     count
         The number of lanes.
+    names
+        What messages call the leaves.
     """
 
     def __init__(self, in_axes, args: Sequence, kwargs: dict):
@@ -53,7 +55,7 @@ class Mapped:
         self.leaves, self._structure = wholes_of(whole)
         self.leaves = [as_ndarrays(leaf) for leaf in self.leaves]
         given = _axes_of_arguments(in_axes, whole)
-        names = [_name(path) for path in self._structure.paths()]
+        names = self.names = [_name(path) for path in self._structure.paths()]
         self.axes = [
             None if axis is None else _axis_of(as_index(leaf), axis, name)
             for leaf, axis, name in zip(self.leaves, given, names, strict=True)

@@ -24,7 +24,7 @@ from ..ops.table import parameters
 from ..tape import Tape
 from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD, INSTRUCTION, NONE, value_numbers
-from ..tape.tape import F32, FAMILIES, LEVELS, POOLS, STORAGE, VALUE
+from ..tape.tape import F32, FAMILIES, LEVELS, MOST_DIMENSIONS, POOLS, STORAGE, VALUE
 from . import plan_tables as names
 from .codegen import FIRST_KERNEL
 from .frame import OPERANDS_MASK
@@ -41,7 +41,6 @@ REASONS = (
 )
 OPERANDS = ("out", "a", "b", "c")
 GUARDS_OPERANDS = 0b0110  # the operands of a guard, as bits of their places in OPERANDS: it has no result
-MOST_DIMENSIONS = 62  # the plan's kernel keeps a set of axes in 64 bits
 
 
 @functools.cache

@@ -126,7 +126,7 @@ class Linearised:
                 return result if type(result) is TracedArray else None
             if type(result) is not TracedArray:
                 return None
-        if np.iscomplexobj(values_of(value)):
+        if not isinstance(value, (list, tuple, dict)) and np.iscomplexobj(values_of(value)):
             raise OutputError(
                 f"a {what} needs a function that returns one real scalar, got complex numbers; perhaps "
                 "holomorphic=True, or np.real or np.abs of the result"

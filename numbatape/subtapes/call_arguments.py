@@ -156,6 +156,8 @@ class StaticNames:
             self._signature: inspect.Signature | None = inspect.signature(function)
         except (TypeError, ValueError):
             self._signature = None
+        # A ufunc's own defaults exclude one another when they are given.
+        self._takes_defaults = not isinstance(inspect.unwrap(function), np.ufunc)
         known = () if self._signature is None else tuple(self._signature.parameters.values())
         positional = [each.name for each in known if each.kind in PARAMETERS]
         self.numbers = {
@@ -182,8 +184,12 @@ class StaticNames:
     def arguments(self, args: tuple, kwargs: dict) -> Arguments:
         """Return the arguments of a call, in one order however they were given, defaults included."""
         if self._signature is not None:
-            bound = self._signature.bind(*args, **kwargs)
-            bound.apply_defaults()
+            try:
+                bound = self._signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self._who}: {error}") from None
+            if self._takes_defaults:
+                bound.apply_defaults()
             args, kwargs = bound.args, bound.kwargs
         static = self.numbers | {self._places[name] for name in self.names if name in self._places}
         args = tuple(self._held(arg, k) if k in static else arg for k, arg in enumerate(args))

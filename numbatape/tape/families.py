@@ -6,6 +6,7 @@ import numpy as np
 
 # Levels: what a value depends on decides when it is computed and whether it has an adjoint.
 CONSTANT, VARYING, ACTIVE = 0, 1, 2
+MOST_DIMENSIONS = 62  # of an array: the plan's kernel keeps a set of axes in 64 bits
 LEVELS = ("constant", "varying", "active")
 
 # Families: the dtype of cells. Booleans and integers live in float cells (exact below 2**53).

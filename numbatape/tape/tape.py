@@ -26,6 +26,7 @@ from .families import (  # noqa: F401  (readers of a tape import these names fro
     FAMILIES,
     FAMILY_DTYPE,
     LEVELS,
+    MOST_DIMENSIONS,
     NARROW,
     POOLS,
     VARYING,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -209,6 +209,9 @@ def mapped(function: Callable, tree, *others):
         return function(tree, *others)
     if kind is tuple and LEAVES.issuperset(map(type, tree)) and {type(other) for other in others} <= {tuple}:
         return tuple([function(*parts) for parts in zip(tree, *others, strict=True)])
+    if not others:
+        found, structure = flatten(tree)
+        return unflatten(structure, [function(leaf) for leaf in found])
     return library().tree_map(function, tree, *others, none_is_leaf=True, namespace=NAMESPACE)
 
 
@@ -305,3 +308,29 @@ def forget(cls) -> None:
     """Unregister a dataclass that was made for one trace."""
     if _registered.pop(id(cls), None) is not None:
         library().unregister_pytree_node(cls, namespace=NAMESPACE)
+
+
+# ---- what a message calls an argument, and a leaf of it
+
+
+@lru_cache(maxsize=256)
+def paths_of(outer: optree.PyTreeSpec | Node, names: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Return (argument number, readable path) of each leaf of ``(args, kwargs)``."""
+    result = []
+    for group, first, *rest in outer.paths():
+        label = label_of(group, first, names)
+        tail = "".join(map(step_text, rest))
+        result.append((-1 if group == 1 else first, label + (f", leaf {tail}" if tail else "")))
+    return result
+
+
+def label_of(group: int, first, names: tuple[str, ...]) -> str:
+    """Return what a positional argument (group 0) or a keyword is called."""
+    if group == 1:
+        return f"keyword `{first}`"
+    return f"argument {first} (`{names[first]}`)" if first < len(names) else f"argument {first}"
+
+
+def step_text(key) -> str:
+    """Return a step of a path as text: ``.name`` or ``[2]``."""
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"

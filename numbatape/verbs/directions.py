@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened
+from ..caches.arguments import Flattened, as_array
 from ..caches.base import python_function
 from ..caches.contract import require_active, require_real
 from ..caches.directions import direction_leaves, like_result, products_of
@@ -156,14 +156,17 @@ def _derivative(f, holomorphic: bool, has_aux: bool, *statics):
             raise SpecError("derivative needs the number at which it is taken")
         x, *constants = args
         plain = x._value if type(x) in (TracedArray, TracedComplex) else x
-        if np.ndim(plain) != 0:
+        shape = as_array(plain, "argument 0 of derivative").shape
+        if shape:
             raise SpecError(
-                f"derivative needs a function of one scalar, got shape {np.shape(plain)}; "
+                f"derivative needs a function of one scalar, got shape {shape}; "
                 "perhaps you meant grad or jacobian"
             )
 
         def outer():
             flat = served.flatten(args, kwargs, (0,), holomorphic)
+            if len({spec.path for spec in flat.active}) > 1:
+                raise SpecError("derivative needs a function of one number, got a container of several")
             if not holomorphic:
                 require_real(flat, "the derivative (but holomorphic=True)")
             direction = flat.active[0].dtype.type(1.0)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..caches.arguments import as_array
 from ..errors import DtypeError, SpecError, StructureError
 from ..trace import pytrees
 from ..trace.plain_arrays import as_ndarrays
@@ -118,7 +119,7 @@ class Unflatten:
         Raises
         ------
         SpecError
-            If the last axis has another length than ``size``.
+            If the last axis has another length than ``size``, or entries are no real numbers.
 
         Examples
         --------
@@ -129,8 +130,10 @@ class Unflatten:
                [3., 4.]]))
         """
         vector = as_ndarrays(vector)
-        if not isinstance(sample_of(vector), np.ndarray):
-            vector = np.asarray(vector, float)
+        if sample_of(vector) is vector:
+            vector = as_array(vector, "the vector of unflatten")
+        if vector.dtype.kind not in "fiub":
+            raise DtypeError(f"unflatten needs real numbers, got {vector.dtype}")
         if vector.ndim == 0 or vector.shape[-1] != self.size:
             raise SpecError(
                 f"unflatten needs a vector of {self.size} entries, or an array whose last axis has as many, "
@@ -254,6 +257,8 @@ def flatten(tree):
         if not isinstance(sample, float) and getattr(sample, "dtype", np.dtype(int)).kind != "f":
             pieces.append(None)
             continue
+        if isinstance(sample, np.ndarray) and type(sample) is not np.ndarray:
+            leaf = sample = as_array(sample, path_of(keys) or "the argument")
         piece = Piece(keys, start, np.shape(sample), np.asarray(sample).dtype, isinstance(sample, np.ndarray))
         pieces.append(piece)
         parts.append(np.reshape(leaf, (-1,)))

@@ -1,0 +1,104 @@
+"""Arguments and functions that no verb can use: a clear error, and the next call is right."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def total(x):
+    return np.sum(x * x)
+
+
+class Unreadable:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no array here")
+
+
+@dataclasses.dataclass
+class Two:
+    a: float = 1.0
+    b: float = 2.0
+
+
+MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+OBJECTS = np.array([1.0, 2.0, None], dtype=object)
+ITSELF: list = [1.0]
+ITSELF.append(ITSELF)
+
+REFUSED = {
+    "points with a mask": (lambda: nt.batch(total)(MASKED), "masked arrays"),
+    "points that are objects": (lambda: nt.batch(total)(OBJECTS), "argument 0: dtype object"),
+    "no points": (lambda: nt.batch(total)([]), "hold no array"),
+    "points that cannot be read": (lambda: nt.batch(total)(Unreadable()), "argument 0 is no array"),
+    "rows with a mask": (lambda: nt.vmap(total)(MASKED), "masked arrays"),
+    "rows that are objects": (lambda: nt.vmap(total)(OBJECTS), "dtype object"),
+    "a tangent with a mask": (lambda: nt.jvp(total, (X,), (MASKED,)), "the tangent of argument 0"),
+    "a vector with a mask": (lambda: nt.hvp(total)(X, MASKED), "the vector of argument 0"),
+    "a cotangent with a mask": (lambda: nt.vjp(np.sin, X)[1](MASKED), "the cotangent of the result"),
+    "an unreadable tangent": (lambda: nt.jvp(total, (X,), (Unreadable(),)), "the tangent of argument 0"),
+    "an unreadable cotangent": (lambda: nt.vjp(total, X)[1](Unreadable()), "the cotangent of the result"),
+    "a derivative by a ragged list": (lambda: nt.derivative(total)([[1.0], [1.0, 2.0]]), "argument 0 of"),
+    "a derivative by two numbers": (
+        lambda: nt.derivative(lambda p: p.a * p.b)(Two()),
+        "of several",
+    ),
+    "a vector of complex numbers": (lambda: nt.flatten(X)[1](X * 1j), "needs real numbers"),
+    "a vector of text": (lambda: nt.flatten(X)[1](["a", "b", "c"]), "needs real numbers"),
+    "a ragged vector": (lambda: nt.flatten(X)[1]([[1.0], [1.0, 2.0]]), "the vector of unflatten"),
+    "a tree with a mask": (lambda: nt.flatten({"a": MASKED}), "a: masked arrays"),
+    "a list in itself": (lambda: nt.stop_gradient(ITSELF), "contains itself"),
+    "64 dimensions": (lambda: nt.grad(total)(np.ones((1,) * 64)), "argument 0 .* has 64 dimensions"),
+    "a constant": (lambda: nt.grad(total)(nt.Constant(X)), r"argument 0 .* comes as an nt\.Constant"),
+    "scratch": (lambda: nt.grad(total)(nt.Cache(X)), r"argument 0 .* comes as an nt\.Cache"),
+    "a Hessian of a ragged list": (
+        lambda: nt.hessian(lambda x: [[x[0]], None])(X),
+        "got list",
+    ),
+    "a batch of empty lists": (lambda: nt.batch(lambda x: [])(np.ones((2, 3))), "got list"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_malformed_input_is_refused_by_name(name):
+    call, message = REFUSED[name]
+    with pytest.raises(nt.NumbatapeError, match=message):
+        call()
+    value, gradient = nt.value_and_grad(total)(X)
+    assert value == 14.0
+    np.testing.assert_array_equal(gradient, 2.0 * X)
+
+
+def test_stop_iteration_of_a_function_stays_what_it_is():
+    def f(x):
+        raise StopIteration("mine")
+
+    for verb in (nt.grad, nt.sparse_jacobian, nt.sparse_hessian):
+        with pytest.raises(StopIteration, match="mine"):
+            verb(f)(X)
+
+
+def test_sub_tapes_of_ufuncs():
+    expected = np.cos(X)
+    for inner in (nt.function(np.sin), nt.checkpoint(np.sin)):
+        np.testing.assert_allclose(nt.grad(lambda x, inner=inner: np.sum(inner(x)))(X), expected, rtol=1e-15)
+
+
+def test_a_sub_tape_names_the_function_that_lacks_an_argument():
+    def pair(x, y):
+        return x * y
+
+    with pytest.raises(TypeError, match="pair: missing a required argument: 'y'"):
+        nt.grad(lambda x: np.sum(nt.function(pair)(x)))(X)
+
+
+def test_a_rule_may_refer_to_a_list_that_contains_itself():
+    def value(x):
+        return np.sum(x) * len(ITSELF)
+
+    rule = nt.primitive(value, pullback=lambda g, y, x: (g * len(ITSELF) * np.ones_like(x),))
+    np.testing.assert_array_equal(nt.grad(lambda x: rule(x))(X), 2.0 * np.ones(3))
