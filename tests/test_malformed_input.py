@@ -30,6 +30,8 @@ OBJECTS = np.array([1.0, 2.0, None], dtype=object)
 ITSELF: list = [1.0]
 ITSELF.append(ITSELF)
 
+CACHE = nt.prepare_gradient_cache(total, X)
+
 REFUSED = {
     "points with a mask": (lambda: nt.batch(total)(MASKED), "masked arrays"),
     "points that are objects": (lambda: nt.batch(total)(OBJECTS), "argument 0: dtype object"),
@@ -55,6 +57,22 @@ REFUSED = {
     "64 dimensions": (lambda: nt.grad(total)(np.ones((1,) * 64)), "argument 0 .* has 64 dimensions"),
     "a constant": (lambda: nt.grad(total)(nt.Constant(X)), r"argument 0 .* comes as an nt\.Constant"),
     "scratch": (lambda: nt.grad(total)(nt.Cache(X)), r"argument 0 .* comes as an nt\.Cache"),
+    "a bool as argnums": (lambda: nt.grad(total, argnums=True)(X), "argnums=True: must be an int"),
+    "a float as argnums": (lambda: nt.hvp(total, argnums=0.0)(X, X), "argnums=0.0: must be an int"),
+    "floats as argnums": (lambda: nt.jacobian(total, argnums=(0.0,))(X), "argnums=.*: must be an int"),
+    "an array as argnums": (lambda: nt.hessian(total, argnums=np.array([0, 1]))(X), "must be an int"),
+    "a static argument that is not there": (lambda: nt.grad(total, static_argnums=3)(X), "static_argnums=3"),
+    "a static name that is not there": (
+        lambda: nt.grad(total, static_argnames="n")(X),
+        "static_argnames='n'",
+    ),
+    "a static argument in argnums": (lambda: nt.grad(total, static_argnums=0)(X), "argument 0 is static"),
+    "a number of repeats": (lambda: CACHE.profile(repeats="a"), "repeats='a'"),
+    "switches of forward mode": (
+        lambda: nt.value_and_gradient(nt.prepare_derivative_cache(total, X), X, args_to_zero=3),
+        "args_to_zero=3",
+    ),
+    "another tree for a layout": (lambda: CACHE.layout.ravel((X[:2],)), "ravel needs"),
     "a Hessian of a ragged list": (
         lambda: nt.hessian(lambda x: [[x[0]], None])(X),
         "got list",

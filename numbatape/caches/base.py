@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..config import Config, chosen
 from ..engine.kernels import sweep
+from ..errors import SpecError
 from ..late import imported
 from ..threads import Turn, alone, one_at_a_time
 from ..trace import pytrees
@@ -353,6 +354,8 @@ class PreparedCache:
         >>> [(row["op"], row["bytes"]) for row in cache.profile()]
         [('exp', 8000), ('sum', 8)]
         """
+        if type(repeats) is not int or repeats < 1:
+            raise SpecError(f"profile: repeats={repeats!r} must be a positive integer")
         profile = imported(".profile", __package__).profile
         return alone(self._turn, profile, self._space.whole(), sweep, repeats)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import ShapeError, SpecError
 from ..threads import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
@@ -301,8 +301,11 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
             return call(x)  # 0.3 µs less than call(*args)
         return call(*(() if x is _MISSING else (x, *args)))
     if isinstance(cache, DerivativeCache):
-        if args_to_zero is not None and not all(args_to_zero):
-            raise ValueError("args_to_zero=False: forward mode adds nothing up; use prepare_gradient_cache")
+        if args_to_zero is not None and not (isinstance(args_to_zero, (tuple, list)) and all(args_to_zero)):
+            raise SpecError(
+                f"args_to_zero={args_to_zero!r}: must be a tuple of True here, because forward mode adds "
+                "nothing up; use prepare_gradient_cache"
+            )
         value, grads = cache.call(*(() if x is _MISSING else (x, *args)))
         return value, grads if out is None else write_into(out, grads, "argument")
     if not isinstance(cache, GradientCache):

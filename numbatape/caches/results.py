@@ -118,6 +118,11 @@ class Layout:
         """Return one tree per argument (arguments or gradients) as one vector."""
         parts = argument_leaves(self._flat, arguments, "ravel")
         chosen = [part for part, spec in zip(parts, self._flat.specs, strict=True) if spec.level == ACTIVE]
+        shapes = tuple(np.shape(part) for part in chosen)
+        if shapes != tuple(self.shapes):
+            raise SpecError(
+                f"ravel needs one tree per argument, of shapes {tuple(self.shapes)}, got {shapes}"
+            )
         return np.concatenate([np.ravel(part) for part in chosen] or [np.zeros(0)])
 
     def unravel(self, vector) -> tuple:

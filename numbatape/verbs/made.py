@@ -12,6 +12,7 @@ import numpy as np
 from ..caches.base import python_function
 from ..caches.registry import shelf_of
 from ..capture.holders import Wrapper
+from ..errors import SpecError
 from ..late import imported
 from ..tape.tape import shown_name
 
@@ -104,16 +105,27 @@ def made_by(
     shelf = shelf_of(python_function(f))
 
     def made():
-        _check_flags(options)
+        _check_options(options)
         return kind(verb, f, options, make(f, *given))
 
-    return shelf.verb((verb.__name__, *given), made)
+    # 0, 0.0 and False are equal, and only one of them is an argument's number.
+    numbers = options.get("argnums")
+    kinds = map(type, (*given, *numbers) if numbers.__class__ is tuple else given)
+    return shelf.verb((verb.__name__, *given, *kinds), made)
 
 
-def _check_flags(options: dict) -> None:
+def _check_options(options: dict) -> None:
+    if not is_argnums(numbers := options.get("argnums", 0)):
+        raise SpecError(f"argnums={numbers!r}: must be an int or a tuple of ints")
     for name in ("has_aux", "holomorphic"):
         if not isinstance(options.get(name, False), (int, np.bool_)):
             raise TypeError(f"{name} must be True or False, got {options[name]!r}")
+
+
+def is_argnums(numbers) -> bool:
+    """Whether something is the number of an argument, or a tuple or list of such."""
+    every = numbers if isinstance(numbers, (tuple, list)) else (numbers,)
+    return all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) for k in every)
 
 
 Wrapper.register(MadeFunction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.integers import TracedInteger
 from ..trace.trace import current, failing
+from .made import is_argnums
 
 if TYPE_CHECKING:
     from ..caches.derived import Derived
@@ -44,8 +46,10 @@ class Served:
 
     def __init__(self, f: Callable, what: tuple, static_argnums=None, static_argnames=None):
         self.function, self.names = python_function(f), parameter_names(f)
-        self.shelf, self.what = shelf_of(self.function), what
         self._static = StaticArguments(static_argnums, static_argnames, self.names)
+        if self._static.key:
+            _require_parameters(f, *self._static.key)
+        self.shelf, self.what = shelf_of(self.function), (*what, *self._static.key)
 
     def flatten(self, args, kwargs, chosen, holomorphic: bool = False) -> Flattened:
         """Take the arguments of a call apart; all but the chosen ones are constants."""
@@ -134,13 +138,13 @@ def bare_arguments(args) -> list:
 
 def chosen_arguments(argnums, count: int, least: int = 0) -> tuple[int, ...]:
     """Return the argument numbers that ``argnums`` names, at least so many."""
-    if not isinstance(argnums, (int, np.integer, tuple, list)):
+    if not is_argnums(argnums):
         raise SpecError(f"argnums={argnums!r}: must be an int or a tuple of ints")
     chosen = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     if len(chosen) < least:
         raise SpecError(f"argnums={argnums!r} names no argument")
     for k in chosen:
-        if not isinstance(k, (int, np.integer)) or not -count <= k < count:
+        if not -count <= k < count:
             raise SpecError(f"argnums={argnums!r} names argument {k}, but there are {count} arguments")
     return tuple(int(k) % count for k in chosen)
 
@@ -157,6 +161,7 @@ class StaticArguments:
             raise SpecError(f"static_argnums={numbers!r}: must be an int or a tuple of ints")
         if not isinstance(labels, Collection) or not all(isinstance(name, str) for name in labels):
             raise SpecError(f"static_argnames={labels!r}: must be a string or a tuple of strings")
+        self.key = (tuple(numbers), tuple(labels)) if numbers or labels else ()
         self._numbers = {*numbers, *(names.index(name) for name in labels if name in names)}
         self._labels = {*labels, *(names[k] for k in numbers if -len(names) <= k < len(names))}
 
@@ -170,6 +175,25 @@ class StaticArguments:
             raise SpecError(f"argument {min(both)} is static, and argnums names it")
         args = tuple(_static(arg) if k in places else arg for k, arg in enumerate(args))
         return args, {k: _static(v) if k in self._labels else v for k, v in kwargs.items()}
+
+
+def _require_parameters(f, numbers, labels) -> None:
+    """Raise if a function has no argument of a number or a name that is said to be static."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return  # of a function that is written in C
+    kinds = {each.kind for each in parameters}
+    names = [
+        each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        for k in numbers:
+            if not -len(names) <= k < len(names):
+                raise SpecError(f"static_argnums={k}: the function has {len(names)} positional arguments")
+    missing = sorted({*labels}.difference(each.name for each in parameters))
+    if missing and inspect.Parameter.VAR_KEYWORD not in kinds:
+        raise SpecError(f"static_argnames={missing[0]!r}: the function has no argument of this name")
 
 
 def with_statics(f, args: tuple, static_argnums, static_argnames) -> tuple:
