@@ -213,7 +213,7 @@ def test_nothing_to_differentiate():
 
 
 def test_argnums_out_of_range():
-    for argnums in (1, -2, (0, 5), ("x",)):
+    for argnums in (1, -2, (0, 5)):
         with pytest.raises(nt.SpecError, match=r"names argument .*, but there are 1 arguments"):
             nt.grad(lambda x: np.sum(x), argnums)(X)
 

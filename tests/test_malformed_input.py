@@ -1,6 +1,8 @@
 """Arguments and functions that no verb can use: a clear error, and the next call is right."""
 
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -120,3 +122,26 @@ def test_a_rule_may_refer_to_a_list_that_contains_itself():
 
     rule = nt.primitive(value, pullback=lambda g, y, x: (g * len(ITSELF) * np.ones_like(x),))
     np.testing.assert_array_equal(nt.grad(lambda x: rule(x))(X), 2.0 * np.ones(3))
+
+
+def test_copies_of_a_pullback_do_not_give_its_memory_back_twice():
+    pullback = nt.vjp(total, X)[1]
+    twin, deep = copy.copy(pullback), copy.deepcopy(pullback)
+    del pullback, twin, deep
+    one, two = nt.vjp(total, X)[1], nt.vjp(total, 2.0 * X)[1]
+    np.testing.assert_array_equal(one(1.0)[0], 2.0 * X)
+    np.testing.assert_array_equal(two(1.0)[0], 4.0 * X)
+
+
+def test_what_belongs_to_memory_says_that_it_cannot_be_pickled():
+    bound = CACHE.bind(X.copy())
+    for thing, message in (
+        (nt.vjp(total, X)[1], "call nt.vjp"),
+        (bound, "bind a copy"),
+        (CACHE.tape, "pickle the cache"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            pickle.dumps(thing)
+    with pytest.raises(TypeError, match="bind a copy"):
+        copy.deepcopy(bound)  # it would write to the arrays of the other one
+    assert copy.deepcopy(CACHE.tape) is CACHE.tape

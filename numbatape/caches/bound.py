@@ -30,6 +30,9 @@ class Bound:
     # __call__ is a slot, so that an instance's call goes straight to its builtin.
     __slots__ = ("__call__", "_alive", "out")
 
+    def __reduce__(self):
+        raise TypeError("a bound callable cannot be copied or pickled: bind a copy of the cache")
+
     if TYPE_CHECKING:
         __call__: Callable[[], float]
         _alive: tuple

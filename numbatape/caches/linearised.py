@@ -77,6 +77,15 @@ class Pullback:
         """Return the gradients for a cotangent of the result's structure, one entry per argument."""
         return self._taped.pull(cotangent)
 
+    def __copy__(self):
+        return self  # calls do not change it, and two of them would give their workspace back twice
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        raise TypeError("a pullback cannot be pickled: call nt.vjp in the process that needs it")
+
     def __del__(self):
         if len(self._idle) < MOST:
             self._idle.append(self._taped)

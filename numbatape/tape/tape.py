@@ -203,6 +203,15 @@ class Tape:
     def _repr_html_(self) -> str:
         return imported(".listing", __package__).html(self)
 
+    def __copy__(self):
+        return self  # nothing changes a tape
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        raise TypeError("a tape cannot be pickled: pickle the cache, which traces its function again")
+
     def __repr__(self) -> str:
         return f"<Tape {self.digest[:12]}: {len(self)} instructions, {len(self.guards)} guards>"
 
