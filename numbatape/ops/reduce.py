@@ -12,8 +12,7 @@ from .table import array_op
 
 LENGTHS = (((0,),), ((1,),), ((2,),), ((7,),))
 NONEMPTY = LENGTHS[1:]
-ROWS = 64  # short rows whose logarithms of sums of exponentials are computed at once
-SHORT = 16  # entries of rows of which fewer than eight are computed at once, too
+ROWS, SHORT = 64, 16  # rows that logsumexp takes at once; entries of those of which it takes fewer than eight
 BLOCK = 256  # cells summed naively; block totals are summed with compensation
 
 
@@ -341,6 +340,7 @@ def rows_at_once(n, turns):
     "(n)->()",
     scratch="n+3",
     beside="turns >= 4 and n < 16 or turns >= 8 and (n < 56 or sa0 != 1)",
+    rows_at_once=SHORT,
     cases=LENGTHS,
 )
 class Logsumexp:

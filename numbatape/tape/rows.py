@@ -82,6 +82,9 @@ class Traits:
         farther than those of the operands), "mirror" (as far, on the other side), "divisor" (no farther than
         the second operand), or, of arithmetic, what they are: "sum", "product", "power", "sum at"
         (positions). Empty where nobody asks.
+    rows_at_once
+        How many entries rows have at most of which it takes several at once, if these lie at one distance
+        from one another; 0 if it takes one at a time, or parts of one.
     wide
         The result is float64 whatever the operands are. Its kernel may pass on its own cells as such of
         float64, so the verifier refuses the instruction for float32 cells.
@@ -113,6 +116,7 @@ class Traits:
     fallible: bool = False
     index: str = ""
     integers: str = ""
+    rows_at_once: int = 0
     wide: bool = False
 
     @property

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.special
 
 import numbatape as nt
 from numbatape.config import PASSES, STRIPS
@@ -43,9 +44,15 @@ def without_derivative(x, w):
     return np.sum(np.exp(nt.stop_gradient(x)[:, 1]) * x[:, 1] * w)
 
 
+def groups_of_rows(x, w):
+    table = x.reshape(-1, 5, 1) * w[:3]
+    return np.sum(scipy.special.logsumexp(table, axis=1) ** 2)
+
+
 FUNCTIONS = [
     *(function_of_a_column, several_readers, column_times_number, short_rows, backwards, written_between),
     without_derivative,
+    groups_of_rows,
 ]
 
 
@@ -72,6 +79,7 @@ def test_what_is_copied():
     assert copies(several_readers, X, W) == 2
     assert copies(column_times_number, X, W) == 1
     assert copies(short_rows, X, W) == 1
+    assert copies(groups_of_rows, X, W) == 1
     # one product, whole arrays, what is broadcast, what is transposed, a few entries
     assert copies(lambda x, w: np.sum(x[:, 1] * w), X, W) == 0
     assert copies(lambda x, w: np.sum(np.exp(x) + np.exp(w)[:, None]), X, W) == 0

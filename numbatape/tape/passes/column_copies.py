@@ -5,6 +5,9 @@ take eight entries side by side, and so they do with ``x[:, :2]``, whose rows ar
 costs as much as one product with such a view. So it is made for functions such as ``exp``, which take ten
 times as long entry by entry, for views that several instructions read, and for products of a column with a
 number that is differentiated: the adjoint of that number is a sum.
+
+``logsumexp(a[:, :, None] + t, axis=1)`` takes eight rows at once if they lie at one distance from one
+another. Here they do so in groups of a few. In a copy all of them do.
 """
 
 from __future__ import annotations
@@ -22,33 +25,23 @@ from ..tape import Layout
 WIDTH = 8  # entries that kernels take at once
 FEWEST = 64  # entries for which a further instruction pays
 
+Place = tuple[int, str]  # the number of an instruction, and its operand
+Found = dict[tuple[tuple[int, int, int], int], list[Place]]  # who reads a view: by its address and family
+
 
 def copy_columns(draft: Draft, code: np.ndarray) -> np.ndarray:
-    """Let elementwise instructions read copies of columns and of short rows."""
-    wanted = np.zeros(len(draft.layouts), bool)
-    wanted[[number for number, layout in enumerate(draft.layouts) if _is_apart(draft, layout)]] = True
-    if not wanted.any():
+    """Let instructions read copies of columns and of short rows."""
+    found = {**_read_apart(draft, code), **_rows_in_groups(draft, code)}
+    if not found:
         return code
-    rows = draft.array_rows(code, draft.ops.with_trait("elementwise") - draft.ops.with_trait("moves"))
-    settled = draft.sizes.settled
-    found: dict[tuple, list[tuple[int, str]]] = {}
-    for name in "abc":
-        values = code[name][rows]
-        reads = (values != NONE) & wanted[draft.layout[values]]
-        reads &= draft.storage[values] >= len(POOLS)
-        for k, value in zip(rows[reads].tolist(), values[reads].tolist(), strict=True):
-            whole, its = (draft.layout_of(v).dims for v in (code["out"].item(k), value))
-            if its == whole or [*map(settled, its)] == [*map(settled, whole)]:  # it is not broadcast
-                # The copy has the dtype of the view, which a conversion's result has not.
-                found.setdefault((draft.address(value), draft.kind_of(value)[0]), []).append((k, name))
     uses = draft.uses(code)
     changes: dict[int, list] = {}
-    new: dict[tuple[int, str], int] = {}
+    new: dict[Place, int] = {}
     for (address, family), places in found.items():
         places.sort()
         first, name = places[0]
         value = code[name].item(first)
-        if not uses.last_write[draft.group[value]] < first or not _pays(draft, code, places):
+        if not uses.last_write[draft.group[value]] < first:
             continue
         level = draft.kind_of(value)[1]
         copy = draft.array(draft.layouts[address[2]].dims, family, level)
@@ -63,6 +56,42 @@ def copy_columns(draft: Draft, code: np.ndarray) -> np.ndarray:
         copies = {name: new[k, name] for name in "abc" if (k, name) in new}
         changes.setdefault(k, []).append(row.replace(**copies))
     return rewritten(code, changes)
+
+
+def _read_apart(draft: Draft, code: np.ndarray) -> Found:
+    """Return the views that elementwise instructions read more slowly than a copy is made."""
+    wanted = np.zeros(len(draft.layouts), bool)
+    wanted[[number for number, layout in enumerate(draft.layouts) if _is_apart(draft, layout)]] = True
+    if not wanted.any():
+        return {}
+    rows = draft.array_rows(code, draft.ops.with_trait("elementwise") - draft.ops.with_trait("moves"))
+    settled = draft.sizes.settled
+    found: Found = {}
+    for name in "abc":
+        values = code[name][rows]
+        reads = (values != NONE) & wanted[draft.layout[values]]
+        reads &= draft.storage[values] >= len(POOLS)
+        for k, value in zip(rows[reads].tolist(), values[reads].tolist(), strict=True):
+            whole, its = (draft.layout_of(v).dims for v in (code["out"].item(k), value))
+            if its == whole or [*map(settled, its)] == [*map(settled, whole)]:  # it is not broadcast
+                # The copy has the dtype of the view, which a conversion's result has not.
+                found.setdefault((draft.address(value), draft.kind_of(value)[0]), []).append((k, name))
+    return {view: places for view, places in found.items() if _pays(draft, code, places)}
+
+
+def _rows_in_groups(draft: Draft, code: np.ndarray) -> Found:
+    """Return the views whose short rows lie at one distance from one another in small groups only."""
+    found: Found = {}
+    for k in draft.array_rows(code, draft.ops.with_trait("rows_at_once")).tolist():
+        value, op = code["a"].item(k), code["op"].item(k)
+        dims, strides = (tuple(map(draft.sizes.value, part)) for part in draft.layout_of(value))
+        axes = [(dim, stride) for dim, stride in zip(dims[:-1], strides, strict=False) if dim != 1]
+        if dims[-1] > draft.ops[op >> 1].rows_at_once or len(axes) < 2 or prod(dims) < FEWEST:
+            continue
+        (_, outer), (dim, inner) = axes[-2:]
+        if dim < WIDTH and outer != dim * inner and inner:
+            found.setdefault((draft.address(value), op & 1), []).append((k, "a"))
+    return found
 
 
 def _is_apart(draft: Draft, layout: Layout) -> bool:
