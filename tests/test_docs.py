@@ -72,32 +72,44 @@ def test_page(page, tmp_path, monkeypatch, capsys):
             assert same, f"{page.name}:{line}: the page shows\n{fence['text']}\nthe code gave\n{shown}"
 
 
-@pytest.mark.parametrize(
-    "page, package",
-    [
-        (page, package)
-        for page in PAGES
-        for package in sorted(set(re.findall(r"^```python needs (\w+)$", page.read_text(), re.M)))
-    ],
-    ids=lambda value: getattr(value, "name", value),
-)
-def test_page_with_packages(page, package, tmp_path):
-    """A page's blocks that need a package, behind those that need none, in a process of their own."""
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed")
+def packages_of(page) -> list[str]:
+    """Return the packages that blocks of a page need."""
+    return sorted(set(re.findall(r"^```python needs (\w+)$", page.read_text(), re.M)))
+
+
+def page_with_package(page, package, folder) -> tuple[Path, list[str]]:
+    """Write a page's blocks that need a package, behind those that need none; return what they show."""
     program, expected = "", []
     for fence in FENCE.finditer(page.read_text()):
         if fence["kind"] in ("python", f"python needs {package}"):
             program += f"print({MARK!r})\n{fence['body']}\n"
             expected.append(fence["text"] or "")
-    script = tmp_path / f"{page.stem}.py"
+    script = folder / f"{page.stem}.py"
     script.write_text(program)
-    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    _, *shown = done.stdout.split(f"{MARK}\n")
+    return script, expected
+
+
+def compare_shown(page, expected: list[str], output: str) -> None:
+    _, *shown = output.split(f"{MARK}\n")
     for wanted, found in zip(expected, shown, strict=True):
         same = not wanted or doctest.OutputChecker().check_output(wanted, found, FLAGS)
         assert same, f"{page.name} shows\n{wanted}\nthe code gave\n{found}"
+
+
+# Blocks with nutpie run in tests/integrations/test_programs.py, with other programs that import it.
+@pytest.mark.parametrize(
+    "page, package",
+    [(page, package) for page in PAGES for package in packages_of(page) if package != "nutpie"],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_page_with_packages(page, package, tmp_path):
+    """A page's blocks that need a package run in a process of their own."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    script, expected = page_with_package(page, package, tmp_path)
+    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    compare_shown(page, expected, done.stdout)
 
 
 @every("page", PAGES)

@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_docs import PAGES, compare_shown, packages_of, page_with_package
+from tests.test_gallery import of_gallery
+
 PROGRAMS = Path(__file__).parent / "programs"
-# Programs that share a process, which imports nutpie and ArviZ (for 3 s) and forks for each of them.
+# Programs that share a process, which imports nutpie and ArviZ (for 3 s) and forks for each. An example
+# of the gallery and the blocks of pages that need nutpie run there, too.
 WITH_NUTPIE = ("nutpie_model", "sample_command")
 FORKS = """
 import os, runpy, sys, warnings
@@ -21,10 +25,15 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # ArviZ announces its new version
     import arviz, nutpie
 
-for program in sys.argv[1:]:
+for argument in sys.argv[1:]:
+    program, _, shown = argument.partition(">")
     child = os.fork()
     if not child:
+        if shown:  # a file for what the program prints
+            warnings.simplefilter("ignore")
+            sys.stdout = open(shown, "w")
         runpy.run_path(program, run_name="__main__")
+        sys.stdout.flush()
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         sys.exit(f"{program} failed")
@@ -63,11 +72,22 @@ def test_program(name):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs share one process, which forks")
-def test_programs_with_nutpie():
+def test_programs_with_nutpie(tmp_path):
     names = [name for name in WITH_NUTPIE if not missing(name)]
     if not names:
         pytest.skip("nutpie, or what a program needs beside it, is not installed")
-    run("-c", FORKS, *(PROGRAMS / f"{name}.py" for name in names))
+    example = tmp_path / "example.py"
+    example.write_text(of_gallery("radon"))
+    others, shown = [f"{example}>{tmp_path / 'example.txt'}"], {}
+    for page in PAGES:
+        if "nutpie" in packages_of(page):
+            script, expected = page_with_package(page, "nutpie", tmp_path)
+            others.append(f"{script}>{script}.txt")
+            shown[page] = expected, Path(f"{script}.txt")
+    run("-c", FORKS, *(PROGRAMS / f"{name}.py" for name in names), *others)
+    assert shown
+    for page, (expected, file) in shown.items():
+        compare_shown(page, expected, file.read_text())
 
 
 @pytest.mark.parametrize(
