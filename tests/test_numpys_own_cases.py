@@ -160,3 +160,14 @@ def test_lstsq_takes_a_negative_cutoff_for_the_precision(kind):
     a = np.array([[1.0, 2.0, 1.0], [2.0, 1.0, 2.0], [0.0, 3.0, 0.0]], kind)  # of rank 2
     with pytest.raises(nt.UnsupportedOperationError, match="less than full rank"):
         nt.jvp(lambda a: np.linalg.lstsq(a, DATA, rcond=-1)[0], (a,), (a,))
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_orders_of_memory_that_a_trace_does_not_keep_are_refused(kind):
+    x = np.asfortranarray(ROWS[0].astype(kind))
+    for order in "AK":
+        with pytest.raises(nt.UnsupportedOperationError, match="another order than C"):
+            nt.jvp(lambda x, order=order: (2.0 * x).ravel(order), (x,), (x,))
+        c = x.copy("C")
+        found, _ = nt.jvp(lambda x, order=order: x.T.ravel(order), (c,), (c,))
+        np.testing.assert_array_equal(found, c.T.ravel(order))

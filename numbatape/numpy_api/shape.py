@@ -19,8 +19,12 @@ from .registration import composes, records, sees, unsupported_argument
 
 def _order(function, x, order) -> str:
     """Return "C" or "F"; "A" and "K" ask for the order in memory of NumPy's own value."""
-    if order in ("C", "F", None):
+    if order in ("C", "F", None) or x.ndim < 2:
         return order or "C"
+    if not x._trace.arguments.in_order:
+        raise unsupported_argument(
+            function, f"order={order!r}", "the arguments are in another order than C, so say 'C' or 'F'"
+        )
     flags = np.asarray(x._value).flags
     if order == "A" or flags.c_contiguous or flags.f_contiguous:
         return "F" if flags.f_contiguous and not flags.c_contiguous else "C"

@@ -26,13 +26,21 @@ def sharing(values) -> tuple[tuple[int, int, str], ...]:
 
 
 def note_inputs(trace: Trace, traced, values) -> None:
-    """Note which inputs of a trace share memory of the caller."""
+    """Note which inputs of a trace share memory of the caller, and whether all have the usual order."""
+    arrays = [value for value in values if isinstance(value, np.ndarray) and value.ndim > 1]
+    trace.arguments.in_order = all([_in_c_order(array) for array in arrays])
     for x in traced:
         if isinstance(x._value, np.ndarray):
             trace.arguments.inputs[id(x._value)] = x
     for i, j, kind in sharing(values):
         for one, other in ((traced[i], traced[j]), (traced[j], traced[i])):
             trace.arguments.twins.setdefault(id(one._value), []).append(None if kind == OVERLAPS else other)
+
+
+def _in_c_order(array: np.ndarray) -> bool:
+    """Whether neighbours along a later axis are never farther apart, as also in the parts of complex arrays."""
+    steps = [abs(step) for n, step in zip(array.shape, array.strides, strict=True) if n > 1]
+    return array.flags.c_contiguous or steps == sorted(steps, reverse=True)
 
 
 def note_pair(trace: Trace, re, im, z) -> None:

@@ -239,18 +239,21 @@ class Arguments:
         Parts of complex arguments, by the id of the inputs.
     written
         Whether the function wrote to an argument.
+    in_order
+        Whether all arrays are in C order, as the trace's copies of them are.
     scratch
         Memory that the function was given to write to (`numbatape.Cache`).
     labels
         Of arguments with labels, by value number (`numbatape.trace.labels`).
     """
 
-    __slots__ = ("inputs", "joined", "labels", "scratch", "twins", "written")
+    __slots__ = ("in_order", "inputs", "joined", "labels", "scratch", "twins", "written")
 
     def __init__(self):
         self.inputs: dict[int, Any] = {}
         self.twins: dict[int, list] = {}
         self.joined: dict[int, object] = {}
+        self.in_order = True
         self.written = False
         self.scratch: list = []
         self.labels: dict[int, Any] = {}
