@@ -11,6 +11,7 @@ import numbatape as nt
 X = np.array([0.3, 2.0, 1.0])
 ROWS = np.arange(12.0).reshape(2, 2, 3)
 HOLES = np.array([np.nan, 2.0, 1.0])
+HOLDS_INFINITIES = np.array([np.inf, 2.0, -np.inf])
 NEGATIVE = np.array([-0.3, 2.0, 1.0])
 
 
@@ -102,6 +103,12 @@ CASES = {
     "svd(hermitian=True) of a singular matrix": (
         lambda x: tuple(np.linalg.svd(np.diag(x), hermitian=True)),
         [[1.0, 0.5, 0.0]],
+    ),
+    "nan_to_num of float16": (lambda x: np.nan_to_num(x.astype("e")), [HOLDS_INFINITIES, HOLES]),
+    "histogramdd of float32": (lambda x: np.histogramdd(x.astype("f")[:, None], 2, density=True)[0], []),
+    "unique of nothing": (
+        lambda x: (*np.unique(x[:0], True, True, axis=0), np.unique(x[None, :0], axis=0)),
+        [],
     ),
     "out= of another shape": (lambda x: np.outer(x, x, np.ones((2, 2))), []),
     "out= of another dtype": (lambda x: x.clip(0, 1, np.zeros(3, int)), []),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..trace.axes import along_axis, one_axis
+from ..trace.axes import along_axis, is_empty, one_axis
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, lift_all, lift_first, values_of
 from .function_tables import HOLDS
@@ -96,6 +96,8 @@ def digitize(x, bins, right=False):
 def unique(value, ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
     """Sort, and keep the first entry of each run of equal ones; how many there are is a guard."""
     x = lift_first(ar)
+    if is_empty(x):  # sorting the rows of an empty matrix has no keys
+        return value
     if axis is None:
         rows = np.ravel(x)
         order = np.argsort(rows, kind="stable") if return_index or return_inverse else None

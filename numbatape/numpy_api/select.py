@@ -68,13 +68,14 @@ def select(condlist, choicelist, default=0):
     return result
 
 
-@composes(np.nan_to_num, complex="by_parts")
-def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+@records(np.nan_to_num, complex="by_parts")
+def nan_to_num(value, x, nan=0.0, posinf=None, neginf=None):
     x = lift_first(x, nan, posinf, neginf)
-    limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.finfo(float)
+    limits = np.finfo(value.dtype if value.dtype.kind == "f" else float)
     result = np.where(np.isnan(x), nan, x)
     result = np.where(np.equal(x, np.inf), limits.max if posinf is None else posinf, result)
-    return np.where(np.equal(x, -np.inf), limits.min if neginf is None else neginf, result)
+    result = np.where(np.equal(x, -np.inf), limits.min if neginf is None else neginf, result)
+    return adopt(result, value)
 
 
 # ---- by position

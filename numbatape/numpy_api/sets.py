@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -151,6 +150,15 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     return sums, edges
 
 
+def _edges_along(x, bins, range):
+    """Return the edges along one axis of a histogram of several."""
+    if not _is_number(bins):
+        return _given(bins, x)
+    if range is not None and find_trace(range) is None:  # they have no dtype of the sample here
+        return np.histogram_bin_edges(np.zeros(0), bins, range)
+    return _edges(x, bins, range)
+
+
 @composes(np.histogramdd)
 def histogramdd(sample, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each row is data."""
@@ -160,21 +168,22 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
     x = np.reshape(x, (-1, 1)) if x.ndim == 1 else x
     count = x.shape[1]
     given = bins if isinstance(bins, (list, tuple)) else (bins,) * count
-    edges = [
-        _edges(x[:, k], its, None if range is None else range[k]) if _is_number(its) else _given(its, x)
-        for k, its in enumerate(given)
-    ]
+    ranges = (None,) * len(given) if range is None else range
+    edges = [_edges_along(x[:, k], *two) for k, two in enumerate(zip(given, ranges, strict=True))]
     place, inside = 0, True
     for k, ends in enumerate(edges):
         column, last = x[:, k], len(ends) - 2
         inside = inside & np.greater_equal(column, ends[0]) & np.less_equal(column, ends[-1])
         bin_of = np.clip(np.searchsorted(ends, column, "right") - 1, 0, last)  # the last one has both ends
         place = place * (last + 1) + bin_of
-    ones = np.ones_like(x[:, 0]) if weights is None else _flat(lift_first(weights, sample))
+    ones = np.ones_like(x[:, 0], float) if weights is None else _flat(lift_first(weights, sample))
     shape = tuple(len(ends) - 1 for ends in edges)
     sums = np.reshape(np.bincount(place, np.where(inside, ones, 0.0), math.prod(shape)), shape)
     if density:
-        sums = sums / functools.reduce(np.multiply.outer, [np.diff(ends) for ends in edges]) / np.sum(sums)
+        total = np.sum(sums)
+        for k, ends in enumerate(edges):
+            sums = sums / np.reshape(np.diff(ends), [-1 if j == k else 1 for j, _ in enumerate(edges)])
+        sums = sums / total
     return sums, edges
 
 

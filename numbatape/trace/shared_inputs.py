@@ -38,7 +38,7 @@ def note_inputs(trace: Trace, traced, values) -> None:
 
 
 def _in_c_order(array: np.ndarray) -> bool:
-    """Whether neighbours along a later axis are never farther apart, as also in the parts of complex arrays."""
+    """Whether entries along a later axis are never farther apart; so are the parts of complex arrays."""
     steps = [abs(step) for n, step in zip(array.shape, array.strides, strict=True) if n > 1]
     return array.flags.c_contiguous or steps == sorted(steps, reverse=True)
 
