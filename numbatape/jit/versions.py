@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "1cde0119796ee439"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "b90d6907a06a2846"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
 BUILTINS = "65d656eb6a73beb1"

@@ -37,6 +37,13 @@ def distinct(m, n, stride0, stride1):
 
 def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
     """``C += alpha*A@B`` by rows of C, where C and B have unit column stride."""
+    if k == 1:  # an outer product, beside whose loop the registers of the other are free
+        for i in range(m):
+            first = c + i * sc0
+            x = alpha * av[a + i * sa0]
+            for j in parallel(n):
+                cv[first + j] += x * bv[b + j]
+        return
     for i in range(m):
         first = c + i * sc0
         row = a + i * sa0

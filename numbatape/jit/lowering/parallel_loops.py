@@ -23,11 +23,14 @@ class _NotContiguous(Exception):
     """Cells of the loop are never contiguous, so that it has no SIMD code."""
 
 
-def write(to, node: ast.For, first: str, last: str) -> str:
-    """Write the SIMD code of a loop from first to last; return the iteration that the loop goes on with."""
+def write(to, node: ast.For, first: str, last: str, finished: str) -> str:
+    """Write the SIMD code of a loop from first to last; return the iteration that the loop goes on with.
+
+    Where no iteration is left, the code goes on with the label ``finished``.
+    """
     lines, slots, block = len(to.lines), len(to.slots), to.block
     try:
-        return _Loop(to, node, first, last).onward
+        return _Loop(to, node, first, last, finished).onward
     except _NotContiguous:
         del to.lines[lines:], to.slots[slots:]
         to.block, to.ended = block, False

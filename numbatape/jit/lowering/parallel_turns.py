@@ -37,13 +37,15 @@ class Turns(SimdExpressions):
         The steps between cells that are loaded and stored, where they are no literals.
     mixed
         Whether cells that are loaded may be one.
+    finished
+        The label to go on with where no iteration is left.
     onward
         The first iteration that is left.
     """
 
-    def __init__(self, to, node: ast.For, first: str, last: str):
+    def __init__(self, to, node: ast.For, first: str, last: str, finished: str):
         super().__init__(to, {}, self.load_cells)
-        self.node, self.first = node, first
+        self.node, self.first, self.last, self.finished = node, first, last, finished
         self.before: list[str] = []
         self.found: list = []
         self.again: Iterator | None = None
@@ -53,15 +55,20 @@ class Turns(SimdExpressions):
         self.shared: dict[str, tuple[str, str]] = {}  # what becomes of an integer, and its last lanes
         start, enough, ready, behind = to.block, *(to.label(hint) for hint in ("enough", "ready", "left"))
         count = last if first == "0" else to.new(f"sub i64 {last}, {first}")
-        to.branch(to.new(f"icmp sge i64 {count}, {FEWER}"), enough, behind)
-        to.begin(enough)
         self.block = enough
         with to.aside() as lines:
             to.ended = True
             to.begin(ready)
-            done = self._turn_of_fewer(self._turns(count), count)
-            arrivals = [(first, start), (done, to.block)]
+            done = self._turn_of_fewer(self._turns(count))
+            arrivals = [(done, to.block)]
             to.jump(behind)
+        to.ended = False
+        if all(self._may_come_first(line) for line in self.before):
+            self.block = start
+        else:
+            arrivals.append((first, start))
+            to.branch(to.new(f"icmp sge i64 {count}, {FEWER}"), enough, behind)
+            to.begin(enough)
         to.lines += self.before
         to.ended, to.block = False, self.block
         steps = {**self.loaded, **self.stored}
@@ -77,6 +84,12 @@ class Turns(SimdExpressions):
             arrivals += self._one_or_many(count, behind)
         to.begin(behind)
         self.onward = to.new(f"phi i64 {', '.join(f'[ {i}, %{block} ]' for i, block in arrivals)}")
+
+    def _may_come_first(self, line: str) -> bool:
+        """Return whether a line may be reached where the loop has no iteration: one that reads no cell."""
+        if " load " in line:
+            return line.rpartition("ptr %")[2] in self.to.locals
+        return not line.endswith(":") and not any(word in line for word in (" call ", " br "))
 
     def _every(self, comparisons: list[str]) -> str:
         every, *others = (self.to.new(f"icmp {comparison}") for comparison in comparisons)
@@ -123,21 +136,24 @@ class Turns(SimdExpressions):
         to.begin(done)
         self._end_shared()
         end = to.block
+        to.branch(to.new(f"icmp eq i64 {whole}, {self.last}"), self.finished, less)
         to.begin(less)
         return to.new(f"phi i64 [ {self.first}, %{before} ], [ {whole}, %{end} ]")
 
-    def _turn_of_fewer(self, first: str, count: str) -> str:
+    def _turn_of_fewer(self, first: str) -> str:
         """Write the statements for fewer lanes, if as many are left; return the iteration to go on with."""
-        to, some, less = self.to, self.to.label("some"), self.to.label("less")
+        to, before, some, less = self.to, self.to.block, self.to.label("some"), self.to.label("less")
         self.width, self.vectors = FEWER, VECTORS[FEWER]
         self.i, self.turn, self.again = first, "", iter(self.found)
-        left = to.new(f"and i64 {count}, {FEWER}")
-        to.branch(to.new(f"icmp ne i64 {left}, 0"), some, less)
+        left = to.new(f"sub i64 {self.last}, {first}")  # negative where the loop ends before it begins
+        to.branch(to.new(f"icmp sge i64 {left}, {FEWER}"), some, less)
         to.begin(some)
         self._body()
         self._end_shared()
+        end, following = to.block, to.new(f"add i64 {first}, {FEWER}")
+        to.branch(to.new(f"icmp eq i64 {following}, {self.last}"), self.finished, less)
         to.begin(less)
-        return to.new(f"add i64 {first}, {left}")
+        return to.new(f"phi i64 [ {first}, %{before} ], [ {following}, %{end} ]")
 
     def statement(self, node: ast.stmt) -> None:
         raise NotImplementedError

@@ -218,11 +218,12 @@ class Function(Expressions):
         first, last, step = ("0", *given, "1") if len(given) == 1 else (*given, "1")[:3]
         if not step.lstrip("-").isdigit() or int(step) == 0:
             raise refused(call, "a step is a number, and not 0")
+        behind = self.label("behind")
         if name == "parallel":
             if step != "1":
                 raise refused(node, "a loop over parallel(...) goes on by one")
-            first = parallel_loops.write(self, node, first, last)
-        head, turn, onward, behind = (self.label(hint) for hint in ("for", "turn", "next", "behind"))
+            first = parallel_loops.write(self, node, first, last, behind)
+        head, turn, onward = (self.label(hint) for hint in ("for", "turn", "next"))
         before, i, following = self.block, f"%i.{head}", f"%next.{head}"
         self.begin(head)
         self.line(f"{i} = phi i64 [ {first}, %{before} ], [ {following}, %{onward} ]")
