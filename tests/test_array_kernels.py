@@ -17,6 +17,7 @@ import scipy.linalg
 import scipy.signal
 import scipy.special
 
+import numbatape as nt
 from numbatape.ops import OPS, ArrayOp
 from numbatape.ops.status import DONE, FACTOR, INDEX
 from tests.every_case import case, every
@@ -720,3 +721,16 @@ def test_a_cotangent_of_zero_stays_zero():
     cells = np.array([np.inf, np.nan, 3.0, 0.0, 2.0, 1.0, 0.0, *[np.nan] * 4])
     assert ARRAY_OPS["weighed_recurrence"].forward(Cells(cells), 7, 0, 3, 6, 3, 1, 1) == DONE
     np.testing.assert_array_equal(cells[7:], [0.0, 0.0, 2.0, 7.0])
+
+
+def test_slim_products_of_long_rows():
+    """Three to eight columns: the adjoints of points in a matrix of their distances, also as a sum."""
+    rng = np.random.default_rng(3)
+    for k in (3, 4, 7):
+        x, y, w = rng.normal(size=(301, k)), rng.normal(size=(k, 130)), rng.normal(size=(301, 130))
+        found = nt.grad(lambda x, y, w: np.sum((x @ y) ** 2 * w) + np.sum(x[0]), argnums=(0, 1))(x, y, w)
+        cotangent = 2.0 * w * (x @ y)
+        first = np.zeros_like(x)
+        first[0] = 1.0
+        np.testing.assert_allclose(found[0], cotangent @ y.T + first, rtol=1e-12, atol=1e-11)
+        np.testing.assert_allclose(found[1], x.T @ cotangent, rtol=1e-12, atol=1e-11)

@@ -21,6 +21,7 @@ PRODUCTS = (
 )
 
 FEW_TERMS = 16  # up to this many multiplications, choosing between ways to multiply takes longer than they do
+SLIM_PRODUCT = 65536  # from here on, loops are faster for three to eight columns, too: gemm is made for more
 TINY_PRODUCT = 200  # with fewer multiplications than this, loops are faster than the call of gemm (70 ns)
 
 
@@ -69,12 +70,13 @@ def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
 
 
 def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
-    """``C += alpha*A@B`` entry by entry, for a single column B by four rows at a time."""
+    """``C += alpha*A@B`` entry by entry, for single columns of B by four rows at a time."""
     begin = 0
-    if n == 1 and sa1 == 1 and sb0 == 1:
+    if sa1 == 1 and sb0 == 1:
         begin = m - m % 4
         for i in range(0, begin, 4):
-            lane_dots(cv, c + i * sc0, sc0, av, a + i * sa0, sa0, bv, b, k, alpha)
+            for j in range(n):
+                lane_dots(cv, c + i * sc0 + j * sc1, sc0, av, a + i * sa0, sa0, bv, b + j * sb1, k, alpha)
     for i in range(begin, m):
         row = a + i * sa0
         for j in range(n):
@@ -109,7 +111,8 @@ def add_entries(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, beta
 def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
     """``C = alpha*A@B + beta*C``, beta 0.0 or 1.0, for any strides.
 
-    Loops serve products with a vector (gemm takes 3 to 5 times as long), tiny ones, and a C whose
+    Loops serve products with a vector (gemm takes 3 to 5 times as long), tiny ones, slim ones of long
+    contiguous rows and columns (the adjoint of points in a matrix of their distances), and a C whose
     cells coincide (the adjoint of a broadcast operand), each of whose terms must be added.
     """
     if sc0 == 1 and (sc1 != 1 or (sa0 == 1 and (m > n or sb1 != 1))):
@@ -133,7 +136,8 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
         m = n
         n = size
     thin = m == 1 or n == 1 or k == 1 or m * n * k <= TINY_PRODUCT
-    if not thin and distinct(m, n, sc0, sc1):
+    slim = 2 < n <= 8 and sa1 == 1 and sb0 == 1 and k >= 64 and m * n * k >= SLIM_PRODUCT
+    if not thin and not slim and distinct(m, n, sc0, sc1):
         gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta)
     else:
         if beta == 0.0:
