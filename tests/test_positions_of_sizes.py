@@ -81,6 +81,43 @@ def one_hot(x):
     return np.sum((table @ np.arange(4.0)) ** 2)
 
 
+def ordered(selected):
+    return np.sum(selected**2 * np.arange(1, 1 + len(selected)))
+
+
+def of_pairs(x):
+    n, i, table = len(x), np.arange(len(x)), np.outer(x, np.cos(x))
+    masks = [
+        *(~np.eye(n, dtype=bool), np.identity(n) == 0, (1 - np.eye(n)).astype(bool), i[:, None] != i),
+        *(np.tri(n, dtype=bool), ~np.tri(n, dtype=bool), np.triu(np.ones_like(table), 1) > 0),
+        *(np.tril(np.ones((n, n), int), -1).astype(bool), i[:, None] < i - 1, i[:, None] - i >= 0),
+        *(np.ogrid[:n, :n][0] + 1 <= i, np.eye(n, k=1, dtype=bool), i + 1 == i[:, None]),
+    ]
+    return sum(ordered(table[mask]) for mask in masks)
+
+
+def of_pairs_beside_axes(x):
+    cube, off = np.multiply.outer(np.outer(x, x), np.sin(x)), ~np.eye(len(x), dtype=bool)
+    return np.sum(cube[off] ** 2 * np.arange(len(x))) + ordered(cube[:, off][0]) + ordered(cube[1:, off][0])
+
+
+def other_masks_of_pairs(x):
+    """Bands, parts of masks and rectangles: one trace for each length."""
+    n, i, table = len(x), np.arange(len(x)), np.outer(x, np.cos(x))
+    total = ordered(table[np.abs(i[:, None] - i) <= 1]) + ordered(table[1:][~np.eye(n, dtype=bool)[1:]])
+    return total + ordered(table[:, :2][np.eye(n, 2) == 0]) + ordered(table[~np.eye(n, dtype=bool).T[::-1]])
+
+
+def backwards(x):
+    n = len(x)
+    weights = 0.9 ** np.arange(n - 1, -1, -1) + np.arange(n, 0.0, -1.0)
+    return np.sum(weights * x) + ordered(x[np.arange(n - 1, -1, -2)]) + np.sum(np.arange(1, -n, -2)) * x[0]
+
+
+def in_bins(x):
+    return np.sum(np.bincount(np.arange(len(x)) % 3, weights=x, minlength=3) ** 2 * np.arange(3))
+
+
 # With the most traces that these lengths may take: two entries or fewer may be another case.
 PROGRAMS = {
     "first": (first, 2),
@@ -94,6 +131,11 @@ PROGRAMS = {
     "diagonal": (diagonal, 1),
     "permuted": (permuted, 2),
     "one hot": (one_hot, 1),
+    "pairs by masks": (of_pairs, 1),
+    "pairs by masks beside axes": (of_pairs_beside_axes, 1),
+    "other masks of pairs": (other_masks_of_pairs, 7),
+    "backwards": (backwards, 1),
+    "in bins": (in_bins, 1),
 }
 
 
@@ -115,6 +157,15 @@ def test_a_mask_is_as_long_as_its_axis():
         lambda x, y: np.sum(x[np.arange(len(y)) < 2]) * y[0], np.ones(5), np.ones(5)
     )
     assert nt.value_and_gradient(cache, np.ones(7), np.ones(7))[0] == 2.0
+    with pytest.raises(IndexError, match="did not match"):
+        nt.value_and_gradient(cache, np.ones(7), np.ones(6))
+
+
+def test_a_mask_of_pairs_is_as_large_as_the_matrix():
+    cache = nt.prepare_gradient_cache(
+        lambda x, y: np.sum(np.outer(x, x)[~np.eye(len(y), dtype=bool)]), np.ones(5), np.ones(5)
+    )
+    assert nt.value_and_gradient(cache, np.ones(7), np.ones(7))[0] == 42.0
     with pytest.raises(IndexError, match="did not match"):
         nt.value_and_gradient(cache, np.ones(7), np.ones(6))
 

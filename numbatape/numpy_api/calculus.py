@@ -9,7 +9,7 @@ from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, is_empty, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
-from ..trace.primitives import broadcast_to, layout_of
+from ..trace.primitives import INT64, broadcast_to, layout_of
 from ..trace.symbolic_sizes import is_size
 from .registration import composes
 from .sliding import convolved, correlated
@@ -201,8 +201,11 @@ def _beside_infinite(inside, x, knots, values):
 
 def _counted(x, weights, minlength):
     """Count entries (or sum weights) in bins that are data, by a table of which entry is in which bin."""
-    some = length(x, 0) > 0
-    count = max(int(np.max(x)) + 1 if some else 0, minlength)
+    some, most = length(x, 0) > 0, operations.range_of(x._trace, x)
+    if most is not None and most < minlength and np.asarray(x._value).dtype == INT64:
+        count = minlength  # whatever the bins are
+    else:
+        count = max(int(np.max(x)) + 1 if some else 0, minlength)
     if some and bool(np.min(x) < 0):
         raise ValueError("'list' argument must have no negative elements")
     inside = np.equal(x, np.arange(count)[:, None])

@@ -99,21 +99,24 @@ def arange(trace, start, stop=None, step=1, dtype=None):
     step = settled(step)
     if type(start) is float and start.is_integer():
         start, dtype = int(start), float if dtype is None else dtype
+    if type(stop) is float and stop.is_integer():
+        stop, dtype = int(stop), float if dtype is None else dtype
     if type(step) is float and step.is_integer():
         step, dtype = int(step), float if dtype is None else dtype
     if (
         type(step) is not int
-        or step <= 0
+        or not step
         or not all(type(n) is int or sizes.is_size(n) for n in (start, stop))
     ):
         return None
     table, first = trace.tape.sizes, sizes.code_of(trace, start)
-    count = sizes.combined(table, "sub", sizes.code_of(trace, stop), first)
+    ends = sizes.code_of(trace, stop), first
+    count = sizes.combined(table, "sub", *(ends if step > 0 else ends[::-1]))
     if table.value(count) < 0:
         return None  # there are no entries, which holds only for sizes in the same order
     table.guard(count, ">=", 0, trace.line())
-    if step > 1:
-        count = table.floordiv(table.add(count, step - 1), step)
+    if abs(step) > 1:
+        count = table.floordiv(table.add(count, abs(step) - 1), abs(step))
     result = extents.arange(trace, count)
     result = result if step == 1 else result * step
     if table.is_number(first):

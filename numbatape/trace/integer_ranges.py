@@ -44,6 +44,7 @@ def checked_integers(trace, op, args, result: TracedArray) -> TracedArray:
         _note_farthest(trace, read, result._id)
     elif op.integers == "divisor":
         bound = range_of(trace, args[1])
+        bound = bound and bound - 1  # no remainder is as large; what NumPy divides by 0 is 0
     elif op.integers in ARITHMETIC:
         bound = _growing(trace, op, args, result)
         if bound is None:

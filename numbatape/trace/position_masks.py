@@ -43,14 +43,37 @@ def as_slices(x: TracedArray, keys: tuple) -> tuple:
     return (*keys[:axis], found, *keys[axis + 1 :])
 
 
-class _Masks:
-    """The comparisons of positions along an axis of a size code, read off the tape."""
+class Positions:
+    """What prologue instructions compute of the positions along an axis of a size code, read off the tape."""
 
     def __init__(self, trace, dim: int):
         self._trace, self._tape, self._dim = trace, trace.tape, dim
         self._tape.unroll()
         rows = [row for row in self._tape.instructions() if row.op != GUARD and row.stage == PROLOGUE]
         self._made = {self._place(row.out): row for row in rows}
+
+    def _place(self, number: int):
+        """Return what identifies the memory of a value: a storage, or a cell of a pool."""
+        storage, offset, _ = self._tape.values[number]
+        return (storage, offset) if storage < len(POOLS) else storage
+
+    def _number(self, number: int):
+        """Return a number as an int, or as a size; None for anything else."""
+        place = self._place(number)
+        if not isinstance(place, tuple):
+            return None
+        for literal in self._tape.literals:
+            if (literal.storage, literal.offset) == place:
+                value = np.asarray(literal.data).item()
+                return int(value) if value == value // 1 and abs(value) < 2**31 else None
+        for known, (how, code, by) in self._trace.integers.fractions.items():
+            if self._place(known) == place and (how, by) == (sizes.DIVIDED, 1):
+                return sizes.seen(self._trace, code)
+        return None
+
+
+class _Masks(Positions):
+    """The comparisons of positions along an axis."""
 
     def slice_of(self, number: int) -> slice | None:
         name, operands = self._maker(number)
@@ -90,11 +113,6 @@ class _Masks:
             equal, bound = True, 1 - bound
         return slice(bound, None, step) if equal and 0 <= bound < step else None
 
-    def _place(self, number: int):
-        """Return what identifies the memory of a value: a storage, or a cell of a pool."""
-        storage, offset, _ = self._tape.values[number]
-        return (storage, offset) if storage < len(POOLS) else storage
-
     def _maker(self, number: int) -> tuple[str, tuple]:
         """Return the op that makes a value, and its operands; positions are those of the whole axis."""
         row = self._made.get(self._place(number))
@@ -108,17 +126,3 @@ class _Masks:
         elif (offset, layout) != (self._tape.offset_of(row.out), self._tape.layout_of(row.out)):
             return "", ()  # a part of what was made
         return name, (row.a, row.b, row.c)
-
-    def _number(self, number: int):
-        """Return a number as an int, or as a size; None for anything else."""
-        place = self._place(number)
-        if not isinstance(place, tuple):
-            return None
-        for literal in self._tape.literals:
-            if (literal.storage, literal.offset) == place:
-                value = np.asarray(literal.data).item()
-                return int(value) if value == value // 1 and abs(value) < 2**31 else None
-        for known, (how, code, by) in self._trace.integers.fractions.items():
-            if self._place(known) == place and (how, by) == (sizes.DIVIDED, 1):
-                return sizes.seen(self._trace, code)
-        return None

@@ -1,0 +1,181 @@
+"""Masks that compare rows with columns: ``K[~np.eye(n, dtype=bool)]`` and ``K[np.tri(n, dtype=bool)]``.
+
+Which entries such a mask selects follows from the size alone, as with the slices of `position_masks`: they
+are those of a triangle, of a diagonal, or all beside the main diagonal.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..tape.tape import CONSTANT
+from . import extents, operations
+from . import symbolic_sizes as sizes
+from .array import TracedArray
+from .position_masks import OPPOSITE, TURNED, Positions
+from .primitives import dims_of
+
+COMPARE = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+
+
+class Pairs(NamedTuple):
+    """Entries in row i and column j: those where ``j - i`` is less than k, equal to k, and so on."""
+
+    relation: str
+    k: int
+
+    def others(self) -> Pairs:
+        return Pairs(OPPOSITE[self.relation], self.k)
+
+
+class Affine(NamedTuple):
+    """Entries ``down * i + right * j + first`` in row i and column j."""
+
+    down: int
+    right: int
+    first: int
+
+    def __sub__(self, other: Affine) -> Affine:
+        return Affine(*(mine - its for mine, its in zip(self, other, strict=True)))
+
+
+def as_positions(x: TracedArray, keys: tuple) -> tuple:
+    """Return an index with the positions that a mask of rows and columns selects in its place."""
+    axis = next((k for k, key in enumerate(keys) if type(key) is not slice), len(keys))
+    mask = keys[axis] if axis < len(keys) else None
+    if (
+        type(mask) is not TracedArray
+        or mask._level != CONSTANT
+        or mask.ndim != 2
+        or mask._value.dtype.kind != "b"
+        or not all(type(key) is slice for key in keys[axis + 1 :])
+        or x._value.shape[axis : axis + 2] != mask._value.shape
+        or mask._trace.integers.origins is None
+    ):
+        return keys
+    trace, (rows, columns) = mask._trace, dims_of(mask)
+    if rows != columns or rows >= 0:
+        return keys
+    pairs = _Masks(trace, rows).pairs_of(mask._id)
+    found = None if pairs is None else _positions(trace, rows, pairs)
+    if found is None:
+        return keys
+    for own, its in zip((rows, columns), dims_of(x)[axis : axis + 2], strict=True):
+        trace.tape.sizes.same(own, its)
+    return (*keys[:axis], *found, *keys[axis + 1 :])
+
+
+def _positions(trace, side: int, pairs: Pairs):
+    """Return the rows and the columns of pairs in a square matrix, row by row; None for others."""
+    relation, k = pairs
+    n = sizes.seen(trace, side)
+    if relation in ("greater", "greater_equal"):
+        k += relation == "greater"
+        return operations.triu_indices(trace, n, k) if k >= 0 else None
+    if relation in ("less", "less_equal"):
+        k -= relation == "less"
+        return operations.tril_indices(trace, n, k) if k <= 0 else None
+    table = trace.tape.sizes
+    if relation == "equal":
+        count = table.sub(side, abs(k))
+        if table.value(count) < 0:
+            return None
+        table.guard(count, ">=", 0)
+        at = extents.arange(trace, count)
+        return at + max(-k, 0), at + max(k, 0)
+    if k or table.value(side) < 2:
+        return None
+    rest = table.sub(side, 1)
+    table.guard(rest, ">=", 1)
+    at = extents.arange(trace, table.mul(side, rest))
+    row = at // (n - 1)
+    column = at - row * (n - 1)
+    return row, column + np.astype(column >= row, np.dtype(int))
+
+
+class _Masks(Positions):
+    """The comparisons of rows with columns of a square matrix, read off the tape."""
+
+    def pairs_of(self, number: int) -> Pairs | None:
+        """Return which entries a matrix of truth values, or of zeros and ones, has."""
+        name, (left, right, _) = self._matrix(number)
+        if name == "logical_not":
+            found = self.pairs_of(left)
+            return found and found.others()
+        if name == "copy":
+            return self.pairs_of(left)
+        if name in ("tril", "triu") and self._number(left) == 1:
+            k = self._number(right)
+            return Pairs("less_equal" if name == "tril" else "greater_equal", k) if type(k) is int else None
+        if name == "sub" and self._number(left) == 1:
+            found = self.pairs_of(right)
+            return found and found.others()
+        if name not in OPPOSITE:
+            return None
+        if self._number(left) is not None:
+            left, right, name = right, left, TURNED.get(name, name)
+        bound = self._number(right)
+        if type(bound) is int:
+            found, compare = self.pairs_of(left), COMPARE[name]
+            if found is not None and compare(1, bound) != compare(0, bound):
+                return found if compare(1, bound) else found.others()
+        one, other = self._affine(left), self._affine(right)
+        if one is None or other is None:
+            return None
+        down, right_by, first = one - other
+        if (down, right_by) == (1, -1):
+            return Pairs(TURNED.get(name, name), first)
+        return Pairs(name, -first) if (down, right_by) == (-1, 1) else None
+
+    def _matrix(self, number: int) -> tuple[str, tuple]:
+        """Return the op that makes a whole value, and its operands."""
+        row, tape = self._made.get(self._place(number)), self._tape
+        if row is None or (tape.offset_of(number), tape.layout_of(number)) != (
+            tape.offset_of(row.out),
+            tape.layout_of(row.out),
+        ):
+            return "", (0, 0, 0)
+        return tape.ops.names[row.row], (row.a, row.b, row.c)
+
+    def _affine(self, number: int) -> Affine | None:
+        """Return how the entries of a value follow from their rows and columns."""
+        known = self._number(number)
+        if known is not None:
+            return Affine(0, 0, known) if type(known) is int else None
+        row, tape = self._made.get(self._place(number)), self._tape
+        if row is None:
+            return None
+        name, layout, made = tape.ops.names[row.row], tape.layout_of(number), tape.layout_of(row.out)
+        operands = [self._number(row.a)] if name == "arange" else [self._affine(row.a)]
+        operands += [self._affine(row.b)] if name in ("add", "sub") else []
+        if None in operands:
+            return None
+        if name == "arange":
+            found = Affine(0, 1, operands[0])
+        elif name == "copy":
+            found = operands[0]
+        elif name in ("add", "sub"):
+            one, other = operands
+            found = one - other if name == "sub" else one - (Affine(0, 0, 0) - other)
+        else:
+            return None
+        if (tape.offset_of(number), layout) == (tape.offset_of(row.out), made) and len(made.dims) == 2:
+            return found
+        if len(made.dims) != 1 or made.strides != (1,) or tape.offset_of(number) != tape.offset_of(row.out):
+            return None
+        # A vector, seen along rows or along columns.
+        by = [0 if dim == 1 else stride for dim, stride in zip(layout.dims, layout.strides, strict=True)]
+        down, right = [0, 0, *by][-2:]
+        return (
+            Affine(down * found.right, right * found.right, found.first) if {down, right} <= {0, 1} else None
+        )
