@@ -16,7 +16,7 @@ from numbatape.caches.evaluator import Evaluator
 from numbatape.caches.variant import VariantWorkspace
 from numbatape.engine import Workspace
 from numbatape.engine.calls import Calls
-from numbatape.engine.workspace import aligned, zeros
+from numbatape.engine.placement import aligned, zeros
 
 
 def branches(x, bound=1.0):

@@ -17,7 +17,7 @@ import numpy as np
 from .. import threads
 from ..engine import kernels
 from ..engine.frame import WORD
-from ..engine.workspace import aligned
+from ..engine.placement import aligned
 from ..jit import CannotEmit
 from ..jit.c_function import ARGUMENTS, C_FUNCTIONS, DONE, NOT_FINITE, PATH, SEAT, SEATS
 from ..recording.record import Output

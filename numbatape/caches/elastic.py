@@ -17,11 +17,11 @@ from ..engine import Plan, Workspace, kernels
 from ..engine.calls import Calls
 from ..engine.frame import WORD
 from ..engine.moving_spaces import ITEMSIZE, MovingSpace
+from ..engine.placement import aligned
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
 from ..engine.plan_tables import STORAGE_WORDS
 from ..engine.segments import Cuts, Segments
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
-from ..engine.workspace import aligned
 from ..tape.tape import FAMILY_DTYPE
 from .elastic_ends import UNKNOWN, Input, Result, address_of, inputs_of, result_of
 from .leaf_rows import ArrayRow, DataRow, FrozenRow, KnownNumberRow, NumberRow, SameRow

@@ -15,8 +15,8 @@ from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
 from .deferred_products import DeferredProduct, Stacked, steps_stacked
 from .loop_words import WORD, WORDS
 from .moving_words import Address, MovingWords, Room, Start, Total
+from .placement import zeros
 from .plan import Plan
-from .workspace import zeros
 
 
 class LoopTables:

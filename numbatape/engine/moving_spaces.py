@@ -18,12 +18,12 @@ from . import space_words as words
 from .frame import WORD
 from .moving_source import loaded
 from .moving_words import Rows
+from .placement import aligned
 from .plan import Plan
 from .plan_tables import STORAGE_WORDS
 from .replan import Replanner
 from .strip_replan import StripReplanner
 from .verify_plan import address_of
-from .workspace import aligned
 
 if TYPE_CHECKING:
     from .workspace import Workspace

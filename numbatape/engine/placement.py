@@ -1,4 +1,4 @@
-"""Which cells each storage of a tape gets.
+"""Which cells each storage of a tape gets, and the memory for cells.
 
 The reverse sweep of a tape needs all of its values. A tape that is only swept forward (a derivative
 that is a tape of its own) needs a value until it is read for the last time; then its cells are reused:
@@ -8,10 +8,13 @@ difference between two levels of the processor's caches.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import mmap
 
 import numpy as np
 
+from ..jit import address
 from ..ops import OPS, ArrayOp
 from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
@@ -23,6 +26,9 @@ from ..tape.uses import Uses
 
 SMALL = 4096  # cells that are in a core's first cache in any case: there is nothing to gain from sharing them
 KINDS = np.arange(len(FAMILIES) * len(LEVELS)).reshape(len(FAMILIES), len(LEVELS))
+ALIGNMENT = 64
+LARGE = 1 << 20  # bytes
+HUGE = 1 << 22  # bytes from which on NumPy asks for huge pages, too
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 
 Placement = tuple[np.ndarray, tuple[int, ...], tuple]  # see `place_storages`
@@ -155,3 +161,26 @@ def _positions() -> np.ndarray:
     """Return for each operand whether it holds positions, by row of the op table; the last is for guards."""
     of_ops = [[isinstance(op, ArrayOp) and name in op.index for op in OPS] for name in "abc"]
     return np.append(of_ops, np.zeros((3, 1), bool), axis=1)
+
+
+def zeros(size: int, dense: bool = False) -> np.ndarray:
+    """Return bytes whose untouched pages cost nothing; ``dense`` if most pages are going to be touched.
+
+    Many of them are mapped by themselves, and go back to the system when nobody needs them. The heap keeps
+    such blocks after some have been freed, and small ones that come between them fragment it.
+    """
+    if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):  # which Windows does not have
+        return np.zeros(size, np.uint8)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if dense and size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a system may be without
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
+
+
+def aligned(cells: int, dtype) -> np.ndarray:
+    """Return zeros that start on a cache line; untouched pages cost nothing."""
+    dtype = np.dtype(dtype)
+    raw = zeros(cells * dtype.itemsize + ALIGNMENT, dense=True)
+    start = -address(raw) % ALIGNMENT
+    return raw[start : start + cells * dtype.itemsize].view(dtype)

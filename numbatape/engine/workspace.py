@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import mmap
 
 import numpy as np
 
@@ -14,35 +12,9 @@ from ..ops import status
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE
 from . import kernels
 from .frame import CELL_A, WORD, WORDS
+from .placement import aligned
 from .plan import Plan
 from .segments import Segments
-
-ALIGNMENT = 64
-LARGE = 1 << 20  # bytes
-HUGE = 1 << 22  # bytes from which on NumPy asks for huge pages, too
-
-
-def zeros(size: int, dense: bool = False) -> np.ndarray:
-    """Return bytes whose untouched pages cost nothing; ``dense`` if most pages are going to be touched.
-
-    Many of them are mapped by themselves, and go back to the system when nobody needs them. The heap keeps
-    such blocks after some have been freed, and small ones that come between them fragment it.
-    """
-    if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):  # which Windows does not have
-        return np.zeros(size, np.uint8)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if dense and size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a system may be without
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)
-
-
-def aligned(cells: int, dtype) -> np.ndarray:
-    """Return zeros that start on a cache line; untouched pages cost nothing."""
-    dtype = np.dtype(dtype)
-    raw = zeros(cells * dtype.itemsize + ALIGNMENT, dense=True)
-    start = -address(raw) % ALIGNMENT
-    return raw[start : start + cells * dtype.itemsize].view(dtype)
 
 
 def seed_table(plan: Plan) -> tuple[np.ndarray, int]:

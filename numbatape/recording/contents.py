@@ -43,6 +43,7 @@ OPERATIONS = {
     "matrix.matrix_rule": "call_rule",
     "nested.transforms": "Linearised is_float or_zeros",
     "trace.operands": "adopt",
+    "trace.matrix_masks": "as_positions",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at added_up one_by_one write_at",
     "capture.library_copies": "library_copy",

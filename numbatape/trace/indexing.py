@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter.instructions import broadcast_dims
-from . import boxes, integers, matrix_masks, operations, position_masks, regions
+from . import boxes, integers, operations, position_masks, regions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
@@ -81,7 +81,9 @@ def getitem(x: TracedArray, key) -> TracedArray:
         if key.dtype.kind in "iu":
             return take_rows(x, key)
     given = key if isinstance(key, tuple) else (key,)
-    key = matrix_masks.as_positions(x, position_masks.as_slices(x, given))
+    key = position_masks.as_slices(x, given)
+    if any(type(k) is TracedArray and k.ndim == 2 for k in key):
+        key = operations.as_positions(x, key)
     key = tuple(map(key_part, key))
     if all(is_basic(k) for k in key):
         result = basic(x, key)
