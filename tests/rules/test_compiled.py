@@ -98,6 +98,16 @@ value_and_slope = {
         lambda ybar, y, x, k, c, b: (ybar * c[k], None, None, None),
         (RNG.normal(size=(3, 2)), 0, np.array([2.0, 3.0]), True),
     ),
+    "cotangents of other kinds": (
+        lambda x, t: x.T * t,
+        lambda ybar, y, x, t: (x > 0.0, 3),
+        (RNG.normal(size=(3, 2)), 0.5),
+    ),
+    "narrow constants": (
+        lambda x, k, c: (x[:, ::-1] * k[1]).T * c,
+        lambda ybar, y, x, k, c: ((ybar.T * k[1] * c)[:, ::-1], None, None),
+        (RNG.normal(size=(3, 2)), np.array([7, 2], np.uint16), np.float32(1.25)),
+    ),
     "empty": (lambda x: x * 2.0, lambda ybar, y, x: (2.0 * ybar,), (np.zeros((0, 2)),)),
 }
 
