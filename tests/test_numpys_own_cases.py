@@ -110,6 +110,25 @@ CASES = {
         lambda x: (*np.unique(x[:0], True, True, axis=0), np.unique(x[None, :0], axis=0)),
         [],
     ),
+    "nanargmax, all NaN": (lambda x: (np.nanargmax(x), x), [HOLES, HOLES * np.nan]),
+    "partition of fewer entries": (lambda x: np.partition(x[x > 0.5], 1), [X[::-1], NEGATIVE - 1.0]),
+    "choose, negative positions": (
+        lambda x: np.choose(np.sign(x).astype(int), [x, 2.0 * x]),
+        [NEGATIVE, 0.0 * X],
+    ),
+    "conditions that are complex": (
+        lambda x: (
+            np.extract(x + 0j, x),
+            np.compress(x + 0j, 1j * x),
+            np.argwhere(1j * x),
+            np.flatnonzero(x + 0j),
+        ),
+        [[0.0, 1.0, 2.0], 0.0 * X],
+    ),
+    "argsort and partition of complex numbers": (
+        lambda x: (np.argsort(1j * x[0]), np.partition(x * 1j, 1), np.argpartition(x * 1j, 1)),
+        [X[::-1]],
+    ),
     "out= of another shape": (lambda x: np.outer(x, x, np.ones((2, 2))), []),
     "out= of another dtype": (lambda x: x.clip(0, 1, np.zeros(3, int)), []),
 }

@@ -183,7 +183,7 @@ def insert(arr, obj, values, axis=None):
 
 
 def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
-    if axis is None:
+    if axis is None or a.ndim == 0:
         a, axis = np.ravel(a), 0
     second = np.argsort(a.imag, axis, kind="stable")
     first = np.argsort(np.take_along_axis(a.real, second, axis), axis, kind="stable")
@@ -243,6 +243,7 @@ def by_condition(function):
 
     def call(condition, a, *args, **kwargs):
         value = function(values_of(condition), values_of(a), *args, **kwargs)
+        condition = np.not_equal(condition, 0.0) if meets((condition,)) else condition
         return combine(*(function(condition, half(a), *args, **kwargs) for half in (real_of, imag_of)), value)
 
     return call

@@ -97,7 +97,10 @@ def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=NO):
 
 def _nan_position(function, worst):
     def position(a, axis=None, out=None, *, keepdims=NO):
-        filled = np.where(np.isnan(a), worst, a)
+        unknown = np.isnan(a)
+        if np.any(np.all(unknown, axis)):  # a guard: NumPy has raised here
+            raise ValueError("All-NaN slice encountered")
+        filled = np.where(unknown, worst, a)
         return function(filled, axis, None, keepdims=keepdims is not NO and keepdims)
 
     return position

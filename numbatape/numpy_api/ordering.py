@@ -39,12 +39,12 @@ def nonzero(value, a):
     return tuple(mask_positions(x if x.dtype.kind == "b" else np.not_equal(x, 0)))
 
 
-@composes(np.flatnonzero)
+@composes(np.flatnonzero, complex="of_truth")
 def flatnonzero(a):
     return np.nonzero(np.ravel(a))[0]
 
 
-@composes(np.argwhere)
+@composes(np.argwhere, complex="of_truth")
 def argwhere(a):
     if np.ndim(values_of(a)) == 0:  # as many rows as there are such entries, which have no position
         return np.stack(np.nonzero(np.atleast_1d(a)), -1)[:, :0]

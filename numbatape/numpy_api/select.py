@@ -158,6 +158,8 @@ def choose(a, choices, out=None, mode="raise"):
     entries = np.broadcast_arrays(a, *choices)
     stacked = np.stack([lift(trace, part) for part in entries[1:]])
     positions = wrapped(entries[0], len(choices), mode)
+    if mode == "raise" and np.any(positions < 0):  # a guard: NumPy does not count from the end here
+        raise ValueError("invalid entry in choice array")
     shape = stacked.shape[1:]
     return stacked[(positions, *np.ix_(*map(np.arange, shape)))]
 

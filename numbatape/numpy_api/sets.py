@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..trace import operations
-from ..trace.axes import along_axis, is_empty, merge
+from ..trace.axes import along_axis, entries, is_empty, length, merge, one_axis
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
@@ -59,17 +59,29 @@ def unique_values(x):
     return np.unique(lift_first(x), equal_nan=False)
 
 
-@implements(np.partition)
+@implements(np.partition, complex=HOLDS)
 def partition(a, kth, axis=-1, kind="introselect", order=None):
     """Sort, which partitions at every position; NumPy leaves the order on both sides of kth open."""
     np.partition(values_of(a), values_of(kth), axis)  # raises NumPy's errors
-    return np.sort(lift_first(a), axis)
+    x = lift_first(a)
+    _check_positions(x, kth, axis)
+    return np.sort(x, axis)
 
 
-@implements(np.argpartition)
+def _check_positions(x, kth, axis) -> None:
+    """Raise as NumPy does where an array of another size has no such entries; a guard."""
+    count = entries(x, range(x.ndim)) if axis is None else length(x, one_axis(x, axis))
+    furthest = int(np.max(np.abs(np.asarray(values_of(kth)) + 0.5) + 0.5))
+    if count < furthest:
+        raise ValueError(f"kth(={furthest - 1}) out of bounds ({count})")
+
+
+@implements(np.argpartition, complex=HOLDS)
 def argpartition(a, kth, axis=-1, kind="introselect", order=None):
     np.argpartition(values_of(a), values_of(kth), axis)
-    return np.argsort(lift_first(a), axis, kind="stable")
+    x = lift_first(a)
+    _check_positions(x, kth, axis)
+    return np.argsort(x, axis, kind="stable")
 
 
 @records(np.lexsort)
