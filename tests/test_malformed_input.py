@@ -75,6 +75,13 @@ REFUSED = {
         "args_to_zero=3",
     ),
     "another tree for a layout": (lambda: CACHE.layout.ravel((X[:2],)), "ravel needs"),
+    "masked rows of a scan": (lambda: nt.scan(lambda c, x: (c + x, x), 0.0, MASKED), "masked arrays"),
+    "a cotangent of objects": (
+        lambda: nt.grad(nt.primitive(np.sum, pullback=lambda g, y, x: (OBJECTS,)))(X),
+        "the pullback of the rule sum",
+    ),
+    "a bound that is text": (lambda: nt.transforms.lower("a"), "must be a number, got 'a'"),
+    "names of axes": (lambda: nt.transforms.unconstrained(total, X, dims=3), "dims must be a dictionary"),
     "a Hessian of a ragged list": (
         lambda: nt.hessian(lambda x: [[x[0]], None])(X),
         "got list",

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import operator
 
+import numpy as np
+
 
 def check_functions(name: str, **functions) -> None:
     """Raise if one of the named arguments is not a function."""
     for parameter, value in functions.items():
         if not callable(value):
             raise TypeError(f"{name}: {parameter} must be a function, got {value!r}")
+
+
+def check_flags(name: str, **flags) -> None:
+    """Raise if one of the named arguments is neither true nor false."""
+    for parameter, value in flags.items():
+        if not isinstance(value, (int, np.bool_)):
+            raise TypeError(f"{name}: {parameter} must be True or False, got {value!r}")
 
 
 def whole(name: str, parameter: str, value) -> int:

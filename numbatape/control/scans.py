@@ -14,7 +14,7 @@ from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.symbolic_sizes import code_of, is_size, valued
 from ..trace.trace import current, failing
-from .argument_checks import check_functions, whole
+from .argument_checks import check_flags, check_functions, whole
 from .body_traces import BodyTrace, stacked_leaf
 from .checkpoints import in_segments
 from .counters import Counters
@@ -91,6 +91,7 @@ def scan(
     39.5
     """
     check_functions("nt.scan", f=f)
+    check_flags("nt.scan", reverse=reverse)
     if checkpoint is None:
         return _scan("nt.scan", f, init, xs, length, reverse)
     arrays = [_rows("nt.scan", x) for x in pytrees.leaves(xs) if x is not None]
@@ -199,6 +200,8 @@ def _scan(name: str, f: Callable, init, xs, length, reverse: bool):
 
 def _in_python(name: str, f, init, xs, length, reverse: bool):
     arrays, structure = pytrees.flatten(xs)
+    if any(isinstance(x, np.ma.MaskedArray) for x in arrays):
+        raise SpecError(f"{name}: masked arrays are not supported; pass data and mask apart")
     arrays = [None if x is None else np.asarray(x) for x in arrays]
     count = _length(name, [len(_rows(name, x)) for x in arrays if x is not None], length)
     carry, outputs, kind = init, [], None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..errors import OutputError
 from .ports import Operands
 
 if TYPE_CHECKING:
@@ -93,4 +94,7 @@ class Instance:
         parts = site.checked_cotangents(cotangents, self._shapes)
         for part, adjoint in zip(parts, self._adjoints, strict=False):
             if part is not None:
-                adjoint += part
+                try:
+                    adjoint += part
+                except TypeError as error:
+                    raise OutputError(f"the pullback of the rule {site.rule.name}: {error}") from None

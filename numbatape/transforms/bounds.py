@@ -167,7 +167,10 @@ def interval(low: float, high: float) -> Transform:
 
 
 def _finite(bound: float, name: str) -> float:
-    bound = float(bound)
+    try:
+        bound = float(bound)
+    except (TypeError, ValueError):
+        raise SpecError(f"transforms.{name}: a bound must be a number, got {bound!r}") from None
     if not np.isfinite(bound):
         hint = "lower, upper and real are for values without one of the bounds"
         raise SpecError(f"transforms.{name}: a bound must be finite, got {bound}; {hint}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..errors import SpecError
 from ..trace import pytrees
 from ..verbs.structures import path_of
 
@@ -11,6 +14,9 @@ def without_labels(tree, dims=None, coords=None) -> tuple:
 
     Those of arrays of xarray are added to what is given.
     """
+    for name, given in (("dims", dims), ("coords", coords)):
+        if given is not None and not isinstance(given, Mapping):
+            raise SpecError(f"{name} must be a dictionary, got {type(given).__name__}")
     dims, coords = dict(dims or {}), dict(coords or {})
     leaves, structure = pytrees.flatten(tree, _is_data_array)
     plain = []
