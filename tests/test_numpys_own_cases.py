@@ -197,3 +197,22 @@ def test_orders_of_memory_that_a_trace_does_not_keep_are_refused(kind):
         c = x.copy("C")
         found, _ = nt.jvp(lambda x, order=order: x.T.ravel(order), (c,), (c,))
         np.testing.assert_array_equal(found, c.T.ravel(order))
+
+
+def _later(f, first, second, error):
+    """Check that a call that NumPy refuses raises NumPy's error where a cache knows another size."""
+    one = [np.ones_like(x) for x in first], [np.ones_like(x) for x in second]
+    cache = nt.prepare_derivative_cache(f, *first)
+    nt.value_and_derivative(cache, *zip(first, one[0], strict=True))
+    for run in (
+        lambda: f(*second),
+        lambda: nt.value_and_derivative(cache, *zip(second, one[1], strict=True)),
+    ):
+        with pytest.raises(error):
+            run()
+
+
+def test_shapes_that_do_not_fit_later():
+    a, b = np.ones((4, 3)), np.ones((3, 4))
+    _later(lambda a, b: np.tensordot(a, b, 2), (a, a), (a, b), ValueError)
+    _later(lambda a: np.linalg.matrix_power(a, 1), (a[:3],), (a,), np.linalg.LinAlgError)

@@ -11,7 +11,7 @@ from ..emitter import addresses
 from ..emitter.instructions import array_op_of_level, row
 from ..tape.tape import F64
 from ..trace.array import new_traced
-from ..trace.axes import axes_of, count_of, drop_axes, over_axes
+from ..trace.axes import axes_of, count_of, drop_axes, length, over_axes
 from ..trace.operands import lift_all, lift_first
 from ..trace.primitives import FLOAT64, array_instruction, expand, trace_of
 from .decompositions import spectral_norm
@@ -68,6 +68,8 @@ def slogdet(value, a):
 @composes(np.linalg.matrix_power, complex=HOLDS)
 def matrix_power(a, n):
     n = index(n)
+    if length(a, -2) != length(a, -1):  # a guard: the first power is a copy, which has any shape
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
     if n == 0:
         return np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
     a, n = (np.linalg.inv(a), -n) if n < 0 else (a, n)

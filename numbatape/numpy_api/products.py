@@ -9,7 +9,7 @@ import numpy as np
 from ..emitter import addresses, instructions
 from ..tape.tape import F64
 from ..trace.array import TracedArray, new_traced, revalue
-from ..trace.axes import axes_of, axis_to_end, drop_axes, merge, pinned, unmerge
+from ..trace.axes import axes_of, axis_to_end, drop_axes, length, merge, pinned, unmerge
 from ..trace.operands import lift_all
 from ..trace.primitives import FLOAT64, array_instruction, elementwise, expand, layout_of, trace_of, transpose
 from .function_tables import implements
@@ -208,6 +208,10 @@ def tensordot(a, b, axes=2):
     else:
         axes_a, axes_b = axes
         axes_a, axes_b = axes_of(a, axes_a), axes_of(b, axes_b)
+    if len(axes_a) > 1:  # they are merged: each pair has to agree, not only their product (guards)
+        for one, other in zip(axes_a, axes_b, strict=True):
+            if length(a, one) != length(b, other):
+                raise ValueError("shape-mismatch for sum")
     return contract(a, b, list(axes_a), list(axes_b))
 
 
