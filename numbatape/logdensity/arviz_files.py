@@ -22,6 +22,17 @@ from numbatape.logdensity.output import ZARR
 
 NETCDF = ".nc"
 SUFFIXES = (NETCDF, ZARR)
+DRAWS = "draws"  # the name of the file of all chains in the directory of a run, without its suffix
+
+
+def file_of_run(folder: Path) -> Path:
+    """Return the file of all chains in the directory of a run, the newer one of two."""
+    found = [file for suffix in SUFFIXES if (file := folder / f"{DRAWS}{suffix}").exists()]
+    if not found:
+        raise InputError(f"{folder}: holds no {DRAWS}{NETCDF}; the run has not finished, or this is no run")
+    return max(found, key=lambda file: file.stat().st_mtime)
+
+
 ENGINES = ("h5netcdf", "netCDF4")  # what xarray reads and writes groups of netCDF with
 LEAD = ("chain", "draw")
 OURS = "numbatape"  # the attribute `inference_library` of what is written here

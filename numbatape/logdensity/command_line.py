@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
     for add in (_logp, _sample, _optimize, _plot, _check, _info, _warmup):
         add(command)
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.print_help(sys.stderr)  # all commands, where none was given
+        parser.exit(2)
     options = parser.parse_args(argv)
     _find_model(parser, options)
     return options

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from numbatape.logdensity.arviz_files import OURS, arrays_of, digest_of, read_group
+from numbatape.logdensity.arviz_files import OURS, arrays_of, digest_of, file_of_run, read_group
 from numbatape.logdensity.arviz_files import SUFFIXES as ARVIZ
 from numbatape.logdensity.csvfile import parse_csv
 from numbatape.logdensity.element_names import element_name
@@ -96,15 +96,16 @@ def _like(first: Draws, chain: Draws) -> Matrix:
 
 
 def _read_file(file: str) -> Draws:
-    """Read a file of draws, its kind told by the suffix (.json and .zip alike hold JSON)."""
+    """Read a file of draws, its kind told by the suffix (.json and .zip alike hold JSON), or a run's."""
     path = Path(file)
+    if path.is_dir() and path.suffix not in ARVIZ:
+        path = file_of_run(path)
+        file = str(path)
     if path.suffix in ARVIZ:
         return _read_arviz(path, file)
     kind = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
     reader = READERS.get(kind.lower())
     if reader is None:
-        if path.is_dir():
-            raise InputError(f"{file}: is a directory")
         kinds = ", ".join(sorted([*READERS, *ARVIZ]))
         raise InputError(f"{file}: draws are read from {kinds} files (or .gz), not `{kind or path.name}`")
     raw = read_bytes(path)

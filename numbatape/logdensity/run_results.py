@@ -7,18 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from numbatape.logdensity.arviz_files import NETCDF, arrays_of, read_group
 from numbatape.logdensity.arviz_files import SUFFIXES as ARVIZ
+from numbatape.logdensity.arviz_files import arrays_of, file_of_run, read_group
 from numbatape.logdensity.arviz_results import AXIS, GRADIENT, LP
 from numbatape.logdensity.columns import match_columns
 from numbatape.logdensity.csvfile import parse_csv
 from numbatape.logdensity.draws import read_archive, read_draws
 from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.matrix import Matrix
-from numbatape.logdensity.output import ZARR
 from numbatape.logdensity.rawfile import read_bytes
 
-DRAWS = "draws"  # the name of the file of all chains in the directory of a run, without its suffix
 NUMERIC = "biuf"  # kinds of dtypes of real numbers
 GRADIENT_OF = "grad_"  # begins the columns of gradients in CSV
 
@@ -48,10 +46,7 @@ def read_results(out: str) -> Results:
     """Read a file or a directory that a run has written."""
     path = Path(out)
     if path.is_dir() and path.suffix not in ARVIZ:
-        found = [file for suffix in (NETCDF, ZARR) if (file := path / f"{DRAWS}{suffix}").exists()]
-        if not found:
-            raise InputError(f"{out}: holds no {DRAWS}{NETCDF}; the run has not finished, or this is no run")
-        path = max(found, key=lambda file: file.stat().st_mtime)
+        path = file_of_run(path)
     suffix = path.suffix.lower()
     if suffix in ARVIZ:
         return _from_arviz(path)

@@ -14,7 +14,7 @@ import numpy as np
 
 import numbatape as nt
 from numbatape.late import imported
-from numbatape.logdensity.arviz_files import NETCDF, group, require_packages, write_groups
+from numbatape.logdensity.arviz_files import DRAWS, NETCDF, group, require_packages, write_groups
 from numbatape.logdensity.arviz_results import about_of, theta_groups
 from numbatape.logdensity.chain_files import ChainFiles, identity_in
 from numbatape.logdensity.chains import THETA, Sampler, Settings, run_chains
@@ -26,7 +26,6 @@ from numbatape.logdensity.models import Model, import_path, load_model
 from numbatape.logdensity.optional import optional
 from numbatape.logdensity.output import ZARR
 from numbatape.logdensity.progress import Progress, counted
-from numbatape.logdensity.run_results import DRAWS
 from numbatape.logdensity.starts import require_finite, starts_of
 from numbatape.logdensity.variables import names_of, variables_of
 

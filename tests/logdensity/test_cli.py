@@ -78,6 +78,11 @@ def expected(matrix):
     return logp, np.where(side, -matrix, 1.0)
 
 
+def test_without_a_command_all_commands_are_listed(capsys):
+    assert main([]) == 2
+    assert "warmup" in capsys.readouterr().err
+
+
 def test_the_main_job(tmp_path, capsys):
     out = tmp_path / "out.npz"
     assert main(["logp", SCHOOLS, "--draws", SCHOOL_DRAWS, "--out", str(out)]) == 0
