@@ -216,3 +216,12 @@ def test_shapes_that_do_not_fit_later():
     a, b = np.ones((4, 3)), np.ones((3, 4))
     _later(lambda a, b: np.tensordot(a, b, 2), (a, a), (a, b), ValueError)
     _later(lambda a: np.linalg.matrix_power(a, 1), (a[:3],), (a,), np.linalg.LinAlgError)
+
+
+@pytest.mark.parametrize("key", [(None, slice(None), [1, 2]), (slice(None), [0, 1], None, [1, 2])])
+def test_new_axes_beside_positions_at_several_sizes(key):
+    cache = None
+    for shape in ((4, 4, 4), (5, 4, 4), (4, 4, 5)):  # the last two have equal numbers of entries
+        x = np.arange(float(np.prod(shape))).reshape(shape)
+        cache = cache or nt.prepare_derivative_cache(lambda x: x[key], x)
+        np.testing.assert_array_equal(nt.value_and_derivative(cache, (x, x))[0], x[key])

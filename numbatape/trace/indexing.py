@@ -15,6 +15,7 @@ from .primitives import (
     broadcast_to,
     dims_of,
     elementwise,
+    expand,
     layout_of,
     reshape,
     seen,
@@ -220,8 +221,8 @@ def advanced(x: TracedArray, key, value=None) -> TracedArray:
             if k is not None:
                 next(dims)
     if any(k is None for k in parts):
-        kept = tuple(k for k in parts if k is not None)
-        return reshape(advanced(x, kept), value.shape)
+        x = expand(x, tuple(n for n, k in enumerate(parts) if k is None))  # an axis that is taken as a whole
+        parts = [slice(None) if k is None else k for k in parts]
     # Slices are taken first, as a view; integers and index arrays are left.
     views = tuple(k if isinstance(k, slice) else slice(None) for k in parts)
     if any(k != slice(None) for k in views):
