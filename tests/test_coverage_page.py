@@ -138,7 +138,9 @@ def status(module: str, name: str, function) -> str:
         handled = None
     op = find(function) if isinstance(function, np.ufunc) else None
     if isinstance(op, Elementwise):
-        return FLAT if not op.differentiable else PARTLY if op.opaque else RULE
+        if not op.differentiable:
+            return FLAT
+        return PARTLY if op.opaque and name not in UFUNCS else RULE
     refused = name in REFUSED.get(module, ())
     if refused or (handled is not None and handled.__name__ == "refuse"):
         return MISSING

@@ -4,6 +4,7 @@ Partials in ``smooth`` avoid a division by x, in which more digits cancel near 0
 Derivatives follow from the recurrences of DLMF 10.6, 10.29, 10.46, 10.51, 10.63, 11.4, 13.3, 14.10 and
 16.3. The derivative with respect to an order or another parameter has no closed form: such an operand is
 opaque, and the tracer refuses it. The order of kv and kve is an exception: `series.kve_slope` adds up an integral.
+Those of jv, yv, iv and ive are integrals along complex paths, which SciPy's side has (`special/bessel_orders.py`).
 """
 
 # ruff: noqa: E501  (a row is read as a line)

@@ -173,8 +173,11 @@ def khatri_rao(a, b):
 @stands_for("scipy.linalg", "diagsvd")
 def diagsvd(s, M, N):
     s = lift_first(s)
-    n = s.shape[0]
-    return np.pad(np.diag(s), ((0, int(M) - n), (0, int(N) - n)))
+    n, rows, columns = length(s, -1), int(M), int(N)
+    if n not in (rows, columns):
+        raise ValueError("Length of s must be M or N.")  # SciPy's own words
+    square = np.where(np.eye(n, dtype=bool), np.expand_dims(s, -1), s.dtype.type(0))
+    return np.pad(square, (*((0, 0),) * (s.ndim - 1), (0, rows - n), (0, columns - n)))
 
 
 @stands_for("scipy.linalg", "block_diag")

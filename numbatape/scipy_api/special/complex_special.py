@@ -103,7 +103,8 @@ SLOPES: dict[str, Callable] = {
 
 
 def _xlogy(x, y):
-    return x * np.log(np.where(np.equal(x, 0.0) & np.equal(y, 0.0), 1.0, y))
+    nowhere = np.equal(y, 0.0) | np.isinf(y)
+    return x * np.log(np.where(np.equal(x, 0.0) & nowhere, 1.0, y))
 
 
 COMPOSED: dict[str, Callable] = {

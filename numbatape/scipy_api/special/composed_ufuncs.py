@@ -16,6 +16,7 @@ from ...trace.operands import adopt, lift_first, values_of
 from ...trace.primitives import by_row
 from ..stats.laws import pick
 from . import (  # noqa: F401  (their ufuncs register themselves)
+    bessel_orders,
     elliptic_integrals,
     orthogonal_polynomials,
     parameter_inverses,
@@ -261,26 +262,45 @@ def inv_boxcox1p(y, lmbda):
 
 def _inverse_power(y, lmbda):
     """``log1p(lmbda*y)/lmbda``, smooth at lmbda = 0."""
-    return y / sc.exprel(np.log1p(lmbda * y))
+    product = lmbda * y
+    extreme = ~(np.abs(product) < 1e300)
+
+    inside = np.where(extreme, 1.0, y) / sc.exprel(np.log1p(np.where(extreme, 0.0, product)))
+    # The logarithm of a product that overflows: NaN where it is negative. Infinity times zero is infinity.
+    power = np.where(extreme & ~np.equal(lmbda, 0.0), lmbda, 1.0)
+    far = (np.log(np.abs(power)) + np.log(np.sign(power) * np.where(extreme, y, 1.0))) / power
+    return np.where(extreme, np.where(np.equal(lmbda, 0.0), y, far), inside)
 
 
 @ufunc("agm")
 def agm(a, b):
     """19.8.5; where an argument is zero, so is the mean, and its slope for that argument is infinite."""
-    total = a + b
     a_is_zero, b_is_zero = np.equal(a, 0.0), np.equal(b, 0.0)
     zero = a_is_zero | b_is_zero
+    # Where the quotients by half the sum would lose digits or overflow; and zeros
+    extreme = zero | ~(np.abs(a) < 1e280 * np.abs(b)) | ~(np.abs(b) < 1e280 * np.abs(a))
+    extreme = extreme | ~(np.abs(a) < np.inf) | ~(np.abs(b) < np.inf)
 
-    def mean(total, a, b):
-        return np.pi / 4.0 * total / sc.ellipkm1(4.0 * a * b / np.square(total))
+    def mean(a, b):
+        half = 0.5 * a + 0.5 * b
+        return half * (np.pi / 2.0 / sc.ellipkm1(a / half * (b / half)))
 
-    def between():
-        inside = mean(*(np.where(zero, one, part) for one, part in ((2.0, total), (1.0, a), (1.0, b))))
-        # The root is zero and has an infinite slope. At two zeros the slopes are those of equal arguments.
-        root = np.sqrt(np.where(a_is_zero, np.where(a_is_zero, a, 1.0), np.where(b_is_zero, b, 1.0)))
-        return np.where(a_is_zero & b_is_zero, 0.5 * total, np.where(zero, root, inside))
+    def apart(a, b):
+        """For a of which b is nearly no part: K is log(4) - log(k')."""
+        return a * (np.pi / 4.0 / (np.log(2.0) + 0.5 * (np.log(np.abs(a)) - np.log(np.abs(b)))))
 
-    return pick(np.any(zero), between, lambda: mean(total, a, b))
+    inside = mean(*(np.where(extreme, 1.0, part) for part in (a, b)))
+    a_is_large = np.abs(a) > np.abs(b)
+    infinite = np.isinf(a) | np.isinf(b)
+    alike = np.equal(np.sign(a), np.sign(b)) & extreme & ~zero & ~infinite
+    large, small = np.where(a_is_large, a, b), np.where(a_is_large, b, a)
+    far = apart(np.where(alike, large, 2.0), np.where(alike, small, 1.0))
+    # The root is zero and has an infinite slope. At two zeros the slopes are those of equal arguments.
+    root = np.sqrt(np.where(a_is_zero, np.where(a_is_zero, a, 1.0), np.where(b_is_zero, b, 1.0)))
+    # Of infinity and zero there is no mean, nor of different signs.
+    endless = np.where(zero | np.not_equal(np.sign(a), np.sign(b)), np.nan, large)
+    rest = np.where(infinite, endless, np.where(zero, root, np.where(alike, far, np.nan)))
+    return np.where(a_is_zero & b_is_zero, 0.5 * (a + b), np.where(extreme, rest, inside))
 
 
 @ufunc("voigt_profile")

@@ -98,39 +98,57 @@ def _infinite(kernel, infinite, *args):
     return np.where(infinite, 1.0 / zero, inside)
 
 
+def _without_infinities(kernel, *args):
+    """Return an integral that vanishes where an argument is infinite, unless another is negative or NaN."""
+    far = sum(1.0 * np.isinf(x) for x in args) > 0.0
+    outside = sum(0.0 * np.sqrt(np.where(far & ~np.equal(x, np.inf), x, 1.0)) for x in args)
+    return np.where(far, outside, kernel(*(np.where(far, 1.0, x) for x in args)))
+
+
 @ufunc("elliprf")
 def elliprf(x, y, z):
-    zeros = 1.0 * np.equal(x, 0.0) + 1.0 * np.equal(y, 0.0) + 1.0 * np.equal(z, 0.0)
-    return _infinite(_first_kind, zeros > 1.0, x, y, z)
+    def kernel(x, y, z):
+        zeros = 1.0 * np.equal(x, 0.0) + 1.0 * np.equal(y, 0.0) + 1.0 * np.equal(z, 0.0)
+        return _infinite(_first_kind, zeros > 1.0, x, y, z)
+
+    return _without_infinities(kernel, x, y, z)
 
 
 @ufunc("elliprd")
 def elliprd(x, y, z):
-    return _infinite(_second_kind, np.equal(z, 0.0) | (np.equal(x, 0.0) & np.equal(y, 0.0)), x, y, z)
+    def kernel(x, y, z):
+        singular = np.equal(z, 0.0) | (np.equal(x, 0.0) & np.equal(y, 0.0))
+        return _infinite(_second_kind, singular, x, y, z)
+
+    return _without_infinities(kernel, x, y, z)
 
 
 @ufunc("elliprj")
 def elliprj(x, y, z, p):
     if np.any(np.less(p, 0.0)):
         raise unsupported_argument("scipy.special.elliprj", "p < 0", "positive p are")
-    return _third_kind(x, y, z, p)
+    return _without_infinities(_third_kind, x, y, z, p)
 
 
 @ufunc("elliprc")
 def elliprc(x, y):
     """19.2.17; for y < 0 Cauchy's principal value, 19.2.20; NaN for y = 0, as in SciPy."""
-    negative = np.less(y, 0.0)
 
-    def principal():
-        a, b = np.where(negative, x, 1.0), np.where(negative, y, -1.0)
-        return np.sqrt(a / (a - b)) * _first_kind(a - b, -b, -b)
+    def kernel(x, y):
+        negative = np.less(y, 0.0)
 
-    def usual():
-        positive = np.greater(y, 0.0)
-        a, b = np.where(positive, x, 1.0), np.where(positive, y, 1.0)
-        return np.where(positive, _first_kind(a, b, b), np.multiply(np.nan, y))
+        def principal():
+            a, b = np.where(negative, x, 1.0), np.where(negative, y, -1.0)
+            return np.sqrt(a / (a - b)) * _first_kind(a - b, -b, -b)
 
-    return pick(negative, principal, usual)
+        def usual():
+            positive = np.greater(y, 0.0)
+            a, b = np.where(positive, x, 1.0), np.where(positive, y, 1.0)
+            return np.where(positive, _first_kind(a, b, b), np.multiply(np.nan, y))
+
+        return pick(negative, principal, usual)
+
+    return _without_infinities(kernel, x, y)
 
 
 def _slope_of_second(x, a, b):

@@ -1,0 +1,88 @@
+"""Derivatives of special functions for their orders, and values at the ends of their ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special as sc
+
+import numbatape as nt
+
+# First and second derivatives for the order, by mpmath with 40 digits: v, x, first, second
+ORDERS = {
+    "jv": [
+        (0.0, 1.0, 0.138633715204054, -1.7484515579225308),
+        (2.5, 1e-05, -2.2387299503151564e-13, 2.9740201125346943e-12),
+        (50.0, 30.0, -2.292627851628866e-08, 2.5036333695991985e-08),
+        (3.0, 600.0, -0.0347099719503807, 0.05855238377467384),
+        (-2.3, 0.001, -123209560.19379207, 1120811730.290641),
+    ],
+    "yv": [
+        (0.0, 1.0, -1.2019697153172064, 0.41718298601596143),
+        (200.0, 180.0, -20.320400672456866, -9.753897033353828),
+        (-0.5, 1.0, -0.9462332553593081, -1.7882795387823636),
+        (10.0, 10.0, -0.14849512576976434, 0.004706665494464859),
+    ],
+    "ive": [
+        (0.0, 30.0, -1.995492040143749e-27, -0.002480387428825348),
+        (50.0, 1.0, -4.982568566618329e-80, 2.297434136825676e-79),
+        (-2.3, 0.001, -123086368.35060595, 1119691115.617027),
+        (2.0, 800.0, -3.520122931317415e-05, -1.7512519816007226e-05),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_derivatives_of_bessel_functions_for_their_order(name):
+    v, x, first, second = np.array(ORDERS[name]).T
+    function = getattr(sc, name)
+    np.testing.assert_allclose(nt.grad(lambda v: function(v, x).sum())(v), first, rtol=1e-12)
+    np.testing.assert_allclose(nt.hvp(lambda v: function(v, x).sum())(v, np.ones_like(v)), second, rtol=2e-12)
+
+
+@pytest.mark.parametrize("name", ["jv", "yve", "iv", "ive"])
+def test_orders_and_arguments_of_bessel_functions_together(name):
+    function = getattr(sc, name)
+    nt.check(lambda v, x: function(v, x), np.array([0.3, 2.0, -1.4]), np.array([1.0, 2.0, 30.0]))
+
+
+EDGES = {
+    "agm of far numbers": (
+        sc.agm,
+        [1e180, 1e-150, 1e-150, 0.0, 1.0],
+        [1e-150, 1e180, 1e-170, np.inf, np.inf],
+    ),
+    "agm of extreme numbers": (sc.agm, [1e308, 2.3e-308, -1.0, -3.0], [1.7e308, 6.7e-308, -np.inf, -2.0]),
+    "inv_boxcox": (sc.inv_boxcox, [6.45e307, -6.45e307, -np.inf, 2.0], [155.0, -155.0, 0.0, 0.5]),
+    "inv_boxcox1p": (sc.inv_boxcox1p, [6.45e307, -6.45e307, 1.5], [155.0, -155.0, 0.0]),
+    "elliprc": (sc.elliprc, [1.0, np.inf, -1.0, 1.0], [np.inf, 1.0, np.inf, 2.0]),
+    "elliprd": (lambda x, z: sc.elliprd(x, 1.0, z), [1.0, np.inf, 1.0], [np.inf, 1.0, 2.0]),
+    "elliprf": (lambda x, z: sc.elliprf(x, 1.0, z), [1.0, 0.0, 1.0], [np.inf, np.inf, 2.0]),
+    "elliprj": (lambda x, p: sc.elliprj(x, 1.0, 1.0, p), [1.0, np.inf, 1.0], [np.inf, 1.0, 2.0]),
+    "complex xlogy": (sc.xlogy, [0j, 0j, 1.0 + 0j], [np.inf + 0j, 0j, 2.0 + 1j]),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_values_at_the_ends_of_the_range(name):
+    function, x, y = EDGES[name][0], *map(np.array, EDGES[name][1:])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(
+            nt.jvp(function, (x, y), (0.0 * x, 0.0 * y))[0], function(x, y), rtol=1e-12
+        )
+
+
+def test_the_agm_of_numbers_whose_squares_underflow_has_a_derivative():
+    slope = nt.grad(sc.agm, argnums=(0, 1))(1e-150, 1e-170)
+    np.testing.assert_allclose(slope, np.array(nt.grad(sc.agm, argnums=(0, 1))(1e150, 1e130)), rtol=1e-13)
+    slope = nt.grad(sc.inv_boxcox)(6.45e307, 155.0)
+    np.testing.assert_allclose(slope, sc.inv_boxcox(6.45e307, 155.0) / 155.0 / 6.45e307, rtol=1e-12)
+
+
+def test_stacks_of_singular_values():
+    s = np.array([[1.0, 2.0], [3.0, np.inf]])
+    value, _ = nt.jvp(lambda s: scipy.linalg.diagsvd(s, 2, 3), (s,), (s,))
+    np.testing.assert_array_equal(value, np.stack([scipy.linalg.diagsvd(row, 2, 3) for row in s]))
+    with pytest.raises(ValueError, match="Length of s must be M or N"):
+        nt.jvp(lambda s: scipy.linalg.diagsvd(s, 3, 3), (s,), (s,))
