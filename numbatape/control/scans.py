@@ -15,12 +15,12 @@ from ..trace.primitives import sample_of
 from ..trace.symbolic_sizes import code_of, is_size, valued
 from ..trace.trace import current, failing
 from .argument_checks import check_flags, check_functions, whole
-from .body_traces import BodyTrace, stacked_leaf
+from .body_traces import stacked_leaf
+from .carries import Carries
 from .checkpoints import in_segments
-from .counters import Counters
 from .emitted_scans import emitted
 from .packing import result_of
-from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of, names_of
+from .trees import abandoned, compare, leaves_of, names_of
 
 
 def scan(
@@ -269,7 +269,7 @@ def _pair(name: str, result):
 
 
 def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
-    first, structure = leaves_of(init)
+    carries = Carries(trace, name, init)
     arrays, rows = leaves_of(xs)
     places = names_of(rows, "xs")
     stacked = [
@@ -288,37 +288,21 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
         sizes.guard(code, "==", asked)
         sizes.guard(asked, ">=", 0)
     slices = [leaf for _, leaf, _ in stacked]
-    dtypes: list = [None] * len(first)
-    counters = Counters(trace, first)
-    while True:
-        body = BodyTrace(trace, name)
-        carries = carry_leaves(trace, first, structure, dtypes)
-        given = [leaf for leaf in carries if leaf is not None]
-        counters.assume(given)
 
-        def step(values, carries=carries):
-            filled = iter(values)
-            carry = [None if leaf is None else next(filled) for leaf in carries]
-            x = [None if leaf is None else next(filled) for leaf in arrays]
-            return _pair(name, f(pytrees.unflatten(structure, carry), pytrees.unflatten(rows, x)))
+    def step(values):
+        filled = iter(values)
+        carry = carries.tree(filled)
+        x = [None if leaf is None else next(filled) for leaf in arrays]
+        return _pair(name, f(carry, pytrees.unflatten(rows, x)))
 
-        result = body.run(step, [*given, *slices])
-        with abandoned(body):
-            found = checked_carries(body, structure, carries, result[0], dtypes)
-            leaves, kind = leaves_of(result[1])
-            outputs = [leaf for leaf in leaves if leaf is not None]
-            kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
-            if found is not None and not counters.hold(body, found, count):
-                found = None
-            if found is not None:
-                numbers = [*body.next_carries(found), *(body.output(leaf) for leaf in outputs)]
-        if found is not None:
-            break
-        body.abandon()
-    counters.guard(code)
-    last, stacks = emitted(body, name, code, reverse, given, slices, numbers)
-    ends = iter([result_of(trace, number, leaf.dtype) for number, leaf in zip(last, given, strict=True)])
-    final = [None if leaf is None else next(ends) for leaf in carries]
+    body, numbers, ys = carries.traced(step, count, slices)
+    with abandoned(body):
+        leaves, kind = leaves_of(ys)
+        outputs = [leaf for leaf in leaves if leaf is not None]
+        kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
+        numbers = [*numbers, *(body.output(leaf) for leaf in outputs)]
+    carries.counters.guard(code)
+    last, stacks = emitted(body, name, code, reverse, carries.leaves, slices, numbers)
     parts = iter([result_of(trace, number, dtype) for number, dtype in zip(stacks, kinds, strict=True)])
     ys = [None if leaf is None else next(parts) for leaf in leaves]
-    return pytrees.unflatten(structure, final), pytrees.unflatten(kind, ys)
+    return carries.ends(last), pytrees.unflatten(kind, ys)

@@ -13,7 +13,7 @@ from ..trace.complex_pairs import is_complex
 from ..trace.integers import as_index
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current
-from .body_traces import BodyTrace, Leaf, carry_leaf
+from .body_traces import BodyTrace
 
 WEAK = (int, float, bool, type(None))  # Python numbers take the dtype of what they meet
 
@@ -63,35 +63,6 @@ def abandoned(body: BodyTrace):
     except BaseException:
         body.abandon()
         raise
-
-
-def carry_leaves(trace, leaves, structure, dtypes) -> list[Leaf | None]:
-    """Return the leaves of a first carry, None for None."""
-    names = names_of(structure, "carry")
-    return [
-        None if x is None else carry_leaf(trace, x, where, dtype)
-        for x, where, dtype in zip(leaves, names, dtypes, strict=True)
-    ]
-
-
-def checked_carries(body: BodyTrace, structure, carries, result, dtypes) -> list | None:
-    """Return the leaves of the carry that a body returned, without None.
-
-    None says that the body is to be traced again: then ``dtypes`` has got the dtypes of Python numbers.
-    """
-    found, its = leaves_of(result)
-    check_structure(body.name, "the carry", structure, its)
-    again = False
-    for k, (leaf, part) in enumerate(zip(carries, found, strict=True)):
-        if (leaf is None) != (part is None):
-            texts = ["None" if x is None else "*" for x in (leaf, part)]
-            raise StructureError(
-                f"{body.name}: the carry has the structure {texts[0]}, and the body returns {texts[1]}"
-            )
-        dtype = None if leaf is None else body.check_carry(leaf, part)
-        if dtype is not None:
-            dtypes[k], again = dtype, True
-    return None if again else [part for part in found if part is not None]
 
 
 def compare(name: str, before, after) -> None:

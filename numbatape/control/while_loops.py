@@ -8,15 +8,15 @@ import numpy as np
 
 from ..errors import SpecError, StepsError
 from ..tape.loop import CARRY, Loop, Out, Port
-from ..trace import operations, pytrees
+from ..trace import operations
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
 from .argument_checks import check_functions, whole
 from .body_traces import BodyTrace
-from .counters import Counters
+from .carries import Carries
 from .packing import Packing, emit, part, result_of
-from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of
+from .trees import abandoned, compare
 
 LEAST = 64  # steps for which a tape has room, at least
 BOOL = np.dtype(bool)
@@ -108,34 +108,14 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
     name, tape, sizes = "nt.while_loop", trace.tape, trace.tape.sizes
     if trace.in_loop and max_steps is None:
         raise SpecError(f"{name}: inside of the body of another loop it needs max_steps=")
-    first, structure = leaves_of(init)
-    dtypes: list = [None] * len(first)
-    counters = Counters(trace, first)
-    while True:
-        carries = carry_leaves(trace, first, structure, dtypes)
-        given = [leaf for leaf in carries if leaf is not None]
-        counters.assume(given)
-
-        def tree(values, carries=carries):
-            filled = iter(values)
-            return pytrees.unflatten(structure, [None if leaf is None else next(filled) for leaf in carries])
-
-        body = BodyTrace(trace, name)
-        result = body.run(lambda values, tree=tree: body_fun(tree(values)), given)
-        with abandoned(body):
-            found = checked_carries(body, structure, carries, result, dtypes)
-            most = LEAST if max_steps is None else max_steps
-            if found is not None and not counters.hold(body, found, most):
-                found = None
-            if found is not None:
-                numbers = body.next_carries(found)
-        if found is not None:
-            break
-        body.abandon()
+    carries = Carries(trace, name, init)
+    most = LEAST if max_steps is None else max_steps
+    body, numbers, _ = carries.traced(lambda values: (body_fun(carries.tree(iter(values))), None), most)
+    given, counters = carries.leaves, carries.counters
     levels = [tape.level_of(leaf.number) for leaf in given]
     made = body.close(numbers, len(given), levels)
     test = BodyTrace(trace, name)
-    truth = as_ndarrays(test.run(lambda values: cond_fun(tree(values)), given))
+    truth = as_ndarrays(test.run(lambda values: cond_fun(carries.tree(iter(values))), given))
     with abandoned(test):
         truth = test.output(np.not_equal(_truth(truth), 0))
     tested = test.close([truth], 0, [0] * len(given))
@@ -179,13 +159,8 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
     if max_steps is None:
         more = result_of(trace, part(trace, result, (), sizes.add(end, 1)), BOOL)
         assert not more  # a guard: with more steps the function is traced again
-    ends = iter(
-        [
-            result_of(trace, part(trace, result, leaf.dims, out.start), leaf.dtype)
-            for leaf, out in zip(given, outs, strict=True)
-        ]
-    )
-    return pytrees.unflatten(structure, [None if leaf is None else next(ends) for leaf in carries])
+    ends = [part(trace, result, leaf.dims, out.start) for leaf, out in zip(given, outs, strict=True)]
+    return carries.ends(ends)
 
 
 def _counted(trace, loop: Callable[[int], Loop], operands, most: int) -> int:
