@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "b90d6907a06a2846"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "a861be05c5c2ee1c"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
 BUILTINS = "65d656eb6a73beb1"

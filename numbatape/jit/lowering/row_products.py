@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import lanes
+from . import simd_lanes
 from .writer import Value
 
 ROWS = 4
@@ -10,14 +10,14 @@ ROWS = 4
 
 def _shuffled(to, left: str, right: str, taken: tuple[int, ...], width: int) -> str:
     mask = ", ".join(f"i32 {lane}" for lane in taken)
-    kind = lanes.of(width)
+    kind = simd_lanes.of(width)
     return to.new(f"shufflevector {kind} {left}, {kind} {right}, <{len(taken)} x i32> <{mask}>")
 
 
 def _totals(to, rows: list[str], width: int) -> str:
     """Return the sums of the lanes of four vectors as four lanes, each in the order of `_total`."""
     while width > 4:
-        kind, width = lanes.of(width // 2), width // 2
+        kind, width = simd_lanes.of(width // 2), width // 2
         halves = [
             [_shuffled(to, row, row, tuple(range(first, first + width)), 2 * width) for first in (0, width)]
             for row in rows
@@ -28,11 +28,11 @@ def _totals(to, rows: list[str], width: int) -> str:
         rows = []
         for left, right in pairs:
             low, high = (_shuffled(to, left, right, four, 4) for four in ((0, 1, 4, 5), (2, 3, 6, 7)))
-            rows.append(to.new(f"fadd {lanes.of(4)} {low}, {high}"))
+            rows.append(to.new(f"fadd {simd_lanes.of(4)} {low}, {high}"))
     else:  # two lanes of each row
         rows = [_shuffled(to, *pair, (0, 1, 2, 3), 2) for pair in (rows[:2], rows[2:])]
     even, odd = (_shuffled(to, *rows, four, 4) for four in ((0, 2, 4, 6), (1, 3, 5, 7)))
-    return to.new(f"fadd {lanes.of(4)} {even}, {odd}")
+    return to.new(f"fadd {simd_lanes.of(4)} {even}, {odd}")
 
 
 def write(to, cv, c, sc0, av, a, sa0, bv, b, count: str, scale: str) -> Value:
@@ -41,18 +41,20 @@ def write(to, cv, c, sc0, av, a, sa0, bv, b, count: str, scale: str) -> Value:
     A row of ten cells is added up by some thirty instructions, most of which add lanes of one vector. Here
     they add lanes of four rows at once.
     """
-    kind, four = to.module.cells, lanes.of(ROWS)
+    kind, four = to.module.cells, simd_lanes.of(ROWS)
     firsts = [a]
     for _ in range(1, ROWS):
         firsts.append(to.new(f"add i64 {firsts[-1]}, {sa0}"))
 
     def products(i: str, width: int) -> list[str]:
-        other = lanes.load_wide(to, bv, to.new(f"add i64 {b}, {i}"), width, kind)
-        loaded = [lanes.load_wide(to, av, to.new(f"add i64 {first}, {i}"), width, kind) for first in firsts]
-        return [to.new(f"fmul {lanes.of(width)} {row}, {other}") for row in loaded]
+        other = simd_lanes.load_wide(to, bv, to.new(f"add i64 {b}, {i}"), width, kind)
+        loaded = [
+            simd_lanes.load_wide(to, av, to.new(f"add i64 {first}, {i}"), width, kind) for first in firsts
+        ]
+        return [to.new(f"fmul {simd_lanes.of(width)} {row}, {other}") for row in loaded]
 
-    first, total = "0", lanes.splat(0.0, ROWS)
-    for width in lanes.SUM_WIDTHS:
+    first, total = "0", simd_lanes.splat(0.0, ROWS)
+    for width in simd_lanes.SUM_WIDTHS:
         start, turn, done, behind = to.block, to.label("rows"), to.label("done"), to.label("behind")
         rest = to.new(f"and i64 {to.new(f'sub i64 {count}, {first}')}, {-width}")
         whole = to.new(f"add i64 {first}, {rest}")
@@ -62,9 +64,9 @@ def write(to, cv, c, sc0, av, a, sa0, bv, b, count: str, scale: str) -> Value:
         to.line(f"{i} = phi i64 [ {first}, %{start} ], [ {following}, %{turn} ]")
         running = [f"%sum{r}.{turn}" for r in range(ROWS)]
         added = [f"%added{r}.{turn}" for r in range(ROWS)]
-        row = lanes.of(width)
+        row = simd_lanes.of(width)
         for old, new in zip(running, added, strict=True):
-            to.line(f"{old} = phi {row} [ {lanes.splat(0.0, width)}, %{start} ], [ {new}, %{turn} ]")
+            to.line(f"{old} = phi {row} [ {simd_lanes.splat(0.0, width)}, %{start} ], [ {new}, %{turn} ]")
         for old, new, term in zip(running, added, products(i, width), strict=True):
             to.line(f"{new} = fadd {row} {old}, {term}")
         to.line(f"{following} = add i64 {i}, {width}")
@@ -90,9 +92,9 @@ def write(to, cv, c, sc0, av, a, sa0, bv, b, count: str, scale: str) -> Value:
         to.begin(behind)
         total = to.new(f"phi {four} [ {total}, %{before} ], [ {more}, %{some} ]")
         first = to.new(f"add i64 {first}, {left}")
-    scaled = to.new(f"fmul {four} {lanes.repeated(to, scale, ROWS, 'double')}, {total}")
+    scaled = to.new(f"fmul {four} {simd_lanes.repeated(to, scale, ROWS, 'double')}, {total}")
     for r in range(ROWS):
-        place = lanes.place(to, cv, c, kind)
+        place = simd_lanes.place(to, cv, c, kind)
         term = to.new(f"extractelement {four} {scaled}, i32 {r}")
         if kind == "f64":
             old = to.new(f"load double, ptr {place}")

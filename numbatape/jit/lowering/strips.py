@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from . import lanes, row_products
+from . import row_products, simd_lanes
 from .arithmetic import REAL
 from .cells import BYTES, ELEMENT
 from .subset import refused
@@ -63,7 +63,7 @@ def _total(to, value: str, width: int) -> str:
     if width == 1:
         return value
     while width > 1:
-        kind, width = lanes.of(width), width // 2
+        kind, width = simd_lanes.of(width), width // 2
         halves = []
         for first in (0, width):
             mask = ", ".join(f"i32 {first + k}" for k in range(width))
@@ -74,24 +74,24 @@ def _total(to, value: str, width: int) -> str:
 
 def _formula(to, tree: ast.expr, names: dict[str, str], width: int, element: str, node) -> str:
     """Write a formula of + - * / over SIMD lanes, or one of them where a value is not zero."""
-    kind = lanes.of(width, element)
+    kind = simd_lanes.of(width, element)
 
     def part(tree: ast.expr) -> str:
         return _formula(to, tree, names, width, element, node)
 
     if isinstance(tree, ast.Constant):
-        return lanes.splat(float(tree.value), width, element)
+        return simd_lanes.splat(float(tree.value), width, element)
     if isinstance(tree, ast.Name):
         return names[tree.id]
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         return to.new(f"fneg {kind} {part(tree.operand)}")
     if isinstance(tree, ast.IfExp):  # x if y != 0.0 else z; NaN is not zero
         tested = part(tree.test.left)
-        chosen = to.new(f"fcmp une {kind} {tested}, {lanes.splat(0.0, width, element)}")
+        chosen = to.new(f"fcmp une {kind} {tested}, {simd_lanes.splat(0.0, width, element)}")
         usual = part(tree.orelse)
         if not any(isinstance(each, ast.Div) for each in ast.walk(tree.body)):
             rare = part(tree.body)
-            return to.new(f"select {lanes.of(width, 'i1')} {chosen}, {kind} {rare}, {kind} {usual}")
+            return to.new(f"select {simd_lanes.of(width, 'i1')} {chosen}, {kind} {rare}, {kind} {usual}")
         return _rarely(to, chosen, usual, lambda: part(tree.body), width, element)
     if not isinstance(tree, ast.BinOp) or type(tree.op) not in REAL:
         raise refused(node, "a strip's formula has + - * / and one choice")
@@ -101,14 +101,14 @@ def _formula(to, tree: ast.expr, names: dict[str, str], width: int, element: str
 
 def _rarely(to, chosen: str, usual: str, rare: Callable[[], str], width: int, element: str) -> str:
     """Write a choice whose first side takes long: it is computed only if some lane chose it."""
-    kind, some = lanes.of(width, element), chosen
+    kind, some = simd_lanes.of(width, element), chosen
     if width > 1:
         bits = to.new(f"bitcast <{width} x i1> {chosen} to i{width}")
         some = to.new(f"icmp ne i{width} {bits}, 0")
     before, slow, behind = to.block, to.label("rare"), to.label("behind")
     to.branch(some, slow, behind)
     to.begin(slow)
-    both = to.new(f"select {lanes.of(width, 'i1')} {chosen}, {kind} {rare()}, {kind} {usual}")
+    both = to.new(f"select {simd_lanes.of(width, 'i1')} {chosen}, {kind} {rare()}, {kind} {usual}")
     to.begin(behind)
     return to.new(f"phi {kind} [ {usual}, %{before} ], [ {both}, %{slow} ]")
 
@@ -125,8 +125,8 @@ def _loop(to, first: str, count: str, width: int, body: Callable, total: str | N
     running, added = f"%sum.{turn}", f"%added.{turn}"
     to.line(f"{i} = phi i64 [ {first}, %{start} ], [ {following}, %{latch} ]")
     if total is not None:
-        kind = lanes.of(width)
-        to.line(f"{running} = phi {kind} [ {lanes.splat(0.0, width)}, %{start} ], [ {added}, %{latch} ]")
+        kind = simd_lanes.of(width)
+        to.line(f"{running} = phi {kind} [ {simd_lanes.splat(0.0, width)}, %{start} ], [ {added}, %{latch} ]")
         to.line(f"{added} = fadd {kind} {running}, {body(i, width)}")
     else:
         body(i, width)
@@ -188,7 +188,7 @@ class _Operands:
         self.tree = ast.parse(formula, mode="eval").body
         used = {part.id for part in ast.walk(self.tree) if isinstance(part, ast.Name)}
         fixed = {name for name, kind in zip("xyw", pattern, strict=False) if kind == "s"}
-        self.fixed = {name: lanes.load(to, *cells[name], 1, self.kind) for name in sorted(used & fixed)}
+        self.fixed = {name: simd_lanes.load(to, *cells[name], 1, self.kind) for name in sorted(used & fixed)}
         self.moving = sorted(used - fixed)
         self.tree = self._computed_once(self.tree)
 
@@ -208,8 +208,8 @@ class _Operands:
         to, names, element = self.to, {}, ELEMENT[self.kind]
         for name in self.moving:
             base, first = self.cells[name]
-            names[name] = lanes.load(to, base, to.new(f"add i64 {first}, {i}"), width, self.kind)
-        names |= {name: lanes.repeated(to, x, width, element) for name, x in self.fixed.items()}
+            names[name] = simd_lanes.load(to, base, to.new(f"add i64 {first}, {i}"), width, self.kind)
+        names |= {name: simd_lanes.repeated(to, x, width, element) for name, x in self.fixed.items()}
         return _formula(to, self.tree, names, width, element, self.node), names
 
 
@@ -219,8 +219,8 @@ def _strip(to, node, formula: str, pattern: str, v, o, a, b, c, n) -> Value:
 
     def body(i, width):
         value = operands.value(i, width)[0]
-        place = lanes.place(to, v, to.new(f"add i64 {o}, {i}"), kind)
-        to.line(f"store {lanes.of(width, ELEMENT[kind])} {value}, ptr {place}, align {BYTES[kind]}")
+        place = simd_lanes.place(to, v, to.new(f"add i64 {o}, {i}"), kind)
+        to.line(f"store {simd_lanes.of(width, ELEMENT[kind])} {value}, ptr {place}, align {BYTES[kind]}")
 
     _in_strips(to, n, (STRIP_WIDTHS[kind],), body)
     return NONE
@@ -235,21 +235,21 @@ def _strip_adjoint(to, node, term: str, pattern: str, operand: int, v, g, o, a, 
         value, names = operands.value(i, width)
         if term in ("gz", "-gz"):
             return value
-        kind, zero = lanes.of(width), lanes.splat(0.0, width)
+        kind, zero = simd_lanes.of(width), simd_lanes.splat(0.0, width)
         some = to.new(f"fcmp une {kind} {names['gz']}, {zero}")
-        return to.new(f"select {lanes.of(width, 'i1')} {some}, {kind} {value}, {kind} {zero}")
+        return to.new(f"select {simd_lanes.of(width, 'i1')} {some}, {kind} {value}, {kind} {zero}")
 
     def update(i, width):
-        value, kind = added(i, width), lanes.of(width)
-        place = lanes.place(to, g, to.new(f"add i64 {target}, {i}"))
+        value, kind = added(i, width), simd_lanes.of(width)
+        place = simd_lanes.place(to, g, to.new(f"add i64 {target}, {i}"))
         old = to.new(f"load {kind}, ptr {place}, align 8")
         to.line(f"store {kind} {to.new(f'fadd {kind} {old}, {value}')}, ptr {place}, align 8")
 
     if pattern[operand] == "v":
         _in_strips(to, n, (ADJOINT_WIDTH,), update)
         return NONE
-    total = _in_strips(to, n, lanes.SUM_WIDTHS, added, number(0.0))
-    place = lanes.place(to, g, target)
+    total = _in_strips(to, n, simd_lanes.SUM_WIDTHS, added, number(0.0))
+    place = simd_lanes.place(to, g, target)
     old = to.new(f"load double, ptr {place}")
     to.line(f"store double {to.new(f'fadd double {old}, {total}')}, ptr {place}")
     return NONE
@@ -261,13 +261,13 @@ def _lane_sum(to, operands, count: str, gaps: bool) -> Value:
 
     def body(i, width):
         values = [
-            lanes.load_wide(to, base, to.new(f"add i64 {first}, {i}"), width, kind)
+            simd_lanes.load_wide(to, base, to.new(f"add i64 {first}, {i}"), width, kind)
             for base, first in operands
         ]
         if len(values) == 1:
             return values[0]
         if gaps:
-            values = [to.new(f"fsub {lanes.of(width)} {values[0]}, {values[1]}")] * 2
-        return to.new(f"fmul {lanes.of(width)} {values[0]}, {values[1]}")
+            values = [to.new(f"fsub {simd_lanes.of(width)} {values[0]}, {values[1]}")] * 2
+        return to.new(f"fmul {simd_lanes.of(width)} {values[0]}, {values[1]}")
 
-    return Value(_in_strips(to, count, lanes.SUM_WIDTHS, body, number(0.0)), "float")
+    return Value(_in_strips(to, count, simd_lanes.SUM_WIDTHS, body, number(0.0)), "float")
