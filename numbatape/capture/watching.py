@@ -105,9 +105,12 @@ def _of_time_zone() -> tuple:
 
 
 def _of_loggers() -> tuple:
+    """Return the loggers whose level or switch somebody has set; one that code asks for is made without."""
     root = sys.modules["logging"].root
-    known = [root, *(each for each in root.manager.loggerDict.values() if hasattr(each, "level"))]
-    return root.manager.disable, *(x for each in known for x in (each, each.level, each.disabled))
+    known = [each for each in root.manager.loggerDict.values() if hasattr(each, "level")]
+    chosen = [each for each in known if each.level or each.disabled]
+    rows = (x for each in (root, *chosen) for x in (each, each.level, each.disabled))
+    return root.manager.disable, *rows
 
 
 # State of the process: the packages that have it, names that code uses to ask for it (all code, if there are

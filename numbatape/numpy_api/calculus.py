@@ -70,7 +70,7 @@ def _gradient(x, spacing, axis, edge_order):
     even = not np.ndim(values_of(spacing))
     if not even:
         spacing = lift(x._trace, spacing)
-        # NumPy takes equal steps for one number; whether they are is a guard, which bodies of loops do not have.
+        # NumPy takes equal steps for one number; whether they are is a guard, which no body of a loop has.
         if spacing._level != ACTIVE and not (x._trace.in_loop and spacing._level != CONSTANT):
             lengths = np.diff(spacing)
             even = bool(np.all(lengths == lengths[0]))
@@ -183,7 +183,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
             inside = np.where(np.logical_and(gap == 0, np.equal(x, x)), fp[k + 1], inside)
         else:
             inside = (fp[k + 1] - low) / gap * (x - base) + low
-            # A guard, too; the body of a loop has none.
+            # This is a guard, too, which no body of a loop has.
             if x._trace.in_loop or not np.isfinite(np.sum(fp) + xp[0] + xp[-1]):
                 inside = _beside_infinite(inside, x, (base, xp[k + 1]), (low, fp[k + 1]))
     result = np.where(np.less(x, xp[0]), fp[0] if left is None else left, inside)

@@ -78,3 +78,19 @@ def test_positions_that_a_body_reads_and_the_tape_around_it_too():
     rows = np.random.default_rng(0).normal(size=(3, 5))
     expected = [nt.grad(lambda row: f(row[None]))(row) for row in rows]
     np.testing.assert_allclose(nt.grad(f)(rows), expected, rtol=1e-12)
+
+
+def test_slopes_over_steps_of_each_row_need_no_guard():
+    """Whether steps are equal, or values finite, is a guard outside of bodies, which have none."""
+    rng = np.random.default_rng(0)
+    rows, places = rng.normal(size=(3, 5)), np.cumsum(rng.uniform(0.5, 1.0, (3, 5)), axis=1)
+
+    def slopes(total, pair):
+        row, place = pair
+        return total + np.sum(np.gradient(row, place) ** 2), None
+
+    f = lambda rows: nt.scan(slopes, 0.0, (rows, places))[0]  # noqa: E731
+    expected = [
+        nt.grad(lambda row, t=t: np.sum(np.gradient(row, t) ** 2))(row) for row, t in zip(rows, places)
+    ]
+    np.testing.assert_allclose(nt.grad(f)(rows), expected, rtol=1e-12)
