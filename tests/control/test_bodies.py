@@ -91,6 +91,7 @@ def test_slopes_over_steps_of_each_row_need_no_guard():
 
     f = lambda rows: nt.scan(slopes, 0.0, (rows, places))[0]  # noqa: E731
     expected = [
-        nt.grad(lambda row, t=t: np.sum(np.gradient(row, t) ** 2))(row) for row, t in zip(rows, places)
+        nt.grad(lambda row, t=t: np.sum(np.gradient(row, t) ** 2))(row)
+        for row, t in zip(rows, places, strict=True)
     ]
     np.testing.assert_allclose(nt.grad(f)(rows), expected, rtol=1e-12)
