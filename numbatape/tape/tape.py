@@ -40,11 +40,18 @@ VALUE = np.dtype([("storage", "i4"), ("offset", "i4"), ("layout", "i4")])
 STORAGE = np.dtype([("size", "i4"), ("family", "u1"), ("level", "u1")])
 
 
+WIDTH = 8  # entries that kernels take at once
+
+
 class Layout(NamedTuple):
     """Dimensions and strides of a value, as size codes; strides count cells."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
+
+    def is_row(self) -> bool:
+        """Whether entries follow one another, and are not known to be fewer than kernels take at once."""
+        return not self.dims or (self.strides[-1] == 1 and not 0 <= self.dims[-1] < WIDTH)
 
 
 class InputSlot(NamedTuple):

@@ -79,6 +79,14 @@ def merge_arrays(draft, code: np.ndarray, start: int = 0, read_later: bool = Fal
     return imported(".merge", __package__).merge_arrays(draft, code, start, read_later)
 
 
+def copy_columns(draft, code: np.ndarray) -> np.ndarray:
+    """Copy columns and short rows before they are read; most tapes have none."""
+    in_groups = draft.ops.with_trait("rows_at_once")
+    if all(layout.is_row() for layout in draft.layouts) and not len(draft.array_rows(code, in_groups)):
+        return code
+    return imported(".column_copies", __package__).copy_columns(draft, code)
+
+
 REROLL = "reroll"
 # In the order in which they run; the names are those of `numbatape.config.PASSES`.
 PASSES = {
@@ -108,6 +116,6 @@ PASSES = {
     ),
     "places": Pass(_later("places", "write_in_place"), "moves"),
     "stencils": Pass(_later("slices", "make_stencils"), "signs"),
-    "columns": Pass(_later("column_copies", "copy_columns"), "elementwise", functions=True, wide=True),
+    "columns": Pass(copy_columns, "elementwise", functions=True, wide=True),
     "fuse": Pass(_later("fuse", "fuse")),
 }

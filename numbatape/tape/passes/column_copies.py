@@ -20,9 +20,8 @@ import numpy as np
 from ..draft import Draft
 from ..families import CONSTANT, POOLS
 from ..instruction import MAIN, NONE, PROLOGUE, Instruction, opcode, rewritten
-from ..tape import Layout
+from ..tape import WIDTH, Layout
 
-WIDTH = 8  # entries that kernels take at once
 FEWEST = 64  # entries for which a further instruction pays
 
 Place = tuple[int, str]  # the number of an instruction, and its operand
@@ -96,8 +95,8 @@ def _rows_in_groups(draft: Draft, code: np.ndarray) -> Found:
 
 def _is_apart(draft: Draft, layout: Layout) -> bool:
     """Whether a layout has entries that kernels cannot take side by side."""
-    if not layout.dims or (layout.strides[-1] == 1 and not 0 <= layout.dims[-1] < WIDTH):
-        return False  # what is usual
+    if layout.is_row():
+        return False
     dims, strides = (tuple(map(draft.sizes.settled, part)) for part in layout)
     axes = [(dim, stride) for dim, stride in zip(dims, strides, strict=True) if dim != 1]
     if not axes or any(stride == 0 for _, stride in axes):
