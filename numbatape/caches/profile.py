@@ -87,7 +87,7 @@ class Profile(list):
         >>> import numpy as np, numbatape as nt
         >>> cache = nt.prepare_gradient_cache(lambda x: np.sum(x * np.sin(x)), np.ones(3))
         >>> [(each["pass"], each["before"], each["after"], each["ops"]) for each in cache.profile().by_pass()]
-        [('merge', 3, 3, {}), ('fuse', 3, 2, {'mul': -1, 'sum': -1, 'dot': 1})]
+        [('merge', 3, 3, {}), ('columns', 3, 3, {}), ('fuse', 3, 2, {'mul': -1, 'sum': -1, 'dot': 1})]
         """
         return [
             {

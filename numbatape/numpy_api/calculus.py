@@ -178,14 +178,14 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         k = np.minimum(np.maximum(np.searchsorted(xp, x, "right") - 1, 0), entries(xp, (0,), 2))
         low, base = fp[k], xp[k]
         gap = xp[k + 1] - base
-        if xp[-1] == xp[-2]:  # a jump at the end, where NumPy returns the last value (a guard)
+        # Whether there is no jump at the end and all is finite is a guard, which no body of a loop has.
+        usual = np.logical_and(xp[-1] != xp[-2], np.isfinite(np.sum(fp) + xp[0] + xp[-1]))
+        if not x._trace.in_loop and usual:
+            inside = (fp[k + 1] - low) / gap * (x - base) + low
+        else:
             inside = (fp[k + 1] - low) / np.where(gap == 0, 1.0, gap) * (x - base) + low
             inside = np.where(np.logical_and(gap == 0, np.equal(x, x)), fp[k + 1], inside)
-        else:
-            inside = (fp[k + 1] - low) / gap * (x - base) + low
-            # This is a guard, too, which no body of a loop has.
-            if x._trace.in_loop or not np.isfinite(np.sum(fp) + xp[0] + xp[-1]):
-                inside = _beside_infinite(inside, x, (base, xp[k + 1]), (low, fp[k + 1]))
+            inside = _beside_infinite(inside, x, (base, xp[k + 1]), (low, fp[k + 1]))
     result = np.where(np.less(x, xp[0]), fp[0] if left is None else left, inside)
     return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, result)
 
