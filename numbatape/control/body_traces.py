@@ -19,7 +19,7 @@ from ..errors import DtypeError, ForeignTraceError, LeakError, ShapeError, Unsup
 from ..tape import Tape
 from ..tape.bodies import Stretch, address_of, input_codes
 from ..tape.passes import PASSES
-from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, NARROW, VARYING
 from ..tape.uses import keys_of
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray, deferred, is_deferred, new_traced
@@ -292,13 +292,15 @@ class BodyTrace:
         return self._closed(Stretch(self.tape, self.start, self.inputs, outputs, runs), carries, levels)
 
     def close_whole(self, outputs: list[int]) -> Traced:
-        """Cut out a body that may not run, with all that it has recorded."""
+        """Cut out a body that may not run, with all that it has recorded but guards on constants."""
+        tape = self.tape
+        guarded = [row.a for row in tape.instructions(self.start) if row.is_guard]
+        keys = set(keys_of([tape.values[x] for x in guarded if tape.level_of(x) == CONSTANT]))
         # Arrays from outside that were written to before, and are first read here, are put together here.
-        keys = set()
         for x in self._outside:
             number = getattr_or_none(x, "_id")
             if number is not None and number >= self.first:
-                keys.update(keys_of([self.tape.values[number]]))
+                keys.update(keys_of([tape.values[number]]))
         return self._closed(Stretch(self.tape, self.start, [], outputs, False, keys), 0, [])
 
     def close_lane(self, outputs: list[int], levels: list[int]) -> Traced:

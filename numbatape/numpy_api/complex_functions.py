@@ -189,7 +189,9 @@ def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
     first = np.argsort(np.take_along_axis(a.real, second, axis), axis, kind="stable")
     order = np.take_along_axis(second, first, axis)
     unknown = np.isnan(a)
-    if np.any(unknown):  # a guard: numbers with a NaN are behind all others, those with a real NaN last
+    # Numbers with a NaN are behind all others, those with a real NaN last. Whether there are any is a guard,
+    # which no body of a loop has.
+    if a._trace.in_loop or np.any(unknown):
         kinds = np.take_along_axis(2.0 * np.isnan(a.real) + np.isnan(a.imag), order, axis)
         order = np.take_along_axis(order, np.argsort(kinds, axis, kind="stable"), axis)
     return order

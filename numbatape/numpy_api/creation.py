@@ -9,7 +9,7 @@ from ..trace import operations
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, pinned
 from ..trace.extents import arange, filled
-from ..trace.operands import adopt, find_trace, lift_all, values_of
+from ..trace.operands import adopt, find_trace, is_wrong, lift_all, values_of
 from ..trace.plain_arrays import wrap
 from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
 from ..trace.symbolic_sizes import code_of, is_size
@@ -222,7 +222,7 @@ def angle(z, deg=False):
 @composes(np.geomspace)
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     start, stop = lift_all(start, stop)
-    if np.any(np.equal(start, 0)) or np.any(np.equal(stop, 0)):  # guards: NumPy has raised here
+    if is_wrong(np.any(np.equal(start, 0))) or is_wrong(np.any(np.equal(stop, 0))):
         raise ValueError("Geometric sequence cannot include zero")
     sign = np.sign(start)
     low, high = start / sign, stop / sign

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.axes import axes_of, axis_to_end, count_of, length, merge, one_axis, pinned
-from ..trace.operands import lift, lift_first, values_of
+from ..trace.operands import is_wrong, lift, lift_first, values_of
 from ..trace.primitives import expand
 from .registration import composes, unsupported_argument
 
@@ -98,7 +98,7 @@ def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=NO):
 def _nan_position(function, worst):
     def position(a, axis=None, out=None, *, keepdims=NO):
         unknown = np.isnan(a)
-        if np.any(np.all(unknown, axis)):  # a guard: NumPy has raised here
+        if is_wrong(np.any(np.all(unknown, axis))):
             raise ValueError("All-NaN slice encountered")
         filled = np.where(unknown, worst, a)
         return function(filled, axis, None, keepdims=keepdims is not NO and keepdims)

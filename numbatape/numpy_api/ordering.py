@@ -7,7 +7,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..trace.axes import along_axis, is_empty, one_axis
 from ..trace.indexing import mask_positions
-from ..trace.operands import adopt, lift_all, lift_first, values_of
+from ..trace.operands import adopt, is_wrong, lift_all, lift_first, values_of
 from .function_tables import HOLDS
 from .registration import composes, records
 
@@ -84,7 +84,7 @@ def digitize(x, bins, right=False):
     x, bins = lift_all(x, bins)
     ascending = bool(bins.ndim == 0 or bins.size < 2 or bins[0] <= bins[-1])
     steps = np.diff(bins if ascending else bins[::-1])
-    if np.any(steps < 0):  # a guard: NumPy has raised here
+    if is_wrong(np.any(steps < 0)):
         raise ValueError("bins must be monotonically increasing or decreasing")
     side = "left" if right else "right"
     if ascending:

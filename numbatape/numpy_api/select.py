@@ -8,7 +8,7 @@ from ..late import imported
 from ..trace.array import TracedArray
 from ..trace.axes import length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
-from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, values_of
+from ..trace.operands import adopt, find_trace, is_wrong, lift, lift_all, lift_first, values_of
 from ..trace.plain_arrays import fixed
 from ..trace.primitives import BOOL, FLOAT64, elementwise, expand, value_of
 from ..trace.symbolic_sizes import is_size
@@ -158,8 +158,11 @@ def choose(a, choices, out=None, mode="raise"):
     entries = np.broadcast_arrays(a, *choices)
     stacked = np.stack([lift(trace, part) for part in entries[1:]])
     positions = wrapped(entries[0], len(choices), mode)
-    if mode == "raise" and np.any(positions < 0):  # a guard: NumPy does not count from the end here
-        raise ValueError("invalid entry in choice array")
+    if mode == "raise":  # NumPy does not count from the end here
+        if is_wrong(np.any(positions < 0)):
+            raise ValueError("invalid entry in choice array")
+        if trace.in_loop:  # nor do later steps: such a position is out of bounds
+            positions = np.where(positions < 0, len(choices), positions)
     shape = stacked.shape[1:]
     return stacked[(positions, *np.ix_(*map(np.arange, shape)))]
 

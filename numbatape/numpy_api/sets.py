@@ -8,7 +8,7 @@ import numpy as np
 
 from ..trace import operations
 from ..trace.axes import along_axis, entries, is_empty, length, merge, one_axis
-from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
+from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, values_of
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -110,8 +110,11 @@ def poly(seq_of_zeros):
     for k in range(zeros.shape[0]):
         scaled = zeros[k] * result
         result = np.concatenate([result[:1], result[1:] - scaled[:-1], -scaled[-1:]])
-    if zeros.dtype.kind == "c" and np.all(np.sort(zeros) == np.sort(np.conj(zeros))):  # a guard
-        return np.real(result)
+    if zeros.dtype.kind == "c":
+        in_pairs = np.all(np.sort(zeros) == np.sort(np.conj(zeros)))
+        # This is a guard. Where there can be none, the result stays complex, as the body of a loop is traced.
+        if (values_of(in_pairs) or not in_pairs._trace.in_loop) and in_pairs:
+            return np.real(result)
     return result
 
 
@@ -123,13 +126,12 @@ def _edges(x, bins, range):
     if bounds is None and (range is not None or find_trace(x) is None or is_empty(x)):
         return np.histogram_bin_edges(values_of(x), bins, range)
     low, high = (np.min(x), np.max(x)) if bounds is None else bounds
-    if low > high:  # this and what follows are guards
+    if is_wrong(low > high):
         raise ValueError("max must be larger than min in range parameter.")
-    if not np.isfinite(high - low):
+    if is_wrong(~np.isfinite(high - low)):
         raise ValueError(f"range of [{float(values_of(low))}, {float(values_of(high))}] is not finite")
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, int(bins) + 1)
+    alone = np.equal(low, high)
+    return np.linspace(np.where(alone, low - 0.5, low), np.where(alone, high + 0.5, high), int(bins) + 1)
 
 
 def _is_number(bins) -> bool:
@@ -137,9 +139,9 @@ def _is_number(bins) -> bool:
 
 
 def _given(ends, *others):
-    """Return edges that the caller gave; that they ascend is a guard."""
+    """Return edges that the caller gave; they must ascend."""
     ends = np.asarray(ends) if find_trace(ends) is None else lift_first(ends, *others)
-    if np.any(ends[:-1] > ends[1:]):
+    if is_wrong(np.any(ends[:-1] > ends[1:])):
         raise ValueError("`bins` must increase monotonically, when an array")
     return ends
 

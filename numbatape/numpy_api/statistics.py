@@ -11,7 +11,7 @@ from ..trace import extents
 from ..trace.array import TracedArray
 from ..trace.axes import axes_of, count_of, entries, length, merge, over_axes, pinned
 from ..trace.indexing import take_rows
-from ..trace.operands import find_trace, lift, lift_all, lift_first
+from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first
 from ..trace.primitives import expand, layout_of
 from .function_tables import HOLDS
 from .reductions import NO, flag, is_given, reduction, usual_axes
@@ -140,7 +140,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     dims = layout_of(x).dims
     zeros = extents.filled(x._trace, dims, 0, w.dtype)
     total = np.sum(w + zeros, axes, keepdims=keepdims)
-    if np.any(total == 0.0):
+    if is_wrong(np.any(total == 0.0)):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     result = np.sum(x * w, axes, keepdims=keepdims) / total
     return (result, total) if returned else result
@@ -295,11 +295,11 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
 def _weighted_cov(x, ddof, fweights, aweights):
     fweights, aweights = (w if w is None else lift_first(w, x) for w in (fweights, aweights))
     given = [w for w in (fweights, aweights) if w is not None]
-    if any(bool(np.any(w < 0)) for w in given):  # guards: NumPy has raised here, and does so in later calls
+    if any(is_wrong(np.any(w < 0)) for w in given):
         raise ValueError("fweights and aweights cannot be negative")
     weights = given[0] * given[1] if len(given) == 2 else given[0] * np.ones(x.shape[1])
     total = np.sum(weights)
-    if total == 0:
+    if is_wrong(total == 0):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     spread = 1.0 if aweights is None else np.sum(weights * aweights) / total
     centered = x - (np.sum(x * weights, 1) / total)[:, None]

@@ -88,6 +88,18 @@ def lift_first(x, *others) -> TracedArray:
 NUMPYS = (np.ndarray, np.float64)
 
 
+def is_wrong(condition) -> bool:
+    """Return whether a condition holds under which NumPy raises: a guard.
+
+    The body of a loop has no guards on what differs from step to step: there NumPy has raised for the numbers
+    with which the body was traced, and nothing does so for others.
+    """
+    traced = type(condition) is TracedArray
+    if traced and condition._trace.in_loop and condition._level != CONSTANT:
+        return False
+    return bool(condition)
+
+
 def adopt(result, value):
     """Return a traced result that carries NumPy's own value; tuples and lists entry by entry."""
     if type(result) is TracedArray:

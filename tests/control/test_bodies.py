@@ -95,3 +95,38 @@ def test_slopes_over_steps_of_each_row_need_no_guard():
         for row, t in zip(rows, places, strict=True)
     ]
     np.testing.assert_allclose(nt.grad(f)(rows), expected, rtol=1e-12)
+
+
+ERRORS_OF_ENTRIES = {
+    "nanargmax": lambda x: x[np.nanargmax(x)],
+    "choose": lambda x: np.choose(np.argmax(x), [x[0], x[1], 3.0 * x[2]]),
+    "geomspace": lambda x: np.geomspace(np.exp(x[0]), np.exp(x[1]), 4)[1],
+    "cov": lambda x: np.cov(np.arange(6.0).reshape(2, 3) * x, aweights=np.exp(x))[0, 1],
+    "average": lambda x: np.average(x, weights=np.exp(x)),
+    "sort": lambda x: np.abs(np.sort(x * (1 + 2j)))[0],
+    "poly": lambda x: np.abs(np.poly(x * (1 + 1j))[1]),
+    "histogram": lambda x: np.histogram([0.1, 0.2, 0.5], 3, (x[0] - 1.0, x[0] + 9.0), weights=x)[0][0],
+    "reciprocal": lambda x: np.reciprocal(1 + (x > 0).astype(int))[1] + x[0],
+    "interp": lambda x: np.interp(x[0], np.array([-1.0, 0.5, 2.0]), np.array([0.0, 1.0, 3.0])),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS_OF_ENTRIES)
+def test_numpys_errors_about_entries_need_no_guard(name):
+    """They are guards outside of bodies, and so is what depends on constants in a branch."""
+    f, x = ERRORS_OF_ENTRIES[name], np.array([0.3, -0.7, 0.9])
+
+    def step(total, row):
+        return total + nt.cond(row[2] > 0.0, f, lambda row: row[0], row) + f(2.0 * row), None
+
+    rows = np.stack([x, x[::-1] + 0.1])
+    expected = [nt.grad(lambda row: step(0.0, row)[0])(row) for row in rows]
+    found = nt.grad(lambda rows: nt.scan(step, 0.0, rows)[0])(rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_choice_does_not_count_from_the_end_in_a_step():
+    f = nt.value_and_grad(lambda x, k: nt.scan(lambda c, j: (c * np.choose(j, x), None), 1.0, k)[0])
+    assert f(np.array([2.0, 3.0]), np.array([0, 1]))[0] == 6.0
+    with pytest.raises((IndexError, ValueError)):
+        f(np.array([2.0, 3.0]), np.array([0, -1]))
