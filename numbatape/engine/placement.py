@@ -171,7 +171,10 @@ def zeros(size: int, dense: bool = False) -> np.ndarray:
     """
     if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):  # which Windows does not have
         return np.zeros(size, np.uint8)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError):
+        return np.zeros(size, np.uint8)  # which says how much memory is missing
     if dense and size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a system may be without
             memory.madvise(mmap.MADV_HUGEPAGE)

@@ -10,7 +10,7 @@ import pytest
 import numbatape as nt
 from numbatape.engine import Workspace, kernels, make_plan
 from numbatape.engine.checked import CheckedWorkspace
-from numbatape.engine.placement import placed_at
+from numbatape.engine.placement import aligned, placed_at
 from numbatape.errors import VerificationError
 from numbatape.ops.status import DONE
 from numbatape.tape.instruction import GUARD, NONE
@@ -137,3 +137,8 @@ def test_no_way_back_where_cells_served_again(sweep):
     for start in starts:
         with pytest.raises(VerificationError, match="swept forward alone"):
             start()
+
+
+def test_more_cells_than_there_is_memory():
+    with pytest.raises(MemoryError):
+        aligned(1 << 57, np.float64)
