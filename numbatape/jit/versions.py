@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "a861be05c5c2ee1c"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "3b6906bebaa42fda"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
 BUILTINS = "65d656eb6a73beb1"

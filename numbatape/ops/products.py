@@ -36,6 +36,20 @@ def distinct(m, n, stride0, stride1):
     return (step0 > 0 and step1 > step0 * (m - 1)) or (step1 > 0 and step0 > step1 * (n - 1))
 
 
+def clear(cv, c, sc0, sc1, m, n):
+    """``C = 0``, in one loop where rows have one entry or are contiguous: to begin one takes a while."""
+    if n == 1 or (sc1 == 1 and sc0 == n):
+        step = 1
+        if n == 1:
+            step = sc0
+        for i in parallel(m * n):
+            cv[c + i * step] = 0.0
+    else:
+        for i in range(m):
+            for j in parallel(n):
+                cv[c + i * sc0 + j * sc1] = 0.0
+
+
 def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
     """``C += alpha*A@B`` by rows of C, where C and B have unit column stride."""
     if k == 1:  # an outer product, beside whose loop the registers of the other are free
@@ -141,9 +155,7 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
         gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta)
     else:
         if beta == 0.0:
-            for i in range(m):
-                for j in parallel(n):
-                    cv[c + i * sc0 + j * sc1] = 0.0
+            clear(cv, c, sc0, sc1, m, n)
         dots = sa1 == 1 and sb0 == 1 and k > n
         if sc1 == 1 and sb1 == 1 and n > 1 and not dots:
             add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha)

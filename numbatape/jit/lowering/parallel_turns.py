@@ -60,15 +60,12 @@ class Turns(SimdExpressions):
             to.ended = True
             to.begin(ready)
             done = self._turn_of_fewer(self._turns(count))
-            arrivals = [(done, to.block)]
+            arrivals = [(first, start), (done, to.block)]
             to.jump(behind)
         to.ended = False
-        if all(self._may_come_first(line) for line in self.before):
-            self.block = start
-        else:
-            arrivals.append((first, start))
-            to.branch(to.new(f"icmp sge i64 {count}, {FEWER}"), enough, behind)
-            to.begin(enough)
+        # Tested before operands are prepared, where rows have one to three entries: 0.6 to 0.9 of the time.
+        to.branch(to.new(f"icmp sge i64 {count}, {FEWER}"), enough, behind)
+        to.begin(enough)
         to.lines += self.before
         to.ended, to.block = False, self.block
         steps = {**self.loaded, **self.stored}
@@ -84,12 +81,6 @@ class Turns(SimdExpressions):
             arrivals += self._one_or_many(count, behind)
         to.begin(behind)
         self.onward = to.new(f"phi i64 {', '.join(f'[ {i}, %{block} ]' for i, block in arrivals)}")
-
-    def _may_come_first(self, line: str) -> bool:
-        """Return whether a line may be reached where the loop has no iteration: one that reads no cell."""
-        if " load " in line:
-            return line.rpartition("ptr %")[2] in self.to.locals
-        return not line.endswith(":") and not any(word in line for word in (" call ", " br "))
 
     def _every(self, comparisons: list[str]) -> str:
         every, *others = (self.to.new(f"icmp {comparison}") for comparison in comparisons)
