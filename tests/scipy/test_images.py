@@ -176,3 +176,26 @@ def test_neighbours_are_data_of_the_tape():
 def test_what_decides_shapes_raises_by_name(function, text):
     with pytest.raises(nt.UnsupportedOperationError, match=text):
         nt.grad(lambda x: np.sum(function(x)))(A)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, bool])
+def test_images_of_integers_stay_images_of_integers(dtype):
+    """SciPy rounds or truncates after each pass, so nothing has a derivative by what is not the image."""
+    image = (np.arange(20).reshape(4, 5) * 7 % 11 - 3 * (dtype is np.int16)).astype(dtype)
+
+    def f(m):
+        places = [I.affine_transform(image, m), I.shift(image, m[0], order=1), I.map_coordinates(image, m)]
+        filters = [I.gaussian_filter(image, m[0, 0]), I.convolve(image, m), I.correlate1d(image, m[1])]
+        assert all(x.dtype == dtype for x in places + filters)
+        return np.concatenate([np.ravel(x) for x in [*places, *filters]]) * 1.0
+
+    jacobian = nt.value_and_jacobian(f)
+    for at in (np.abs(TURN), np.abs(TURN) + 0.1):
+        value, slope = jacobian(at)
+        np.testing.assert_array_equal(value, f(at))
+        assert not slope.any()
+    floats = nt.grad(
+        lambda s: I.gaussian_filter(image, s, output=float).sum() + I.spline_filter(image)[0, 0] * s
+    )
+    slope = (lambda h: (I.gaussian_filter(image, 1.0 + h, output=float).sum() - I.gaussian_filter(image, 1.0 - h, output=float).sum()) / (2 * h))(1e-5)  # fmt: skip
+    assert floats(1.0) == pytest.approx(slope + I.spline_filter(image)[0, 0], rel=1e-6, abs=1e-6)

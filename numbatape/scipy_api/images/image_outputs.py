@@ -10,8 +10,9 @@ import numpy as np
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.stand_ins import stand_in
+from ...rules.searches import Search
 from ...trace import operations
-from ...trace.operands import find_trace, values_of
+from ...trace.operands import find_trace, lift_all, values_of
 from ...trace.plain_arrays import as_ndarrays
 from ...trace.trace import failing
 
@@ -35,15 +36,45 @@ def _maker(implementation, place: int, original):
     @functools.wraps(original)
     def call(*args, **kwargs):
         output = args[place] if len(args) > place else kwargs.get("output")
-        trace = None if output is None else find_trace(args, tuple(kwargs.values()))
+        image = args[0] if args else kwargs.get("input")
+        whole = getattr(image, "dtype", np.dtype(float)).kind in "biu"
+        trace = None if output is None and not whole else find_trace(args, tuple(kwargs.values()))
         if trace is None:
             return usual(*args, **kwargs)
+        if output is None:
+            with failing(trace):
+                return _of_whole_numbers(original, usual, args, kwargs)
         args = (*args[:place], *([None] if len(args) > place else []), *args[place + 1 :])
         kwargs = {name: value for name, value in kwargs.items() if name != "output"}
         with failing(trace):
             return _delivered(original, usual, output, place, args, kwargs)
 
     return call
+
+
+def _of_whole_numbers(original, usual, args, kwargs):
+    """Return the result for an image of integers, which SciPy rounds or truncates after each of its passes.
+
+    So it is a step function of the other arguments: data without a derivative, which SciPy itself computes.
+    """
+    keys = [*range(len(args)), *kwargs]
+    given = dict(zip(keys, (*args, *kwargs.values()), strict=True))
+    traced = [key for key in keys if find_trace(given[key]) is not None]
+    operands = lift_all(*(given[key] for key in traced))
+    dtypes = [np.asarray(values_of(x)).dtype for x in operands]
+
+    def run(*numbers):
+        known = given | {
+            key: np.asarray(x).astype(dtype) for key, x, dtype in zip(traced, numbers, dtypes, strict=True)
+        }
+        places = [known.pop(k) for k in range(len(args))]
+        return original(*places, **known)
+
+    dtype = run(*values_of(operands)).dtype
+    if dtype.kind not in "biu":  # such as the coefficients of splines
+        return usual(*args, **kwargs)
+    search = Search(f"scipy.ndimage.{original.__name__}", run, tuple(operands))
+    return search.numbers("an image of integers", np.asarray).astype(dtype)
 
 
 def _delivered(original, usual, output, place: int, args, kwargs):
@@ -55,7 +86,7 @@ def _delivered(original, usual, output, place: int, args, kwargs):
             f"scipy.ndimage.{original.__name__}", f"output of dtype {dtype}", "an output of floats is"
         )
     image, *others = args
-    if dtype == np.float64 and image.dtype == np.float32:
+    if dtype == np.float64 and image.dtype == np.float32 or image.dtype.kind in "biu":
         image = np.astype(image, np.float64)  # SciPy computes in float64, and rounds to the output's dtype
     result = usual(image, *others, **kwargs)
     if not to_array:

@@ -22,7 +22,15 @@ from ...tape.families import ACTIVE
 from ...trace.axes import length
 from ...trace.operands import find_trace, lift_first
 from ...trace.primitives import sample_of
-from .piecewise_polynomials import InBasis, Piecewise, combined, in_basis, polynomial_of, refuse
+from .piecewise_polynomials import (
+    InBasis,
+    Piecewise,
+    combined,
+    in_basis,
+    polynomial_of,
+    refuse,
+    require_monotonic,
+)
 
 PIECEWISE = ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly")
 NAMES = (*PIECEWISE, "BSpline", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline")
@@ -205,6 +213,7 @@ def _is_zero(bc) -> bool:
 
 def _ppoly(c, x, extrapolate=None, axis=0):
     c = np.moveaxis(np.moveaxis(c, axis + 1, 0), axis + 1, 0) if axis else c
+    require_monotonic(x)
     return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)
 
 

@@ -178,6 +178,17 @@ def require_increasing(x) -> None:
         raise ValueError("`x` must be strictly increasing sequence.")
 
 
+def require_monotonic(x) -> None:
+    """Raise SciPy's error unless breakpoints ascend or descend; of traced ones this is a guard."""
+    x = np.asarray(x) if find_trace(x) is None else lift_all(x)[0]
+    if bool(x[0] <= x[-1]):
+        monotonic = bool(np.all(x[1:] >= x[:-1]))
+    else:
+        monotonic = bool(np.all(x[1:] <= x[:-1]))
+    if not monotonic:
+        raise ValueError("`x` must be strictly increasing or decreasing.")
+
+
 def column(x, trailing: int):
     """Return an array with further axes of length 1."""
     return x[(..., *(None,) * trailing)] if trailing else x

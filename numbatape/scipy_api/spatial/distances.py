@@ -33,6 +33,14 @@ def _total(terms, w):
     return np.sum(terms if w is None else w * terms, -1)
 
 
+def _require_valid(w=None, p=1.0, **_):
+    """Raise SciPy's errors for options; of traced ones these are guards, since later values may not be valid."""
+    if w is not None and bool(np.any(np.less(w, 0.0))):
+        raise ValueError("Input weights should be all non-negative")
+    if bool(p <= 0.0):
+        raise ValueError("p must be greater than 0")
+
+
 def _cosine(x, y, w=None):
     return 1.0 - _total(x * y, w) / (np.sqrt(_total(x * x, w)) * np.sqrt(_total(y * y, w)))
 
@@ -95,6 +103,7 @@ def _chosen(metric, options, points):
     """
     name = metric.lower() if isinstance(metric, str) else getattr(metric, "__name__", "")
     if name in METRICS:
+        _require_valid(**options)
         if name == "seuclidean" and options.get("V") is None:
             options = {**options, "V": np.var(points(), 0, ddof=1)}
         if name == "mahalanobis" and options.get("VI") is None:
@@ -157,6 +166,12 @@ def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
 def squareform(X, force="no", checks=True):
     x = lift_first(X)
     if x.ndim == 2:
+        if length(x, 0) != length(x, 1):
+            raise ValueError("The matrix argument must be square.")
+        if checks and not bool(np.all(np.equal(x, x.T))):
+            raise ValueError("Distance matrix 'X' must be symmetric.")
+        if checks and not bool(np.all(np.equal(np.diagonal(x), 0.0))):
+            raise ValueError("Distance matrix 'X' diagonal must be zero.")
         return x[_pairs(x)]
     count = _points(x._trace, length(x, 0))
     rows, cols = indices(x._trace, (count, count)) if is_size(count) else np.indices((count, count))
@@ -186,6 +201,7 @@ for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "c
             options["w"], *args = args
         if args:
             (centered,) = args
+        _require_valid(**options)
         return METRICS[_name if centered else "cosine"](u, v, **options)
 
     stands_for("scipy.spatial.distance", _name)(_single)
