@@ -47,10 +47,16 @@ def _eigvals(a):
     """Return NumPy's eigenvalues, and the vectors in their order."""
     values = np.linalg.eigvals(a)
     others, vectors = np.linalg.eig(a)
-    ordered = np.empty(vectors.shape, np.result_type(vectors, values))
+    ordered = _in_order(values, others, vectors).astype(np.result_type(vectors, values))
+    return values.astype(ordered.dtype), ordered
+
+
+def _in_order(values, others, vectors):
+    """Return the vectors of other eigenvalues in the order of these values."""
+    ordered = np.empty_like(vectors)
     for k in np.ndindex(*values.shape[:-1]):
         ordered[k] = vectors[k][:, _nearest(values[k], others[k])]
-    return values.astype(ordered.dtype), ordered
+    return ordered
 
 
 def _nearest(values, others):
@@ -79,7 +85,7 @@ def _pair_eigvals(a, b):
     others, vectors = _pair_eig(a, b)
     values = scipy.linalg.eigvals(a, b)
     values = values if np.iscomplexobj(others) else values.real
-    return values, vectors[:, _nearest(values, others)]
+    return values, _in_order(values, others, vectors)
 
 
 def _pair_pullback(ybar, y, a, b):
@@ -92,7 +98,7 @@ def _pair_pullback(ybar, y, a, b):
     if not _idle(vbar):
         inner = inner + np.conj(inverse_gaps(w)) * np.matmul(right, vbar)
     left = adjoint(np.matmul(b, v))
-    ends = right, np.conj(w)[:, None] * right
+    ends = right, np.conj(w)[..., :, None] * right
     abar, bbar = (np.linalg.solve(left, np.matmul(inner, end)) for end in ends)
     return abar, -bbar
 

@@ -264,7 +264,8 @@ def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=Fa
     layout, sizes = layout_of(x), x._trace.tape.sizes
     widths = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
     dims, added = list(layout.dims), []
-    for width, k in zip(widths, axes_of(x, axis), strict=True):
+    along = range(x.ndim) if axis is None else axis if np.iterable(axis) else (axis,)
+    for width, k in zip(widths, (one_axis(x, k) for k in along), strict=True):  # an axis may be repeated
         size = code_of(x._trace, width if is_size(width) else index(width))
         sizes.guard(size, ">=", 0)
         sizes.guard(dims[k], ">=", size)

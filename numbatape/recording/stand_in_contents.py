@@ -59,7 +59,7 @@ STAND_INS = {
             BarycentricInterpolator.__init__ BarycentricInterpolator._evaluate barycentric_interpolate
         """,
         "scipy_api.interpolate.fitpack": """
-            InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline splev splint splrep
+            InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline make_splrep splev splint splrep
         """,
         "scipy_api.interpolate.grids": "RectBivariateSpline bisplev interpn",
         "scipy_api.interpolate.interpolation": """

@@ -1,5 +1,7 @@
 """SciPy's errors for values that are not valid are raised at later points of the same cache, too."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.interpolate
@@ -10,12 +12,13 @@ import numbatape as nt
 U, V, W = np.array([1.0, 2.0, 3.5]), np.array([2.0, -1.0, 0.3]), np.array([0.5, 0.2, 0.7])
 POINTS = np.stack([U, V, W])
 WEIGHTED = (
-    "braycurtis", "canberra", "chebyshev", "cityblock", "cosine", "correlation", "euclidean", "minkowski", "sqeuclidean",
+    "braycurtis", "canberra", "chebyshev", "cityblock", "cosine", "correlation", "euclidean", "minkowski",
+    "sqeuclidean",
 )  # fmt: skip
 SPLINE = np.array([[1.0, 2.0], [0.5, -0.3]])
 
 CASES = {
-    **{name: (lambda w, f=getattr(distance, name): f(U, V, w=w), W, -W) for name in WEIGHTED},
+    **{name: (lambda w, name=name: getattr(distance, name)(U, V, w=w), W, -W) for name in WEIGHTED},
     "pdist": (lambda w: np.sum(distance.pdist(POINTS, "cosine", w=w)), W, -W),
     "cdist": (lambda w: np.sum(distance.cdist(POINTS, POINTS[:2], "euclidean", w=w)), W, -W),
     "minkowski's exponent": (lambda p: distance.minkowski(U, V, p), 1.5, -1.0),
@@ -28,7 +31,9 @@ CASES = {
         np.array([0.0, 4.0, 3.0]),
     ),
     "PPoly": (
-        lambda x: scipy.interpolate.PPoly(SPLINE, x)(0.3), np.array([3.0, 1.0, 0.0]), np.array([3.0, 4.0, 0.0]),
+        lambda x: scipy.interpolate.PPoly(SPLINE, x)(0.3),
+        np.array([3.0, 1.0, 0.0]),
+        np.array([3.0, 4.0, 0.0]),
     ),
 }  # fmt: skip
 
@@ -38,11 +43,10 @@ def test_errors_at_another_point(name):
     function, valid, other = CASES[name]
     cache = nt.prepare_gradient_cache(function, valid)
     assert nt.value_and_gradient(cache, valid)[0] == pytest.approx(function(valid), rel=1e-13)
-    with pytest.raises(ValueError) as its:
+    with pytest.raises(ValueError, match="non-negative|must be|greater than 0") as its:
         function(other)
-    with pytest.raises(ValueError) as ours:
+    with pytest.raises(ValueError, match=re.escape(str(its.value))):
         nt.value_and_gradient(cache, other)
-    assert str(its.value) in str(ours.value)
 
 
 def test_squareform_without_checks_takes_any_matrix():

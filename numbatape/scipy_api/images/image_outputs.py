@@ -86,7 +86,7 @@ def _delivered(original, usual, output, place: int, args, kwargs):
             f"scipy.ndimage.{original.__name__}", f"output of dtype {dtype}", "an output of floats is"
         )
     image, *others = args
-    if dtype == np.float64 and image.dtype == np.float32 or image.dtype.kind in "biu":
+    if (dtype == np.float64 and image.dtype == np.float32) or image.dtype.kind in "biu":
         image = np.astype(image, np.float64)  # SciPy computes in float64, and rounds to the output's dtype
     result = usual(image, *others, **kwargs)
     if not to_array:

@@ -16,7 +16,7 @@ from ...numpy_api.stand_ins import named_like, stands_for, with_original
 from ...trace.operands import find_trace
 from ...trace.primitives import sample_of
 from .free_knots import FreeKnots
-from .interpolation import bspline
+from .interpolation import bspline, of_traced, stand_in_of
 from .piecewise_polynomials import InBasis, refuse
 
 SMOOTH = "interpolating splines (s=0) are, and so is make_interp_spline"
@@ -129,6 +129,18 @@ def splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_out
     options = {"w": w, "xb": xb, "xe": xe, "k": k, "task": task, "t": t, "per": per, "quiet": quiet}
     made = [scipy.interpolate.splrep(x, unit, s=0, **options) for unit in np.eye(len(x))]
     return made[0][0], np.stack([c for _, c, _ in made], 1) @ y, k
+
+
+def _made(original, x, y, *, w=None, xb=None, xe=None, k=3, s=0, t=None, nest=None, bc_type=None):
+    """Return what `make_splrep` makes of traced values."""
+    if s != 0:
+        raise refuse("make_splrep of traced values with s > 0", SMOOTH)
+    sizes = [np.asarray(sample_of(part)) for part in (x, y)]
+    original(*sizes, w=w, xb=xb, xe=xe, k=k, s=s, t=t, nest=nest, bc_type=bc_type)  # raises SciPy's errors
+    return of_traced("make_interp_spline", scipy.interpolate.make_interp_spline, x, y, k=k, bc_type=bc_type)
+
+
+MAKERS["scipy.interpolate"]["make_splrep"] = with_original(_made, stand_in_of)
 
 
 def _of_traced(original, *args, **kwargs) -> Fitted:

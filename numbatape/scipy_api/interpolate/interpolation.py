@@ -60,7 +60,7 @@ def _make(name: str):
     """Return what makes the stand-in for a class of `scipy.interpolate`."""
 
     def make(original):
-        call = with_original(functools.partial(_of_traced, name), stand_in_of)(original)
+        call = with_original(functools.partial(of_traced, name), stand_in_of)(original)
         if not isinstance(original, type):
             return call
         call = class_that_makes(original, call)
@@ -101,7 +101,7 @@ def _maker_of(original):
     return call
 
 
-def _of_traced(name: str, original, *args, **kwargs):
+def of_traced(name: str, original, *args, **kwargs):
     """Return an interpolator of traced values."""
     if name == "PPoly":
         return _ppoly(*args, **kwargs)
@@ -127,6 +127,7 @@ PARAMETERS = {  # behind x and y
 def _linear(name: str, original, x, y, *args, **kwargs):
     """Return an interpolator that is linear in its values, by those of unit vectors."""
     options = dict(zip(PARAMETERS[name], args, strict=False)) | kwargs
+    x, y = (lift_first(part) if find_trace(part) is not None else np.asarray(part) for part in (x, y))
     if find_trace(x) is not None and name == "interp1d" and options.get("kind", "linear") in ("linear", 1):
         return imported(".interp1d", __package__).of_traced_places(original, x, y, options, _line)
     if name == "interp1d" and options.get("kind") in ("cubic", 3) and _is_data(x, y):

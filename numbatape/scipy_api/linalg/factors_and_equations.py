@@ -15,7 +15,7 @@ from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import is_empty, is_square
 from ...trace.operands import adopt, lift_all, lift_first
 from ...trace.primitives import stop_gradient
-from .linear_systems import triangular
+from .linear_systems import as_floats, triangular
 
 CHECKS = ("overwrite_a", "overwrite_b", "check_finite")
 
@@ -235,7 +235,7 @@ def _one_square(function: str, a):
 @stands_for("scipy.linalg", "pinvh")
 def pinvh(a, atol=None, rtol=None, lower=True, return_rank=False, check_finite=True):
     refuse("scipy.linalg.pinvh", {"atol": atol, "return_rank": return_rank})
-    a = lift_first(a)
+    a = as_floats(lift_first(a))
     whole = a * eigen_triangle(a.shape[-1], lower)
     whole = whole + adjoint(whole)
     cutoff = np.finfo(a.dtype).eps * a.shape[-1] if rtol is None else rtol
@@ -256,7 +256,7 @@ def eigen_triangle(n: int, lower: bool):
 def lstsq(
     value, a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=True, lapack_driver=None
 ):
-    a, b = lift_all(a, b)
+    a, b = (as_floats(x) for x in lift_all(a, b))
     cutoff = np.finfo(a.dtype).eps if cond is None else cond
     inverse = pseudo_inverse if is_complex(a) else decompositions.pseudo_inverse
     solution = np.matmul(inverse("scipy.linalg.lstsq", a, cutoff), b)

@@ -10,7 +10,7 @@ from ...numpy_api.registration import run_long_record, run_record, unsupported_a
 from ...numpy_api.stand_ins import stands_for
 from ...trace.array import TracedArray
 from ...trace.axes import drop_axes
-from ...trace.operands import adopt, lift_all, values_of
+from ...trace.operands import adopt, lift_all, lift_first, values_of
 from ...trace.primitives import array_instruction, expand
 
 
@@ -37,6 +37,11 @@ def triangular(a, b, lower: bool, trans=0, unit: bool = False):
     return np.linalg.solve(np.conj(turned) if trans == 2 and np.iscomplexobj(a) else turned, b)
 
 
+def as_floats(x):
+    """Return a matrix as SciPy computes with it: integers and truth values as doubles."""
+    return np.astype(x, np.float64) if x.dtype.kind in "biu" else x
+
+
 def _complex(*operands) -> bool:
     return any(np.iscomplexobj(x) for x in operands)
 
@@ -49,11 +54,13 @@ def _triangle(a, b, lower: bool, transposed: bool, unit: bool, value):
 
 @stands_for("scipy.linalg", "cholesky", run=run_record)
 def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
+    a = lift_first(a)
     return np.linalg.cholesky(a, upper=not lower) if _complex(a) else cholesky_factor(a, not lower, value)
 
 
 @stands_for("scipy.linalg", "cho_factor")
 def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
+    a = lift_first(a)
     factor = np.linalg.cholesky(a, upper=not lower)
     # In the triangle that SciPy does not use, it leaves the entries of the matrix, or zeros since 1.18.1.
     trial = np.asarray([[2.0, 1.0], [1.0, 2.0]], order="F" if np.asarray(values_of(a)).flags.fnc else "C")
@@ -144,6 +151,7 @@ def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_
 
 @stands_for("scipy.linalg", "inv")
 def inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
+    a = lift_first(a)
     if _complex(a) and assume_a not in GENERAL:
         raise unsupported_argument(
             "scipy.linalg.inv", f"assume_a={assume_a!r}", "of complex matrices 'gen' is"
@@ -153,9 +161,9 @@ def inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
 
 @stands_for("scipy.linalg", "det")
 def det(a, overwrite_a=False, check_finite=True):
-    return np.linalg.det(a)
+    return np.linalg.det(lift_first(a))
 
 
 @stands_for("scipy.linalg", "norm")
 def norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
-    return np.linalg.norm(a, ord, axis, keepdims)
+    return np.linalg.norm(lift_first(a), ord, axis, keepdims)

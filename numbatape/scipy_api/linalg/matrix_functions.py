@@ -58,7 +58,7 @@ def expm(A):
 @stands_for("scipy.linalg", "expm_frechet")
 def expm_frechet(A, E, method=None, compute_expm=True, check_finite=True):
     """By blocks: ``exp([[A, E], [0, A]])`` (Higham 2008, 3.16)."""
-    a, e = lift_all(A, E)
+    a, e = np.broadcast_arrays(*lift_all(A, E))  # stacks since SciPy 1.17
     n = length(a, -1)
     both = exponential(_blocks(a, e, np.zeros_like(a), a))
     derivative = both[..., :n, n:]

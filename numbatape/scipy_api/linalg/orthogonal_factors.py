@@ -12,11 +12,13 @@ from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import length, pinned
 from ...trace.operands import adopt, lift_all, lift_first
 from ...trace.primitives import stop_gradient
+from .linear_systems import as_floats
 
 
 @stands_for("scipy.linalg", "svd", run=run_record)
 def svd(value, a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True,
         lapack_driver="gesdd"):  # fmt: skip
+    a = lift_first(a)
     if lapack_driver != "gesdd" and compute_uv:
         return completed.svd(a, completed.svd_by(lapack_driver, full_matrices))
     result = np.linalg.svd(a, full_matrices, compute_uv)
@@ -25,14 +27,14 @@ def svd(value, a, full_matrices=True, compute_uv=True, overwrite_a=False, check_
 
 @stands_for("scipy.linalg", "svdvals", run=run_record)
 def svdvals(value, a, overwrite_a=False, check_finite=True):
-    return np.linalg.svd(a, compute_uv=False)
+    return np.linalg.svd(lift_first(a), compute_uv=False)
 
 
 @stands_for("scipy.linalg", "qr", run=run_record)
 def qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
     if mode not in ("full", "economic", "r"):
         raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "'full', 'economic' and 'r' are")
-    order = ()
+    a, order = lift_first(a), ()
     if pivoting:
         order = np.astype(stop_gradient(completed.column_order(a)), value[-1].dtype)
         order = (adopt(order, value[-1]),)
@@ -49,6 +51,7 @@ def qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, che
 def pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
     if atol is not None or return_rank:
         raise unsupported_argument("scipy.linalg.pinv", "atol or return_rank", "rtol is")
+    a = lift_first(a)
     cutoff = decompositions.relative_cutoff(a) if rtol is None else rtol
     if np.iscomplexobj(a):
         return np.linalg.pinv(a, cutoff)
@@ -95,7 +98,7 @@ def _full_rank(function: str, a, cutoff):
 
 @stands_for("scipy.linalg", "orth")
 def orth(A, rcond=None):
-    a = lift_first(A)
+    a = as_floats(lift_first(A))
     cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
     return _full_rank("scipy.linalg.orth", a, cutoff)[0]
 
@@ -111,14 +114,16 @@ def _same_rank(a, missing: int, rcond) -> None:
     """Guard that a matrix has as many null vectors as it has now."""
     if 0 in a.shape:  # all directions are null vectors
         return
-    values = np.linalg.svd(stop_gradient(a), compute_uv=False)
-    cutoff = np.max(values, -1) * (np.finfo(values.dtype).eps * max(a.shape[-2:]) if rcond is None else rcond)
-    int(a.shape[-1] - np.count_nonzero(values > cutoff) - missing)
+    values = stop_gradient(np.linalg.svd(a, compute_uv=False))
+    cutoff = np.max(values, -1, keepdims=True) * (
+        np.finfo(values.dtype).eps * max(a.shape[-2:]) if rcond is None else rcond
+    )
+    bool(np.all(np.equal(np.sum(values > cutoff, -1), a.shape[-1] - missing)))
 
 
 @stands_for("scipy.linalg", "subspace_angles")
 def subspace_angles(A, B):
-    a, b = lift_all(A, B)
+    a, b = (as_floats(x) for x in lift_all(A, B))
     bases = []
     for x in (a, b):
         if x.shape[0] < x.shape[1]:

@@ -63,27 +63,29 @@ def solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, che
 
 
 def _lower_triangle(ab, lower: bool):
-    """Return the lower triangular matrix with this band."""
-    width, n = ab.shape
+    """Return the lower triangular matrix with this band, or a stack of them."""
+    width, n = ab.shape[-2:]
     total = None
     for d in range(min(width, n)):
-        row = ab[d, : n - d] if lower else conjugate(ab[width - 1 - d, d:])
-        part = np.diag(row, -d)
+        row = ab[..., d, : n - d] if lower else conjugate(ab[..., width - 1 - d, d:])
+        # A row's entries are those of the first columns of a square, which is moved below the diagonal.
+        part = np.eye(n)[d:, d:] * np.expand_dims(row, -2)
+        part = np.pad(part, (*[(0, 0)] * (ab.ndim - 2), (d, 0), (0, d))) if d else part
         total = part if total is None else total + part
     return total
 
 
 def _band(low, given, lower: bool):
     """Return the band of a lower triangle, or of its adjoint; unused places keep what is given."""
-    width, n = given.shape
+    width, n = given.shape[-2:]
     rows = []
     for d in range(width):
-        old = given[d if lower else width - 1 - d]
+        old = given[..., d if lower else width - 1 - d, :]
         if d < n:
-            row = np.diagonal(low, -d)
-            old = np.concatenate([row, old[n - d :]] if lower else [old[:d], conjugate(row)])
+            row = np.diagonal(low, -d, -2, -1)
+            old = np.concatenate([row, old[..., n - d :]] if lower else [old[..., :d], conjugate(row)], -1)
         rows.append(old)
-    return np.stack(rows if lower else rows[::-1])
+    return np.stack(rows if lower else rows[::-1], -2)
 
 
 @stands_for("scipy.linalg", "cholesky_banded")
@@ -97,7 +99,10 @@ def cho_solve_banded(cb_and_lower, b, overwrite_b=False, check_finite=True):
     band, lower = cb_and_lower
     band, b = lift_all(band, b)
     low = _lower_triangle(band, lower)
-    return triangular(low, triangular(low, b, True), True, 2)
+    if band.ndim == 2 or b.ndim > 1:
+        return triangular(low, triangular(low, b, True), True, 2)
+    column = np.broadcast_to(b[:, None], (*low.shape[:-1], 1))  # one vector for each matrix of a stack
+    return triangular(low, triangular(low, column, True), True, 2)[..., 0]
 
 
 @stands_for("scipy.linalg", "eigvals_banded")
@@ -166,8 +171,10 @@ def convolution_matrix(a, n, mode="full"):
 
 @stands_for("scipy.linalg", "khatri_rao")
 def khatri_rao(a, b):
-    a, b = lift_all(a, b)
-    return np.reshape(np.einsum("ij,kj->ikj", a, b), (length(a, 0) * length(b, 0), length(a, 1)))
+    a, b = lift_all(a, b)  # stacked along leading axes since SciPy 1.17
+    products = np.einsum("...ij,...kj->...ikj", a, b)
+    rows = length(a, -2) * length(b, -2)
+    return np.reshape(products, (*products.shape[:-3], rows, length(a, -1)))
 
 
 @stands_for("scipy.linalg", "diagsvd")

@@ -327,7 +327,7 @@ def istft(
 
 
 @stands_for("scipy.signal", "lombscargle")
-def lombscargle(x, y, freqs, *, precenter=False, normalize=False, weights=None, floating_mean=False):
+def lombscargle(x, y, freqs, precenter=False, normalize=False, weights=None, floating_mean=False):
     """Least squares of a sine at each frequency; ``floating_mean`` adds a constant to it."""
     if normalize not in (False, True, "power", "normalize"):
         raise unsupported_argument("scipy.signal.lombscargle", f"normalize={normalize!r}")

@@ -34,7 +34,7 @@ def _total(terms, w):
 
 
 def _require_valid(w=None, p=1.0, **_):
-    """Raise SciPy's errors for options; of traced ones these are guards, since later values may not be valid."""
+    """Raise SciPy's errors for options; of traced ones these are guards."""
     if w is not None and bool(np.any(np.less(w, 0.0))):
         raise ValueError("Input weights should be all non-negative")
     if bool(p <= 0.0):
