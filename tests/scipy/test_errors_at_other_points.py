@@ -43,7 +43,7 @@ def test_errors_at_another_point(name):
     function, valid, other = CASES[name]
     cache = nt.prepare_gradient_cache(function, valid)
     assert nt.value_and_gradient(cache, valid)[0] == pytest.approx(function(valid), rel=1e-13)
-    with pytest.raises(ValueError, match="non-negative|must be|greater than 0") as its:
+    with pytest.raises(ValueError, match=r"non-negative|must be") as its:
         function(other)
     with pytest.raises(ValueError, match=re.escape(str(its.value))):
         nt.value_and_gradient(cache, other)
