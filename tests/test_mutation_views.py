@@ -293,3 +293,26 @@ def leading_ones(x):
 def test_against_numpy(name):
     """Values, both modes, differences, two calls, arguments kept: all that `check_derivatives` looks at."""
     nt.testing.check_derivatives(CASES[name], X.copy())
+
+
+def reversed_and_turned(x):
+    n = len(x)
+    one, other, table, square = np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
+    back, ahead, turned, across = one[::-1], other[::-1], table.T, square.T
+    one[:] = x
+    other[0] = x[0]
+    ahead[0] += 2.0
+    table[0] = x
+    square[:] = np.outer(x, x + 1.0)
+    by = np.arange(n)
+    return np.sum(back * by) + np.sum(other * x) + np.sum(turned[:, 0] * by) + np.sum(across[:, 0] * by)
+
+
+@pytest.mark.parametrize("first", [1, 4])
+def test_all_entries_of_zeros_have_one_address_but_views_of_them_differ(first):
+    cache = nt.prepare_gradient_cache(reversed_and_turned, np.ones(first))
+    for n in (1, 4, 2, 6):
+        x = np.random.default_rng(n).normal(size=n)
+        np.testing.assert_allclose(
+            nt.value_and_gradient(cache, x)[0], reversed_and_turned(x), rtol=1e-12, atol=1e-13
+        )

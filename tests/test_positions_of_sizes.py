@@ -118,6 +118,35 @@ def in_bins(x):
     return np.sum(np.bincount(np.arange(len(x)) % 3, weights=x, minlength=3) ** 2 * np.arange(3))
 
 
+def left_out(x):
+    n, i = len(x), np.arange(len(x))
+    folds = sum(np.sum(x[i % 3 == k]) * np.sum(np.cos(x[i % 3 != k])) for k in range(3))
+    blocks = np.sum(x[i // 2 != 1] ** 2) + np.sum(x[np.abs(i - 1) > 1])
+    ends = np.sum(x[(i < 2) | (n - 1 - i < 2)] ** 3) + np.sum(x[(i > 0) & (i < n - 1) & (2 * i != 4)])
+    return folds + blocks + ends
+
+
+def written_flags(x):
+    n = len(x)
+    kept, odd = np.ones(n, dtype=bool), np.zeros(n, bool)
+    kept[0] = kept[-1] = False
+    odd[1::2] = True
+    ends = np.where(kept, 0.0, x)
+    table, y = np.outer(x, x + 1.0), np.sin(x)
+    y[kept & odd] = x[kept & odd] ** 3
+    y[~odd] += 1.0
+    return np.sum(x[kept] ** 2) + np.sum(ends) + np.sum(table[np.ix_(odd, ~kept)] ** 2) + np.sum(y * x)
+
+
+def written_integers(x):
+    n = len(x)
+    weights, before = np.full(n, 2), np.zeros(n, int)
+    weights[1::2] = 4
+    weights[0] = weights[-1] = 1
+    before[1:] = np.arange(n - 1)
+    return np.sum(weights * x**2) + np.sum(x[before] * np.cos(x)) * np.sum(np.ones(n, int))
+
+
 # With the most traces that these lengths may take: two entries or fewer may be another case.
 PROGRAMS = {
     "first": (first, 2),
@@ -136,6 +165,9 @@ PROGRAMS = {
     "other masks of pairs": (other_masks_of_pairs, 7),
     "backwards": (backwards, 1),
     "in bins": (in_bins, 1),
+    "left out": (left_out, 4),
+    "written flags": (written_flags, 3),
+    "written integers": (written_integers, 2),
 }
 
 
@@ -150,6 +182,54 @@ def test_positions_follow_sizes(name):
         fresh = nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x)[1][0]
         np.testing.assert_allclose(gradient, fresh, rtol=1e-12, atol=1e-13)
     assert cache.traces <= most + 1
+
+
+def visited(x):
+    n = len(x)
+    done, turn, seen = np.zeros(n, bool), np.zeros(n, int), np.zeros(n, int)
+    total, k = 0.0, 0
+    while not done.all():
+        k = (k + 2) % n
+        if done[k]:
+            k = (k + 1) % n
+        total, done[k], turn[k] = total * 0.9 + x[k], True, k // 2
+        seen[k] += 1
+    return total * np.sum(x[done]) + np.sum(x * turn) + np.sum(x * seen)
+
+
+def test_flags_that_are_asked_entry_by_entry_are_plain():
+    """Written at known places of a known length, they need no guards and leave nothing on the tape."""
+    x = np.linspace(0.1, 1.0, 9)
+    cache = nt.prepare_gradient_cache(visited, x)
+    assert len(cache.guards()) <= 1
+    for n in (9, 5, 9, 1):
+        x = np.random.default_rng(n).normal(size=n)
+        np.testing.assert_allclose(nt.value_and_gradient(cache, x)[0], visited(x), rtol=1e-12)
+    assert cache.traces == 3
+
+
+def seen_through_views(x):
+    n = len(x)
+    flags, counts = np.zeros(n, bool), np.zeros(n, int)
+    half, same = flags[1:], counts[::-1]
+    k = int(x[0] > 0.0)
+    flags[k] = True
+    half[1] = True
+    counts[1] = 3
+    same[0] += 2
+    counts[np.argmax(x)] += 5  # at a position that is data
+    taken = x[flags]
+    flags[:] = False
+    half[-1] = True
+    return np.sum(taken**2) + np.sum(x[half.nonzero()[0]]) + np.sum(x * counts) + 3.0 * np.sum(x[flags])
+
+
+def test_written_flags_are_seen_through_views():
+    cache = nt.prepare_gradient_cache(seen_through_views, np.ones(6))
+    for n in (6, 9, 4, 7, 3, 12):
+        for sign in (1, -1):
+            x = sign * np.random.default_rng(n).normal(size=n)
+            np.testing.assert_allclose(nt.value_and_gradient(cache, x)[0], seen_through_views(x), rtol=1e-12)
 
 
 def test_a_mask_is_as_long_as_its_axis():

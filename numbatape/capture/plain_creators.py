@@ -34,8 +34,6 @@ NAMES = (
     *("concatenate", "concat", "stack", "vstack", "hstack", "column_stack", "tile", "repeat", "append"),
     *("fromfunction", "indices", "vander", "outer", "broadcast_to", "where", "reshape"),
 )
-# Integers and flags that a program writes to often decide where it goes: plain arrays keep them known.
-FILLED = (np.zeros, np.ones, np.empty, np.full)
 
 
 def creating(original, stand_in=None):
@@ -67,7 +65,7 @@ def creating(original, stand_in=None):
             args, kwargs = _entries(*args, **kwargs)
         if stand_in is not None and (has_size(args) or has_size(tuple(kwargs.values()))):
             made = stand_in(*args, **kwargs)
-            if type(made) is TracedArray and (original not in FILLED or made.dtype.kind == "f"):
+            if type(made) is TracedArray:
                 return made
         args = unflattened(args)
         if find_trace(args, tuple(kwargs.values())) is not None:

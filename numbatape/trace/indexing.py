@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter.instructions import broadcast_dims
+from ..tape.tape import CONSTANT
 from . import boxes, integers, operations, position_masks, regions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
@@ -38,6 +39,13 @@ def item(x: TracedArray, k: int) -> TracedArray:
         found = operations.entry_of_patches(x, k)
         if found is not None:
             return found
+    if (
+        trace.memory.writes
+        and x._level == CONSTANT
+        and value.dtype.kind in "iub"
+        and operations.becomes_plain(x)
+    ):
+        return value
     builder = trace.tape
     storage, start, layout = builder.values[x._id]
     layout = builder.layouts[layout]
@@ -82,10 +90,7 @@ def getitem(x: TracedArray, key) -> TracedArray:
         if key.dtype.kind in "iu":
             return take_rows(x, key)
     given = key if isinstance(key, tuple) else (key,)
-    key = position_masks.as_slices(x, given)
-    if any(type(k) is TracedArray and k.ndim == 2 for k in key):
-        key = operations.as_positions(x, key)
-    key = tuple(map(key_part, key))
+    key = tuple(map(key_part, position_masks.as_positions(x, given)))
     if all(is_basic(k) for k in key):
         result = basic(x, key)
         if value_of(result).__class__ is np.ndarray and any(map(_is_array, given)):
@@ -311,8 +316,12 @@ def mask_positions(mask) -> list:
         return [np.zeros(int(bool(mask)), int)]  # records a guard for a traced mask
     if not isinstance(mask, TracedArray):
         return list(np.nonzero(value))
-    count = int(np.count_nonzero(value))
     trace = mask._trace
+    if mask._level == CONSTANT and trace.integers.origins is not None:
+        known = position_masks.selected_positions(mask)
+        if known is not None:
+            return known
+    count = int(np.count_nonzero(value))
     trace.guard(np.count_nonzero(mask), "int", count)
     flat = reshape(mask, (-1,))
     # A stable argsort of "not mask" lists the positions of True first, in order.

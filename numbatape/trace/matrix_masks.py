@@ -6,26 +6,15 @@ are those of a triangle, of a diagonal, or all beside the main diagonal.
 
 from __future__ import annotations
 
-import operator
 from typing import NamedTuple
 
 import numpy as np
 
-from ..tape.tape import CONSTANT
 from . import extents, operations
 from . import symbolic_sizes as sizes
 from .array import TracedArray
-from .position_masks import OPPOSITE, TURNED, Positions
+from .position_sets import COMPARE, OPPOSITE, TURNED, Positions
 from .primitives import dims_of
-
-COMPARE = {
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-}
 
 
 class Pairs(NamedTuple):
@@ -49,30 +38,13 @@ class Affine(NamedTuple):
         return Affine(*(mine - its for mine, its in zip(self, other, strict=True)))
 
 
-def as_positions(x: TracedArray, keys: tuple) -> tuple:
-    """Return an index with the positions that a mask of rows and columns selects in its place."""
-    axis = next((k for k, key in enumerate(keys) if type(key) is not slice), len(keys))
-    mask = keys[axis] if axis < len(keys) else None
-    if (
-        type(mask) is not TracedArray
-        or mask._level != CONSTANT
-        or mask.ndim != 2
-        or mask._value.dtype.kind != "b"
-        or not all(type(key) is slice for key in keys[axis + 1 :])
-        or x._value.shape[axis : axis + 2] != mask._value.shape
-        or mask._trace.integers.origins is None
-    ):
-        return keys
+def selected_pairs(mask: TracedArray) -> tuple | None:
+    """Return the rows and the columns that a mask selects, for every size; None if they are not known."""
     trace, (rows, columns) = mask._trace, dims_of(mask)
     if rows != columns or rows >= 0:
-        return keys
+        return None
     pairs = _Masks(trace, rows).pairs_of(mask._id)
-    found = None if pairs is None else _positions(trace, rows, pairs)
-    if found is None:
-        return keys
-    for own, its in zip((rows, columns), dims_of(x)[axis : axis + 2], strict=True):
-        trace.tape.sizes.same(own, its)
-    return (*keys[:axis], *found, *keys[axis + 1 :])
+    return None if pairs is None else _positions(trace, rows, pairs)
 
 
 def _positions(trace, side: int, pairs: Pairs):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..emitter import addresses, instructions
 from . import boxes, settling
-from .aliasing import is_same, root_of
+from .aliasing import is_for_all_sizes, is_same, root_of
 from .array import TracedArray, new_traced
 from .index_parts import is_plain_basic, spans_of
 from .operands import lift
@@ -330,8 +330,8 @@ def _may_begin(x: TracedArray, root: np.ndarray, sized: bool) -> bool:
     if not sized and all(settled(dim) >= 0 for dim in region.dims):
         return False
     values, regions = trace.tape.values, trace.memory.regions
-    address = values[owner._id]
-    return all(id(a._value) in regions or values[a._id] == address for a in boxes.aliases(x))
+    others = [a for a in boxes.aliases(x) if id(a._value) not in regions]
+    return all(values[a._id] == values[owner._id] and is_for_all_sizes(a._value, root) for a in others)
 
 
 def _owner(x: TracedArray, root: np.ndarray):

@@ -18,6 +18,7 @@ from .aliasing import is_lent, lend, root_of, rooted
 from .array import TracedArray, new_traced, note
 from .complex_array import TracedComplex
 from .kinds import missing
+from .primitives import layout_of
 from .pytrees import leaf
 from .symbolic_sizes import has_size
 from .trace import CURRENT, failing
@@ -213,6 +214,34 @@ def becomes_traced(x) -> bool:
     trace.constants.forget(root)
     x.__class__ = TracedArray
     x._id, x._level = number, CONSTANT
+    return True
+
+
+def becomes_plain(x: TracedArray) -> bool:
+    """Turn integers or flags of known sizes back into a plain array, if nothing else refers to their memory.
+
+    A program that goes through them entry by entry (``if not done[k]: done[k] = True``) often asks them where
+    it goes next: the entries are plain numbers then, and no guards.
+    """
+    trace, root = x._trace, root_of(x._value)
+    memory, origins, settled = trace.memory, trace.integers.origins, trace.tape.sizes.settled
+    if (
+        origins is None
+        or x._value.dtype.kind not in "iub"
+        or root is not x._value
+        or len(boxes.sharers(x)) > 1
+    ):
+        return False
+    if id(root) in memory.boxes or id(root) in memory.patchworks or x._level != CONSTANT:
+        return False
+    if id(root) in trace.constants.roots or any(settled(dim) < 0 for dim in layout_of(x).dims):
+        return False
+    behind = origins.sizes_behind(x._id)
+    if behind is None or any(settled(code) < 0 for code in behind):
+        return False
+    memory.check_write(root)
+    x.__class__ = PlainArray
+    del x._id, x._level
     return True
 
 

@@ -11,13 +11,21 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import unreachable, where_in_user_code
 from . import boxes, integers, operations, patches, position_masks
 from . import complex_parts as complex_arrays
-from .aliasing import has_twice, is_lent, is_same, root_of
+from .aliasing import has_twice, is_for_all_sizes, is_lent, is_same, root_of
 from .array import TracedArray
 from .complex_array import TracedComplex
 from .constants import checked
 from .index_parts import is_basic, key_part
 from .operands import find_trace, lift, values_of
-from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, becomes_traced, fixed, is_plain
+from .plain_arrays import (
+    PlainArray,
+    PlainComplex,
+    as_ndarrays,
+    becomes_plain,
+    becomes_traced,
+    fixed,
+    is_plain,
+)
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .shared_inputs import is_shared, mirror
 from .symbolic_sizes import has_size
@@ -92,7 +100,7 @@ def setitem(x: TracedArray, key, item) -> None:
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None:
         if not _is_mask_for_number(keys, item):
-            key = keys = tuple(map(key_part, position_masks.as_slices(x, keys)))
+            key = keys = tuple(map(key_part, position_masks.as_positions(x, keys)))
         if find_trace(keys) is not None:
             operations.write_at(x, keys, item)
             return
@@ -106,6 +114,9 @@ def setitem(x: TracedArray, key, item) -> None:
         if patches.write(x, keys, item):
             return
     key = integers.settled(key)
+    if not shared and find_trace(item) is None and becomes_plain(x):
+        x._value[key] = item
+        return
     box = boxes.open_box(x)
     if type(item) is TracedArray and item._value.__class__ is not np.ndarray and _is_entry(x, keys):
         x._value[key] = item._value
@@ -295,7 +306,8 @@ def _replace(x, key, item) -> bool:
     # Views that are the same entries for this size may be others for another one: ``x[:3]`` of three entries.
     address = x._trace.tape.values[x._id]
     if not all(
-        is_same(other._value, x._value) and x._trace.tape.values[other._id] == address for other in sharing
+        is_for_all_sizes(other._value, x._value) and x._trace.tape.values[other._id] == address
+        for other in sharing
     ):
         return False
     if np.ndim(value_of(item)) > x.ndim:
