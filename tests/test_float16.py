@@ -146,3 +146,11 @@ def test_special_functions_widen():
 def test_what_numpy_refuses():
     with pytest.raises(TypeError, match="float16 is unsupported in linalg"):
         nt.grad(lambda a: np.linalg.det(a))(np.eye(2, dtype=np.float16))
+
+
+def test_derivatives_are_checked_within_its_precision():
+    x = np.array([0.3, 0.7, -1.0], np.float16)
+    nt.check(lambda x: np.sum(np.sin(x) * x), x)
+    tripled = nt.primitive(lambda x: x * x, pullback=lambda ybar, y, x: (3.0 * ybar * x,))
+    with pytest.raises(AssertionError, match="derivative"):
+        nt.check(lambda x: np.sum(tripled(x)), x)

@@ -32,6 +32,7 @@ MODES = ("reverse_over_forward", "forward_over_reverse")
 COORDINATES = 64  # at most this many coordinates are compared with differences, and some random directions
 DIRECTIONS = 3
 STEP = 0.02
+SINGLE, HALF = (np.dtype(np.float32), np.dtype(np.complex64)), (np.dtype(np.float16),)
 ROUNDING = 16 * np.finfo(float).eps  # of a value, relative to the sum of its terms' absolute values
 ENOUGH = 0.01  # the part of a tolerance by which differences may err
 
@@ -161,15 +162,16 @@ class _Check:
     def __init__(self, f, point: Point, options, rng):
         self.f, self.rng = f, rng
         self.order, self.forward, (self.rtol, self.atol, self.rtol_modes) = options
-        single = any(
-            np.asarray(leaf).dtype in (np.float32, np.complex64)
+        kinds = {
+            np.asarray(leaf).dtype
             for arg in point.args
             if not isinstance(arg, (Constant, Static))
             for leaf in pytrees.leaves(arg)
-        )
-        if single:
-            self.rtol_modes = max(self.rtol_modes, 1e-4)
-            self.rtol, self.atol = max(self.rtol, 1e-3), max(self.atol, 1e-4)
+        }
+        for dtypes, modes, differences in ((SINGLE, 1e-4, 1e-3), (HALF, 1e-2, 1e-1)):
+            if not kinds.isdisjoint(dtypes):
+                self.rtol_modes = max(self.rtol_modes, modes)
+                self.rtol, self.atol = max(self.rtol, differences), max(self.atol, modes)
         self.weights: list[np.ndarray] = []
         # The cache, and its number of traces, when the memory of its calls was last counted.
         self.grown: tuple[Any, int] | None = None
