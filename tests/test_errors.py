@@ -647,3 +647,9 @@ def test_weights_that_sum_to_zero_raise_numpys_error():
     columns = nt.grad(lambda x: np.sum(np.average(x, 0, weights=x)))
     with pytest.raises(ZeroDivisionError):
         columns(np.array([[1.0, 0.0], [2.0, 0.0]]))
+
+
+def test_a_bound_callable_takes_no_arguments():
+    bound = nt.prepare_gradient_cache(lambda x: np.sum(x * x), np.ones(3)).bind(np.ones(3))
+    with pytest.raises(TypeError, match=r"^numbatape\.\w+\.\w+\(\) takes no arguments \(1 given\)$"):
+        bound(1)

@@ -202,6 +202,15 @@ def turn_words(turn: Turn | None) -> dict[str, int]:
     return {"turn": 0 if turn is None else turn.address, "free": id(False), "taken": id(True)}
 
 
+class _Held(tuple):
+    """What a builtin keeps alive, in the place of its module: errors say whose it is, and no numbers."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return "numbatape"
+
+
 def new_function(method: _MethodDef, words: np.ndarray, alive=()):
     """Return a builtin whose ``self`` is the address of words, as a Python int.
 
@@ -210,7 +219,7 @@ def new_function(method: _MethodDef, words: np.ndarray, alive=()):
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    return new(ctypes.addressof(method), words.ctypes.data, (words, alive))
+    return new(ctypes.addressof(method), words.ctypes.data, _Held((words, alive)))
 
 
 BUILTIN = Builtin("builtin", _module_text, tuple(f"nt_python_{name}" for name in API))
