@@ -57,7 +57,7 @@ EDGES = {
     "inv_boxcox": (sc.inv_boxcox, [6.45e307, -6.45e307, -np.inf, 2.0], [155.0, -155.0, 0.0, 0.5]),
     "inv_boxcox1p": (sc.inv_boxcox1p, [6.45e307, -6.45e307, 1.5], [155.0, -155.0, 0.0]),
     "elliprc": (sc.elliprc, [1.0, np.inf, -1.0, 1.0], [np.inf, 1.0, np.inf, 2.0]),
-    "elliprd": (lambda x, z: sc.elliprd(x, 1.0, z), [1.0, np.inf, 1.0], [np.inf, 1.0, 2.0]),
+    "elliprd": (lambda x, z: sc.elliprd(x, 1.0, z), [1.0, np.inf, 1.0, np.inf], [np.inf, 1.0, 2.0, 0.0]),
     "elliprf": (lambda x, z: sc.elliprf(x, 1.0, z), [1.0, 0.0, 1.0], [np.inf, np.inf, 2.0]),
     "elliprj": (lambda x, p: sc.elliprj(x, 1.0, 1.0, p), [1.0, np.inf, 1.0], [np.inf, 1.0, 2.0]),
     "complex xlogy": (sc.xlogy, [0j, 0j, 1.0 + 0j], [np.inf + 0j, 0j, 2.0 + 1j]),

@@ -94,7 +94,7 @@ def _third_kind(x, y, z, p):
 def _infinite(kernel, infinite, *args):
     """Return an integral that is infinite under a condition, unless an argument is negative or NaN."""
     inside = kernel(*(np.where(infinite, 1.0, x) for x in args))
-    zero = sum(0.0 * np.sqrt(np.where(infinite, x, 1.0)) for x in args)
+    zero = sum(0.0 * np.sqrt(np.where(infinite & ~np.equal(x, np.inf), x, 1.0)) for x in args)
     return np.where(infinite, 1.0 / zero, inside)
 
 
@@ -116,11 +116,13 @@ def elliprf(x, y, z):
 
 @ufunc("elliprd")
 def elliprd(x, y, z):
-    def kernel(x, y, z):
-        singular = np.equal(z, 0.0) | (np.equal(x, 0.0) & np.equal(y, 0.0))
-        return _infinite(_second_kind, singular, x, y, z)
+    def positive(x, y, z):
+        return _infinite(_second_kind, np.equal(x, 0.0) & np.equal(y, 0.0), x, y, z)
 
-    return _without_infinities(kernel, x, y, z)
+    def kernel(x, y, z):
+        return _without_infinities(positive, x, y, z)
+
+    return _infinite(kernel, np.equal(z, 0.0), x, y, z)
 
 
 @ufunc("elliprj")
