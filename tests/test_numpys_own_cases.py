@@ -225,3 +225,16 @@ def test_new_axes_beside_positions_at_several_sizes(key):
         x = np.arange(float(np.prod(shape))).reshape(shape)
         cache = cache or nt.prepare_derivative_cache(lambda x: x[key], x)
         np.testing.assert_array_equal(nt.value_and_derivative(cache, (x, x))[0], x[key])
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_a_later_call_with_another_order_of_memory_is_refused(kind):
+    x = ROWS[0].astype(kind)
+    f = lambda x: x.ravel("A")  # noqa: E731
+    for _ in range(3):
+        np.testing.assert_array_equal(nt.vjp(f, x)[0], x.ravel())
+    with pytest.raises(nt.UnsupportedOperationError, match="another order than C"):
+        nt.vjp(f, np.asfortranarray(x))
+    cache = nt.prepare_pullback_cache(f, x)
+    with pytest.raises(nt.UnsupportedOperationError, match="another order than C"):
+        nt.value_and_pullback(cache, x.ravel(), np.asfortranarray(x))

@@ -244,7 +244,7 @@ class _Run:
     def _serves(self, found: Lookup, chosen: np.ndarray) -> np.ndarray | None:
         """Return the points (the first one included) that a variant may serve, guards aside; None for all."""
         variant = found.variant
-        if not found.alone and variant.contents is None and variant.sharing is None:
+        if not found.alone and variant.contents is None and variant.memory is None:
             return None
         serves = np.ones(len(chosen), bool)
         if found.alone:

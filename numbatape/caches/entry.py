@@ -271,7 +271,7 @@ def entry_for(
         Numbers of the tape's inputs that have a point in each lane.
     """
     config = evaluator.program.config
-    if config.debug_mode or space.variant.single_use or space.variant.sharing is not None:
+    if config.debug_mode or space.variant.single_use or space.variant.memory is not None:
         return None
     if any(spec.part and spec.level == CONSTANT and spec.kind != "array" for spec in flat.specs):
         return None  # the parts of a complex constant number are not compared one by one

@@ -148,7 +148,7 @@ class Evaluator:
             program.refresh()
         key = (flat.statics, flat.dimensions, program.version)
         variant = self._last.get(key) if traced is None else traced
-        if variant is None or variant.contents is not None or variant.sharing is not None:
+        if variant is None or variant.contents is not None or variant.memory is not None:
             variant = traced
         tried: set[int] = set()
         stop, fresh = None, traced is not None

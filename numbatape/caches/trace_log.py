@@ -145,8 +145,8 @@ def _of_arguments(variant: Variant, flat: Flattened) -> Reason:
         return Reason(f"the sizes differ: {condition} does not hold", line, where, FOR_SIZES)
     if variant.contents is not None:
         return Reason("contents of constants have changed that decided what was recorded")
-    if variant.sharing is not None:
-        return Reason("other arguments share memory, of which one is written to")
+    if variant.memory is not None:
+        return Reason("arguments lie in memory in another way, on which the function relies")
     return Reason("the function was interrupted or raised for these arguments")
 
 

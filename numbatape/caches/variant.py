@@ -16,7 +16,7 @@ from ..recording.record import Recording
 from ..tape import Tape
 from ..tape.tape import CONSTANT
 from ..trace.constants import EXACT_INTEGER
-from ..trace.shared_inputs import sharing
+from ..trace.shared_inputs import memory_of
 from .arguments import Flattened
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ class Variant:
         self.dimensions = flat.dimensions  # of the trace
         # The contents of the constants where the tape holds for no others, else None.
         self.contents = constant_contents(flat) if recording.pinned else None
-        # Which arguments share memory, where one of several is written to.
-        self.sharing = sharing_of(flat) if recording.writes_inputs and len(flat.traced()) > 1 else None
+        self.memory = self._memory_of(flat)  # how arguments lie in it, where the tape holds for nothing else
         self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
         self.single_use = recording.failed
         self.effects = recording.effects
@@ -183,9 +182,12 @@ class Variant:
         """Whether this trace may hold for some arguments (guards on values aside)."""
         if self.statics != flat.statics or (self.contents is not None and self.contents != contents()):
             return False
-        if self.sharing is not None and self.sharing != sharing_of(flat):
+        if self.memory is not None and self.memory != self._memory_of(flat):
             return False
         return self._allows(flat.dimensions)
+
+    def _memory_of(self, flat: Flattened) -> tuple | None:
+        return memory_of([value for value, _, _ in flat.traced()], self.recording.memory)
 
 
 class VariantWorkspace(Workspace):
@@ -277,8 +279,3 @@ class VariantWorkspace(Workspace):
 def constant_contents(flat: Flattened) -> tuple:
     """Return the bytes of all constant leaves."""
     return tuple(np.asarray(leaf).tobytes() for leaf, spec, _ in flat.traced() if spec.level == CONSTANT)
-
-
-def sharing_of(flat: Flattened) -> tuple:
-    """Return which traced leaves share memory."""
-    return sharing(value for value, _, _ in flat.traced())

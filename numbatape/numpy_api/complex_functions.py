@@ -131,6 +131,7 @@ def _order(option, x):
         return option
     if x.ndim > 1 and not x._trace.arguments.in_order:
         raise unsupported(f"order={option!r}", "the arguments are in another order than C; give 'C' or 'F'")
+    x._trace.arguments.asks_order |= x.ndim > 1
     flags = np.asarray(x._value).flags
     if option == "A" or flags.forc:
         return "F" if flags.fnc else "C"

@@ -25,6 +25,7 @@ def _order(function, x, order) -> str:
         raise unsupported_argument(
             function, f"order={order!r}", "the arguments are in another order than C, so say 'C' or 'F'"
         )
+    x._trace.arguments.asks_order = True
     flags = np.asarray(x._value).flags
     if order == "A" or flags.c_contiguous or flags.f_contiguous:
         return "F" if flags.f_contiguous and not flags.c_contiguous else "C"

@@ -70,8 +70,8 @@ class Recording:
         Whether the tape holds for the present contents of the constants only.
     failed
         Whether the function caught an exception: the tape holds for the present inputs only.
-    writes_inputs
-        Whether the function wrote to an argument: the tape holds while the same arguments share memory.
+    memory
+        What the tape relies on of arguments' memory (`numbatape.trace.shared_inputs.memory_of`).
     data_integers
         Whether Python ints among the arguments were data; else their values are guards.
     outside
@@ -93,7 +93,7 @@ class Recording:
     levels: tuple[int, ...]
     pinned: bool
     failed: bool
-    writes_inputs: bool
+    memory: tuple[str, ...]
     data_integers: bool
     outside: tuple[Outside, ...]
     captures: bool
@@ -380,7 +380,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         tuple(levels),
         trace.validity.pinned,
         trace.validity.failed,
-        trace.arguments.written,
+        trace.arguments.memory(),
         trace.integers.symbolic,
         tuple(trace.validity.outside),
         trace.capture.arrays is not None,

@@ -319,7 +319,7 @@ def _stands_for_other_calls(recording: Recording, environment: Environment) -> b
     effects = recording.effects
     if effects is not None and (effects.counts or not all(map(_is_same, _parts(effects)))):
         return False  # side effects happen when a sub-tape is traced, but counters count calls
-    if recording.kept or recording.failed or recording.pinned or recording.writes_inputs:
+    if recording.kept or recording.failed or recording.pinned or recording.memory:
         return False
     return not (environment.opaque or recording.outside)
 

@@ -25,10 +25,26 @@ def sharing(values) -> tuple[tuple[int, int, str], ...]:
     )
 
 
+def memory_of(values, relied_on) -> tuple | None:
+    """Return how arguments lie in memory, as far as a tape relies on it; None if it does not.
+
+    ``relied_on`` has "shared" where one of them is written to, and "order" where an operation went by the
+    order of entries in memory.
+    """
+    found = [sharing(values)] if "shared" in relied_on and len(values) > 1 else []
+    if "order" in relied_on:
+        found.append(are_in_order(values))
+    return tuple(found) or None
+
+
+def are_in_order(values) -> bool:
+    """Whether all arrays have their entries in C order."""
+    return all([_in_c_order(x) for x in values if isinstance(x, np.ndarray) and x.ndim > 1])
+
+
 def note_inputs(trace: Trace, traced, values) -> None:
     """Note which inputs of a trace share memory of the caller, and whether all have the usual order."""
-    arrays = [value for value in values if isinstance(value, np.ndarray) and value.ndim > 1]
-    trace.arguments.in_order = all([_in_c_order(array) for array in arrays])
+    trace.arguments.in_order = are_in_order(values)
     for x in traced:
         if isinstance(x._value, np.ndarray):
             trace.arguments.inputs[id(x._value)] = x

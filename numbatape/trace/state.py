@@ -241,22 +241,28 @@ class Arguments:
         Whether the function wrote to an argument.
     in_order
         Whether all arrays are in C order, as the trace's copies of them are.
+    asks_order
+        Whether an operation went by the order of entries in memory, which such arrays decide.
     scratch
         Memory that the function was given to write to (`numbatape.Cache`).
     labels
         Of arguments with labels, by value number (`numbatape.trace.labels`).
     """
 
-    __slots__ = ("in_order", "inputs", "joined", "labels", "scratch", "twins", "written")
+    __slots__ = ("asks_order", "in_order", "inputs", "joined", "labels", "scratch", "twins", "written")
 
     def __init__(self):
         self.inputs: dict[int, Any] = {}
         self.twins: dict[int, list] = {}
         self.joined: dict[int, object] = {}
         self.in_order = True
-        self.written = False
+        self.written = self.asks_order = False
         self.scratch: list = []
         self.labels: dict[int, Any] = {}
+
+    def memory(self) -> tuple[str, ...]:
+        """Return what the tape relies on of the arguments' memory."""
+        return ("shared",) * self.written + ("order",) * self.asks_order
 
 
 class Capture:
