@@ -152,5 +152,5 @@ def test_derivatives_are_checked_within_its_precision():
     x = np.array([0.3, 0.7, -1.0], np.float16)
     nt.check(lambda x: np.sum(np.sin(x) * x), x)
     tripled = nt.primitive(lambda x: x * x, pullback=lambda ybar, y, x: (3.0 * ybar * x,))
-    with pytest.raises(AssertionError, match="derivative"):
+    with pytest.raises(AssertionError, match="the gradient at"):
         nt.check(lambda x: np.sum(tripled(x)), x)
