@@ -87,3 +87,10 @@ def test_histograms_of_two_variables(name):
         nt.check(f, 0.97 * p, points=0)  # no point on an edge, and of some nearby the differences cross one
     shares = nt.jacobian(lambda w: np.histogram2d(p[0], p[1], weights=w, bins=3)[0])(p[2])
     np.testing.assert_array_equal(shares.sum((0, 1)), np.ones(30))  # each point is in one bin
+
+
+def test_complex_nans_are_one_value():
+    x = np.array([complex(np.nan, 1), 2, complex(np.nan, 2), 2])
+    value, slope = nt.jvp(np.unique, (x,), (np.array([1, 2j, 3, 4]),))
+    np.testing.assert_array_equal(value, np.unique(x))
+    assert slope[0] == 2j

@@ -129,6 +129,6 @@ def _first_of_runs(ordered, equal_nan: bool):
     if ordered.shape[0] < 2:
         return np.equal(ordered, ordered) | True
     differ = ordered[1:] != ordered[:-1]
-    if equal_nan and ordered.dtype.kind == "f":
+    if equal_nan and ordered.dtype.kind in "fc":
         differ = differ & ~(np.isnan(ordered[1:]) & np.isnan(ordered[:-1]))
     return np.concatenate([[True], differ])

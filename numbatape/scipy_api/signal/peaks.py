@@ -82,9 +82,12 @@ def _peak_widths(original, x, peaks, rel_height, prominences, left_bases, right_
 
 
 def _crossing(low, high, height):
-    """Return where, between an entry and the next, a line through both has a height; 0 if it starts above."""
-    below = np.less(low, height)
-    return np.where(below, (height - low) / np.where(below, high - low, 1.0), 0.0)
+    """Return where, between an entry and the next, a line through both has a height; 0 if it starts above.
+
+    If it starts at the height, the crossing moves along this line.
+    """
+    rises = np.less_equal(low, height) & np.less(height, high)
+    return np.where(rises, (height - low) / np.where(rises, high - low, 1.0), 0.0)
 
 
 for _implementation in (_local_maxima_1d, _select_by_peak_distance, _peak_prominences, _peak_widths):

@@ -66,18 +66,20 @@ def bdtr(k, n, p):
 def bdtrc(k, n, p):
     k, n = np.floor(k), np.trunc(n)
     inside = by_row("betainc")(np.maximum(k, 0.0) + 1.0, np.maximum(n - k, 1.0), p)
-    return np.where(np.less(k, 0) & (p >= 0) & (p <= 1), 1.0, _counted(k, n, p, inside, 0.0))
+    below = np.less(k, 0) & (p >= 0) & (p <= 1) & np.isfinite(n)
+    return np.where(below, 1.0, _counted(k, n, p, inside, 0.0))
 
 
 def _counted(k, n, p, inside, at_end):
-    bad = (p < 0) | (p > 1) | np.less(n, k) | np.less(k, 0)
+    bad = (p < 0) | (p > 1) | np.less(n, k) | np.less(k, 0) | np.isinf(n)
     return np.where(bad, np.nan, np.where(np.equal(k, n), at_end, inside))
 
 
 @ufunc("bdtri")
 def bdtri(k, n, y):
     k, n = np.floor(k), np.trunc(n)
-    return np.where(np.equal(k, n) | np.less(k, 0), np.nan, by_row("betainccinv")(k + 1.0, n - k, y))
+    bad = np.equal(k, n) | np.less(k, 0) | np.isinf(n)
+    return np.where(bad, np.nan, by_row("betainccinv")(k + 1.0, n - k, y))
 
 
 def _negative_binomial(row, k, n, p):

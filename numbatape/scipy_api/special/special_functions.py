@@ -51,10 +51,16 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
 def _complex_logsumexp(x, axes, b, keepdims: bool, return_sign: bool):
     largest = np.max(np.where(np.equal(b, 0), -np.inf, np.real(x)), axes, keepdims=True, initial=-np.inf)
     largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
-    total = np.sum(b * np.exp(x - largest), axes, keepdims=keepdims)
+    above = x - largest
+    terms = np.exp(above)
+    if bool(np.any(np.isinf(np.real(above)))):  # an infinite term of phase zero is real
+        terms = np.where(np.equal(np.imag(above), 0.0), np.exp(np.real(above)) + 0j, terms)
+    total = np.sum(b * terms, axes, keepdims=keepdims)
     largest = largest if keepdims else drop_axes(largest, axes)
     if return_sign:
-        return np.log(np.abs(total)) + largest, total / np.abs(total)
+        size, zero = np.abs(total), np.equal(total, 0.0)
+        sign = np.where(np.isfinite(size), total / np.where(zero, 1.0, size), complex(np.nan, np.nan))
+        return np.log(size) + largest, np.where(zero, 0j, sign)
     return np.log(total) + largest
 
 

@@ -43,10 +43,15 @@ def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
     if axis is not None and x.ndim > 1:
         lines = np.moveaxis(x, axis, -1)
         shape = lines.shape[:-1]
-        found = [shapiro(value, line) for line in np.reshape(lines, (-1, lines.shape[-1]))]
+        rows = np.reshape(lines, (-1, lines.shape[-1]))
+        found = [shapiro(value, line, nan_policy=nan_policy) for line in rows]
         results = [np.reshape(np.stack(parts), shape) for parts in zip(*found, strict=True)]
         return type(value)(*(np.expand_dims(part, axis) if keepdims else part for part in results))
     y = np.sort(np.ravel(x))
+    if nan_policy == "omit":  # sorted, they are the last; how many there are is a guard
+        y = y[: int(np.sum(~np.isnan(y)))]
+    elif nan_policy == "raise" and bool(np.any(np.isnan(y))):
+        raise ValueError("The input contains nan values")
     size = pinned(y, 0)
     if size < 3:  # SciPy has warned of it
         return type(value)(np.sum(y) + np.nan, np.sum(y) + np.nan)

@@ -1,0 +1,66 @@
+"""SciPy's values at infinite, singular and missing arguments."""
+
+import numpy as np
+import pytest
+import scipy.signal as S
+import scipy.special as sc
+import scipy.stats as st
+
+import numbatape as nt
+from tests.agreement import agrees
+from tests.every_case import every
+
+
+def same(function, x):
+    """Values of a function that was traced at another argument."""
+    for place in (np.full_like(x, 3.0), x):
+        value, _ = nt.jvp(function, (place,), (np.ones_like(x),))
+        for got, wanted in zip(value, function(place), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-14, equal_nan=True)
+
+
+EDGES = {
+    "infinite": [np.inf, 1 + 1j],
+    "infinite of a phase": [np.inf + 1j, 1.0],
+    "minus infinity": [-np.inf, -np.inf + 2j],
+    "usual": [0.3 + 1j, -np.inf + 2j],
+}
+
+
+@every("name", list(EDGES))
+def test_complex_logsumexp(name):
+    with np.errstate(all="ignore"):
+        same(lambda x: (sc.logsumexp(x), *sc.logsumexp(x, return_sign=True)), np.array(EDGES[name], complex))
+
+
+def test_the_sign_of_a_complex_sum_of_zero_is_zero():
+    weights = np.array([1 + 0j, -1])
+    with np.errstate(divide="ignore"):
+        same(lambda x: sc.logsumexp(x, b=weights, return_sign=True), np.array([0.3, 0.3]))
+
+
+@pytest.mark.filterwarnings("ignore:non-integer arg n:DeprecationWarning")
+@pytest.mark.parametrize("k", [-1.0, 0.0, 1.5])
+def test_infinitely_many_trials(k):
+    same(lambda n: (sc.bdtr(k, n, 0.3), sc.bdtrc(k, n, 0.3), sc.bdtri(k, n, 0.3)), np.array(np.inf))
+
+
+def test_shapiro_without_missing_values():
+    x = np.random.default_rng(0).normal(size=(2, 7))
+    x[0, 2], x[1, 3:5] = np.nan, np.nan
+
+    def omitting(x):
+        return tuple(st.shapiro(x, axis=1, nan_policy="omit"))
+
+    np.testing.assert_allclose(nt.jvp(omitting, (x,), (x * 0.0,))[0], omitting(x), rtol=1e-11)
+    keep = np.flatnonzero(~np.isnan(x[0]))
+    slope = nt.grad(lambda x: omitting(x)[0][0])(x)[0, keep]
+    np.testing.assert_allclose(slope, nt.grad(lambda x: st.shapiro(x)[0])(x[0, keep]), rtol=1e-12)
+    cache = nt.prepare_gradient_cache(lambda x: st.shapiro(x, nan_policy="raise")[0], x[0, keep])
+    with pytest.raises(ValueError, match="contains nan values"):
+        nt.value_and_gradient(cache, x[0, 1:])
+
+
+def test_widths_at_the_height_of_an_entry():
+    x = np.array([1.0, 0.0, 1.0, 2.0, 1.0, 0.0, -1.0])  # the right crossing is an entry on a straight slope
+    agrees(lambda x: S.peak_widths(x, [3], rel_height=1.0), x, order=1)
