@@ -147,6 +147,17 @@ def written_integers(x):
     return np.sum(weights * x**2) + np.sum(x[before] * np.cos(x)) * np.sum(np.ones(n, int))
 
 
+def bands(x):
+    i, table = np.arange(len(x)), np.outer(x, np.sin(x))
+    down, right = np.indices(table.shape)
+    off, first = np.ones(table.shape, bool), np.ones_like(x, dtype=bool)
+    np.fill_diagonal(off, False)
+    first[-1] = False
+    table[np.abs(down - right) < 1] += 1.0
+    band = np.sum(table[np.abs(i[:, None] - i) <= 1] ** 2)
+    return band + np.sum(table[off] ** 3) + np.sum(table[down < right] * 2.0) + np.sum(x[first])
+
+
 # With the most traces that these lengths may take: two entries or fewer may be another case.
 PROGRAMS = {
     "first": (first, 2),
@@ -166,6 +177,7 @@ PROGRAMS = {
     "backwards": (backwards, 1),
     "in bins": (in_bins, 1),
     "left out": (left_out, 4),
+    "bands": (bands, 2),
     "written flags": (written_flags, 3),
     "written integers": (written_integers, 2),
 }

@@ -62,7 +62,7 @@ def _plain_result(function, complex=None):
         alone = function in FILLS and len(args) == 1 and type(args[0]) is TracedArray
         if alone and kwargs.keys() <= {"dtype"}:
             dtype = np.dtype(args[0].dtype if kwargs.get("dtype") is None else kwargs["dtype"])
-            if dtype.kind == "f" or (dtype.kind in "biu" and not trace.memory.writes):
+            if dtype.kind in "fbiu":
                 return filled(trace, layout_of(args[0]).dims, FILLS[function], dtype)
         for arg in (*args, *kwargs.values()):
             if type(arg) is TracedArray:

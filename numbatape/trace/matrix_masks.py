@@ -13,18 +13,25 @@ import numpy as np
 from . import extents, operations
 from . import symbolic_sizes as sizes
 from .array import TracedArray
+from .operands import lift
 from .position_sets import COMPARE, OPPOSITE, TURNED, Positions
-from .primitives import dims_of
+from .primitives import dims_of, value_of
+
+WIDEST = 100  # bands beside the diagonal; the first and the last rows are literals
+BANDS = {"within": "beyond", "beyond": "within"}
 
 
 class Pairs(NamedTuple):
-    """Entries in row i and column j: those where ``j - i`` is less than k, equal to k, and so on."""
+    """Entries in row i and column j: those where ``j - i`` is less than k, equal to k, and so on.
+
+    Within k are those of a band, where it is between -k and k; all others are beyond.
+    """
 
     relation: str
     k: int
 
     def others(self) -> Pairs:
-        return Pairs(OPPOSITE[self.relation], self.k)
+        return Pairs(OPPOSITE.get(self.relation) or BANDS[self.relation], self.k)
 
 
 class Affine(NamedTuple):
@@ -44,7 +51,11 @@ def selected_pairs(mask: TracedArray) -> tuple | None:
     if rows != columns or rows >= 0:
         return None
     pairs = _Masks(trace, rows).pairs_of(mask._id)
-    return None if pairs is None else _positions(trace, rows, pairs)
+    found = None if pairs is None else _positions(trace, rows, pairs)
+    # What was read off the tape is compared with what is true for the sizes of this trace.
+    if found is None or not all(map(np.array_equal, map(value_of, found), np.nonzero(mask._value))):
+        return None
+    return found
 
 
 def _positions(trace, side: int, pairs: Pairs):
@@ -65,7 +76,9 @@ def _positions(trace, side: int, pairs: Pairs):
         table.guard(count, ">=", 0)
         at = extents.arange(trace, count)
         return at + max(-k, 0), at + max(k, 0)
-    if k or table.value(side) < 2:
+    if relation == "within":
+        return _band(trace, side, k)
+    if relation != "not_equal" or k or table.value(side) < 2:
         return None
     rest = table.sub(side, 1)
     table.guard(rest, ">=", 1)
@@ -75,12 +88,28 @@ def _positions(trace, side: int, pairs: Pairs):
     return row, column + np.astype(column >= row, np.dtype(int))
 
 
+def _band(trace, side: int, k: int):
+    """Return the rows and the columns of a band, row by row; its first and last k rows are shorter."""
+    table, width = trace.tape.sizes, 2 * k + 1
+    if not 0 <= k <= WIDEST or table.value(side) < 2 * k:
+        return None
+    table.guard(side, ">=", 2 * k)
+    rows, columns = np.divmod(np.arange(k * width), width)
+    full = table.sub(side, 2 * k)
+    middle = extents.arange(trace, table.mul(full, width)) + k * width
+    behind = (sizes.seen(trace, full) + k) * width
+    head, tail = np.flatnonzero(rows + columns >= k), np.flatnonzero(rows + columns < 2 * k)
+    place = np.concatenate([lift(trace, head), middle, lift(trace, tail) + behind])
+    row = place // width
+    return row, row - k + (place - row * width)
+
+
 class _Masks(Positions):
     """The comparisons of rows with columns of a square matrix, read off the tape."""
 
     def pairs_of(self, number: int) -> Pairs | None:
         """Return which entries a matrix of truth values, or of zeros and ones, has."""
-        name, (left, right, _) = self._matrix(number)
+        name, (left, right, third) = self._matrix(number)
         if name == "logical_not":
             found = self.pairs_of(left)
             return found and found.others()
@@ -92,6 +121,11 @@ class _Masks(Positions):
         if name == "sub" and self._number(left) == 1:
             found = self.pairs_of(right)
             return found and found.others()
+        if name == "where":
+            found, both = self.pairs_of(left), (self._number(right), self._number(third))
+            if found is None or both not in ((0, 1), (1, 0)):
+                return None
+            return found if both == (1, 0) else found.others()
         if name not in OPPOSITE:
             return None
         if self._number(left) is not None:
@@ -101,6 +135,13 @@ class _Masks(Positions):
             found, compare = self.pairs_of(left), COMPARE[name]
             if found is not None and compare(1, bound) != compare(0, bound):
                 return found if compare(1, bound) else found.others()
+            made, (inside, _, _) = self._matrix(left)
+            if made == "abs" and name not in ("equal", "not_equal"):
+                by = self._affine(inside)
+                if by not in (Affine(1, -1, 0), Affine(-1, 1, 0)):
+                    return None
+                k = bound - (name in ("less", "greater_equal"))
+                return Pairs("within" if name.startswith("less") else "beyond", k)
         one, other = self._affine(left), self._affine(right)
         if one is None or other is None:
             return None
@@ -119,12 +160,20 @@ class _Masks(Positions):
             return "", (0, 0, 0)
         return tape.ops.names[row.row], (row.a, row.b, row.c)
 
+    def _part(self, number: int):
+        """Return the instruction that makes a value, alone or beside others in one storage."""
+        rows, tape = self._parts.get(self._place(number), ()), self._tape
+        if len(rows) > 1:
+            rows = [row for row in rows if tape.offset_of(row.out) == tape.offset_of(number)]
+        return rows[0] if len(rows) == 1 else None
+
     def _affine(self, number: int) -> Affine | None:
         """Return how the entries of a value follow from their rows and columns."""
         known = self._number(number)
         if known is not None:
             return Affine(0, 0, known) if type(known) is int else None
-        row, tape = self._made.get(self._place(number)), self._tape
+        tape = self._tape
+        row = self._part(number)
         if row is None:
             return None
         name, layout, made = tape.ops.names[row.row], tape.layout_of(number), tape.layout_of(row.out)
@@ -141,9 +190,13 @@ class _Masks(Positions):
             found = one - other if name == "sub" else one - (Affine(0, 0, 0) - other)
         else:
             return None
-        if (tape.offset_of(number), layout) == (tape.offset_of(row.out), made) and len(made.dims) == 2:
+        if tape.offset_of(number) != tape.offset_of(row.out):
+            return None
+        lead = len(made.dims) - 2
+        grid = made.dims[max(lead, 0) :], made.strides[max(lead, 0) :]
+        if lead >= 0 and set(made.dims[:lead]) <= {1} and grid == (layout.dims, layout.strides):
             return found
-        if len(made.dims) != 1 or made.strides != (1,) or tape.offset_of(number) != tape.offset_of(row.out):
+        if len(made.dims) != 1 or made.strides != (1,):
             return None
         # A vector, seen along rows or along columns.
         by = [0 if dim == 1 else stride for dim, stride in zip(layout.dims, layout.strides, strict=True)]
