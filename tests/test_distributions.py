@@ -6,6 +6,7 @@ and NaN. Derivatives: of SciPy's own function, by extrapolated differences.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import subprocess
 import sys
@@ -131,7 +132,9 @@ def slope(f, args, k, steps=(1e-3, 5e-4)):
 QUANTILES = {"kstwobign": (0.1, 0.2, 0.3, 0.95), "crystalball": (0.1, 0.45, 0.6, 0.85)}
 
 
+@functools.cache
 def inside(law, shapes):
+    """Return points in the middle of a law: kept, for SciPy finds roots of some cumulative functions."""
     quantiles = QUANTILES.get(law.name, (0.2, 0.45, 0.6, 0.85))
     return law.ppf(quantiles, *shapes, loc=LOC, scale=SCALE)
 
