@@ -1,9 +1,12 @@
 """Fixtures that any test may use, and what a run says about its slowest files."""
 
+import contextlib
 import gc
+import importlib
 import os
 import signal
 from collections import Counter
+from pathlib import Path
 
 # Each core has a worker already. OpenBLAS reads this when NumPy and SciPy are imported, hence the place.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -33,6 +36,20 @@ def interruptible():
     signal.signal(signal.SIGINT, kept)
 
 
+def _import_from_the_end(config):
+    """Import the files of tests in one worker of two from the last to the first.
+
+    In a fresh tree pytest rewrites and compiles each file, which takes longer than all other collecting.
+    Workers that start at the same end all do this for the same file at once; these two meet in the middle.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    if int(worker.removeprefix("gw")) % 2 and config.args == config.getini("testpaths"):
+        for path in sorted(Path(__file__).parent.rglob("test_*.py"), reverse=True):
+            # What fails here fails again, and is reported, when it is collected.
+            with contextlib.suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
     """Collect garbage seldom: the collector walks over the objects of 12 000 tests and of all modules.
@@ -42,6 +59,7 @@ def pytest_collection(session):
     frozen here.
     """
     gc.disable()
+    _import_from_the_end(session.config)
     result = yield
     gc.set_threshold(200_000, 10, 10)
     gc.enable()
