@@ -20,7 +20,7 @@ STAND_INS = {
             solve_discrete_lyapunov solve_lyapunov solve_sylvester
         """,
         "scipy_api.linalg.orthogonal_factors": """
-            null_space orth orthogonal_procrustes pinv polar qr rq subspace_angles svd svdvals
+            null_space orth orthogonal_procrustes pinv polar qr qr_multiply rq subspace_angles svd svdvals
         """,
         "scipy_api.linalg.structured_matrices": """
             block_diag cho_solve_banded cholesky_banded circulant convolution_matrix diagsvd eigvals_banded
@@ -28,7 +28,7 @@ STAND_INS = {
             solve_toeplitz solveh_banded toeplitz
         """,
         "scipy_api.linalg.linalg_refusals": """
-            cossin eig_banded funm qr_multiply qz signm
+            cossin eig_banded funm qz signm
         """,
     },
     "scipy.sparse": {

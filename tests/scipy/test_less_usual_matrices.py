@@ -47,6 +47,15 @@ CASES = {
         ),
         np.array(1.3),
     ),
+    "qr_multiply": (
+        lambda a: (
+            *L.qr_multiply(a, A[0, :2]),
+            *L.qr_multiply(a, A[1, 0], pivoting=True),
+            *L.qr_multiply(a, A[0, :2, :2], "left"),
+            *L.qr_multiply(a + 1j * A[1, :, :2], 1j * A[0, :2], conjugate=True),
+        ),
+        A[0, :, :2],
+    ),
     "lists of values": (
         lambda y: tuple(
             make(TIMES[:4], [y[0], y[1], y[2], 1.0])(1.4)

@@ -13,7 +13,6 @@ INSTEAD = {
     "cossin": "np.linalg.svd",
     "eig_banded": "eigvals_banded, or np.linalg.eigh of the whole matrix",
     "funm": "expm, logm, sqrtm, cosm, sinm or fractional_matrix_power",
-    "qr_multiply": "np.linalg.qr",
     "qz": "scipy.linalg.eigvals(a, b)",
     "signm": "sqrtm: a @ inv(sqrtm(a @ a))",
 }

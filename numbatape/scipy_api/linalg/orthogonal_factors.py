@@ -47,6 +47,22 @@ def qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, che
     return (r, *order) if isinstance(value, tuple) else r  # an array of a stack
 
 
+@stands_for("scipy.linalg", "qr_multiply", run=run_record)
+def qr_multiply(value, a, c, mode="right", pivoting=False, conjugate=False, overwrite_a=False,
+                overwrite_c=False):  # fmt: skip
+    a, c = lift_all(a, c)
+    if a.ndim != 2 or c.ndim > 2 or overwrite_c:
+        raise unsupported_argument("scipy.linalg.qr_multiply", "stacks or overwrite_c", "one matrix is")
+    order = ()
+    if pivoting:
+        order = (adopt(np.astype(stop_gradient(completed.column_order(a)), value[-1].dtype), value[-1]),)
+        a = np.take_along_axis(a, np.expand_dims(order[0], -2), -1)
+    q, r = np.linalg.qr(a, "reduced")
+    q = np.conj(q) if conjugate else q
+    product = np.matmul(q, c) if mode == "left" else np.matmul(c, q)
+    return (adopt(product, value[0]), adopt(r, value[1]), *order)
+
+
 @stands_for("scipy.linalg", "pinv")
 def pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
     if atol is not None or return_rank:
