@@ -725,9 +725,9 @@ def test_a_cotangent_of_zero_stays_zero():
 
 def test_slim_products_of_long_rows():
     """Three to eight columns: the adjoints of points in a matrix of their distances, also as a sum."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(3)  # 401 * 3 and 410 * 3 entries are more than SLIM_PRODUCT
     for k in (3, 4, 7):
-        x, y, w = rng.normal(size=(301, k)), rng.normal(size=(k, 130)), rng.normal(size=(301, 130))
+        x, y, w = rng.normal(size=(401, k)), rng.normal(size=(k, 410)), rng.normal(size=(401, 410))
         found = nt.grad(lambda x, y, w: np.sum((x @ y) ** 2 * w) + np.sum(x[0]), argnums=(0, 1))(x, y, w)
         cotangent = 2.0 * w * (x @ y)
         first = np.zeros_like(x)
