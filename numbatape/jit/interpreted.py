@@ -89,7 +89,7 @@ class _Literals(ast.NodeTransformer):
 def run(tree: ast.Module, scope: dict[str, object], title: str) -> None:
     """Execute a module of kernels in a scope, in which its functions are then."""
     literals = _Literals()
-    tree = literals.visit(tree)  # what it puts in has the locations of what it takes out
+    tree = ast.fix_missing_locations(literals.visit(tree))
     scope |= literals.found
     exec(compile(tree, f"<numbatape {title} kernels>", "exec"), scope)
 

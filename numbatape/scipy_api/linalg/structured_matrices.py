@@ -14,7 +14,7 @@ from ...matrix.matrix_rule import MatrixRule, adjoint, call, conjugate
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import positions
 from ...numpy_api.stand_ins import stands_for
-from ...trace.axes import length
+from ...trace.axes import length, lengths
 from ...trace.operands import lift_all, lift_first
 from .factors_and_equations import refuse
 from .linear_systems import triangular
@@ -174,7 +174,7 @@ def khatri_rao(a, b):
     a, b = lift_all(a, b)  # stacked along leading axes since SciPy 1.17
     products = np.einsum("...ij,...kj->...ikj", a, b)
     rows = length(a, -2) * length(b, -2)
-    return np.reshape(products, (*products.shape[:-3], rows, length(a, -1)))
+    return np.reshape(products, (*lengths(products)[:-3], rows, length(a, -1)))
 
 
 @stands_for("scipy.linalg", "diagsvd")
