@@ -179,8 +179,9 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         low, base = fp[k], xp[k]
         gap = xp[k + 1] - base
         # Whether there is no jump at the end and all is finite is a guard, which no body of a loop has.
-        usual = np.logical_and(xp[-1] != xp[-2], np.isfinite(np.sum(fp) + xp[0] + xp[-1]))
-        if not x._trace.in_loop and usual:
+        if not x._trace.in_loop and np.logical_and(
+            xp[-1] != xp[-2], np.isfinite(np.sum(fp) + xp[0] + xp[-1])
+        ):
             inside = (fp[k + 1] - low) / gap * (x - base) + low
         else:
             inside = (fp[k + 1] - low) / np.where(gap == 0, 1.0, gap) * (x - base) + low
