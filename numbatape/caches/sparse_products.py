@@ -68,6 +68,10 @@ class SparseCache(PreparedCache, ABC):
         self._known: dict[tuple, KnownPattern] = {}
         self._differentiating = Front(self._turn, self._general)
 
+    def matrix(self, args: tuple) -> scipy.sparse.csr_array:
+        """Return the sparse derivative alone, for the one-shot verbs."""
+        return self._differentiating.call(*args)[-1]
+
     @abstractmethod
     def _general(self, *args):
         """Serve any call, and arrange for the next one like it to be steady."""

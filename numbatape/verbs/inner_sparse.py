@@ -28,9 +28,9 @@ def sparsity(function, args, order: int) -> scipy.sparse.csr_array:
     return _jacobian_pattern(run) if order == 1 else _hessian_pattern(run)
 
 
-def jacobian(function, args, pattern, has_aux: bool):
-    """Return the Jacobian with respect to the first argument (with aux: and aux)."""
-    call = _call(function, args, has_aux=has_aux)
+def jacobian(function, args, chosen, pattern, has_aux: bool):
+    """Return the Jacobian with respect to the chosen argument (with aux: and aux)."""
+    call = _call(function, args, chosen, has_aux)
     run = call.linearised().require_numbers()
     count, rows = _rows(run)
     if pattern is None:
@@ -48,9 +48,9 @@ def jacobian(function, args, pattern, has_aux: bool):
     return (matrix, *call.aux) if has_aux else matrix
 
 
-def hessian(function, args, pattern, has_aux: bool):
-    """Return the Hessian of a scalar function with respect to the first argument (with aux: and aux)."""
-    call = _call(function, args, has_aux=has_aux)
+def hessian(function, args, chosen, pattern, has_aux: bool):
+    """Return the Hessian of a scalar function with respect to the chosen argument (with aux: and aux)."""
+    call = _call(function, args, chosen, has_aux)
     call.require_real("a sparse derivative")
     runs: list[Linearised] = []
 
@@ -75,7 +75,7 @@ def hessian(function, args, pattern, has_aux: bool):
     return (found, *call.aux) if has_aux else found
 
 
-def _call(function, args, chosen=(0,), has_aux: bool = False) -> Call:
+def _call(function, args, chosen, has_aux: bool = False) -> Call:
     call = Call(function, bare_arguments(args), {}, chosen, has_aux)
     for slot in call.trace.tape.inputs:
         for dim in slot.dims:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 
 import numpy as np
@@ -100,35 +99,22 @@ def _in_places(f, args: tuple, kwargs: dict) -> tuple:
     return bound.args
 
 
-def _led_by(function, names: tuple, place: int):
-    """Return the function with the argument at a place before all others, and the names of its parameters."""
-    if not place:
-        return function, names
+def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
+    """Return what serves the calls of a sparse verb.
 
-    def first(x, *others):
-        return function(*others[:place], x, *others[place:])
-
-    for name in ("__name__", "__qualname__"):
-        setattr(first, name, getattr(function, name, "function"))
-    names = (*names[place : place + 1], *names[:place], *names[place + 1 :])
-    kind = inspect.Parameter.POSITIONAL_ONLY
-    first.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore
-    return first, names
-
-
-def _one_shot(f, kind, pattern, argnums, has_aux, static_argnums, static_argnames, run, inner):
-    """Return a function that prepares a cache of some kind for each signature of its arguments."""
-    led = functools.cache(functools.partial(_led_by, python_function(f), parameter_names(f)))
+    Outside of traces it prepares a cache of some kind for each signature of the arguments; inside of a trace
+    ``nested`` records the derivative.
+    """
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
 
     def call(*args, **kwargs):
-        args = with_statics(f, _in_places(f, args, kwargs), static_argnums, static_argnames)
+        args = with_statics(f, _in_places(f, args, kwargs), *statics)
         chosen = chosen_arguments(argnums, len(args), 1)
         if len(chosen) > 1:
             raise SpecError(f"argnums={argnums!r}: a sparse derivative is with respect to one argument")
-        (place,) = chosen
-        target, names = led(place)
-        shelf = shelf_of(target)
-        args = (args[place], *map(as_constant, (*args[:place], *args[place + 1 :])))
+        place = chosen[0]
+        args = tuple(arg if k == place else as_constant(arg) for k, arg in enumerate(args))
 
         def prepared():
             cache = kind.prepare(target, args, None, None, False, first_result if has_aux else None)
@@ -138,17 +124,17 @@ def _one_shot(f, kind, pattern, argnums, has_aux, static_argnums, static_argname
 
         def outer():
             flat = Flattened(args, {}, names)
-            require_floats(flat, (0,))
+            require_floats(flat, chosen)
             key = (kind.__name__, has_aux, flat.signature, id(pattern))
             with shelf.lent(key, prepared) as cache:
-                matrix = run(cache, args)
+                matrix = cache.matrix(args)
             if not has_aux:
                 return matrix
             made = lambda: Evaluator(shelf.program(target, flat, second_result))  # noqa: E731
             with shelf.lent(("aux", flat.signature), made) as evaluator:
                 return matrix, value_of(evaluator.forward(flat))
 
-        return dispatch(bare_arguments(args), outer, lambda: inner(target, args, pattern, has_aux))
+        return dispatch(bare_arguments(args), outer, lambda: nested(target, args, chosen, pattern, has_aux))
 
     return call
 
@@ -206,9 +192,8 @@ def sparse_jacobian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums
     return made_by(sparse_jacobian, f, _sparse_jacobian, **options, **statics)
 
 
-def _sparse_jacobian(f, *options):
-    run = lambda cache, args: cache.jacobian(args)[1]  # noqa: E731
-    return _one_shot(f, SparseJacobianCache, *options, run, inner_sparse.jacobian)
+def _sparse_jacobian(f, pattern, argnums, has_aux, *statics):
+    return _one_shot(f, SparseJacobianCache, inner_sparse.jacobian, pattern, argnums, has_aux, statics)
 
 
 def sparse_hessian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=None, static_argnames=None):
@@ -256,6 +241,5 @@ def sparse_hessian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=
     return made_by(sparse_hessian, f, _sparse_hessian, **options, **statics)
 
 
-def _sparse_hessian(f, *options):
-    run = lambda cache, args: cache.hessian(args)[2]  # noqa: E731
-    return _one_shot(f, SparseHessianCache, *options, run, inner_sparse.hessian)
+def _sparse_hessian(f, pattern, argnums, has_aux, *statics):
+    return _one_shot(f, SparseHessianCache, inner_sparse.hessian, pattern, argnums, has_aux, statics)

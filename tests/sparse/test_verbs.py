@@ -153,6 +153,12 @@ def test_derivatives_by_a_later_argument(place):
         (lambda: nt.sparse_hessian(np.sin)(np.ones(3)), nt.OutputError, "a Hessian needs"),
         (lambda: nt.sparse_jacobian(np.add, argnums=(0, 1))(1.0, 2.0), nt.SpecError, "one argument"),
         (lambda: nt.sparse_jacobian(np.sin)(np.arange(3)), nt.DtypeError, "only float64 and float32"),
+        (lambda: nt.sparse_jacobian(np.add, argnums=1)(1.0, ()), nt.DtypeError, "argument 1 is empty"),
+        (
+            lambda: nt.grad(lambda t: nt.sparse_jacobian(np.add, argnums=1)(t, 2).data.sum())(0.5),
+            nt.DtypeError,
+            "argument 1 is int64",
+        ),
         (
             lambda: nt.value_and_sparse_jacobian(nt.prepare_gradient_cache(banded, np.ones(3)), np.ones(3)),
             TypeError,
