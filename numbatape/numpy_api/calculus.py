@@ -9,7 +9,7 @@ from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, is_empty, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
-from ..trace.primitives import INT64, broadcast_to, layout_of
+from ..trace.primitives import INT64, broadcast_to, layout_of, may_be_guard
 from ..trace.symbolic_sizes import is_size
 from .registration import composes
 from .sliding import convolved, correlated
@@ -70,8 +70,8 @@ def _gradient(x, spacing, axis, edge_order):
     even = not np.ndim(values_of(spacing))
     if not even:
         spacing = lift(x._trace, spacing)
-        # NumPy takes equal steps for one number; whether they are is a guard, which no body of a loop has.
-        if spacing._level != ACTIVE and not (x._trace.in_loop and spacing._level != CONSTANT):
+        # NumPy takes equal steps for one number.
+        if spacing._level != ACTIVE and may_be_guard(spacing):
             lengths = np.diff(spacing)
             even = bool(np.all(lengths == lengths[0]))
             spacing = lengths[0] if even else spacing
@@ -178,10 +178,9 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         k = np.minimum(np.maximum(np.searchsorted(xp, x, "right") - 1, 0), entries(xp, (0,), 2))
         low, base = fp[k], xp[k]
         gap = xp[k + 1] - base
-        # Whether there is no jump at the end and all is finite is a guard, which no body of a loop has.
-        if not x._trace.in_loop and np.logical_and(
-            xp[-1] != xp[-2], np.isfinite(np.sum(fp) + xp[0] + xp[-1])
-        ):
+        # The short formula serves if there is no jump at the end and all is finite.
+        may_ask = may_be_guard(xp) and may_be_guard(fp)
+        if may_ask and np.logical_and(xp[-1] != xp[-2], np.isfinite(np.sum(fp) + xp[0] + xp[-1])):
             inside = (fp[k + 1] - low) / gap * (x - base) + low
         else:
             inside = (fp[k + 1] - low) / np.where(gap == 0, 1.0, gap) * (x - base) + low

@@ -16,6 +16,7 @@ from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex, meets
 from ..trace.operands import values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
+from ..trace.primitives import may_be_guard
 from .complex_ufuncs import unsupported
 from .dispatch import writing
 from .function_tables import COMPLEX, form, full_name
@@ -190,9 +191,8 @@ def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
     first = np.argsort(np.take_along_axis(a.real, second, axis), axis, kind="stable")
     order = np.take_along_axis(second, first, axis)
     unknown = np.isnan(a)
-    # Numbers with a NaN are behind all others, those with a real NaN last. Whether there are any is a guard,
-    # which no body of a loop has.
-    if a._trace.in_loop or np.any(unknown):
+    # Numbers with a NaN are behind all others, those with a real NaN last.
+    if not may_be_guard(unknown) or np.any(unknown):
         kinds = np.take_along_axis(2.0 * np.isnan(a.real) + np.isnan(a.imag), order, axis)
         order = np.take_along_axis(order, np.argsort(kinds, axis, kind="stable"), axis)
     return order

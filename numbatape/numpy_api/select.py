@@ -10,7 +10,7 @@ from ..trace.axes import length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, find_trace, is_wrong, lift, lift_all, lift_first, values_of
 from ..trace.plain_arrays import fixed
-from ..trace.primitives import BOOL, FLOAT64, elementwise, expand, value_of
+from ..trace.primitives import BOOL, FLOAT64, elementwise, expand, may_be_guard, value_of
 from ..trace.symbolic_sizes import is_size
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
@@ -161,7 +161,7 @@ def choose(a, choices, out=None, mode="raise"):
     if mode == "raise":  # NumPy does not count from the end here
         if is_wrong(np.any(positions < 0)):
             raise ValueError("invalid entry in choice array")
-        if trace.in_loop:  # nor do later steps: such a position is out of bounds
+        if not may_be_guard(positions):  # nor do later steps: such a position is out of bounds
             positions = np.where(positions < 0, len(choices), positions)
     shape = stacked.shape[1:]
     return stacked[(positions, *np.ix_(*map(np.arange, shape)))]

@@ -9,6 +9,7 @@ import numpy as np
 from ..trace import operations
 from ..trace.axes import along_axis, entries, is_empty, length, merge, one_axis
 from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, values_of
+from ..trace.primitives import may_be_guard
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -112,8 +113,8 @@ def poly(seq_of_zeros):
         result = np.concatenate([result[:1], result[1:] - scaled[:-1], -scaled[-1:]])
     if zeros.dtype.kind == "c":
         in_pairs = np.all(np.sort(zeros) == np.sort(np.conj(zeros)))
-        # This is a guard. Where there can be none, the result stays complex, as the body of a loop is traced.
-        if (values_of(in_pairs) or not in_pairs._trace.in_loop) and in_pairs:
+        # Where this can't be a guard, the result stays complex, as the body of a loop is traced.
+        if (values_of(in_pairs) or may_be_guard(in_pairs)) and in_pairs:
             return np.real(result)
     return result
 

@@ -12,7 +12,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .axes import drop_axes
 from .complex_array import TracedComplex
-from .primitives import FLOAT64, family_of, rounded, trace_of
+from .primitives import FLOAT64, family_of, may_be_guard, rounded, trace_of
 from .trace import CURRENT, Trace
 
 
@@ -94,10 +94,7 @@ def is_wrong(condition) -> bool:
     The body of a loop has no guards on what differs from step to step: there NumPy has raised for the numbers
     with which the body was traced, and nothing does so for others.
     """
-    traced = type(condition) is TracedArray
-    if traced and condition._trace.in_loop and condition._level != CONSTANT:
-        return False
-    return bool(condition)
+    return may_be_guard(condition) and bool(condition)
 
 
 def adopt(result, value):

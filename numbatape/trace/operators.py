@@ -15,7 +15,7 @@ import numpy as np
 from ..ops import OPCODE, OPS, Elementwise
 from ..tape.code import LAST_OUT
 from ..tape.instruction import NONE, opcode
-from ..tape.tape import ACTIVE, CONSTANT, F64, VARYING
+from ..tape.tape import ACTIVE, F64, VARYING
 from ..usercode.frames import where_in_user_code
 from . import number_calls, operations
 from .complex_array import combine as complex_combine
@@ -215,7 +215,7 @@ def require_divisor(ufunc, left, right) -> None:
     of a loop, only constants are looked at.
     """
     traced = type(right) is TracedArray
-    if traced and (right._level == ACTIVE or (right._level != CONSTANT and right._trace.in_loop)):
+    if traced and (right._level == ACTIVE or not right._trace.may_guard(right)):
         return
     with failing((right if traced else left)._trace):
         if (right._value if traced else right) == 0:

@@ -37,7 +37,7 @@ def combine_integers(ufunc, left, right):
         return ARITHMETIC[ufunc](int(left), int(right))  # which are guards
     if ufunc is np.power:
         exponent = value_of(right)
-        if type(right) is TracedArray and not trace.in_loop:
+        if type(right) is TracedArray and trace.may_guard(right):
             trace.guard(right < 0, "bool", exponent < 0)
         if exponent < 0:
             require_divisor(np.true_divide, right, left)  # of 0 it raises

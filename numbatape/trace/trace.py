@@ -103,7 +103,7 @@ class Trace:
     directions
         Inputs that will have lanes (`TapeBuilder.freeze`).
     in_loop
-        Whether the body of a loop is being recorded, where there can be no guards.
+        Whether the body of a loop is being recorded, where there are few guards (`may_guard`).
     differentiating
         The line of a user's rule whose pullback is being recorded, or None.
     closed
@@ -244,6 +244,14 @@ class Trace:
             )
 
     # ---- guards
+
+    def may_guard(self, array) -> bool:
+        """Whether Python may ask for the number of an array here.
+
+        The body of a loop is traced once for all of its steps, so that what differs from step to step can't
+        be a guard there, and code that asks this must compute what is right for any number.
+        """
+        return not self.in_loop or array._level == CONSTANT
 
     def guard(self, array, kind: str, outcome):
         """Record that Python saw ``outcome`` in a one-element array; return it."""
