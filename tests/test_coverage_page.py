@@ -98,7 +98,6 @@ INSTEAD = {
     "airye": "scipy.special.airy and np.exp(2 / 3 * x**1.5)",
     "factorial2": "scipy.special.gamma",
     "factorialk": "scipy.special.gamma",
-    "hyp2f1": "scipy.special.hyp1f1 or betainc, where it is one of them",
     "kron": "np.kron",
     **linalg_refusals.INSTEAD,
     **sparse_eigenvalues.INSTEAD,

@@ -18,6 +18,7 @@ from ..stats.laws import pick
 from . import (  # noqa: F401  (their ufuncs register themselves)
     bessel_orders,
     elliptic_integrals,
+    hypergeometric_parameters,
     orthogonal_polynomials,
     parameter_inverses,
     special_integrals,
@@ -25,7 +26,6 @@ from . import (  # noqa: F401  (their ufuncs register themselves)
     wave_functions,
 )
 from .elliptic_parameters import amplitude
-from .formula_rules import formula_rule
 from .ufunc_table import UFUNCS, is_active, ufunc, whole
 
 
@@ -155,13 +155,6 @@ def smirnov(n, d):
     flat = np.squeeze(d, -1)
     total = flat * np.sum(np.where(inside, terms, 0.0), -1)
     return np.where(flat <= 0, np.where(flat < 0, np.nan, 1.0), np.where(flat > 1, np.nan, total))
-
-
-# ---- Gauss' hypergeometric function, 15.5.1
-
-UFUNCS["hyp2f1"] = _HYP2F1 = formula_rule(
-    "hyp2f1", {3: lambda z, a, b, c, x: a * b / c * _HYP2F1(a + 1.0, b + 1.0, c + 1.0, x)}
-)
 
 
 # ---- several results

@@ -1,0 +1,87 @@
+"""Derivatives of 0F1, 1F1 and 2F1 for their parameters, against mpmath with many digits."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special as sc
+import scipy.stats as stats
+
+import numbatape as nt
+
+FUNCTIONS = {"hyp0f1": mp.hyp0f1, "hyp1f1": mp.hyp1f1, "hyp2f1": mp.hyp2f1}
+# Series at once; polynomials; alternating terms that cancel; continuations
+PLACES = [
+    ("hyp0f1", (2.5, -40.0)),
+    ("hyp0f1", (-1.5, 6.0)),
+    ("hyp1f1", (0.5, 1.5, 0.3)),
+    ("hyp1f1", (-3.0, 2.0, 5.0)),
+    ("hyp1f1", (0.7, 1.2, -40.0)),
+    ("hyp2f1", (0.5, 1.5, 2.2, 0.3)),
+    ("hyp2f1", (-3.0, 1.2, 0.5, 0.8)),
+    ("hyp2f1", (1.2, 2.3, 3.1, -2.5)),
+]
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES)
+def test_derivatives_of_both_orders(name, place):
+    function, exact, count = getattr(sc, name), FUNCTIONS[name], len(place)
+    wanted = np.zeros((count, count))
+    with mp.workdps(45):
+        at = [mp.mpf(p) for p in place]
+
+        def partial(*places):
+            orders = tuple(sum(k == p for p in places) for k in range(count))
+            return float(mp.diff(exact, tuple(at), orders, h=mp.mpf(10) ** -11))
+
+        slopes = [partial(k) for k in range(count)]
+        for i in range(count):
+            for j in range(i, count):
+                wanted[i, j] = wanted[j, i] = partial(i, j)
+    found = nt.grad(lambda p: function(*p))(np.array(place))
+    np.testing.assert_allclose(found[:-1], slopes[:-1], rtol=2e-15)
+    np.testing.assert_allclose(found[-1], slopes[-1], rtol=1e-13)  # SciPy's own value
+    bends = nt.hessian(lambda p: function(*p))(np.array(place))
+    np.testing.assert_allclose(bends[:-1, :-1], wanted[:-1, :-1], rtol=2e-15)
+    np.testing.assert_allclose(bends, wanted, rtol=1e-12)
+
+
+def test_where_differences_of_parameters_are_whole_numbers():
+    """Numbers of mpmath with 60 digits, which takes seconds here."""
+    cases = {
+        (0.5, 1.0, 1.5, 0.999): (16.38379181649425, -10.550076777513345),
+        (1.0, 2.0, 3.0, -25.0): (-0.1740893230816792, 0.02909173301486756),
+    }
+    for (a, b, c, x), wanted in cases.items():
+        found = nt.grad(lambda a, c, b=b, x=x: sc.hyp2f1(a, b, c, x), argnums=(0, 1))(a, c)
+        np.testing.assert_allclose(found, wanted, rtol=1e-15)
+
+
+def test_arrays_of_parameters_and_places_beyond():
+    a, x = np.array([[0.3], [1.7]]), np.array([0.0, 0.4, 1.0])
+    value, slopes = nt.value_and_derivative(
+        nt.prepare_derivative_cache(lambda a: sc.hyp2f1(a, 0.4, 3.0, x), a), (a, np.ones_like(a))
+    )
+    np.testing.assert_array_equal(value, sc.hyp2f1(a, 0.4, 3.0, x))
+    near = [float(mp.diff(lambda a: mp.hyp2f1(a, 0.4, 3, 0.4), p)) for p in (0.3, 1.7)]
+    ends = [float(mp.diff(lambda a: mp.hyp2f1(a, 0.4, 3, 1), p)) for p in (0.3, 1.7)]
+    np.testing.assert_allclose(slopes, np.column_stack([np.zeros(2), near, ends]), rtol=1e-13)
+    # There is no value where a bottom parameter is a pole, and none beyond the singularity at 1.
+    assert np.isnan(nt.grad(lambda a: sc.hyp1f1(a, -2.0, 1.0))(0.3))
+    assert np.isnan(nt.grad(lambda a: sc.hyp2f1(a, 1.0, 2.0, 1.5))(0.3))
+
+
+def test_a_law_whose_density_is_normalised_by_one():
+    """Watson's law on the sphere: the mean of the squared cosine is the slope of log M(1/2, 3/2, k)."""
+    k = 3.0
+    mean = nt.grad(lambda k: np.log(sc.hyp1f1(0.5, 1.5, k)))(k)
+    t = np.linspace(0.0, 1.0, 20001)
+    weight = np.exp(k * t * t)
+    assert mean == pytest.approx(np.trapezoid(t * t * weight, t) / np.trapezoid(weight, t), rel=1e-8)
+    shapes = np.array([2.0, 3.0, 1.5, 0.7])
+    found = nt.grad(lambda s: stats.gausshyper.logpdf(0.4, *s))(shapes)
+    for n, slope in enumerate(found):
+        step = 1e-5 * (np.arange(4) == n)
+        ends = [stats.gausshyper.logpdf(0.4, *(shapes + sign * step)) for sign in (1.0, -1.0)]
+        assert slope == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6)
