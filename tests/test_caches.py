@@ -15,6 +15,7 @@ import scipy.special as sc
 
 import numbatape as nt
 from numbatape.caches import program
+from numbatape.engine import Workspace
 
 X = np.array([0.5, 1.5, -0.7])
 
@@ -174,6 +175,101 @@ def test_functions_are_not_kept_alive():
     found = make()
     gc.collect()
     assert [ref() for ref in found] == [None, None]
+
+
+def _called(cache, verb, *calls):
+    """Call a cache often enough for steady calls, at some arguments and at those before them again."""
+    for call in (*calls, *calls, calls[0]):
+        verb(cache, *call)
+    return cache
+
+
+def _either(x):
+    return np.sum(x**2) if x[0] > 0.0 else np.sum(x**3)
+
+
+def _steps(x):
+    return nt.scan(lambda carry, entry: (carry * np.cos(entry), carry), 1.0, x)[0]
+
+
+SEVERAL = [(np.full(n, 0.5),) for n in (3, 4, 5, 6)]  # so many that they are served by an elastic entry
+LONG = np.linspace(0.5, 1.5, 60)
+DROPPED = {
+    "gradient": lambda c: _called(
+        nt.prepare_gradient_cache(square_sum, X, config=c), nt.value_and_gradient, *SEVERAL
+    ),
+    "gradient of containers": lambda c: _called(
+        nt.prepare_gradient_cache(lambda tree: square_sum(tree["a"]), {"a": X}, config=c),
+        nt.value_and_gradient,
+        ({"a": X},),
+    ),
+    "gradient of branches": lambda c: _called(
+        nt.prepare_gradient_cache(_either, X, config=c), nt.value_and_gradient, (X,), (-X,)
+    ),
+    "gradient of a loop": lambda c: _called(
+        nt.prepare_gradient_cache(_steps, X, config=c), nt.value_and_gradient, *SEVERAL
+    ),
+    "bound": lambda c: nt.prepare_gradient_cache(square_sum, X, config=c).bind(X.copy())(),
+    "Hessian": lambda c: _called(
+        nt.prepare_hessian_cache(square_sum, X, config=c), nt.value_gradient_and_hessian, (X,)
+    ),
+    "Hessian by its pattern": lambda c: _called(
+        nt.prepare_hessian_cache(lambda x: np.sum(x[1:] ** 3), LONG, config=c),
+        nt.value_gradient_and_hessian,
+        (LONG,),
+    ),
+    "bound Hessian": lambda c: nt.prepare_hessian_cache(square_sum, X, config=c).bind(X.copy())(),
+    "product": lambda c: _called(nt.prepare_hvp_cache(square_sum, X, config=c), nt.value_and_hvp, (X, X)),
+    "pullback": lambda c: _called(
+        nt.prepare_pullback_cache(np.sin, X, config=c), nt.value_and_pullback, (X, X)
+    ),
+    "Jacobian": lambda c: _called(
+        nt.prepare_pullback_cache(np.sin, X, config=c), nt.value_and_jacobian, (X,)
+    ),
+    "derivative": lambda c: _called(
+        nt.prepare_derivative_cache(np.sin, X, config=c), nt.value_and_derivative, ((X, X),)
+    ),
+    "gradient by columns": lambda c: _called(
+        nt.prepare_derivative_cache(square_sum, X, config=c), nt.value_and_gradient, (X,)
+    ),
+    "sparse Jacobian": lambda c: _called(
+        nt.prepare_sparse_jacobian_cache(np.sin, LONG, config=c), nt.value_and_sparse_jacobian, (LONG,)
+    ),
+    "sparse Hessian": lambda c: _called(
+        nt.prepare_sparse_hessian_cache(square_sum, LONG, config=c),
+        nt.value_gradient_and_sparse_hessian,
+        (LONG,),
+    ),
+}
+
+
+@pytest.mark.parametrize("reuse", [False, True], ids=["fresh arrays", "kept arrays"])
+@pytest.mark.parametrize("kind", DROPPED)
+def test_a_cache_that_is_dropped_frees_its_memory_at_once(monkeypatch, kind, reuse):
+    """No cycle of references leaves its workspaces to the garbage collector."""
+    made = []
+    init = Workspace.__init__
+    monkeypatch.setattr(
+        Workspace, "__init__", lambda self, *args: (made.append(weakref.ref(self)), init(self, *args))[0]
+    )
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        cache = DROPPED[kind](nt.Config(reuse_buffers=reuse))
+        made += [] if type(cache) is float else [weakref.ref(cache)]
+        del cache
+        assert made
+        assert [ref for ref in made if ref() is not None] == []
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def test_the_call_of_a_cache_keeps_the_cache_alive():
+    """It serves what it has learned, and other sizes, when nobody else holds the cache."""
+    call = nt.prepare_gradient_cache(square_sum, X).call
+    for x in (X, X, np.ones(5), X):
+        np.testing.assert_array_equal(call(x)[1][0], 2.0 * x)
 
 
 def test_functions_with_a_shelf_can_be_pickled():

@@ -222,7 +222,7 @@ def test_the_second_thread_may_bring_other_constants():
     """A closure made for some constants does not serve when others were loaded in between."""
     cache = nt.prepare_gradient_cache(lambda x, c: np.sum(x * c), X, nt.Constant(V))
     expected = numbers(nt.value_and_gradient(cache, X))
-    closure = cache.call
+    closure = cache.served
     nt.value_and_gradient(cache, X, nt.Constant(2.0 * V))
     assert numbers(closure(X)) == expected
 

@@ -189,7 +189,7 @@ class PreparedCache:
     def _keep_results(self) -> None:
         if self._program.config.reuse_buffers:
             for name in self.serving:
-                setattr(self, name, Owned(getattr(type(self), name).__get__(self)))
+                setattr(self, name, Owned(getattr(type(self), name), self))
 
     def _share(self, other) -> None:
         """Give a clone what it shares with this cache, beyond its tapes."""

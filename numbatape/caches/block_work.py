@@ -8,6 +8,8 @@ segments, Python does the block, in whichever thread has taken it.
 from __future__ import annotations
 
 import ctypes
+import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -204,7 +206,10 @@ class BlockWork:
                 behind = None if before is None else block.behind(arrays, 1 + len(given))
                 if before is None or behind is None:
                     if not alive:
-                        alive.append(crew.PYTHON(self._in_python))
+                        # Weakly, because the job is kept by this object, which does it.
+                        alive.append(
+                            crew.PYTHON(functools.partial(BlockWork._in_python, weakref.proxy(self)))
+                        )
                     number = (len(lists) - 1) * count + len(lists[-1])
                     function = ctypes.cast(alive[0], ctypes.c_void_p).value
                     lists[-1].append(crew.Block(number, function or 0, crew.DONE))

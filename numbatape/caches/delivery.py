@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -72,16 +73,17 @@ class Owned:
 
     Parameters
     ----------
-    serve
-        Returns ``(value, *derivatives)``, all fresh.
+    method, cache
+        ``method(cache, *args)`` returns ``(value, *derivatives)``, all fresh. The cache owns this object,
+        hence the weak reference to it.
     """
 
-    def __init__(self, serve: Callable):
-        self._serve = serve
+    def __init__(self, method: Callable, cache):
+        self._method, self._cache = method, weakref.ref(cache)
         self.last: tuple | None = None  # what the last call returned, without the value
 
     def __call__(self, *args):
-        value, *made = self._serve(*args)
+        value, *made = self._method(self._cache(), *args)
         leaves, structure = pytrees.flatten(tuple(made))
         if self.last is not None:
             kept, known = pytrees.flatten(self.last)
@@ -89,6 +91,8 @@ class Owned:
                 leaves = [_kept(old, new) for old, new in zip(kept, leaves, strict=True)]
         self.last = pytrees.unflatten(structure, leaves)
         return value, *self.last
+
+    call = __call__  # as a `Front` has it
 
     def adding(self, args_to_zero, *args):
         """Make a call whose derivatives are a tuple (or one vector), and add up where an entry is False."""

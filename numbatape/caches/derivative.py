@@ -55,7 +55,7 @@ class DerivativeCache(JacobianCache):
         self._pushing = Front(self._turn, self._push_apart)
         self._slope = Front(self._turn, self._gradient, None if config.reuse_buffers else self)
         if config.reuse_buffers:
-            self.call = Owned(lambda *args: self._slope.call(*args))
+            self.served = Owned(DerivativeCache._its_slope, self)
 
     def _share(self, other) -> None:
         other._single, other._wide = self._single.clone(), self._wide.clone()
@@ -172,6 +172,9 @@ class DerivativeCache(JacobianCache):
 
     def _assembled(self, flat: Flattened):
         return self._wide, *dense.forward(self._wide, flat, self._program.config.chunk_size)[1:]
+
+    def _its_slope(self, *args):
+        return self._slope.call(*args)
 
     @one_at_a_time
     def _gradient(self, *args):

@@ -9,6 +9,7 @@ new workspace take 400. Memory grows, and never shrinks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,9 @@ class ElasticEntry:
             self._frame[WORD[name]] = table.ctypes.data
         self._at_frame = address_of(self._frame)
         v, g = ([aligned(0, dtype) for dtype in FAMILY_DTYPE] for _ in "vg")
-        self._space = moving = MovingSpace(planner, self._frame, v, g, self._made_calls, outermost=True)
+        self._space = moving = MovingSpace(
+            planner, self._frame, v, g, _calls_into(self._frame), outermost=True
+        )
         self._v, self._g, self._at_v = moving.v, moving.g, moving.at_v
         self._sizes = memoryview(planner.sizes)
         self._follow_tables()
@@ -201,9 +204,6 @@ class ElasticEntry:
         assert self._cuts is not None
         return Segments(self._frame, self._cuts, kernels.sweep).run(name)
 
-    def _made_calls(self, plan: Plan, v, g) -> Calls:
-        return Calls(plan, v, g, Workspace).into(self._frame)
-
     def _follow_tables(self) -> None:
         """Let the frame refer to the tables of the plan, which are new ones where strips got more room."""
         planner = self._planner
@@ -257,6 +257,11 @@ class ElasticEntry:
             return ndarray(shape, memory.dtype, memory, cell * memory.itemsize).copy
         number = memory[cell : cell + 1]
         return number if result.how == "entry" else number.item
+
+
+def _calls_into(frame: np.ndarray) -> Callable[[Plan, Any, Any], Calls]:
+    """Return what makes the loops and rules of a plan, which some frame refers to."""
+    return lambda plan, v, g: Calls(plan, v, g, Workspace).into(frame)
 
 
 def _is_like(row, leaf) -> bool:

@@ -8,6 +8,7 @@ method `serve` in some 2 µs.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +38,27 @@ def refuse(*leaves):
     return REFUSED
 
 
+def nobody() -> None:
+    """Return no owner."""
+
+
 class Served:
-    """What serves calls of some sizes, one at a time."""
+    """What serves calls of some sizes, one at a time.
+
+    Attributes
+    ----------
+    owner
+        Returns whose entry it is, None if it is nobody's: a weak reference, because the owner holds it.
+    """
 
     turn: Turn
     rows: list[Any]
+    owner: Callable[[], Any] = staticmethod(nobody)
     _retired: bool
+
+    def belongs_to(self, owner: SteadyCalls | LaneEntry | None) -> None:
+        """Take an owner, who hears when the entry is retired; None for nobody."""
+        self.owner = nobody if owner is None else weakref.ref(owner)
 
     def serve(self, leaves: Sequence):
         """Return the results or `REFUSED`, for all kinds of rows, and for data that changed."""
@@ -94,8 +110,6 @@ class Entry(Served):
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
         self.sweep, self.captured, self.turn = space.entry_point(sweep), captured, turn
         self.rebound = None if captured is None else captured.rebound
-        self.owner: SteadyCalls | LaneEntry | None = None
-        self.first: Callable | None = None  # serves a call when this entry is in front
         self.follows_sizes = False  # whether a `ElasticEntry` may be made of it
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
@@ -120,7 +134,7 @@ class Entry(Served):
         if any(row is None for row in rows):
             return None
         outs = [{"kind": out.kind, "object": id(out.source)} for out in self.outs]
-        alive += [self, self.rows, self.outs, [out.source for out in self.outs]]
+        alive += [self.space, self.rows, self.outs, [out.source for out in self.outs]]
         hits = self.space.variant.counter
         made = kernels.steady_call(
             *(kernels.entry_words(self.space, self.sweep), fallback, rows, outs, self.form),
@@ -180,10 +194,10 @@ class Entry(Served):
         for words, _ in self._natives:
             words[ROW_COUNT] = -1
         self._natives.clear()
-        self.first = None
         self.__dict__.pop("builtin", None)
-        if self.owner is not None:
-            self.owner.renew(self)
+        owner = self.owner()
+        if owner is not None:
+            owner.renew(self)
 
     def swept(self) -> bool:
         """Sweep; return whether the sweep has come to its end."""
@@ -219,9 +233,8 @@ class Entry(Served):
 
     def occupy(self) -> None:
         """Take the workspace from the entry that it served before."""
-        if self.space.entry is not None:
-            self.space.entry.retire()
-        self.space.entry = self
+        self.space.retire_entry()
+        self.space.entry = weakref.ref(self)
 
     def leave(self) -> None:
         """Let the workspace serve no entry."""
@@ -236,8 +249,9 @@ class Entry(Served):
         self._retired = True
         for words, _ in self._natives:
             words[ROW_COUNT] = -1
-        if self.owner is not None:
-            self.owner.drop(self)
+        owner = self.owner()
+        if owner is not None:
+            owner.drop(self)
 
 
 def _stopped() -> None:

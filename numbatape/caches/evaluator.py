@@ -115,8 +115,7 @@ class Evaluator:
         if dropped is None:
             return
         self._bytes -= dropped.nbytes
-        if dropped.entry is not None:
-            dropped.entry.retire()
+        dropped.retire_entry()
 
     def forward(
         self,

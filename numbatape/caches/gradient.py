@@ -33,24 +33,46 @@ class GradientCache(PreparedCache):
 
     A cache belongs to one thread at a time: give each thread its own `clone`.
 
-    Attributes
-    ----------
-    call
-        Serves the next call: ``cache.call(*args)`` is ``value_and_gradient(cache, *args)``.
-
     Examples
     --------
     >>> import numpy as np, numbatape as nt
     >>> cache = nt.prepare_gradient_cache(np.sum, np.ones(3))
     >>> cache
     <GradientCache of sum: mode reverse; argument 0 (`a`): (3,) float64; 1 instructions ...>
-    >>> cache.call(np.ones(3))
-    (np.float64(3.0), (array([1., 1., 1.]),))
     """
 
     repeats = True
     seeded_with_one = True
-    call: Callable  # serves the next call
+    served: Callable  # serves the next call, see `Front`; it does not keep the cache alive
+
+    def call(self, *args):
+        """Serve a call, as `value_and_gradient` does: ``cache.call`` is a function of the arguments alone.
+
+        Parameters
+        ----------
+        *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+            The function's arguments, like those that the cache was prepared with.
+
+        Returns
+        -------
+        value : numpy.floating
+            The function's value.
+        gradients : tuple
+            One entry for each argument, None for constants.
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_gradient_cache(np.sum, np.ones(3))
+        >>> cache.call(np.ones(3))
+        (np.float64(3.0), (array([1., 1., 1.]),))
+        """
+        return self.served(*args)
 
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording)
@@ -294,7 +316,7 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
     """
     if args_to_zero is None and out is None:
         try:
-            call = cache.call
+            call = cache.served
         except AttributeError:
             raise wrong_cache(cache, "value_and_gradient", "prepare_gradient_cache") from None
         if not args and x is not _MISSING:
@@ -306,7 +328,7 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
                 f"args_to_zero={args_to_zero!r}: must be a tuple of True here, because forward mode adds "
                 "nothing up; use prepare_gradient_cache"
             )
-        value, grads = cache.call(*(() if x is _MISSING else (x, *args)))
+        value, grads = cache.served(*(() if x is _MISSING else (x, *args)))
         return value, grads if out is None else write_into(out, grads, "argument")
     if not isinstance(cache, GradientCache):
         raise wrong_cache(cache, "value_and_gradient", "prepare_gradient_cache")

@@ -36,7 +36,7 @@ class HvpCache(PreparedCache):
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
         self.mode = config.second_order_mode.replace("_", " ")
         self._single = Derived(self._program.function, config, transform, lanes=False)
-        self._multiplying = Front(self._turn, lambda *given: self._multiply(given[-1], given[:-1]))
+        self._multiplying = Front(self._turn, self._multiply)
 
     def _share(self, other) -> None:
         other._single = self._single.clone()
@@ -75,7 +75,9 @@ class HvpCache(PreparedCache):
         return self._multiplying.call(*args, vectors)
 
     @one_at_a_time
-    def _multiply(self, vectors, args):
+    def _multiply(self, *given):
+        *first, vectors = given
+        args = tuple(first)
         flat = self._flatten(args)
         chosen = flat.chosen
         several = len(chosen) > 1

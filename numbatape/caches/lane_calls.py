@@ -25,7 +25,6 @@ from .evaluator import Evaluator
 from .front import Front
 from .leaf_rows import DataRow, LaneRow, SameRow
 from .outs import Out, in_form
-from .steady import SteadyCalls
 from .variant import VariantWorkspace
 
 
@@ -134,8 +133,6 @@ class LaneEntry(Served):
         self._captured = list({entry.captured for entry in self._entries if entry.captured is not None})
         self._work = BlockWork(lists)
         self.has_room = self._entries[0].has_room
-        self.owner: SteadyCalls | None = None
-        self.first: Callable | None = None
         self._retired = False
         self._words: list[np.ndarray] = []  # of the builtins there are
 
@@ -153,7 +150,7 @@ class LaneEntry(Served):
         first, called = self._entries[0], self._called
         if called is None:
             return None
-        alive: list = [self, called]
+        alive: list = [called, [entry.space for entry in self._entries]]
         rows: list[dict] = []
         for k, (row, leaf) in enumerate(zip(first.rows, self.rows, strict=True), 1):
             if isinstance(row, LaneRow):
@@ -213,12 +210,12 @@ class LaneEntry(Served):
         """Take the workspaces from the entries that they served before."""
         for entry in self._entries:
             entry.occupy()
-            entry.owner = self
+            entry.belongs_to(self)
 
     def leave(self) -> None:
         """Let the workspaces serve no entry."""
         for entry in self._entries:
-            entry.owner = None
+            entry.belongs_to(None)
             entry.leave()
 
     def drop(self, entry: Entry) -> None:
@@ -234,8 +231,9 @@ class LaneEntry(Served):
         self._retired = True
         for words in self._words:
             words[ROW_COUNT] = -1
-        if self.owner is not None:
-            self.owner.drop(self)
+        owner = self.owner()
+        if owner is not None:
+            owner.drop(self)
 
 
 class Lesson(NamedTuple):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from ..jit.steady import TUPLE
-from ..threads import Turn, in_turn
+from ..threads import Turn, in_turn, one_at_a_time
 from .arguments import Flattened
 from .entry import Entry
 from .evaluator import Evaluator
@@ -23,8 +26,6 @@ class Taped:
     ----------
     front
         Serves the forward sweep at another point of the same sizes.
-    pull
-        Returns the gradients for a cotangent.
     """
 
     def __init__(self, evaluator: Evaluator, flat: Flattened, space: VariantWorkspace):
@@ -32,29 +33,31 @@ class Taped:
         self._turn = Turn()
         self.front = Front(self._turn)
         self.value = value_of(space)
-        self.pull = in_turn(self._turn, self._first_pull)
         outs = result_outs(space, space.variant.recording.result)
         self.front.learn(flat, evaluator, space, self.value, outs, "watched")
 
-    def _general(self, cotangent):
-        seed_cotangent(self._space, cotangent)
-        self._space.reverse()
-        return gradients_of(self._flat, self._space)
-
-    def _first_pull(self, cotangent):
-        grads = self._general(cotangent)
-        self.pull = self._steady_pull(cotangent, grads) or in_turn(self._turn, self._general)
+    @one_at_a_time
+    def pull(self, cotangent):
+        """Return the gradients for a cotangent; what serves further ones takes this method's place."""
+        grads = _gradients(self._flat, self._space, cotangent)
+        pulling = in_turn(self._turn, functools.partial(_gradients, self._flat, self._space))
+        self.pull = self._steady_pull(cotangent, grads, pulling) or pulling
         return grads
 
-    def _steady_pull(self, cotangent, grads):
+    def _steady_pull(self, cotangent, grads, pulling: Callable):
         """Return the builtin for cotangents like one; None where it or a gradient is a container."""
         flat, space = self._flat, self._space
         rows = cotangent_rows(space, cotangent)
         outs = gradient_outs(flat, space, range(flat.count))
         if rows is None or len(rows) != 1 or len(outs) != len(grads) or flat.count != len(flat.marks):
             return None
-        pulling = in_turn(self._turn, self._general)
         return Entry(space, rows, outs, TUPLE, "pullback", None, self._turn).native(pulling)
+
+
+def _gradients(flat: Flattened, space: VariantWorkspace, cotangent):
+    seed_cotangent(space, cotangent)
+    space.reverse()
+    return gradients_of(flat, space)
 
 
 class Pullback:

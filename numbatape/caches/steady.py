@@ -6,6 +6,7 @@ the general call, which takes all arguments apart, checks them and explains what
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from .leaf_rows import sizes_of
 
 if TYPE_CHECKING:
     from .elastic import ElasticEntry
+    from .front import Front
     from .lane_calls import LaneEntry
 
 ndarray = np.ndarray
@@ -34,13 +36,14 @@ class SteadyCalls:
     ----------
     general
         Serves leaves that no entry serves.
-    install
-        Called with the callable that serves the next call, whenever that changes.
+    its_front
+        Learns which entry serves the next call, whenever that changes. It owns this table, hence the weak
+        reference.
     """
 
-    def __init__(self, general: Callable, install: Callable[[Callable], None]):
+    def __init__(self, its_front: Front, general: Callable):
         self._general = general
-        self._install = install
+        self._its_front = weakref.ref(its_front)
         self._entries: dict[tuple, list[Entry | LaneEntry]] = {}
         # By sizes that have one entry: its builtin. The fewer objects a call touches, the more sizes stay in
         # the processor's caches.
@@ -60,7 +63,7 @@ class SteadyCalls:
     def learn(self, entry: Entry | LaneEntry) -> None:
         """Keep an entry for calls with leaves of its sizes."""
         entry.occupy()
-        entry.owner = self
+        entry.belongs_to(self)
         self._learned += 1
         if isinstance(entry, Entry) and entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
             self._untried.append(entry)
@@ -71,14 +74,20 @@ class SteadyCalls:
 
     def _put_in_front(self, entry: Entry | LaneEntry) -> None:
         self._front = entry
-        if entry.first is None:
-            entry.first = entry.native(self.again) or self.again
-        self._install(entry.first)
+        its_front = self._its_front()
+        if its_front is not None:  # it is gone where a call under way outlives its cache
+            its_front.show(self, entry)
+
+    def _release(self, entry: Entry | LaneEntry) -> None:
+        its_front = self._its_front()
+        if its_front is not None:
+            its_front.release(entry)
 
     def drop(self, entry: Entry | LaneEntry) -> None:
         """Forget an entry."""
-        entry.owner = None
+        entry.belongs_to(None)
         entry.leave()
+        self._release(entry)
         for key, entries in list(self._entries.items()):
             if entry in entries:
                 entries.remove(entry)
@@ -95,6 +104,7 @@ class SteadyCalls:
         """Ask an entry for another builtin when it serves the next time."""
         self._alone.clear()
         self._latest = None
+        self._release(entry)
         if entry is self._front:
             self._front = None
 
@@ -156,7 +166,7 @@ class SteadyCalls:
             entry = self._untried.pop()
             variant, tape = entry.space.variant, entry.space.plan.tape
             known = any(its.variant is variant and its.tape.digest == tape.digest for its in self._elastic)
-            if entry.owner is not self or known:
+            if entry.owner() is not self or known:
                 continue
             elastic = made_elastic(entry, refuse)
             if elastic is not None:
@@ -201,7 +211,7 @@ class SteadyCalls:
         """Put an entry in front that served twice in a row; sizes that alternate leave the front alone."""
         if entry is not self._last:
             self._last = entry
-        elif entry is not self._front and entry.owner is self:
+        elif entry is not self._front and entry.owner() is self:
             self._put_in_front(entry)
 
 

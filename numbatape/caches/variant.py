@@ -208,7 +208,8 @@ class VariantWorkspace(Workspace):
         self.constants: list[tuple[Any, bytes | None]] | None = None
         self.one_way: Callable[[], OneWay] | None = None
         self.lanes_stay = False  # whether the lanes hold fixed directions already
-        self.entry: Any = None  # the steady call that this workspace serves
+        # The steady call that this workspace serves; weakly, because that refers to the workspace.
+        self.entry: Callable[[], Any] | None = None
         self.watched: tuple = ()  # what the frame refers to by address
         self.alive: tuple = ()
         self.checked: Any = None  # the cells of the last sweep with checks (``debug_mode``)
@@ -217,6 +218,12 @@ class VariantWorkspace(Workspace):
         """Whether the guard that stopped the sweep is on what a rule has assumed (`Recording.assumed`)."""
         assumed = self.variant.recording.assumed
         return bool(assumed) and int(self.plan.tape.code["aux"][self.stopped]) in assumed
+
+    def retire_entry(self) -> None:
+        """Let the steady call that this workspace serves refuse all calls."""
+        entry = None if self.entry is None else self.entry()
+        if entry is not None:
+            entry.retire()
 
     def whole(self) -> Workspace:
         """Return a workspace of the same tape and inputs whose instructions run one after another."""
@@ -258,8 +265,7 @@ class VariantWorkspace(Workspace):
                 return
 
     def _load_constants(self, constants) -> None:
-        if self.entry is not None:
-            self.entry.retire()  # its rows compare with the former constants
+        self.retire_entry()  # its rows compare with the former constants
         self.prologue_done = False
         self.constants = None  # until all constants are in their cells
         for cells, leaf, _ in constants:

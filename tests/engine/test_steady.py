@@ -26,7 +26,7 @@ def steady(*args, function=cube, **choices):
 
 
 def is_builtin(cache):
-    return type(cache.call) is type(len)
+    return type(cache.served) is type(len)
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +126,7 @@ def test_nothing_leaks():
             sys.getrefcount(X),
             sys.getrefcount(np.ndarray),
             sys.getrefcount(None),
-            sys.getrefcount(cache.call),
+            sys.getrefcount(cache.served),
         )
 
     run(100)
