@@ -301,7 +301,9 @@ class BodyTrace:
             number = getattr_or_none(x, "_id")
             if number is not None and number >= self.first:
                 keys.update(keys_of([tape.values[number]]))
-        return self._closed(Stretch(self.tape, self.start, [], outputs, False, keys), 0, [])
+        closed = self._closed(Stretch(self.tape, self.start, [], outputs, False, keys), 0, [])
+        self.trace.reused.forget(self.first)
+        return closed
 
     def close_lane(self, outputs: list[int], levels: list[int]) -> Traced:
         """Cut out a body that computes one lane of many; it may have guards, and no pass has rewritten it."""

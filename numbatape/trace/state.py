@@ -224,6 +224,12 @@ class Reused:
         self.compositions: dict[Any, int] = {}
         self.templates: dict[tuple, Any] = {}
 
+    def forget(self, first: int) -> None:
+        """Forget what was recorded from a value number on: it belongs to a branch that may not run."""
+        for table in (self.extents, self.fft_tables):
+            for key in [key for key, found in table.items() if found._id >= first]:
+                del table[key]
+
 
 class Arguments:
     """The arguments of the function that is traced.

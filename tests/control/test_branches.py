@@ -142,3 +142,19 @@ def test_refused(name):
     function, kind, message = REFUSED[name]
     with pytest.raises(kind, match=message):
         nt.grad(lambda x: np.sum(function(x)))(X)
+
+
+def test_what_a_branch_knows_of_sizes_is_computed_again_outside():
+    """Numbers that follow from sizes are kept for later; a branch keeps its own to itself."""
+
+    def diagonal(x):
+        places = np.arange(len(x))
+        return np.sum((x[:, None] * x)[places, places]) + np.sum(np.abs(np.fft.fft(x)) ** 2)
+
+    def f(x):
+        return nt.cond(x[0] > 0.0, diagonal, lambda x: 2.0 * diagonal(x), x) + diagonal(3.0 * x)
+
+    gradient = nt.grad(f)
+    for x in (np.array([0.5, -1.0, 2.0]), np.array([-0.5, 1.0, 0.3, 0.2])):
+        factor = 10.0 if x[0] > 0 else 11.0
+        np.testing.assert_allclose(gradient(x), factor * 2.0 * (1 + len(x)) * x, rtol=1e-13)
