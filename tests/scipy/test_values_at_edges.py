@@ -33,6 +33,12 @@ def test_complex_logsumexp(name):
         same(lambda x: (sc.logsumexp(x), *sc.logsumexp(x, return_sign=True)), np.array(EDGES[name], complex))
 
 
+def test_slopes_of_complex_logsumexp_beside_an_infinite_term():
+    f = lambda re, im: np.imag(sc.logsumexp(re + 1j * im))  # noqa: E731
+    slope = nt.grad(f, argnums=1)(np.array([-np.inf, 0.5, 0.2]), np.zeros(3))
+    np.testing.assert_allclose(slope, sc.softmax([-np.inf, 0.5, 0.2]), rtol=1e-14)
+
+
 def test_the_sign_of_a_complex_sum_of_zero_is_zero():
     weights = np.array([1 + 0j, -1])
     with np.errstate(divide="ignore"):

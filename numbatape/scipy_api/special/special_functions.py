@@ -13,7 +13,7 @@ from ...trace.axes import axes_of, count_of, drop_axes, length, over_axes
 from ...trace.complex_array import TracedComplex
 from ...trace.integers import lifted, settled
 from ...trace.operands import find_trace, lift_all, lift_first, values_of
-from ...trace.primitives import elementwise, stop_gradient
+from ...trace.primitives import elementwise, may_be_guard, stop_gradient
 from .ufunc_table import whole
 
 
@@ -41,10 +41,12 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     total = np.sum(terms, axes, keepdims=keepdims)
     largest = largest if keepdims else drop_axes(largest, axes)
     result = np.log(np.abs(total) if return_sign else total) + largest
-    if bool(np.any(np.equal(total, np.inf))):  # what is infinite shares the slope, as without weights
+    above_all = np.equal(total, np.inf)
+    exceeds = np.any(above_all)
+    if not may_be_guard(exceeds) or exceeds:  # what is infinite shares the slope, as without weights
         infinite = np.where(np.equal(terms, np.inf), x + np.inf, -np.inf)
         shared = over_axes("logsumexp", infinite, axes, np.logaddexp.reduce, keepdims)
-        result = np.where(np.equal(total, np.inf), shared, result)
+        result = np.where(above_all, shared, result)
     return (result, np.sign(total)) if return_sign else result
 
 
@@ -53,8 +55,10 @@ def _complex_logsumexp(x, axes, b, keepdims: bool, return_sign: bool):
     largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
     above = x - largest
     terms = np.exp(above)
-    if bool(np.any(np.isinf(np.real(above)))):  # an infinite term of phase zero is real
-        terms = np.where(np.equal(np.imag(above), 0.0), np.exp(np.real(above)) + 0j, terms)
+    infinite = np.isinf(np.real(above))
+    some = np.any(infinite)
+    if not may_be_guard(some) or some:  # an infinite term of phase zero is real
+        terms = np.where(infinite & np.equal(np.imag(above), 0.0), np.exp(np.real(above)) + 0j, terms)
     total = np.sum(b * terms, axes, keepdims=keepdims)
     largest = largest if keepdims else drop_axes(largest, axes)
     if return_sign:
