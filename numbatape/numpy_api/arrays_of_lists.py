@@ -9,7 +9,7 @@ import numpy as np
 
 from ..trace import boxes
 from ..trace.array import TracedArray
-from ..trace.operands import find_trace, lift, lift_all, values_of
+from ..trace.operands import find_trace, is_wrong, lift, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
 from .registration import unsupported_argument
 from .stand_ins import named_like, stands_for, without_protocol
@@ -75,7 +75,7 @@ def as_strided(x, shape=None, strides=None, subok=False, writeable=True, **optio
 @stands_for("numpy", "asarray_chkfinite")
 def asarray_chkfinite(a, dtype=None, order=None):
     x = _filled_in(a, dtype)
-    if x.dtype.kind in "fc" and not np.all(np.isfinite(x)):  # records a guard
+    if x.dtype.kind in "fc" and is_wrong(~np.all(np.isfinite(x))):
         raise ValueError("array must not contain infs or NaNs")
     return x
 

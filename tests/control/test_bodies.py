@@ -1,9 +1,14 @@
 """What a loop's tape is made of: its body, what it captures, and what it keeps for derivatives."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
+import scipy.interpolate
+import scipy.spatial.distance
+import scipy.special
+import scipy.stats
 
 import numbatape as nt
 from numbatape.engine.plan import make_plan
@@ -97,6 +102,7 @@ def test_slopes_over_steps_of_each_row_need_no_guard():
     np.testing.assert_allclose(nt.grad(f)(rows), expected, rtol=1e-12)
 
 
+PLACES = np.linspace(-2.0, 2.0, 6)
 ERRORS_OF_ENTRIES = {
     "nanargmax": lambda x: x[np.nanargmax(x)],
     "choose": lambda x: np.choose(np.argmax(x), [x[0], x[1], 3.0 * x[2]]),
@@ -108,7 +114,28 @@ ERRORS_OF_ENTRIES = {
     "histogram": lambda x: np.histogram([0.1, 0.2, 0.5], 3, (x[0] - 1.0, x[0] + 9.0), weights=x)[0][0],
     "reciprocal": lambda x: np.reciprocal(1 + (x > 0).astype(int))[1] + x[0],
     "interp": lambda x: np.interp(x[0], np.array([-1.0, 0.5, 2.0]), np.array([0.0, 1.0, 3.0])),
+    "squareform": lambda x: np.sum(scipy.spatial.distance.squareform(np.abs(x[:, None] - x)) ** 2),
+    "weighted distance": lambda x: scipy.spatial.distance.cosine(x, x**2 + 1.0, np.exp(x)),
+    "complex logsumexp": lambda x: np.real(scipy.special.logsumexp(x * (1 + 2j))),
+    "weighted logsumexp": lambda x: scipy.special.logsumexp(x, b=np.exp(x)),
+    "shapiro": lambda x: scipy.stats.shapiro(x, nan_policy="raise")[0],
+    "interp1d": lambda x: np.sum(scipy.interpolate.interp1d(PLACES, PLACES**2)(x)),
+    "grid": lambda x: np.sum(scipy.interpolate.RegularGridInterpolator((PLACES,), PLACES**2)(x[:, None])),
+    "splev": lambda x: np.sum(scipy.interpolate.splev(x, scipy.interpolate.splrep(PLACES, PLACES**2), ext=2)),
 }
+
+
+def summed(f, rows):
+    return nt.scan(lambda total, row: (total + f(row), None), 0.0, rows)[0]
+
+
+def test_places_outside_of_a_table_are_nan_in_a_step():
+    """Outside of bodies SciPy's error is raised; it can't be a guard in one."""
+    rows = np.array([[0.5], [9.0]])
+    for name in ("interp1d", "grid", "splev"):
+        run = nt.value_and_grad(partial(summed, ERRORS_OF_ENTRIES[name]))
+        assert np.isfinite(run(rows[[0, 0]])[0])
+        assert np.isnan(run(rows)[0])
 
 
 @pytest.mark.parametrize("name", ERRORS_OF_ENTRIES)

@@ -13,7 +13,7 @@ import scipy.interpolate
 
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import named_like, stands_for, with_original
-from ...trace.operands import find_trace
+from ...trace.operands import find_trace, is_wrong
 from ...trace.primitives import sample_of
 from .free_knots import FreeKnots
 from .interpolation import bspline, of_traced, stand_in_of
@@ -78,9 +78,9 @@ def _evaluated(inside, x, nu: int, ext: int):
     value = inside(x, nu)
     if ext in (1, 2):
         outside = np.less(x, first) | np.greater(x, last)
-        if ext == 2 and np.any(outside):
+        if ext == 2 and is_wrong(np.any(outside)):
             raise ValueError("a value of x is outside of the knots of the spline")
-        value = np.where(outside, 0.0, value)
+        value = np.where(outside, np.nan if ext == 2 else 0.0, value)  # NaN in later steps of a loop
     return value
 
 

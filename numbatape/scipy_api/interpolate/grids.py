@@ -16,8 +16,8 @@ import scipy.interpolate
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import stands_for, with_original
 from ...rules.searches import Search
-from ...trace.operands import find_trace, lift_all, lift_first
-from ...trace.primitives import sample_of, stop_gradient
+from ...trace.operands import find_trace, is_wrong, lift_all, lift_first
+from ...trace.primitives import may_be_guard, sample_of, stop_gradient
 from ...trace.trace import standing
 from .piecewise_polynomials import basis, column, refuse
 
@@ -54,7 +54,8 @@ class Grid:
         outside: Any = False
         for d, axis in enumerate(axes):
             outside = outside | (xi[..., d] < axis[0]) | (xi[..., d] > axis[-1])
-        if self.bounds_error and bool(np.any(outside)):
+        fill = np.nan if self.bounds_error else self.fill_value  # NaN in later steps of a loop
+        if self.bounds_error and is_wrong(np.any(outside)):
             raise ValueError("One of the requested xi is out of bounds")
         if method == "nearest":
             total = values[tuple(_nearest(axis, xi[..., d]) for d, axis in enumerate(axes))]
@@ -62,9 +63,9 @@ class Grid:
             total = _multilinear(axes, values, xi)
         else:
             total = self._spline(values, xi, method, (0,) * len(axes) if nu is None else nu)
-        if self.fill_value is None or self.bounds_error:
+        if fill is None or (self.bounds_error and may_be_guard(outside)):
             return total
-        return np.where(column(outside, values.ndim - len(self.grid)), self.fill_value, total)
+        return np.where(column(outside, values.ndim - len(self.grid)), fill, total)
 
     def _spline(self, values, xi, method: str, nu):
         """Return the value of a tensor product of splines.

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.interpolate
 
 from ...trace.axes import length
-from ...trace.operands import find_trace, lift_all
+from ...trace.operands import find_trace, is_wrong, lift_all
 from ...trace.primitives import stop_gradient
 from .piecewise_polynomials import Piecewise, combined, polynomials_of, to_axis
 
@@ -46,8 +46,10 @@ class Interp1d:
         if isinstance(fill, str):  # "extrapolate"
             return value
         low, high = np.less(x, self._inside.x[0]), np.greater(x, self._inside.x[-1])
-        if self._raises and bool(np.any(low | high)):
-            raise ValueError("A value in x is outside of the interpolation range.")
+        if self._raises:
+            if is_wrong(np.any(low | high)):
+                raise ValueError("A value in x is outside of the interpolation range.")
+            fill = np.nan  # in later steps of a loop
         below, above = fill if isinstance(fill, tuple) else (fill, fill)
         return np.where(low, below, np.where(high, above, value))
 

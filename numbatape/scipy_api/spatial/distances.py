@@ -13,7 +13,7 @@ from ...numpy_api.sized import indices, triu_indices
 from ...numpy_api.stand_ins import stands_for
 from ...tape.sizes import ROOT
 from ...trace.axes import length
-from ...trace.operands import lift_all, lift_first
+from ...trace.operands import is_wrong, lift_all, lift_first
 from ...trace.symbolic_sizes import is_size, seen
 
 # ---- distances: of all pairs of rows, x of shape (m, 1, k) and y of (1, n, k)
@@ -35,9 +35,9 @@ def _total(terms, w):
 
 def _require_valid(w=None, p=1.0, **_):
     """Raise SciPy's errors for options; of traced ones these are guards."""
-    if w is not None and bool(np.any(np.less(w, 0.0))):
+    if w is not None and is_wrong(np.any(np.less(w, 0.0))):
         raise ValueError("Input weights should be all non-negative")
-    if bool(p <= 0.0):
+    if is_wrong(p <= 0.0):
         raise ValueError("p must be greater than 0")
 
 
@@ -168,9 +168,9 @@ def squareform(X, force="no", checks=True):
     if x.ndim == 2:
         if length(x, 0) != length(x, 1):
             raise ValueError("The matrix argument must be square.")
-        if checks and not bool(np.all(np.equal(x, x.T))):
+        if checks and is_wrong(np.any(np.not_equal(x, x.T))):
             raise ValueError("Distance matrix 'X' must be symmetric.")
-        if checks and not bool(np.all(np.equal(np.diagonal(x), 0.0))):
+        if checks and is_wrong(np.any(np.not_equal(np.diagonal(x), 0.0))):
             raise ValueError("Distance matrix 'X' diagonal must be zero.")
         return x[_pairs(x)]
     count = _points(x._trace, length(x, 0))

@@ -12,7 +12,7 @@ from ...numpy_api.registration import run_record
 from ...numpy_api.stand_ins import stand_in
 from ...trace import operations
 from ...trace.axes import pinned
-from ...trace.operands import lift_first
+from ...trace.operands import is_wrong, lift_first
 
 # P. Royston, "Remark AS R94", Applied Statistics 44 (1995): coefficients, the constant first.
 SMALL_MEAN, SMALL_LOG_SCALE = (
@@ -50,7 +50,7 @@ def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
     y = np.sort(np.ravel(x))
     if nan_policy == "omit":  # sorted, they are the last; how many there are is a guard
         y = y[: int(np.sum(~np.isnan(y)))]
-    elif nan_policy == "raise" and bool(np.any(np.isnan(y))):
+    elif nan_policy == "raise" and is_wrong(np.any(np.isnan(y))):
         raise ValueError("The input contains nan values")
     size = pinned(y, 0)
     if size < 3:  # SciPy has warned of it

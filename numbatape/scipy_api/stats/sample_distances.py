@@ -12,7 +12,7 @@ import scipy.stats
 from ...numpy_api.registration import run_record
 from ...numpy_api.stand_ins import stands_for
 from ...rules.searches import Search
-from ...trace.operands import find_trace, lift_all, values_of
+from ...trace.operands import find_trace, is_wrong, lift_all, values_of
 
 RANKS = ("kendalltau", "mannwhitneyu", "weightedtau", "wilcoxon")
 
@@ -23,7 +23,7 @@ def _cumulative(values, weights, places):
     k = np.searchsorted(values[order], places, "right")
     if weights is None:
         return k / values.shape[0]
-    if bool(np.any(weights < 0.0)):
+    if is_wrong(np.any(weights < 0.0)):
         raise ValueError("All weights must be non-negative.")
     sums = np.concatenate([np.zeros(1), np.cumsum(weights[order])])
     return sums[k] / sums[-1]

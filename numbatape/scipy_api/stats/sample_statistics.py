@@ -13,7 +13,7 @@ from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.stand_ins import stands_for
 from ...trace import operations, size_fractions
 from ...trace.axes import axes_of, entries, length, lengths
-from ...trace.operands import find_trace, lift_all, lift_first
+from ...trace.operands import find_trace, is_wrong, lift_all, lift_first
 
 
 def statistic(name: str):
@@ -27,7 +27,7 @@ def statistic(name: str):
                 return _omitting(name, function, *args, **kwargs)
             if nan_policy == "raise":
                 for x in given:
-                    bool(np.any(np.isnan(x)))
+                    is_wrong(np.any(np.isnan(x)))
             return function(*args, **kwargs)
 
         stands_for("scipy.stats", name)(call)
