@@ -1,4 +1,4 @@
-"""``np.fft``: all transforms are one array op over the last axis (`numbatape.ops.fft`)."""
+"""``np.fft``: all transforms are array ops over the last axis (`numbatape.ops.fft`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from ..ops.fft import MORE, ROOM, padded_plan, plan_of
+from ..ops.fft import MORE, ROOM, padded_plan, padded_real_plan
+from ..ops.fourier_tables import plan_of, real_plan_of
 from ..trace import complex_parts, extents
 from ..trace.integers import settled
 from ..trace.operands import adopt, lift, values_of
@@ -29,17 +30,34 @@ def _transform(re, im):
 def _table(x):
     """Return the table for the last axis of an array: a literal, or what the tape computes for any length."""
     trace = x._trace
-    table, dim = trace.tape.sizes, layout_of(x).dims[-1]
-    n = table.settled(dim)
+    dim = layout_of(x).dims[-1]
+    n = trace.tape.sizes.settled(dim)
     if n >= 0:
         return plan_of(n)
-    table.guard(dim, ">=", 1)  # NumPy has an error for no entries
-    if dim not in trace.reused.fft_tables:
+    return _computed(trace, dim, "fft_table", padded_plan)
+
+
+def _real_table(trace, n, outer, inner):
+    """Return the table for n real numbers, whose spectrum is multiplied by two factors."""
+    dim = code_of(trace, n)
+    known = trace.tape.sizes.settled(dim)
+    if known >= 0:
+        return real_plan_of(known, float(outer), float(inner))
+    factors = np.concatenate([np.reshape(lift(trace, factor), (1,)) for factor in (outer, inner)])
+    return _computed(trace, dim, "rfft_table", padded_real_plan, factors)
+
+
+def _computed(trace, dim: int, name: str, plan, *factors):
+    """Return the table that the tape computes for a length, once for the same factors."""
+    key = (dim, *(factor._id for factor in factors))
+    if key not in trace.reused.fft_tables:
+        table = trace.tape.sizes
+        table.guard(dim, ">=", 1)  # NumPy has an error for no entries
         entries = extents.filled(trace, (dim,), 1.0, np.float64)
         room = table.add(table.mul(dim, ROOM), MORE)
-        value = padded_plan(entries._value)
-        trace.reused.fft_tables[dim] = array_instruction("fft_table", (entries,), value, dims={"t": room})
-    return trace.reused.fft_tables[dim]
+        value = plan(entries._value, *map(values_of, factors))
+        trace.reused.fft_tables[key] = array_instruction(name, (entries, *factors), value, dims={"t": room})
+    return trace.reused.fft_tables[key]
 
 
 def _scale(n, norm, inverse: bool):
@@ -67,21 +85,35 @@ def _sized(x, n, axis: int):
     return x
 
 
-def _along(x, n, axis, norm, inverse: bool):
-    """Return ``(real, imaginary)`` of the transform along one axis."""
+def _length(x, n, axis: int):
+    return x._sizes()[axis] if n is None else whole_number(n)
+
+
+def _along(x, n, axis: int, scale, inverse: bool):
+    """Return ``(real, imaginary)`` of the transform along one axis, multiplied by a number."""
     axis = axis % x.ndim
-    n = x._sizes()[axis] if n is None else whole_number(n)
-    x = np.moveaxis(_sized(x, n, axis), axis, -1)
-    re, im = complex_parts.halves(x)
-    re = complex_parts.zeros_like(im) if re is None else re
-    im = complex_parts.zeros_like(re) if im is None else im
+    x = np.moveaxis(_sized(x, _length(x, n, axis), axis), axis, -1)
+    re, im = _parts(x)
     if inverse:  # parts are exchanged before and after the transform
         im, re = _transform(im, re)
     else:
         re, im = _transform(re, im)
-    scale = _scale(n, norm, inverse)
     done = (re, im) if type(scale) is float and scale == 1.0 else (re * scale, im * scale)
     return tuple(np.moveaxis(part, -1, axis) for part in done)
+
+
+def _parts(x):
+    re, im = complex_parts.halves(x)
+    re = complex_parts.zeros_like(im) if re is None else re
+    return re, complex_parts.zeros_like(re) if im is None else im
+
+
+def _along_all(x, sizes, axes, scale, norm, inverse: bool):
+    """Return the transform along some axes, multiplied by the number for them and one more."""
+    for k, (n, axis) in enumerate(zip(sizes, axes, strict=True)):
+        scale = scale * _scale(_length(x, n, axis), norm, inverse)
+        x = _complex(*_along(x, n, axis, scale if k == len(axes) - 1 else 1.0, inverse))
+    return x
 
 
 def _operand(a):
@@ -96,13 +128,14 @@ def _transforms(name: str, inverse: bool):
     usual = AXES if name.endswith("2") else None
 
     def one(value, a, n=None, axis=-1, norm=None, out=None):
-        return complex_parts.make(*_along(_operand(a), n, axis, norm, inverse), value)
+        x = _operand(a)
+        scale = _scale(_length(x, n, axis), norm, inverse)
+        return complex_parts.make(*_along(x, n, axis, scale, inverse), value)
 
     def several(value, a, s=None, axes=usual, norm=None, out=None):
         x = _operand(a)
         axes, s = _axes(x, s, axes)
-        for n, axis in zip(s, axes, strict=True):
-            x = _complex(*_along(x, n, axis, norm, inverse))
+        x = _along_all(x, s, axes, 1.0, norm, inverse)
         if not axes:  # nothing is transformed, and the dtype is NumPy's or SciPy's
             return x + 0j if np.iscomplexobj(value) and x.dtype.kind != "c" else x + 0.0
         return complex_parts.adopted(x, value)
@@ -135,34 +168,33 @@ for _name in ("fft", "fft2", "fftn"):
 # ---- real on one side
 
 
-def _first_half(part, axis: int):
-    n = part._sizes()[axis]
-    return part[(slice(None),) * axis + (slice(None, n // 2 + 1),)]
+def _spectrum(x, n, axis: int, scale):
+    """Return ``(real, imaginary)`` of the first half of the transform of real numbers along one axis."""
+    axis = axis % x.ndim
+    n = _length(x, n, axis)
+    x = np.moveaxis(_sized(x, n, axis), axis, -1)
+    value = np.fft.rfft(values_of(x)) * values_of(scale)
+    both = np.stack([value.real, value.imag], -2)
+    dims = {"h": code_of(x._trace, n // 2 + 1)}
+    result = array_instruction("rfft", (x, _real_table(x._trace, n, scale, scale)), both, dims=dims)
+    return tuple(np.moveaxis(result[..., k, :], -1, axis) for k in (0, 1))
 
 
 def rfft(value, a, n=None, axis=-1, norm=None, out=None):
     x = _operand(a)
-    parts = _along(x, n, axis, norm, False)
-    return complex_parts.make(*(_first_half(part, axis % x.ndim) for part in parts), value)
+    return complex_parts.make(*_spectrum(x, n, axis, _scale(_length(x, n, axis), norm, False)), value)
 
 
-def _real_inverse(x, n, axis, norm):
-    """Return the real sequence whose transform begins with x.
-
-    The other half is the conjugate of this one: each inner entry counts twice, and the real part of
-    the sum is taken.
-    """
+def _real_inverse(x, n, axis: int, norm, scale=1.0):
+    """Return the real sequence whose transform begins with x, multiplied by a number."""
     axis = axis % x.ndim
     n = 2 * (x._sizes()[axis] - 1) if n is None else whole_number(n)
-    half = n // 2 + 1
-    x = _sized(x, half, axis)
-    # The last entry stands for itself if n is even, and else for two.
-    ends = [np.ones(1), np.reshape(lift(x._trace, 1.0 * (1 + n % 2)), (1,))]
-    ones = extents.filled(x._trace, (code_of(x._trace, half - 2),), 2.0, np.float64) if half >= 2 else None
-    weight = ends[0] if ones is None else np.concatenate([ends[0], ones, ends[1]])
-    weight = np.astype(weight, x.real.dtype)
-    weight = weight[tuple(slice(None) if k == axis else None for k in range(x.ndim))]
-    return _along(x * weight, n, axis, norm, True)[0]
+    x = np.moveaxis(_sized(x, n // 2 + 1, axis), axis, -1)
+    scale = scale * _scale(n, norm, True)
+    value = np.fft.irfft(values_of(x), values_of(n), norm="forward") * values_of(scale)
+    operands = *_parts(x), _real_table(x._trace, n, scale, 2 * scale)
+    result = array_instruction("irfft", operands, value, dims={"n": code_of(x._trace, n)})
+    return np.moveaxis(result, -1, axis)
 
 
 def irfft(value, a, n=None, axis=-1, norm=None, out=None):
@@ -178,7 +210,7 @@ def hfft(value, a, n=None, axis=-1, norm=None, out=None):
 
 def ihfft(value, a, n=None, axis=-1, norm=None, out=None):
     x = _operand(a)
-    re, im = (_first_half(part, axis % x.ndim) for part in _along(x, n, axis, SWAPPED[norm], False))
+    re, im = _spectrum(x, n, axis, _scale(_length(x, n, axis), norm, True))
     return complex_parts.make(re, -im, value)
 
 
@@ -194,20 +226,20 @@ def _several_real(name: str):
         (last, *axes), (n, *sizes) = _axes(x, s, axes)
         # An axis that comes twice has the size from before it was halved.
         sizes = [x._sizes()[k] if k == last and m is None else m for k, m in zip(axes, sizes, strict=True)]
-        re, im = (_first_half(part, last) for part in _along(x, n, last, norm, False))
-        x = _complex(re, im)
-        for n, axis in zip(sizes, axes, strict=True):
-            x = _complex(*_along(x, n, axis, norm, False))
-        return complex_parts.adopted(x, value)
+        scale = _scale(_length(x, n, last), norm, False)
+        x = _complex(*_spectrum(x, n, last, 1.0 if axes else scale))
+        return complex_parts.adopted(_along_all(x, sizes, axes, scale, norm, False), value)
 
     def inverse(value, a, s=None, axes=usual, norm=None, out=None):
         x = _operand(a)
         (last, *axes), (n, *sizes) = _axes(x, s, axes)
+        scale = 1.0
         for size, axis in zip(sizes[::-1], axes[::-1], strict=True):
-            x = _complex(*_along(x, size, axis, norm, True))
+            scale = scale * _scale(_length(x, size, axis), norm, True)
+            x = _complex(*_along(x, size, axis, 1.0, True))
         if s is not None and n is None:  # -1 stands for the size that there is
             n = x._sizes()[last]
-        return adopt(_real_inverse(x, n, last, norm), value)
+        return adopt(_real_inverse(x, n, last, norm, scale), value)
 
     _register(getattr(np.fft, name), inverse if name.startswith("i") else forward)
 

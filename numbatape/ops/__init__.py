@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 
 from ..tape.rows import Rows
-from . import elementwise, special, bessel, incomplete, parameters, several_results, logic  # noqa: F401
+from . import elementwise, special, bessel, incomplete, parameters, several_results  # noqa: F401
 from . import reduce, inner_products, ordering, products, linalg, determinants, triangular, spectral  # noqa: F401
 from . import indexing, structural, fft, calls, libm  # noqa: F401
 from .oracles import oracle

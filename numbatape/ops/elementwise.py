@@ -1,4 +1,4 @@
-"""Elementwise arithmetic: one row per op, operands x, y, w and result z.
+"""Elementwise arithmetic, comparisons and logic: one row per op, operands x, y, w and result z.
 
 Partials are written so that they keep their relative accuracy over the whole domain. The
 conventions at points without a unique derivative are listed in docs/conventions.md.
@@ -14,7 +14,7 @@ logaddexp 20/16, hypot 20/18. NumPy's cbrt errs by 2 ulp, SciPy's by 0.5.
 
 import numpy as np
 
-from .table import ABOVE_ONE, BOOLEAN, POSITIVE, REAL, UNIT, binary, ternary, unary
+from .table import ABOVE_ONE, BOOLEAN, BOOLEANS, POSITIVE, REAL, UNIT, binary, ternary, unary
 
 
 def weigh(x, y):
@@ -190,3 +190,29 @@ unary ("sech2",        "sech2(x)",              sech2,                dx="-2.0*m
 unary ("arcsinh",      "math.asinh(x)",         np.arcsinh,           dx="1.0/hypot(1.0, x)", dxx="-x*dx*dx*dx", loop="arcsinh")
 unary ("arccosh",      "math.acosh(x)",         np.arccosh, ABOVE_ONE, dx="1.0/(math.sqrt(x - 1.0)*math.sqrt(x + 1.0))", dxx="-x*dx*dx*dx", loop="arccosh")
 unary ("arctanh",      "math.atanh(x)",         np.arctanh, UNIT,     dx="1.0/((1.0 - x)*(1.0 + x))", dxx="2.0*x*dx*dx", loop="arctanh")
+
+# Truth values are 1.0 and 0.0, without adjoints. The bitwise functions take booleans only, which the tracer checks.
+
+# Comparisons
+binary("greater",       "1.0 if x > y else 0.0",   np.greater,       hot=True)
+binary("greater_equal", "1.0 if x >= y else 0.0",  np.greater_equal, hot=True)
+binary("less",          "1.0 if x < y else 0.0",   np.less,          hot=True)
+binary("less_equal",    "1.0 if x <= y else 0.0",  np.less_equal,    hot=True)
+binary("equal",         "1.0 if x == y else 0.0",  np.equal,         hot=True)
+binary("not_equal",     "1.0 if x != y else 0.0",  np.not_equal,     hot=True)
+
+# Logic
+binary("logical_and", "1.0 if x != 0.0 and y != 0.0 else 0.0",
+       (np.logical_and, np.bitwise_and), BOOLEANS, hot=True)
+binary("logical_or",  "1.0 if x != 0.0 or y != 0.0 else 0.0",
+       (np.logical_or, np.bitwise_or), BOOLEANS, hot=True)
+binary("logical_xor", "1.0 if (x != 0.0) != (y != 0.0) else 0.0",
+       (np.logical_xor, np.bitwise_xor), BOOLEANS)
+unary ("logical_not", "1.0 if x == 0.0 else 0.0",
+       (np.logical_not, np.invert), BOOLEAN, hot=True)
+
+# Kinds of numbers
+unary ("isnan",       "1.0 if x != x else 0.0",                          np.isnan)
+unary ("isinf",       "1.0 if math.fabs(x) == math.inf else 0.0",        np.isinf)
+unary ("isfinite",    "1.0 if x - x == 0.0 else 0.0",                    np.isfinite)
+unary ("signbit",     "1.0 if math.copysign(1.0, x) < 0.0 else 0.0",     np.signbit)

@@ -1,87 +1,29 @@
 """The discrete Fourier transform: mixed radix 2, 3, 4, 5, and Bluestein's algorithm for other lengths.
 
-The third operand is a table for a length: factors, roots of unity, Bluestein's chirp. `plan_of` makes it
-while tracing, and the op ``fft_table`` when the tape runs, where the length is not known before.
+The last operand is a table for a length: factors, roots of unity, Bluestein's chirp. `plan_of` and
+`real_plan_of` make it while tracing, and the ops ``fft_table`` and ``rfft_table`` when the tape runs, where
+the length is not known before.
 """
-
-import functools
 
 import numpy as np
 
 from ..jit.language import parallel
 from .dependencies import dense
 from .fourier import forward_turns, reverse_turns
-from .fourier_tables import put_table
-from .status import DONE
+from .fourier_tables import (
+    plan_of,
+    put_real_table,
+    put_table,
+    real_plan_of,
+    roots,
+    size_of_plan,
+    size_of_real_plan,
+)
+from .real_fourier import add_sequences, add_spectra, fits_real, put_sequences, put_spectra
+from .status import DONE, INDEX
 from .table import array_op
 
-RADICES = (4, 2, 3, 5)
 SEVERAL = 4096  # the largest length of which several are transformed at once: more would leave the cache
-
-
-def roots(k, n: int) -> np.ndarray:
-    """Return ``exp(-2 pi i k/n)`` for integers k, each part within an ulp: turns are reduced exactly."""
-    k = np.asarray(k, np.int64) % n
-    quarter = (8 * k + n) // (2 * n)
-    angle = 0.5 * np.pi * ((4 * k - quarter * n) / n)
-    return np.exp(-1j * angle) * np.array([1, -1j, -1, 1j])[quarter % 4]
-
-
-def factors_of(n: int) -> list[int] | None:
-    """Return radices whose product is n, None if there are none."""
-    found = []
-    for radix in RADICES:
-        while n % radix == 0:
-            found.append(radix)
-            n //= radix
-    return found if n == 1 else None
-
-
-def smooth(n: int) -> int:
-    """Return the first number from n on whose prime factors are 2, 3 and 5."""
-    while factors_of(n) is None:
-        n += 1
-    return n
-
-
-def stages_of(n: int) -> tuple[int, list[int]]:
-    """Return the length of the stages for length n, and its factors."""
-    length = n if factors_of(n) is not None else smooth(2 * n - 1)
-    return length, factors_of(length) or []
-
-
-def size_of_plan(n: int) -> int:
-    """Return how many numbers the table for length n has."""
-    length, factors = stages_of(n)
-    return 2 + len(factors) + 2 * (length - 1) + (2 * (n + length) if length != n else 0)
-
-
-def _pairs(z) -> np.ndarray:
-    return np.stack([z.real, z.imag], -1).reshape(-1)
-
-
-@functools.lru_cache(maxsize=64)
-def plan_of(n: int) -> np.ndarray:
-    """Return the table for length n.
-
-    ``[length of the stages, number of factors, factors..., roots of each stage...]``, and for
-    Bluestein's algorithm (length of the stages other than n) the chirp and its transform.
-    """
-    length, factors = stages_of(n)
-    parts = [np.array([length, len(factors), *factors], float)]
-    size = length
-    for radix in factors:
-        size //= radix
-        parts.append(_pairs(roots(np.outer(np.arange(size), np.arange(1, radix)), size * radix).reshape(-1)))
-    if length != n:
-        chirp = roots(np.arange(n) ** 2, 2 * n)
-        kernel = np.zeros(length, complex)
-        kernel[:n] = chirp.conj()
-        kernel[length - n + 1 :] = chirp[:0:-1].conj()
-        parts += [_pairs(chirp), _pairs(np.fft.fft(kernel) / length)]
-    table = np.concatenate(parts)
-    table.flags.writeable = False
-    return table
 
 
 def transform_pair(x, y, table=None):
@@ -172,3 +114,158 @@ class Fft:
         """The inverse transform times n: the same one with real and imaginary parts exchanged."""
         back = e.op("fft", e.entry(ct, 1, -2), e.entry(ct, 0, -2), operands[2], p=2)
         return e.entry(back, 1, -2), e.entry(back, 0, -2), None
+
+
+# ---- of real numbers
+
+
+def spectrum(x, table):
+    """Return the first half of the transform of real numbers as two rows, its entries weighted."""
+    weight = weights(len(x), table)
+    both = transform_pair(x, np.zeros_like(x))
+    return both[:, : len(weight)] * weight
+
+
+def sequence(re, im, table):
+    """Return the adjoint of `spectrum`; behind the two factors of a table for an even number stands 1."""
+    h = len(re)
+    n = 2 * h - 2 if h > 1 and table[2] == 1.0 else 2 * h - 1
+    weight = weights(n, table)
+    w = roots(np.outer(np.arange(n), np.arange(h)), n)
+    return w.real @ (weight * re) + w.imag @ (weight * im)
+
+
+def weights(n: int, table) -> np.ndarray:
+    weight = np.full(n // 2 + 1, table[1])
+    weight[0] = table[0]
+    if n % 2 == 0:
+        weight[-1] = table[0]
+    return weight
+
+
+def with_real_plan(rng, shapes):
+    (n,), _ = shapes
+    return rng.normal(size=n), real_plan_of(n, 0.5, 0.75)
+
+
+def with_spectrum(rng, shapes):
+    (h,), _, (size,) = shapes
+    n = 2 * h - 1 if size_of_real_plan(2 * h - 1) == size else 2 * h - 2
+    return rng.normal(size=h), rng.normal(size=h), real_plan_of(n, 0.5, 0.75)
+
+
+def padded_real_plan(ones, factors):
+    n = len(ones)
+    table = real_plan_of(n, *factors) if n else np.zeros(0)
+    return np.pad(table, (0, ROOM * n + MORE - len(table)))
+
+
+@array_op(
+    "rfft_table",
+    "(n),(k)->(t)",
+    padded_real_plan,
+    cases=tuple(((n,), (2,)) for n in (*SIZES, 30, 60, 77)),
+    extents=f"k == 2 and t == {ROOM}*n + {MORE}",
+    scratch="t",
+    index="b",
+    wide=True,
+)
+class RealFftTable:
+    """The table for as many real numbers as the first operand has, with the factors of the second."""
+
+    def forward(v, d, o, n, t, b, sb0, s):
+        for i in parallel(t):
+            v[o + i] = 0.0
+        if n > 0:
+            put_real_table(v, o, n, d[b], d[b + sb0], s)
+        return DONE
+
+
+@array_op(
+    "rfft",
+    "(n),(t)->(p,h)",
+    spectrum,
+    scratch="4*n+t",
+    index="b",
+    linear=True,
+    cases=tuple(((n,), (size_of_real_plan(n),)) for n in SIZES),
+    make=with_real_plan,
+    extents="p == 2",
+    fallible=True,
+    one_module=True,
+    beside=f"turns >= 4 and step_b == 0 and n <= {SEVERAL}",
+)
+class RealFft:
+    """The first half of the transform of real numbers: a row of real parts and one of imaginary parts.
+
+    Outer and inner entries are multiplied by the factors that the table begins with.
+    """
+
+    depends = dense
+
+    def forward(v, d, o, a, b, h, n, t, sa0, sb0, s):
+        if not fits_real(d, b, sb0, n, h, t):
+            return INDEX
+        put_spectra(v, d, o, a, b, h, n, sa0, sb0, s, 1, 0, 0)
+        return DONE
+
+    def reverse(v, g, d, o, a, b, h, n, sa0, sb0, s):
+        add_sequences(v, g, d, o, a, b, h, n, sa0, sb0, s, 1, 0, 0)
+
+    def forward_across(v, d, o, a, b, h, n, t, sa0, sb0, s, turns, step_o, step_a):
+        if not fits_real(d, b, sb0, n, h, t):
+            return INDEX
+        put_spectra(v, d, o, a, b, h, n, sa0, sb0, s, turns, step_o, step_a)
+        return DONE
+
+    def reverse_across(v, g, d, o, a, b, h, n, sa0, sb0, s, turns, step_o, step_a):
+        add_sequences(v, g, d, o, a, b, h, n, sa0, sb0, s, turns, step_o, step_a)
+
+    def pullback(e, ct, z, operands, need):
+        x, table = operands
+        return e.op("irfft", e.entry(ct, 0, -2), e.entry(ct, 1, -2), table, n=x.dims[-1]), None
+
+
+@array_op(
+    "irfft",
+    "(h),(h),(t)->(n)",
+    sequence,
+    scratch="4*n+t",
+    index="c",
+    linear=True,
+    cases=tuple(((n // 2 + 1,), (n // 2 + 1,), (size_of_real_plan(n),)) for n in SIZES),
+    make=with_spectrum,
+    fallible=True,
+    one_module=True,
+    beside=f"turns >= 4 and step_c == 0 and n <= {SEVERAL}",
+)
+class InverseRealFft:
+    """The adjoint of ``rfft`` with the same table, which is the inverse with the factors 1/n and 2/n."""
+
+    depends = dense
+
+    def forward(v, d, o, a, b, c, h, n, t, sa0, sb0, sc0, s):
+        if not fits_real(d, c, sc0, n, h, t):
+            return INDEX
+        put_sequences(v, d, o, a, b, c, n, sa0, sb0, sc0, s, 1, 0, 0, 0)
+        return DONE
+
+    def reverse(v, g, d, o, a, b, c, h, n, sa0, sb0, sc0, s, need_a, need_b):
+        add_spectra(v, g, d, o, a, b, c, h, n, sa0, sb0, sc0, s, need_a, need_b, 1, 0, 0, 0)
+
+    def forward_across(v, d, o, a, b, c, h, n, t, sa0, sb0, sc0, s, turns, step_o, step_a, step_b):
+        if not fits_real(d, c, sc0, n, h, t):
+            return INDEX
+        put_sequences(v, d, o, a, b, c, n, sa0, sb0, sc0, s, turns, step_o, step_a, step_b)
+        return DONE
+
+    def reverse_across(
+        v, g, d, o, a, b, c, h, n, sa0, sb0, sc0, s, need_a, need_b, turns, step_o, step_a, step_b
+    ):
+        add_spectra(
+            v, g, d, o, a, b, c, h, n, sa0, sb0, sc0, s, need_a, need_b, turns, step_o, step_a, step_b
+        )
+
+    def pullback(e, ct, z, operands, need):
+        back = e.op("rfft", ct, operands[2], p=2, h=operands[0].dims[-1])
+        return e.entry(back, 0, -2), e.entry(back, 1, -2), None

@@ -247,7 +247,7 @@ def taken(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
             v[s + n + i] = xv[b + i * sb]
     else:
         for i in range(n):
-            for j in range(lanes):
+            for j in parallel(lanes):
                 v[s + i * lanes + j] = xv[a + i * sa + j * step_a]
                 v[s + (n + i) * lanes + j] = xv[b + i * sb + j * step_b]
     return transform(v, s, n, lanes, d, c, sc)
@@ -283,7 +283,7 @@ def add_out(v, z, xg, a, n, sa, lanes, step):
     """Add the numbers of some lanes to adjoints."""
     for i in range(n):
         first = a + i * sa
-        for j in range(lanes):
+        for j in parallel(lanes):
             xg[first + j * step] += v[z + i * lanes + j]
 
 

@@ -1,19 +1,103 @@
-"""Tables of the discrete Fourier transform in the kernel language, for lengths that a tape computes.
+"""Tables of the discrete Fourier transform: by NumPy, and in the kernel language for computed lengths.
 
-They have the form of `numbatape.ops.fft.plan_of`: the length of the stages, the number of factors, the
-factors, the roots of unity of each stage, and for Bluestein's algorithm the chirp and its transform. The
-stages read a table as float64 cells, and so these functions write it to such cells.
+A table has the length of the stages, the number of factors, the factors, the roots of unity of each stage,
+and for Bluestein's algorithm the chirp and its transform. Before that of real numbers stand two factors and
+roots, as `numbatape.ops.real_fourier` says. The stages read a table as float64 cells, and so these functions
+write it to such cells.
 
 The chirp is transformed once for a length, by one stage for all factors: LLVM takes a third of the time for
 it that it takes for the stages of `fourier`, which have a loop for each factor.
 """
 
+import functools
 import math
+
+import numpy as np
 
 from ..jit.language import parallel
 from .fourier import put
 
+RADICES = (4, 2, 3, 5)
 HALF_PI = 1.5707963267948966
+
+
+def roots(k, n: int) -> np.ndarray:
+    """Return ``exp(-2 pi i k/n)`` for integers k, each part within an ulp: turns are reduced exactly."""
+    k = np.asarray(k, np.int64) % n
+    quarter = (8 * k + n) // (2 * n)
+    angle = 0.5 * np.pi * ((4 * k - quarter * n) / n)
+    return np.exp(-1j * angle) * np.array([1, -1j, -1, 1j])[quarter % 4]
+
+
+def factors_of(n: int) -> list[int] | None:
+    """Return radices whose product is n, None if there are none."""
+    found = []
+    for radix in RADICES:
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    return found if n == 1 else None
+
+
+def smooth(n: int) -> int:
+    """Return the first number from n on whose prime factors are 2, 3 and 5."""
+    while factors_of(n) is None:
+        n += 1
+    return n
+
+
+def stages_of(n: int) -> tuple[int, list[int]]:
+    """Return the length of the stages for length n, and its factors."""
+    length = n if factors_of(n) is not None else smooth(2 * n - 1)
+    return length, factors_of(length) or []
+
+
+def size_of_plan(n: int) -> int:
+    """Return how many numbers the table for length n has."""
+    length, factors = stages_of(n)
+    return 2 + len(factors) + 2 * (length - 1) + (2 * (n + length) if length != n else 0)
+
+
+def _pairs(z) -> np.ndarray:
+    return np.stack([z.real, z.imag], -1).reshape(-1)
+
+
+@functools.lru_cache(maxsize=64)
+def plan_of(n: int) -> np.ndarray:
+    """Return the table for length n.
+
+    ``[length of the stages, number of factors, factors..., roots of each stage...]``, and for
+    Bluestein's algorithm (length of the stages other than n) the chirp and its transform.
+    """
+    length, factors = stages_of(n)
+    parts = [np.array([length, len(factors), *factors], float)]
+    size = length
+    for radix in factors:
+        size //= radix
+        parts.append(_pairs(roots(np.outer(np.arange(size), np.arange(1, radix)), size * radix).reshape(-1)))
+    if length != n:
+        chirp = roots(np.arange(n) ** 2, 2 * n)
+        kernel = np.zeros(length, complex)
+        kernel[:n] = chirp.conj()
+        kernel[length - n + 1 :] = chirp[:0:-1].conj()
+        parts += [_pairs(chirp), _pairs(np.fft.fft(kernel) / length)]
+    table = np.concatenate(parts)
+    table.flags.writeable = False
+    return table
+
+
+@functools.lru_cache(maxsize=64)
+def real_plan_of(n: int, outer: float, inner: float) -> np.ndarray:
+    """Return the table for n real numbers; outer and inner entries of their spectrum are multiplied."""
+    m, w = (n, []) if n % 2 else (n // 2, roots(np.arange(n // 4 + 1), n))
+    table = np.concatenate([[outer, inner], np.real(w), np.imag(w), plan_of(m)])
+    table.flags.writeable = False
+    return table
+
+
+def size_of_real_plan(n: int) -> int:
+    """Return how many numbers the table for n real numbers has."""
+    return 2 + size_of_plan(n) if n % 2 else 4 + 2 * (n // 4) + size_of_plan(n // 2)
 
 
 def without_factors(n):
@@ -156,3 +240,18 @@ def put_table(v, o, n, s):
         for i in range(length):
             v[w + 2 * i] = v[z + i] / float(length)
             v[w + 2 * i + 1] = v[z + length + i] / float(length)
+
+
+def put_real_table(v, o, n, outer, inner, s):
+    """Write the table for n real numbers, which takes no more cells than that for n complex ones."""
+    v[o] = outer
+    v[o + 1] = inner
+    if n % 2 == 1:
+        put_table(v, o + 2, n, s)
+    else:
+        count = n // 4 + 1
+        for k in range(count):
+            put_root(v, s, k, n)
+            v[o + 2 + k] = v[s]
+            v[o + 2 + count + k] = v[s + 1]
+        put_table(v, o + 2 + 2 * count, n // 2, s)

@@ -205,7 +205,7 @@ class Reused:
     extents
         Sizes as numbers in cells, by size code.
     fft_tables
-        Tables of transforms, by the size code of the length.
+        Tables of transforms, by the size code of the length and the factors that a table begins with.
     factors
         Cholesky factors, by the number of what `cho_factor` returned.
     compositions
@@ -219,7 +219,7 @@ class Reused:
     def __init__(self):
         self.entries: dict[tuple[int, int], int] = {}
         self.extents: dict[int, Any] = {}
-        self.fft_tables: dict[int, Any] = {}
+        self.fft_tables: dict[tuple[int, ...], Any] = {}
         self.factors: dict[int, Any] = {}
         self.compositions: dict[Any, int] = {}
         self.templates: dict[tuple, Any] = {}

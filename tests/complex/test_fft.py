@@ -1,10 +1,13 @@
 """``np.fft`` of traced arrays: every length, every option, gradients."""
 
+import functools
+
 import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.ops.fft import MORE, ROOM, factors_of, smooth
+from numbatape.ops.fft import MORE, ROOM
+from numbatape.ops.fourier_tables import factors_of, smooth
 from tests.complex import laws
 from tests.every_case import every
 
@@ -23,6 +26,31 @@ def test_every_length(n):
     tolerance = 1e-15 * (1.0 + np.log2(n))
     laws.close(value, np.fft.fft(z), tolerance)
     laws.close(pullback(ybar)[0], n * np.fft.ifft(ybar), tolerance)
+
+
+@every("n", [*range(1, 41), 97, 128, 194, 1000, 1018])
+@pytest.mark.parametrize("rows", [1, 5, 17])
+def test_real_numbers_of_every_length(n, rows):
+    """Spectra are NumPy's, and so are inverses; adjoints pair with the transforms of other arrays."""
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=(rows, n)), rng.normal(size=(rows, n))
+    half, other = np.fft.rfft(y), laws.random(rng, (rows, n // 2 + 1))
+    tolerance = 1e-15 * (1.0 + np.log2(n))
+    spectra, pullback = nt.vjp(np.fft.rfft, x)
+    laws.close(spectra, np.fft.rfft(x), tolerance)
+    laws.close(np.sum(pullback(other)[0] * y), np.sum(other * half.conj()).real, 1e-12)
+    for norm in ("backward", "forward"):
+        inverse = functools.partial(np.fft.irfft, n=n, norm=norm)
+        numbers, pullback = nt.vjp(inverse, other)
+        laws.close(numbers, inverse(other), 2 * tolerance)
+        laws.close(np.sum(pullback(y)[0].conj() * half).real, np.sum(y * inverse(half)), 1e-12)
+        laws.close(nt.jvp(inverse, (other,), (half,))[1], inverse(half), 2 * tolerance)
+
+
+def test_real_numbers_take_half_of_a_transform():
+    tape = nt.prepare_gradient_cache(lambda x: np.sum(np.fft.irfft2(np.fft.rfft2(x)) ** 2), X).tape
+    names = [tape.name_of(k) for k in range(len(tape))]
+    assert [name for name in names if name in ("fft", "rfft", "irfft")] == ["rfft", "fft", "fft", "irfft"]
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -16,7 +16,7 @@ import numbatape as nt
 from numbatape.engine import Workspace, make_plan
 from numbatape.errors import VerificationError
 from numbatape.ops import OPS, status
-from numbatape.ops.fft import plan_of
+from numbatape.ops.fourier_tables import plan_of, real_plan_of
 from numbatape.trace.primitives import array_instruction
 from tests.engine.mutations import (
     PROGRAMS,
@@ -103,6 +103,28 @@ def test_a_damaged_table_of_a_transform_stops_the_sweep(place, wrong):
     assert space.forward() == status.DONE
     table[place] = wrong
     space.inputs[2][...] = table
+    assert space.forward() == status.INDEX
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 0.5, 7.0, 1e300, np.nan])
+def test_a_damaged_table_of_real_numbers_stops_the_sweep(wrong):
+    arrays = np.ones(12), real_plan_of(12, 1.0, 1.0)
+    tape = traced(lambda *args: array_instruction("rfft", args, np.ones((2, 7))), *arrays, levels="xc")
+    space = Workspace(make_plan(tape, dimensions(*arrays)))
+    for place, stops in ((0, False), (10, True), (11, True)):
+        table = arrays[1].copy()
+        table[place] = wrong
+        space.inputs[0][...], space.inputs[1][...] = arrays[0], table
+        assert space.forward() == (status.INDEX if stops else status.DONE)
+
+
+@pytest.mark.parametrize("entries", [6, 8])
+def test_spectra_have_room(entries):
+    arrays = np.ones(12), real_plan_of(12, 1.0, 1.0)
+    tape = traced(lambda *args: array_instruction("rfft", args, np.ones((2, entries))), *arrays, levels="xc")
+    space = Workspace(make_plan(tape, dimensions(*arrays)))
+    for cells, array in zip(space.inputs, arrays, strict=True):
+        cells[...] = array
     assert space.forward() == status.INDEX
 
 
