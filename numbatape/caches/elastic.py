@@ -8,6 +8,7 @@ new workspace take 400. Memory grows, and never shrinks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,14 +17,16 @@ import numpy as np
 from .. import jit
 from ..engine import Plan, Workspace, kernels
 from ..engine.calls import Calls
-from ..engine.frame import WORD
+from ..engine.frame import CELL_A, WORD
 from ..engine.moving_spaces import ITEMSIZE, MovingSpace
 from ..engine.placement import aligned
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
 from ..engine.plan_tables import STORAGE_WORDS
 from ..engine.segments import Cuts, Segments
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
-from ..tape.tape import FAMILY_DTYPE
+from ..ops.status import DONE, GUARD
+from ..tape.tape import F64, FAMILY_DTYPE
+from .counted_sizes import MOST_COUNTS
 from .elastic_ends import UNKNOWN, Input, Result, address_of, inputs_of, result_of
 from .leaf_rows import ArrayRow, DataRow, FrozenRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
@@ -54,7 +57,9 @@ class ElasticEntry:
         space = entry.space
         self.variant = space.variant
         self._entry, self._inputs, self._results = entry, inputs, results
-        self._arrays = [at for at in inputs if at.ndim]
+        counted = self._counted = self.variant.counted
+        given = len(inputs) if counted is None else len(inputs) - len(counted.guards)
+        self._arrays = [at for at in inputs[:given] if at.ndim]
         self._planner, self.deferred = planner, 0
         self._one_way = None if isinstance(planner, StripReplanner) else space.one_way
         self.tape = tape = planner.tape
@@ -156,17 +161,44 @@ class ElasticEntry:
             if leaf.__class__ is not ndarray or leaf.ndim != at.ndim:
                 return False
             dimensions += leaf.shape
+        if self._counted is None:
+            return self._moved(leaves, dimensions) == DONE
+        given = tuple(dimensions)
+        tried = self._counted.tried_for(given)
+        for _ in range(MOST_COUNTS):
+            outcome = -1 if tried is None else self._moved(leaves, tried)
+            if outcome == DONE:
+                self._counted.keep(given, tried)
+                return True
+            tried = self._corrected(given, tried) if outcome == GUARD else None
+            if tried is None:
+                return False
+        return False
+
+    def _corrected(self, given: tuple[int, ...], tried: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the dimensions to try after the prologue has stopped at a guard; None if there are none."""
+        stopped, counted = int(self._frame[WORD["STOPPED"]]), self._counted
+        guard = int(self.tape.code["aux"][stopped])
+        if guard not in counted.guards:
+            return None
+        more = float(self._v[F64][self._planner.code[stopped, CELL_A]])
+        if not math.isfinite(more):
+            return None
+        return counted.corrected(given, tried, guard, counted.seen(tried, guard) + int(more))
+
+    def _moved(self, leaves: Sequence, dimensions: Sequence[int]) -> int:
+        """Plan for dimensions of all inputs; return the prologue's status, or -1 where that did not work."""
         planner = self._planner
         outcome = planner.move(dimensions)
         if outcome:
             self.deferred += outcome == OTHER_WAY
-            return False
+            return -1
         ends = self._ends
         if self._one_way is not None and ends[2] + ends[5] >= LONG:
             two_sweeps = self._one_way().refuses(dimensions, (ends[2], ends[5]), planner.longest)
             if not two_sweeps:
                 self.deferred += 1
-                return False
+                return -1
         if self._generation is not planner.code:
             self._follow_tables()
         self._cuts = planner.cuts() if planner.is_long else None
@@ -177,12 +209,12 @@ class ElasticEntry:
         if self._space.calls is not None:
             self._space.calls.begin()
         if not self._space.move():
-            return False
+            return -1
         self._active = ends[1], ends[4]
         self._words[LOCKED] = self._is_short and ends[2] + ends[5] <= BRIEF_CELLS
         for at in self._inputs:
             if not self._fill(at, first[at.place], leaves):
-                return False
+                return -1
         for k, storage, offset in self._seeded:
             cell = first[STORAGE_WORDS * storage]
             self._at_seeds[k, 1] = cell + (offset if offset >= 0 else sizes[-offset - 1])
@@ -191,7 +223,7 @@ class ElasticEntry:
                 source = self._source(result, first[result.place], sizes)
                 self._sources[k] = source
                 self._table[OUT * k + SOURCE] = id(source)
-        return self._run_prologue() == 0
+        return self._run_prologue()
 
     def _run_prologue(self) -> int:
         if self._prologue is None:

@@ -150,12 +150,15 @@ class Evaluator:
         if variant is None or variant.contents is not None or variant.memory is not None:
             variant = traced
         tried: set[int] = set()
-        stop, fresh = None, traced is not None
+        stop, fresh, sizes, stops = None, traced is not None, None, 0
         while True:
             if variant is None:
                 variant, fresh = program.find_or_trace(flat, stop, tried)
             tried.add(id(variant))
-            space = self.workspace(variant, flat.dimensions, widths)
+            dimensions = variant.sizes_for(flat) if sizes is None else sizes
+            assert dimensions is not None
+            sizes = None
+            space = self.workspace(variant, dimensions, widths)
             space.load(flat, self.lanes)
             if fill is not None and not space.lanes_stay:
                 fill(space)
@@ -172,7 +175,9 @@ class Evaluator:
                 variant, fresh = self._after_failure(space, flat, error, fresh), True
                 continue
             if outcome == status.GUARD:
-                stop, variant = Stop.of(space), None
+                stop, stops = Stop.of(space), stops + 1
+                sizes = stop.other_sizes(flat, stops)
+                variant = None if sizes is None else variant
                 continue
             if outcome != status.DONE:
                 failure = imported("..engine.failures", __package__).failure(space, outcome)
@@ -181,6 +186,8 @@ class Evaluator:
             if program.config.debug_mode and checks:
                 imported(".debug", __package__).checked_forward(space)
             variant.counter[0] += 1
+            if variant.counted is not None:
+                variant.counted.keep(flat.dimensions, dimensions)
             if variant.effects is not None and not fresh:  # a fresh trace has just run it
                 variant.effects.replay(space.outputs)
             if variant.single_use:

@@ -30,6 +30,7 @@ class Stop:
     at: int  # number of the guard
     seen: float
     in_prologue: bool  # guards of the main part have not run yet, even those traced before it
+    dimensions: tuple[int, ...]  # of all inputs
 
     @classmethod
     def of(cls, space: VariantWorkspace) -> Stop:
@@ -39,12 +40,31 @@ class Stop:
         kind = tape.guards[at].kind
         if kind == "bool":
             seen = bool(seen)
+        elif kind == "count" and math.isfinite(seen):  # what the data say, beyond what was tried
+            assert space.variant.counted is not None
+            seen = int(seen) + space.variant.counted.seen(space.plan.dimensions, at)
         elif kind == "int" and math.isfinite(seen):  # NaN and infinities are no integers, and fit no variant
             seen = int(seen)
-        return cls(space.variant, at, seen, space.stopped < tape.prologue)
+        return cls(space.variant, at, seen, space.stopped < tape.prologue, space.plan.dimensions)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the guard compares a size that data decide."""
+        return self.variant.counted is not None and self.at in self.variant.counted.guards
+
+    def other_sizes(self, flat: Flattened, stops: int) -> tuple[int, ...] | None:
+        """Return dimensions of all inputs that the same trace may hold for, after so many stops, or None."""
+        counted = self.variant.counted
+        if counted is None or not self.is_counted or not math.isfinite(self.seen):
+            return None
+        if stops > imported(".counted_sizes", __package__).MOST_COUNTS:
+            return None
+        return counted.corrected(flat.dimensions, self.dimensions, self.at, int(self.seen))
 
     def allows(self, other: Variant) -> bool:
         """Whether the inputs that stopped there may take another variant's path."""
+        if self.is_counted:
+            return other is not self.variant  # which number its own guard sees is not known
         if other.outcomes[: self.at] != self.variant.outcomes[: self.at]:
             return self.in_prologue
         return other.outcomes[self.at : self.at + 1] == (self.seen,)
@@ -190,7 +210,8 @@ class Program:
         data_integers = self._data_integers and not environment.tests_identity
         choices = self.transform, passes, strong, data_integers, environment
         recording = record(
-            self.function, flat.inputs(), flat.rebuild, *choices, self.config.values, self._captures, assumes
+            *(self.function, flat.inputs(), flat.rebuild, *choices, self.config.values),
+            *(self._captures, assumes, self._repeats),
         )
         if environment.generator_states() != before:
             raise randomness.error("a random generator that it holds or is given")

@@ -26,6 +26,7 @@ ndarray = np.ndarray
 AT_ONCE = 2  # this many sizes get an entry at their first call; further ones when they come again
 RARE = 32  # without room, a size gets an entry in another's place if it has come so often
 MOST_MET = 4096
+MOST_ALIKE = 3
 MOST_ELASTIC = 8
 
 
@@ -68,6 +69,9 @@ class SteadyCalls:
         if isinstance(entry, Entry) and entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
             self._untried.append(entry)
         sizes = _key(tuple(row.size for row in entry.rows))
+        entries = self._entries.setdefault(sizes, [])
+        for other in _too_many(entry, entries):
+            other.retire()
         self._entries.setdefault(sizes, []).insert(0, entry)
         self._alone.pop(sizes, None)
         self._put_in_front(entry)
@@ -213,6 +217,14 @@ class SteadyCalls:
             self._last = entry
         elif entry is not self._front and entry.owner() is self:
             self._put_in_front(entry)
+
+
+def _too_many(entry: Entry | LaneEntry, others: list) -> list:
+    """Return the entries to drop of those for the same sizes: a count that data decide may be any number."""
+    if not isinstance(entry, Entry) or entry.space.variant.counted is None:
+        return []
+    variant = entry.space.variant
+    return [its for its in others if isinstance(its, Entry) and its.space.variant is variant][MOST_ALIKE:]
 
 
 def _key(sizes: tuple) -> tuple:

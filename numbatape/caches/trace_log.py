@@ -159,14 +159,16 @@ def names_of_sizes(flat: Flattened) -> list[str]:
 
 def broken_size(variant: Variant, flat: Flattened) -> tuple[str, Line | None] | None:
     """Return the relation between sizes that does not hold for some arguments, and its line."""
-    sizes = variant.tape.sizes
+    sizes, dimensions, names = variant.tape.sizes, flat.dimensions, names_of_sizes(flat)
+    if variant.counted is not None:
+        dimensions = variant.counted.last_with(dimensions)
+        names += ["a size that data decide"] * (len(dimensions) - len(names))
     try:
-        guard = sizes.broken_guard(sizes.evaluate(flat.dimensions))
+        guard = sizes.broken_guard(sizes.evaluate(dimensions))
     except ZeroDivisionError:
         return "a size divides another one and", None
     if guard is None:
         return None
-    names = names_of_sizes(flat)
     condition = f"{sizes.text(guard.left, names)} {guard.relation} {sizes.text(guard.right, names)}"
     return condition, variant.tape.lines[guard.line] if guard.line >= 0 else None
 
@@ -237,7 +239,8 @@ def _conditions(tape: Tape, inside: str):
     """Yield ``(name of the sub-tape, line, kind, condition, outcome)`` of all guards, those inside too."""
     for guard in tape.guards:
         line = tape.lines[guard.position] if guard.position >= 0 else None
-        yield inside, line, guard.kind, source_of(line), guard.outcome
+        outcome = "any" if guard.kind == "count" else guard.outcome
+        yield inside, line, guard.kind, source_of(line), outcome
     sizes = tape.sizes
     for relied in sizes.guards:
         if relied.line >= 0:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..config import Config
     from ..derive.lanes import Lanes
     from ..engine.replan import Replanner
+    from .counted_sizes import CountedSizes
     from .one_way import OneWay
 
 LONG = 1 << 13  # cells of a workspace from which on a gradient may be computed in one sweep (`one_way`)
@@ -44,6 +45,10 @@ class Variant:
         self.single_use = recording.failed
         self.effects = recording.effects
         self.counter = np.zeros(1, np.int64)  # steady calls add to it in compiled code
+        self.counted: CountedSizes | None = None
+        if recording.counted:
+            counted_sizes = imported(".counted_sizes", __package__)
+            self.counted = counted_sizes.CountedSizes(self.tape.sizes, recording.counted)
         self._values = values
         self._planned = False
         self._replanner: Replanner | None = None
@@ -184,7 +189,13 @@ class Variant:
             return False
         if self.memory is not None and self.memory != self._memory_of(flat):
             return False
-        return self._allows(flat.dimensions)
+        return self.sizes_for(flat) is not None
+
+    def sizes_for(self, flat: Flattened) -> tuple[int, ...] | None:
+        """Return the dimensions of all inputs to try for some arguments; None if it relied on others."""
+        if self.counted is None:
+            return flat.dimensions if self._allows(flat.dimensions) else None
+        return self.counted.tried_for(flat.dimensions)
 
     def _memory_of(self, flat: Flattened) -> tuple | None:
         return memory_of([value for value, _, _ in flat.traced()], self.recording.memory)
@@ -247,7 +258,7 @@ class VariantWorkspace(Workspace):
     def load(self, flat: Flattened, skip: frozenset[int] = frozenset()) -> None:
         """Copy the arguments into their cells; constants only where they differ, lanes not at all."""
         constants = []
-        rows = zip(self.inputs, flat.traced(), strict=True)
+        rows = zip(self.inputs, flat.traced(), strict=self.variant.counted is None)
         for number, (cells, (leaf, spec, by_identity)) in enumerate(rows):
             if number in skip:
                 continue

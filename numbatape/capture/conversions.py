@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..tape.tape import CONSTANT
-from ..trace import size_fractions
+from ..trace import operations, size_fractions
 from ..trace.array import TracedArray, new_traced
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
@@ -36,11 +36,14 @@ def as_float(*args):
 
 
 def as_int(*args, **kwargs):
-    """``int(x)``; that of a size, or of a fraction of a size, is a size."""
+    """``int(x)``; that of a size, of a fraction of a size, or of an integer that data decide is a size."""
     if len(args) == 1 and not kwargs:
-        size = size_fractions.rounded_to_size(args[0], size_fractions.DOWN)
+        x = args[0]
+        size = size_fractions.rounded_to_size(x, size_fractions.DOWN)
         if size is not None:
             return size
+        if type(x) is TracedArray and x.ndim == 0 and x.dtype.kind == "i":
+            return operations.counted(x)
     return int(*args, **kwargs)
 
 

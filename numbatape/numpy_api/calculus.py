@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..tape.tape import ACTIVE, CONSTANT
-from ..trace import operations
+from ..trace import extents, operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, is_empty, length, merge, one_axis, pinned
-from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
-from ..trace.primitives import INT64, broadcast_to, layout_of, may_be_guard
-from ..trace.symbolic_sizes import is_size
+from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, values_of
+from ..trace.primitives import INT64, broadcast_to, dims_of, layout_of, may_be_guard
+from ..trace.symbolic_sizes import code_of, is_size
 from .registration import composes
 from .sliding import convolved, correlated
 
@@ -202,16 +202,50 @@ def _beside_infinite(inside, x, knots, values):
 
 
 def _counted(x, weights, minlength):
-    """Count entries (or sum weights) in bins that are data, by a table of which entry is in which bin."""
+    """Count entries (or sum weights) in bins that are data; how many bins there are is a size."""
     some, most = length(x, 0) > 0, operations.range_of(x._trace, x)
-    if most is not None and most < minlength and np.asarray(x._value).dtype == INT64:
+    minlength = operations.counted(minlength) if type(minlength) is TracedArray else minlength
+    if some and is_wrong(np.any(x < 0)):
+        raise ValueError("'list' argument must have no negative elements")
+    if most is not None and minlength > most and np.asarray(x._value).dtype == INT64:
         count = minlength  # whatever the bins are
     else:
-        count = max(int(np.max(x)) + 1 if some else 0, minlength)
-    if some and bool(np.min(x) < 0):
-        raise ValueError("'list' argument must have no negative elements")
-    inside = np.equal(x, np.arange(count)[:, None])
-    return np.sum(inside, 1) if weights is None else np.sum(np.where(inside, weights, 0.0), 1)
+        count = operations.counted(np.max(x) + 1) if some else 0
+        count = count if count > minlength else minlength
+    trace = x._trace
+    code = code_of(trace, count)
+    bins = extents.filled(trace, (code,), 0.0, np.float64)
+    ones = weights is None
+    each = extents.filled(trace, dims_of(x), 1.0, np.float64) if ones else lift(trace, weights)
+    found = operations.added_up(bins, each.astype(np.float64), x)
+    return found.astype(int) if ones else found
+
+
+FEW_SEGMENTS = 8
+
+
+def sums_of_segments(x, indices):
+    """Return ``np.add.reduceat(x, indices)`` of ascending positions; None if others, or known and few.
+
+    Each entry is added to the sum of the segment that it is in. A sum begins with the neutral number, -0.0.
+    """
+    trace = x._trace
+    if trace.values == "numpy" or (find_trace(indices) is None and np.size(indices) <= FEW_SEGMENTS):
+        return None
+    indices = lift(trace, indices)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or is_empty(indices):
+        return None
+    n = length(x, 0)
+    if is_wrong(np.any(np.logical_or(indices < 0, indices - n >= 0))):
+        return None  # NumPy's error
+    if not np.all(np.diff(indices) > 0):
+        return None
+    ones = extents.filled(trace, dims_of(indices), 1.0, np.float64)
+    starts = operations.added_up(extents.filled(trace, dims_of(x), 0.0, np.float64), ones, indices)
+    segment = np.cumsum(starts) - 1.0
+    each = np.where(segment < 0.0, -0.0, x)
+    sums = extents.filled(trace, dims_of(indices), -0.0, np.float64)
+    return operations.added_up(sums, each, np.maximum(segment, 0.0).astype(int))
 
 
 @composes(np.bincount)

@@ -9,6 +9,7 @@ from ..trace import operations
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, pinned
 from ..trace.extents import arange, filled
+from ..trace.integers import lifted
 from ..trace.operands import adopt, find_trace, is_wrong, lift_all, values_of
 from ..trace.plain_arrays import wrap
 from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
@@ -148,7 +149,7 @@ def imag(val):
 
 @composes(np.linspace, complex="complex_reductions.linspace")
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
-    start, stop = lift_all(start, stop)
+    start, stop = lift_all(lifted(start), lifted(stop))
     trace = start._trace
     num = num if is_size(num) else int(num)
     count = num - 1 if endpoint else num

@@ -9,6 +9,7 @@ import numpy as np
 from ..ops.fft import MORE, ROOM, padded_plan, padded_real_plan
 from ..ops.fourier_tables import plan_of, real_plan_of
 from ..trace import complex_parts, extents
+from ..trace.array import TracedArray
 from ..trace.integers import settled
 from ..trace.operands import adopt, lift, values_of
 from ..trace.primitives import array_instruction, layout_of
@@ -290,7 +291,8 @@ def frequencies(n, d, positive: bool):
 def _frequencies_of_sizes(name: str, positive: bool):
     def make(original):
         def call(n, d=1.0, device=None):
-            if not is_size(n) or device is not None or type(d) not in (int, float):
+            known = type(d) in (int, float) or (type(d) is TracedArray and d.ndim == 0 and d._value != 0.0)
+            if not is_size(n) or device is not None or not known:
                 return original(settled(n), d, **({} if device is None else {"device": device}))
             return frequencies(n, d, positive)
 

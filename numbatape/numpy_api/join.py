@@ -6,14 +6,14 @@ import numpy as np
 
 from ..emitter import addresses, instructions
 from ..tape.tape import family_of_dtype
-from ..trace import operations
+from ..trace import extents, operations
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, merge, one_axis, pinned, unmerge
 from ..trace.integers import settled
-from ..trace.operands import find_trace, lift, lift_first, values_of
+from ..trace.operands import find_trace, is_wrong, lift, lift_first, values_of
 from ..trace.plain_arrays import fixed
-from ..trace.primitives import FLOAT64, broadcast_to, expand, layout_of, operand
-from ..trace.symbolic_sizes import code_of, has_size, is_size
+from ..trace.primitives import FLOAT64, broadcast_to, dims_of, expand, layout_of, operand
+from ..trace.symbolic_sizes import code_of, has_size, is_size, may_count
 from ..trace.trace import failing
 from .registration import composes, records
 
@@ -166,6 +166,8 @@ def repeat(a, repeats, axis=None):
         reps[axis] = code_of(x._trace, repeats)
         return _repeat_blocks(expand(x, tuple(range(1, 2 * x.ndim, 2))), reps, first=False)
     trace = find_trace(repeats)
+    if trace is not None and may_count(trace) and np.ndim(values_of(repeats)) == 1:
+        return _repeat_counted(x, lift(trace, repeats), axis)
     # Counts decide a shape, so that traced ones record guards.
     counts = np.asarray(repeats if trace is None else fixed(lift(trace, repeats)))
     if counts.size == 1:
@@ -174,6 +176,22 @@ def repeat(a, repeats, axis=None):
         return _repeat_blocks(expand(x, tuple(range(1, 2 * x.ndim, 2))), reps, first=False)
     positions = np.repeat(np.arange(pinned(x, axis)), counts)
     return np.take(x, positions, axis)
+
+
+def _repeat_counted(x, repeats, axis: int):
+    """Repeat each entry as often as data say; how many there are then is a size that is counted."""
+    if is_wrong(np.any(repeats < 0)):
+        raise ValueError("repeats may not contain negative values.")
+    n = length(x, axis)
+    repeats = np.broadcast_to(repeats, (n,)) if length(repeats, 0) == 1 else repeats
+    x._trace.tape.sizes.same(dims_of(repeats)[0], layout_of(x).dims[axis])
+    total = operations.counted(np.sum(repeats))
+    # As many entries as end at a place or before it stand in front of the one that is repeated there.
+    trace = x._trace
+    ends = extents.filled(trace, (code_of(trace, total + 1),), 0.0, np.float64)
+    ones = extents.filled(trace, dims_of(repeats), 1.0, np.float64)
+    ends = operations.added_up(ends, ones, np.cumsum(repeats))
+    return np.take(x, np.cumsum(ends[:-1]).astype(int), axis)
 
 
 @composes(np.roll, complex="by_parts")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..trace.axes import along_axis, is_empty, one_axis
+from ..trace import symbolic_sizes as sizes
+from ..trace.axes import along_axis, is_empty, length, one_axis, unmerge
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, is_wrong, lift_all, lift_first, values_of
+from ..trace.primitives import dims_of
 from .function_tables import HOLDS
 from .registration import composes, records
 
@@ -94,7 +96,7 @@ def digitize(x, bins, right=False):
 
 @records(np.unique, complex=HOLDS)
 def unique(value, ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
-    """Sort, and keep the first entry of each run of equal ones; how many there are is a guard."""
+    """Sort, and keep the first entry of each run of equal ones; how many there are is counted."""
     x = lift_first(ar)
     if is_empty(x):  # sorting the rows of an empty matrix has no keys
         return value
@@ -115,10 +117,14 @@ def unique(value, ar, return_index=False, return_inverse=False, return_counts=Fa
         results.append(order[first])
     if return_inverse:
         group = np.cumsum(first) - 1
-        results.append(np.reshape(group[np.argsort(order)], np.shape(value[1 + return_index])))
+        group = group[np.argsort(order)]
+        its = np.shape(value[1 + return_index])  # versions of NumPy differ
+        if len(its) > 1:
+            group = unmerge(group, dims_of(x)) if its == x._value.shape else np.reshape(group, its)
+        results.append(group)
     if return_counts:
         starts = np.flatnonzero(first)
-        results.append(np.diff(np.concatenate([starts, [first.shape[0]]])))
+        results.append(np.diff(np.append(starts, sizes.number_of(x._trace, dims_of(first)[0]))))
     if len(results) == 1:
         return adopt(results[0], value)
     return tuple(adopt(one, its) for one, its in zip(results, value, strict=True))
@@ -126,7 +132,7 @@ def unique(value, ar, return_index=False, return_inverse=False, return_counts=Fa
 
 def _first_of_runs(ordered, equal_nan: bool):
     """Return which entries of a sorted vector differ from the one before."""
-    if ordered.shape[0] < 2:
+    if length(ordered, 0) < 2:
         return np.equal(ordered, ordered) | True
     differ = ordered[1:] != ordered[:-1]
     if equal_nan and ordered.dtype.kind in "fc":

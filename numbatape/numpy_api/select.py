@@ -11,7 +11,7 @@ from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, find_trace, is_wrong, lift, lift_all, lift_first, values_of
 from ..trace.plain_arrays import fixed
 from ..trace.primitives import BOOL, FLOAT64, elementwise, expand, may_be_guard, value_of
-from ..trace.symbolic_sizes import is_size
+from ..trace.symbolic_sizes import has_size, is_size
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -198,19 +198,26 @@ def delete(arr, obj, axis=None):
         lead = (slice(None),) * axis
         place = obj + length(x, axis) if obj < 0 else obj
         return np.concatenate([x[(*lead, slice(None, place))], x[(*lead, slice(place + 1, None))]], axis)
-    n = pinned(x, axis)
+    n = length(x, axis)
+    sized = imported(".sized", __package__)  # a first gradient does without it
+    if isinstance(obj, slice) and is_size(n):
+        obj = sized.counted(n)[obj]
+    elif has_size(obj):
+        obj = sized.as_array(x._trace, list(obj))
+    elif is_size(n) and find_trace(obj) is None and np.asarray(obj).dtype.kind != "b":
+        obj = lift(x._trace, np.asarray(obj, int))
     if type(obj) is TracedArray and obj.dtype.kind == "b":
         return np.compress(np.logical_not(obj), x, axis)
     if type(obj) is TracedArray:  # positions are data
-        if not bool(np.all(np.logical_and(obj >= -n, obj < n))):
+        if is_wrong(np.logical_not(np.all(np.logical_and(obj + n >= 0, obj - n < 0)))):
             raise IndexError(f"index {obj._value} is out of bounds for axis {axis} with size {n}")
         obj = np.where(obj < 0, obj + n, obj)
         if obj.ndim == 0:
-            places = np.arange(n - 1)
+            places = sized.counted(n - 1)
             return np.take(x, places + (places >= obj).astype(int), axis)
-        gone = np.any(np.equal(np.expand_dims(obj, -1), np.arange(n)), 0)  # a guard on their number
-        return np.compress(np.logical_not(gone), x, axis)
-    return np.take(x, np.delete(np.arange(n), obj), axis)
+        gone = np.any(np.equal(np.expand_dims(np.ravel(obj), -1), sized.counted(n)), 0)
+        return np.compress(np.logical_not(gone), x, axis)  # how many are left is counted
+    return np.take(x, np.delete(np.arange(int(n)), obj), axis)
 
 
 @records(np.insert, complex="complex_functions.insert")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..trace import operations
-from ..trace.axes import along_axis, entries, is_empty, length, merge, one_axis
+from ..trace.axes import along_axis, entries, is_empty, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, values_of
 from ..trace.primitives import may_be_guard
 from .function_tables import HOLDS, implements
@@ -92,7 +92,7 @@ def lexsort(value, keys, axis=-1):
     if x.ndim != 2:
         raise unsupported_argument(np.lexsort, "keys of more than one dimension")
     order = along_axis("argsort", x[0], -1, _stable, places=True)
-    for k in range(1, x.shape[0]):
+    for k in range(1, pinned(x, 0)):
         order = order[along_axis("argsort", x[k][order], -1, _stable, places=True)]
     return order
 

@@ -11,7 +11,8 @@ import functools
 
 import numpy as np
 
-from ..trace import extents, size_fractions
+from ..tape.tape import CONSTANT
+from ..trace import extents, operations, size_fractions
 from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length
@@ -329,6 +330,21 @@ IMPLEMENTATIONS = {
 }
 
 
+OF_SHAPES = (zeros, ones, full, eye, identity, arange)
+
+
+def counted_sizes(args: tuple) -> tuple:
+    """Return the arguments of ``np.zeros(k.max() + 1)`` with a size for an integer that data decide."""
+    shape, *rest = args or (None,)
+    if type(shape) is tuple:
+        return (counted_sizes(shape), *rest) if any(type(n) is TracedArray for n in shape) else args
+    return tuple(_counted(n) if type(n) is TracedArray else n for n in args)
+
+
+def _counted(n: TracedArray):
+    return operations.counted(n) if n.ndim == 0 and n.dtype.kind == "i" and n._level == CONSTANT else n
+
+
 def with_sizes(original, implementation, make):
     """Return a function that calls the implementation for sizes, and else what stands for the original."""
     otherwise = arrays_of_lists.stacking_lists(original) if make is None else make(original)
@@ -336,6 +352,8 @@ def with_sizes(original, implementation, make):
     def call(*args, **kwargs):
         if implementation is arange:
             args, kwargs = _with_whole_bounds(args, kwargs)
+        if implementation in OF_SHAPES:
+            args = (*counted_sizes(args[:1]), *args[1:]) if implementation is full else counted_sizes(args)
         if sizes.has_size(args) or (kwargs and sizes.has_size(tuple(kwargs.values()))):
             trace = current()
             with failing(trace):

@@ -349,6 +349,10 @@ def reduceat(ufunc, inputs, kwargs):
     _refuse_options(ufunc, "reduceat", kwargs)
     if not np.ndim(values_of(x)):
         raise TypeError("cannot reduceat on a scalar")
+    if ufunc is np.add and type(x) is TracedArray and x.ndim == 1 and x.dtype == FLOAT64:
+        found = operations.sums_of_segments(x, indices)
+        if found is not None:
+            return found
     indices = [int(i) for i in indices]
     n = x._sizes()[axis]
     parts = []

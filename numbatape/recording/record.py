@@ -85,6 +85,9 @@ class Recording:
         each call.
     assumed
         The numbers of guards whose outcome a rule has assumed: the sweep after the trace checks them.
+    counted
+        Of each size that data decide, which are the last inputs: the number of the guard that compares it,
+        and its value.
     """
 
     tape: Tape
@@ -100,6 +103,7 @@ class Recording:
     effects: Effects | None = None
     kept: bool = False
     assumed: tuple[int, ...] = ()
+    counted: tuple[tuple[int, int], ...] = ()
 
     @property
     def has_effects(self) -> bool:
@@ -127,6 +131,7 @@ def record(
     values: str = "fast",
     captures: bool = False,
     assumes: bool = False,
+    counts: bool = False,
 ) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
@@ -160,9 +165,12 @@ def record(
     assumes
         Whether rules may assume that a number is as it usually is (that a matrix is not singular), if the
         function's only effect is its result. The caller has to check `Recording.assumed`.
+    counts
+        Whether numbers of entries that constants decide may be sizes, which the caller plans for
+        (`Recording.counted`).
     """
     runs = _Runs(function, leaves, rebuild, transform, passes, strong, environment, values)
-    runs.captures, runs.assumes = captures, assumes
+    runs.captures, runs.assumes, runs.counts = captures, assumes, counts
     while True:
         try:
             recording = runs.with_integers() if data_integers else runs.reaching(False)
@@ -192,7 +200,7 @@ class _Runs:
         self.function, self.leaves, self.rebuild = function, leaves, rebuild
         self.transform, self.passes, self.strong = transform, passes, strong
         self.environment, self.values = environment, values
-        self.captures = self.assumes = False
+        self.captures = self.assumes = self.counts = False
         self._traces: list[Trace] = []
 
     def undo(self) -> None:
@@ -336,6 +344,7 @@ class _Runs:
             x = new_traced(trace, value, number, leaf.level, family)
             traced.append(TracedInteger(x) if type(value) is int else x)
         trace.integers.symbolic = data_integers
+        trace.integers.counts = data_integers and self.counts
         trace.integers.met = data_integers and any(type(leaf.value) is int for leaf in self.leaves)
         note_inputs(trace, traced, [leaf.value for leaf in self.leaves])
         return traced
@@ -386,6 +395,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         trace.capture.arrays is not None,
         effects,
         assumed=tuple(trace.derivatives.assumed),
+        counted=trace.integers.counts_of(trace.tape.sizes),
     )
 
 

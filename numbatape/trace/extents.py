@@ -28,6 +28,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .primitives import array_instruction, elementwise
 
+LARGEST_COUNT = 2**31
 ARITHMETIC = {ADD: "add", SUB: "sub", MUL: "mul", FLOORDIV: "floor_divide"}
 ROUNDED = {SCALED: "trunc", SCALED_UP: "ceil", SCALED_NEAR: "rint", DIVIDED_NEAR: "rint", ROOT: "trunc"}
 
@@ -84,3 +85,25 @@ def arange(trace, count: int) -> TracedArray:
     trace.integers.limit(trace.tape.values[result._id])
     sizes.note(trace)
     return new_traced(trace, value, result._id, CONSTANT, F64)
+
+
+def counted(number: TracedArray):
+    """Return a number of entries that data decide, such as how many a mask selects, for use as a size.
+
+    It becomes a size of the tape: the first dimension of a further input, which has no entries. A guard
+    compares it with what the data say in each call. Where they say something else, the same trace is planned
+    for that size (`numbatape.caches.counted_sizes`). Where that is not possible the guard fixes the number.
+    """
+    trace, count = number._trace, int(number._value)
+    integers = trace.integers
+    if number._id in integers.counted:
+        return sizes.seen(trace, integers.counted[number._id][0])
+    if number._level != CONSTANT or not 0 <= count < LARGEST_COUNT or not sizes.may_count(trace):
+        return trace.guard(number, "int", count)
+    code = trace.tape.layout_of(trace.tape.input((count, 0), F64, CONSTANT)).dims[0]
+    integers.counted[number._id] = code, len(trace.tape.guards)
+    sizes.note(trace)
+    integers.sizes_met = True
+    more = elementwise("sub", number, sizes.number_of(trace, code), value=np.float64(0.0))
+    trace.tape.guard(more._id, "count", 0, CONSTANT, trace.line())
+    return sizes.seen(trace, code)

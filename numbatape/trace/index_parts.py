@@ -22,7 +22,8 @@ def key_part(k):
         k = k._value
     k = integers.as_index(k)
     if type(k) is TracedArray and k._trace.integers.origins is not None:
-        decides = (k.ndim == 0) != (k.dtype.kind == "b")
+        # A number is read, and a mask, unless the number of its entries may be a size that is counted.
+        decides = (k.ndim == 0) if k.dtype.kind != "b" else k.ndim and not sizes.may_count(k._trace)
         if decides and sizes.rely_on(k._trace, (k,)):
             k = k._value
     if type(k) is TracedArray and k.ndim == 0 and k.dtype.kind == "b":

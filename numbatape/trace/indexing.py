@@ -310,7 +310,7 @@ def take_rows(x: TracedArray, position) -> TracedArray:
 
 
 def mask_positions(mask) -> list:
-    """Return index arrays of a mask's True entries; a traced mask guards their number only."""
+    """Return index arrays of a mask's True entries, whose number is a size where data decide it."""
     value = value_of(mask)
     if not np.ndim(value):
         return [np.zeros(int(bool(mask)), int)]  # records a guard for a traced mask
@@ -321,8 +321,7 @@ def mask_positions(mask) -> list:
         known = position_masks.selected_positions(mask)
         if known is not None:
             return known
-    count = int(np.count_nonzero(value))
-    trace.guard(np.count_nonzero(mask), "int", count)
+    count = operations.counted(np.count_nonzero(mask))
     flat = reshape(mask, (-1,))
     # A stable argsort of "not mask" lists the positions of True first, in order.
     order = np.argsort(elementwise("logical_not", flat), kind="stable")[:count]
@@ -330,14 +329,12 @@ def mask_positions(mask) -> list:
         return [order]
     if count == 0:
         return [order] * mask.ndim
-    for dim in layout_of(mask).dims[1:]:
-        trace.tape.sizes.pin(dim)
     result: list = []
     rest = order
     for k in range(1, mask.ndim + 1):
-        stride = int(np.prod(value.shape[k:]))
-        result.append(np.floor_divide(rest, float(stride)) if stride > 1 else rest)
-        rest = rest - result[-1] * float(stride)
+        stride = sizes.seen(trace, trace.tape.sizes.product(layout_of(mask).dims[k:]))
+        result.append(rest // stride if stride > 1 else rest)
+        rest = rest - result[-1] * stride
     for k, axis in enumerate(result):
         revalue(axis, np.nonzero(value)[k])
     return result

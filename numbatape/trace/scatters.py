@@ -41,7 +41,7 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
         wide = mask
         if mask.ndim < x.ndim:
             wide = expand(mask, tuple(range(mask.ndim, x.ndim)))
-        if item.ndim == 0 or (item.ndim == 1 == mask.ndim == x.ndim and item.size == 1):
+        if item.ndim == 0 or (item.ndim == 1 == mask.ndim == x.ndim and lengths(item)[0] == 1):
             setitem(x, Ellipsis, elementwise("where", wide, reshape(item, ()), x))
             return
         keys = tuple(mask_positions(mask))

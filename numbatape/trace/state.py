@@ -149,6 +149,10 @@ class Integers:
     ----------
     symbolic
         Whether the user's code sees sizes as traced ints.
+    counts
+        Whether numbers of entries that data decide may be sizes (`numbatape.trace.extents.counted`).
+    counted
+        By value number: such numbers, as the size codes that they are, and the guards that compare them.
     met
         Whether there are traced ints (`numbatape.trace.integers`).
     sizes_met
@@ -165,14 +169,29 @@ class Integers:
         In the same way: what a step of a loop has made of a carry.
     """
 
-    __slots__ = ("drifts", "fractions", "met", "origins", "ranges", "sizes_met", "symbolic")
+    __slots__ = (
+        "counted",
+        "counts",
+        "drifts",
+        "fractions",
+        "met",
+        "origins",
+        "ranges",
+        "sizes_met",
+        "symbolic",
+    )
 
     def __init__(self):
-        self.symbolic = self.met = self.sizes_met = False
+        self.symbolic = self.counts = self.met = self.sizes_met = False
+        self.counted: dict[int, tuple[int, int]] = {}
         self.origins: Any = None
         self.fractions: dict[int, tuple[str, int, int]] = {}
         self.ranges: dict[tuple[int, int], int | None] = {}
         self.drifts: dict[tuple[int, int], Drift] = {}
+
+    def counts_of(self, sizes) -> tuple[tuple[int, int], ...]:
+        """Return the number of each guard that compares a counted size, and the size."""
+        return tuple((guard, sizes.value(code)) for code, guard in self.counted.values())
 
     @staticmethod
     def key_of(address: tuple[int, int, int]) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from ..usercode.frames import where_in_user_code
 from . import operations
 
 # Functions whose implementations take sizes as they are; all others get ints, which the tape then relies on.
+MOST_COUNTED = 100  # sizes of a tape that data decide
 DIVIDED, NEAR = "divided", "near"  # further names of this kind are in `numbatape.trace.size_fractions`
 KNOW_SIZES = frozenset(
     (
@@ -66,6 +67,14 @@ def seen(trace, code: int):
         return number
     trace.integers.met = True
     return operations.TracedInteger.of_size(trace, code)
+
+
+def may_count(trace) -> bool:
+    """Whether a number that constants decide may be a size, see `numbatape.trace.extents.counted`."""
+    integers = trace.integers
+    if not integers.counts or trace.in_loop or trace.validity.vouched:
+        return False
+    return len(integers.counted) < MOST_COUNTED
 
 
 def foreign() -> ForeignTraceError:

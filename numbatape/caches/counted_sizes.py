@@ -1,0 +1,118 @@
+"""`CountedSizes`: the sizes of a trace that data decide, such as how many entries a mask selects.
+
+On the tape such a size is the first dimension of a further input, behind those of the arguments, and a
+guard compares it with what the data say (`numbatape.trace.extents.counted`). So one trace serves any number,
+as it serves every length; only which number comes in a call is not known before the tape has counted. A call
+tries the number that came last for arguments of its sizes. Where the guard sees another one, the trace is
+planned for that.
+"""
+
+from __future__ import annotations
+
+from ..tape.sizes import SizeGuard, SizeTable
+
+MOST_KNOWN = 4096
+MOST_COUNTS = 200  # that one call tries
+
+
+class CountedSizes:
+    """The counted sizes of one trace.
+
+    Parameters
+    ----------
+    sizes
+        The size expressions of its tape, whose last inputs stand for them.
+    counted
+        The number of the guard of each, and its value in the trace.
+
+    Attributes
+    ----------
+    guards
+        The numbers of the guards.
+    """
+
+    def __init__(self, sizes: SizeTable, counted: tuple[tuple[int, int], ...]):
+        self._sizes = sizes
+        self.guards = tuple(guard for guard, _ in counted)
+        self._latest = tuple(count for _, count in counted)
+        self._known: dict[tuple, tuple[int, ...]] = {}
+
+    def tried_for(self, dimensions: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the dimensions of all inputs to try for arguments of some sizes; None if there are none."""
+        return self._fitting(dimensions, list(self._known.get(dimensions, self._latest)), 0)
+
+    def last_with(self, dimensions: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the dimensions of all inputs with the counts that came last."""
+        return _whole(dimensions, list(self._latest))
+
+    def seen(self, dimensions: tuple[int, ...], at: int) -> int:
+        """Return the count that a sweep at some dimensions of all inputs had, of the guard with a number."""
+        return dimensions[2 * (self.guards.index(at) - len(self.guards))]
+
+    def corrected(self, dimensions: tuple[int, ...], tried: tuple[int, ...], at: int, count: int):
+        """Return the dimensions to try after a guard has seen another count; None if the trace fits none.
+
+        Parameters
+        ----------
+        dimensions, tried
+            Those of the arguments, and of all inputs.
+        at, count
+            The number of the guard, and what it has seen.
+        """
+        counts = list(tried[len(dimensions) :: 2])
+        place = self.guards.index(at)
+        counts[place] = count
+        return self._fitting(dimensions, counts, place + 1) if count >= 0 else None
+
+    def keep(self, dimensions: tuple[int, ...], tried: tuple[int, ...]) -> None:
+        """Note that these were the right ones for arguments of some sizes."""
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._latest = self._known[dimensions] = tried[len(dimensions) :: 2]
+
+    def _fitting(self, dimensions: tuple[int, ...], counts: list[int], known: int) -> tuple[int, ...] | None:
+        """Return dimensions that the trace's relations between sizes allow, with other counts from one on.
+
+        Counts often belong together: as many entries are read as are written. So where one has changed,
+        others follow from the relations. This is a guess, which their guards check.
+        """
+        for _ in range(2 * len(counts) + 1):
+            whole = _whole(dimensions, counts)
+            try:
+                guard = self._sizes.broken_guard(self._sizes.evaluate(whole))
+                if guard is None:
+                    return whole
+                if not self._mend(guard, dimensions, counts, known):
+                    return None
+            except (ZeroDivisionError, OverflowError):
+                return None
+        return None
+
+    def _mend(self, guard: SizeGuard, dimensions: tuple[int, ...], counts: list[int], known: int) -> bool:
+        """Change one of the counts that are not known so that a relation holds; return whether one does."""
+        gap = self._gap(guard, dimensions, counts)
+        for place in reversed(range(known, len(counts))):  # later ones mostly follow from earlier ones
+            before = counts[place]
+            counts[place] = before + 1
+            slope = self._gap(guard, dimensions, counts) - gap
+            counts[place] = before
+            if slope:
+                counts[place] += -(gap // slope) if slope > 0 else -gap // slope
+                if counts[place] >= 0 and guard.holds(*self._ends(guard, dimensions, counts)):
+                    return True
+                counts[place] = before
+        return False
+
+    def _gap(self, guard, dimensions, counts) -> int:
+        left, right = self._ends(guard, dimensions, counts)
+        return left - right
+
+    def _ends(self, guard, dimensions, counts) -> tuple[int, int]:
+        values = self._sizes.evaluate(_whole(dimensions, counts))
+        left, right = (code if code >= 0 else values[-code - 1] for code in (guard.left, guard.right))
+        return left, right
+
+
+def _whole(dimensions: tuple[int, ...], counts: list[int]) -> tuple[int, ...]:
+    """Return the dimensions of all inputs: each count is that of an input with two, and no entries."""
+    return (*dimensions, *(n for count in counts for n in (count, 0)))

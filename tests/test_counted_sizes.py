@@ -1,0 +1,167 @@
+"""Sizes that data decide: numbers of groups, of selected entries, of repeats; one trace serves them all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+
+def labels(rng, n, k):
+    """Return a group for each of n entries, all k groups among them."""
+    return rng.permutation(np.append(np.arange(k), rng.integers(0, k, size=n - k)))
+
+
+def within_groups(x, g):
+    means = np.bincount(g, weights=x) / np.bincount(g)
+    return np.sum((x - means[g]) ** 2)
+
+
+def of_unique_labels(x, g):
+    names, which, counts = np.unique(g, return_inverse=True, return_counts=True)
+    sums = np.zeros(len(names))
+    np.add.at(sums, which, x)
+    return np.sum(sums**2 / counts) + len(names) * np.sum(x[g == names[-1]])
+
+
+def of_largest_label(x, g):
+    k = int(g.max()) + 1
+    sums, others = np.zeros(k), np.ones(g.max() + 1)
+    np.add.at(sums, g, x)
+    return np.sum(sums**2 * others) / k + x[k - 1] ** 2 + 1.5 ** float(k)
+
+
+def split(x, g):
+    """Numbers of entries that belong together: as many are read as are written, and the rest."""
+    first = g == 0
+    y = np.zeros(len(x))
+    y[first] = x[first] ** 2
+    return np.sum(np.concatenate([x[first], x[~first] ** 3]) * np.arange(len(x))) + np.sum(y * np.sin(x))
+
+
+def segments(x, g):
+    starts = np.flatnonzero(np.diff(np.sort(g), prepend=-1))
+    return np.sum(np.add.reduceat(x, starts) ** 2) + np.sum(np.repeat(x, g) ** 2)
+
+
+def emptied(x, g):
+    return np.sum(x[g > 3] ** 2) + np.sum(np.delete(x, g[:2]) ** 3)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [within_groups, of_unique_labels, of_largest_label, split, segments, emptied],
+    ids=lambda f: f.__name__,
+)
+def test_sizes_that_constants_decide_need_one_trace(f):
+    """Where lengths and numbers of groups change, and where only the groups do."""
+    rng = np.random.default_rng(0)
+    cache = None
+    for n, k in (
+        (9, 3),
+        (14, 5),
+        (9, 2),
+        (11, 6),
+        (9, 3),
+        (9, 4),
+        (16, 5),
+        (9, 1),
+        (12, 1),
+        (17, 4),
+        (18, 9),
+    ):
+        x, g = rng.normal(size=n), labels(rng, n, k)
+        cache = cache or nt.prepare_gradient_cache(f, x, nt.Constant(g))
+        value, (gradient, _) = nt.value_and_gradient(cache, x, nt.Constant(g))
+        fresh, (expected, _) = nt.value_and_gradient(
+            nt.prepare_gradient_cache(f, x, nt.Constant(g)), x, nt.Constant(g)
+        )
+        assert value == pytest.approx(f(x, g), rel=1e-12)
+        assert value == pytest.approx(fresh, rel=1e-13)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-14)
+    # One entry that is written, and no entry at all, have traces of their own.
+    assert cache.traces <= (2 if f in (split, emptied) else 1)
+
+
+def computed_positions(x):
+    n = len(x)
+    rest = np.setdiff1d(np.arange(n), [1, 3, 40])
+    spread = np.linspace(0, n - 1, 4).astype(int)
+    blocks = np.bincount(np.arange(n) // 3, weights=x)
+    ends = np.add.reduceat(x, np.arange(0, n, 4))
+    even = np.sum(np.delete(x, np.arange(1, n, 2)) ** 2) + np.sum(np.delete(x, [0, n - 1]))
+    return np.sum(x[rest] ** 2) + np.sum(x[spread]) + np.sum(blocks**2) + np.sum(ends**3) + even
+
+
+def bands(x):
+    table, i = np.outer(x, x), np.arange(len(x))
+    far = np.abs(i[:, None] - i) > 2
+    down, right = np.nonzero((i[:, None] + i) % 3 == 0)
+    return np.sum(table[far] ** 2) + np.sum(table[down, right])
+
+
+@pytest.mark.parametrize("f", [computed_positions, bands], ids=lambda f: f.__name__)
+def test_positions_that_sizes_decide_need_one_trace(f):
+    cache = nt.prepare_gradient_cache(f, np.ones(7))
+    for n in (7, 8, 12, 9, 23, 7, 10, 13):
+        x = np.random.default_rng(n).normal(size=n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        fresh, (expected,) = nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x)
+        assert value == pytest.approx(f(x), rel=1e-12) == fresh
+        np.testing.assert_allclose(gradient, expected, rtol=1e-12)
+    assert cache.traces == 1
+
+
+def test_python_may_ask_for_a_counted_size():
+    """What it is told is a guard on this size alone, or on which side of a number it is."""
+
+    def f(x, g):
+        k = len(np.unique(g))
+        scale = 2.0 if k > 3 else 3.0
+        return scale * np.sum(x) + sum(x[j] ** 2 for j in range(int(g.max()) - 3))
+
+    x, cache = np.arange(8.0), None
+    for count in (2, 5, 3, 6, 2, 6, 4):
+        g = np.arange(8) % count
+        cache = cache or nt.prepare_gradient_cache(f, x, nt.Constant(g))
+        value, (gradient, _) = nt.value_and_gradient(cache, x, nt.Constant(g))
+        assert value == f(x, g)
+        expected = np.full(8, 2.0 if count > 3 else 3.0)
+        expected[: max(0, count - 4)] += 2.0 * x[: max(0, count - 4)]
+        np.testing.assert_array_equal(gradient, expected)
+    assert cache.traces <= 5
+
+
+def test_a_steady_call_compares_no_counts_and_follows_labels():
+    """The guards are in the prologue, which runs where labels have changed."""
+    x, g = np.arange(6.0), np.array([0, 1, 0, 2, 1, 0])
+    gradient = nt.grad(within_groups)
+    for _ in range(3):
+        expected = gradient(x, nt.Constant(g.copy()))
+        np.testing.assert_allclose(expected, 2.0 * (x - np.array([7 / 3, 2.5, 3.0])[g]))
+        g[3] = 1
+        means = np.array([7 / 3, 8 / 3])
+        np.testing.assert_allclose(gradient(x, nt.Constant(g)), 2.0 * (x - means[g]))
+        g[3] = 2
+
+
+def test_errors_of_numpys_stay_where_counts_have_changed():
+    def f(x, g):
+        return np.sum(np.bincount(g, weights=x) ** 2) + np.sum(np.repeat(x, g)) + np.sum(x[: len(g)][g > 0])
+
+    cache = nt.prepare_gradient_cache(f, np.ones(4), nt.Constant(np.array([0, 1, 2, 0])))
+    nt.value_and_gradient(cache, np.ones(5), nt.Constant(np.array([0, 1, 2, 0, 4])))
+    with pytest.raises(ValueError, match="negative"):
+        nt.value_and_gradient(cache, np.ones(4), nt.Constant(np.array([0, 1, -2, 0])))
+    value, _ = nt.value_and_gradient(cache, np.ones(4), nt.Constant(np.array([3, 3, 3, 3])))
+    assert value == 16.0 + 12.0 + 4.0
+
+
+def test_reports_say_which_line_counts():
+    cache = nt.prepare_gradient_cache(
+        lambda x, g: np.sum(x[g > 1] ** 2), np.ones(3), nt.Constant(np.arange(3))
+    )
+    nt.value_and_gradient(cache, np.ones(4), nt.Constant(np.arange(4)))
+    (counted,) = [guard for guard in cache.guards() if guard["kind"] == "count"]
+    assert counted["outcomes"] == {"any": 2} and "g > 1" in counted["condition"]
