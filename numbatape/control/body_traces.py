@@ -357,7 +357,8 @@ class BodyTrace:
             # stand-ins for them, which an integer that is traced may be an index of.
             raise LeakError(
                 f"{self.name}: its body needs the integer of a value that differs from step to step (at "
-                f"{where}); only traced arrays, and NumPy's functions, take such an integer"
+                f"{where}); only traced arrays, and NumPy's functions, take such an integer. How many "
+                "entries a mask selects is one, too: use np.where"
             )
         self._refuse_inner(stretch)
 

@@ -71,7 +71,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
             f"nt.cond: the predicate is an array of shape {np.shape(sample_of(pred))}, not one value"
         )
     if type(pred) is not TracedArray:
-        return true_fun(*operands) if pred else false_fun(*operands)
+        return _chosen(true_fun if pred else false_fun, operands)
     return _recorded("nt.cond", np.not_equal(pred, 0), (false_fun, true_fun), operands)
 
 
@@ -122,10 +122,16 @@ def switch(index, branches: Sequence[Callable], *operands):
             f"nt.switch: the index has shape {sample.shape} and dtype {sample.dtype}, not one integer"
         )
     if type(index) is not TracedArray:
-        return branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands)
+        return _chosen(branches[min(max(operator.index(index), 0), len(branches) - 1)], operands)
     if len(branches) == 1:
-        return branches[0](*operands)
+        return _chosen(branches[0], operands)
     return _recorded("nt.switch", index, branches, operands)
+
+
+def _chosen(function, operands):
+    """Return what the chosen function returns, in memory of its own as from a recorded choice."""
+    trace, result = current(), function(*operands)
+    return pytrees.copied(result) if trace is None or trace.memory.writes else result
 
 
 def _recorded(name: str, index: TracedArray, functions, operands):

@@ -204,12 +204,12 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
         raise SpecError(f"{name}: masked arrays are not supported; pass data and mask apart")
     arrays = [None if x is None else np.asarray(x) for x in arrays]
     count = _length(name, [len(_rows(name, x)) for x in arrays if x is not None], length)
-    carry, outputs, kind = init, [], None
+    carry, outputs, kind = pytrees.copied(init), [], None
     order = reversed(range(count)) if reverse else range(count)
     for k in order:
-        row = pytrees.unflatten(structure, [None if x is None else x[k] for x in arrays])
+        row = pytrees.copied(pytrees.unflatten(structure, [None if x is None else x[k] for x in arrays]))
         before = carry
-        carry, y = _pair(name, f(carry, row))
+        carry, y = pytrees.copied(_pair(name, f(carry, row)))  # the next step may write to its carry
         compare(name, before, carry)
         leaves, kind = pytrees.flatten(y)
         outputs.append(leaves)
@@ -218,10 +218,10 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
     if kind is None:  # no step says what the outputs are: the body runs once, and its carry is dropped
         empty = [None if x is None else np.zeros(x.shape[1:], x.dtype)[()] for x in arrays]
         with np.errstate(all="ignore"):
-            _, y = _pair(name, f(_copies(init), pytrees.unflatten(structure, empty)))
+            _, y = _pair(name, f(pytrees.copied(init), pytrees.unflatten(structure, empty)))
         leaves, kind = pytrees.flatten(y)
         stacked = [None if x is None else np.zeros((0, *np.shape(x)), np.asarray(x).dtype) for x in leaves]
-        return init, pytrees.unflatten(kind, stacked)
+        return carry, pytrees.unflatten(kind, stacked)
     stacked = [None if column[0] is None else _stacked(column) for column in zip(*outputs, strict=True)]
     return carry, pytrees.unflatten(kind, stacked)
 
@@ -229,11 +229,6 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
 def _stacked(column):
     """Return outputs along a first axis; ``np.stack`` of ``np.matrix`` objects writes beyond its memory."""
     return np.stack([np.asarray(y) if isinstance(y, np.matrix) else y for y in column])
-
-
-def _copies(tree):
-    leaves, structure = pytrees.flatten(tree)
-    return pytrees.unflatten(structure, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves])
 
 
 def _rows(name: str, x):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import SpecError, StepsError
 from ..tape.loop import CARRY, Loop, Out, Port
-from ..trace import operations
+from ..trace import operations, pytrees
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
@@ -85,12 +85,12 @@ def _too_many(max_steps: int) -> StepsError:
     return StepsError(f"nt.while_loop: the condition still holds after max_steps={max_steps} steps")
 
 
-def _in_python(cond_fun, body_fun, carry, max_steps):
-    count = 0
+def _in_python(cond_fun, body_fun, init, max_steps):
+    count, carry = 0, pytrees.copied(init)  # the body may write to it
     while _truth(cond_fun(carry)):
         if count == max_steps:
             raise _too_many(max_steps)
-        before, carry = carry, body_fun(carry)
+        before, carry = carry, pytrees.copied(body_fun(carry))
         compare("nt.while_loop", before, carry)
         count += 1
     return carry

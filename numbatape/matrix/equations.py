@@ -153,6 +153,7 @@ def _logm(a):
         return linalg().logm(a)
 
 
+EXPM = by_block("scipy.linalg.expm", lambda a: linalg().expm(a), varies=False)
 LOGM = by_block("scipy.linalg.logm", _logm)
 
 

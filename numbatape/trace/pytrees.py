@@ -215,6 +215,11 @@ def mapped(function: Callable, tree, *others):
     return library().tree_map(function, tree, *others, none_is_leaf=True, namespace=NAMESPACE)
 
 
+def copied(tree):
+    """Return a tree with copies of its arrays."""
+    return mapped(lambda x: x.copy() if getattr(x, "ndim", 0) else x, tree)
+
+
 def leaves(tree) -> list:
     return flatten(tree)[0]
 

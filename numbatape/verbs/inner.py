@@ -59,8 +59,15 @@ class Call:
         result = self.function(*args, **self.kwargs)
         if not self.has_aux:
             return result
-        result, *self.aux = pytrees.value_and_aux(result)
+        result, *aux = pytrees.value_and_aux(result)
+        self.aux = [self.apart(part) for part in aux]
         return result
+
+    def apart(self, tree):
+        """Return a result in memory of its own, if the function that is traced writes to arrays."""
+        if not self.trace.memory.writes:
+            return tree
+        return pytrees.mapped(lambda x: x.copy() if _is_shared(x) else x, tree)
 
     @property
     def complex_arguments(self) -> list[bool]:
@@ -126,6 +133,11 @@ def _own(part):
     return part if own else part.copy()
 
 
+def _is_shared(x) -> bool:
+    """Whether a result may be an array of the traced function's."""
+    return isinstance(x, (TracedArray, TracedComplex)) and np.ndim(x._value) > 0 and not is_deferred(x)
+
+
 def _is_pair(leaf) -> bool:
     return type(leaf) is TracedComplex or leaf.__class__ is Pair
 
@@ -179,7 +191,7 @@ def vjp(function, primals, has_aux: bool = False):
         trees = iter(call.trees_of(_zeros(parts, call.leaves)))
         return tuple(next(trees) if k in call.chosen else None for k in range(len(primals)))
 
-    return run.result, pullback, *call.aux
+    return call.apart(run.result), pullback, *call.aux
 
 
 def has_floats(tree) -> bool:
@@ -192,7 +204,7 @@ def jvp(function, primals, tangents, has_aux: bool = False):
     call = Call(function, map(bare, primals), {}, chosen, has_aux)
     directions = call.leaves_of([tangents[k] for k in chosen], "a tangent")
     run = call.linearised().require_numbers()
-    return run.result, _like_result(run, run.push(directions)), *call.aux
+    return call.apart(run.result), _like_result(run, run.push(directions)), *call.aux
 
 
 def derivative(function, x, constants, kwargs, holomorphic: bool = False, has_aux: bool = False):
@@ -222,7 +234,7 @@ def jacobian(
     call = Call(function, args, kwargs, chosen, has_aux)
     run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
-    return run.result, jacobian_of(call, run, single, mode, holomorphic), *call.aux
+    return call.apart(run.result), jacobian_of(call, run, single, mode, holomorphic), *call.aux
 
 
 def jacobian_of(call: Call, run: Linearised, single: bool, mode: str, holomorphic: bool = False):
@@ -293,4 +305,4 @@ def hessian_diagonal(function, args, kwargs, chosen, single: bool, _mode, _holom
 
     places = [(j, i) for j in range(len(run.outputs)) for i in range(len(call.leaves))]
     made = arranged(call, run, {place: block(*place) for place in places}, single)
-    return run.result, made, *call.aux
+    return call.apart(run.result), made, *call.aux

@@ -18,7 +18,8 @@ from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.integers import TracedInteger
-from ..trace.trace import current, failing
+from ..trace.plain_arrays import wrap
+from ..trace.trace import Trace, current, failing
 from .made import is_argnums
 
 if TYPE_CHECKING:
@@ -116,11 +117,15 @@ def dispatch(trees, outer: Callable, inner: Callable):
     """Return ``outer()``, or ``inner()`` inside of a function that is being traced.
 
     Inside, a derivative at plain arguments is computed at once, unless the function turns out to use traced
-    values of the outer trace.
+    values of the outer trace. What comes out belongs to the function, which may write to it.
     """
     trace = current()
     if trace is None:
         return outer()
+    return _made_in(trace, _dispatched(trace, trees, outer, inner))
+
+
+def _dispatched(trace: Trace, trees, outer: Callable, inner: Callable):
     if not any(type(leaf) in (TracedArray, TracedInteger) for leaf in pytrees.leaves(trees)):
         failed = trace.validity.failed
         try:
@@ -129,6 +134,20 @@ def dispatch(trees, outer: Callable, inner: Callable):
             trace.validity.failed = failed  # no code of the user's has caught this one
     with failing(trace):
         return inner()
+
+
+def _made_in(trace: Trace, result):
+    """Return a result with its ndarrays as arrays that a traced function has made, if that writes to any.
+
+    They are copies: a verb's results share no memory with what its function refers to.
+    """
+    if not trace.memory.writes:
+        return result
+    leaves, structure = pytrees.flatten(result)
+    if not any(type(leaf) is np.ndarray for leaf in leaves):
+        return result
+    made = [wrap(trace, leaf.copy()) if type(leaf) is np.ndarray else leaf for leaf in leaves]
+    return pytrees.unflatten(structure, made)
 
 
 def bare_arguments(args) -> list:

@@ -14,6 +14,7 @@ from ..caches.linearised import Pullback, Taped
 from ..caches.registry import shelf_of
 from ..caches.results import require_aux
 from ..trace import pytrees
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current
 from . import inner
 from .verb_calls import dispatch, with_statics
@@ -79,6 +80,9 @@ def _vjp_verb(f, has_aux: bool):
         return general(primals, idle)
 
     def general(primals, idle):
+        def nested():
+            return inner.vjp(target, primals, has_aux)
+
         def outer():
             flat = Flattened(primals, {}, names)
             require_active(flat)
@@ -92,11 +96,17 @@ def _vjp_verb(f, has_aux: bool):
             pytrees.require_numbers(recorded, pytrees.leaves(recorded))
             taped = Taped(evaluator, flat, space)
             found = taped.value, Pullback(taped, idle)
-            return _apart(*found) if has_aux else found
+            value, pullback, *aux = _apart(*found) if has_aux else found
+            return value, pullback if current() is None else _recordable(pullback, nested), *aux
 
-        return dispatch(primals, outer, lambda: inner.vjp(target, primals, has_aux))
+        return dispatch(primals, outer, nested)
 
     return call
+
+
+def _recordable(pullback, nested):
+    """Return the pullback at a plain point inside of a trace: with a traced cotangent it is recorded."""
+    return lambda ybar: dispatch(ybar, lambda: pullback(as_ndarrays(ybar)), lambda: nested()[1](ybar))
 
 
 def _apart(result: tuple, pullback) -> tuple:

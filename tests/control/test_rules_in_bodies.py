@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import numbatape as nt
 from tests.control.python_loops import Python
@@ -102,3 +103,23 @@ def test_a_pullback_that_branches_on_values():
     np.testing.assert_array_equal(nt.grad(f)(X - 0.5), [-1.0, 1.0, 1.0])
     with pytest.raises(nt.UnsupportedOperationError, match=r"rule in its body branches on a value.*np.where"):
         nt.jvp(f, (X - 0.5,), (V,))
+
+
+def test_exponentials_of_matrices_that_differ_from_step_to_step():
+    """Their squarings differ, too, which no guard of a body can ask for."""
+    generator, times = np.array([[-1.0, 1.0], [0.4, -0.4]]), np.array([0.1, 2.0, 30.0])
+
+    def f(scale):
+        step = lambda state, t: (state @ scipy.linalg.expm(scale * t * generator), state[0])  # noqa: E731
+        return np.sum(nt.scan(step, np.array([1.0, 0.0]), times)[1])
+
+    def unrolled(scale):
+        state, total = np.array([1.0, 0.0]), 0.0
+        for t in times:
+            total = total + state[0]
+            state = state @ scipy.linalg.expm(scale * t * generator)
+        return total
+
+    np.testing.assert_allclose(nt.grad(f)(1.3), nt.grad(unrolled)(1.3), rtol=1e-12)
+    second = nt.grad(nt.grad(f))(1.3), nt.grad(nt.grad(unrolled))(1.3)
+    np.testing.assert_allclose(*second, rtol=1e-11)

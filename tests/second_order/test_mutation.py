@@ -202,3 +202,45 @@ def test_plain_arrays_are_arguments_of_inner_verbs():
         return np.sum(2 * (p - x) * x) + 4.0 * x[0]
 
     np.testing.assert_allclose(nt.grad(f)(X), nt.grad(plain)(X), rtol=1e-14)
+
+
+K = np.array([1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda x: nt.grad(lambda a: np.sum(x**2))(x),
+        lambda x: nt.jvp(lambda a: x**2, (x,), (x,))[1],
+        lambda x: nt.jvp(lambda a: x, (x,), (x,))[0],
+        lambda x: nt.value_and_grad(lambda a: np.sum(a**2))(K)[1],
+        lambda x: nt.vjp(np.square, K)[1](K)[0],
+        lambda x: nt.vmap(np.square)(K),
+        lambda x: nt.jacobian(np.square)(K)[1],
+        lambda x: nt.grad(lambda a: (np.sum(a**2), K), has_aux=True)(x)[1],
+        lambda x: nt.grad(lambda a: (np.sum(a**2), K), has_aux=True)(K)[1],
+        lambda x: nt.grad(lambda a: (np.sum(a**2), x), has_aux=True)(x)[1],
+    ],
+)
+def test_what_verbs_return_may_be_written_to(made):
+    """Also where it does not depend on what is traced; what the function refers to stays as it is."""
+
+    def f(x):
+        inner = x * 1.0
+        result = made(inner)
+        result[0] = x[1]
+        return np.sum(result**2) + np.sum(inner) + np.sum(K)
+
+    value, gradient = nt.value_and_grad(f)(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-14)
+    np.testing.assert_allclose(gradient @ K, nt.jvp(f, (X,), (K,))[1], rtol=1e-13)
+
+
+def test_pullbacks_at_plain_points_take_traced_cotangents():
+    def f(x, has_aux):
+        function = (lambda a: (a**2 * K, a)) if has_aux else (lambda a: a**2 * K)
+        pullback = nt.vjp(function, K, has_aux=has_aux)[1]
+        return np.sum(pullback(x**2)[0]) + np.sum(pullback(K)[0])
+
+    for has_aux in (False, True):
+        np.testing.assert_allclose(nt.grad(f)(X, nt.Static(has_aux)), 4.0 * K**2 * X)
