@@ -177,7 +177,7 @@ def _on_dask(work: Callable, pieces: Sequence, client, retries: int) -> Iterator
     # tasks to where their arguments are. So all workers get the function at once; and the names say that the
     # pieces belong together and need nothing else, so that further ones wait for a worker that is idle.
     function = client.submit(_Pickled, raw, key=(f"function of {name}", 0))
-    client.replicate([function])
+    _spread(client, function)
     running: dict[Any, int] = {}
     arriving = distributed.as_completed(loop=client.loop)  # otherwise it asks for a default client
     waiting = iter(range(len(pieces)))
@@ -201,6 +201,18 @@ def _on_dask(work: Callable, pieces: Sequence, client, retries: int) -> Iterator
             yield k, result
     finally:
         client.cancel([function, *running])
+
+
+def _spread(client, future) -> None:
+    """Copy a result to all workers.
+
+    A worker that dies while results are copied makes the scheduler's `replicate` fail. Copies only save time,
+    so a cluster where this goes on gets none: a worker that needs the result asks for it.
+    """
+    for _ in range(1 + RETRIES):
+        with contextlib.suppress(AssertionError, ValueError):
+            client.replicate([future])
+            return
 
 
 class _Pickled:

@@ -82,11 +82,30 @@ def main():
         assert marker.exists()
         assert np.array_equal(found, values) and np.array_equal(slopes["mu"], gradients["mu"])
 
+        a_worker_dies_as_it_gets_the_function(client, draws, values)
+
         far = {"mu": np.where(np.arange(1000) == 640, 3.0, draws["mu"]), "log_s": draws["log_s"]}
         with pytest.raises(ValueError, match="no such place"):
             map_batches(raising, far, client, block=64, retries=1)
 
         commands(Path(folder), local.scheduler_address)
+
+
+def a_worker_dies_as_it_gets_the_function(client, draws, values):
+    """The scheduler then fails to copy the function to all workers, with an AssertionError."""
+    copied, replicate = [], client.replicate
+
+    def failing_at_first(futures):
+        copied.append(futures)
+        if len(copied) == 1:
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+            raise AssertionError
+        replicate(futures)
+
+    client.replicate = failing_at_first
+    found, _ = map_batches(nt.batch(logp), draws, client, block=64)
+    del client.replicate
+    assert len(copied) >= 2 and np.array_equal(found, values)
 
 
 MODEL = """
