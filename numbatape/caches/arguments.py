@@ -10,7 +10,7 @@ import numpy as np
 
 from ..capture.references import exact_key
 from ..errors import DtypeError, ShapeError, SpecError
-from ..recording.record import InputLeaf
+from ..recording.recorded import InputLeaf
 from ..savings import frozen
 from ..tape.tape import ACTIVE, CONSTANT, MOST_DIMENSIONS, VARYING
 from ..trace import pytrees

@@ -11,7 +11,7 @@ from ..control.mapped_axes import OutAxes, wholes_of
 from ..derive.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
 from ..nested.recorded_derivatives import gradients, pullback, pushforward, with_aux
-from ..recording.record import Output, Recording
+from ..recording.recorded import Output, Recording
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, join

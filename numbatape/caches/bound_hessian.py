@@ -9,7 +9,7 @@ import numpy as np
 from ..engine import kernels
 from ..engine.frame import WORD
 from ..errors import DtypeError, SpecError
-from ..recording.record import Output
+from ..recording.recorded import Output
 from .bound import Bound, require_own_memory, stopped
 from .compressed import places, views_of
 from .derived import Derived

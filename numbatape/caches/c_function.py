@@ -20,7 +20,7 @@ from ..engine.frame import WORD
 from ..engine.placement import aligned
 from ..jit import CannotEmit
 from ..jit.c_function import ARGUMENTS, C_FUNCTIONS, DONE, NOT_FINITE, PATH, SEAT, SEATS
-from ..recording.record import Output
+from ..recording.recorded import Output
 from .base import PreparedCache
 from .gradient import value_and_gradient
 from .results import scalar_output, value_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..jit.steady import CALLED
 from ..late import imported
-from ..recording.record import Output
+from ..recording.recorded import Output
 from ..trace import pytrees
 from .arguments import Flattened
 from .dense_jacobian import samples_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..jit.steady import CALLED
-from ..recording.record import Output
+from ..recording.recorded import Output
 from ..trace import pytrees
 from .arguments import Flattened
 from .dense_jacobian import rows_in_lanes, samples_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..jit.steady import CALLED
 from ..nested.recorded_derivatives import pushforward
-from ..recording.record import Output
+from ..recording.recorded import Output
 from ..trace import pytrees
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of

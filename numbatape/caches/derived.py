@@ -10,7 +10,7 @@ import numpy as np
 
 from ..config import Config
 from ..late import imported
-from ..recording.record import Output
+from ..recording.recorded import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from .arguments import Flattened

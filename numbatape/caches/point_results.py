@@ -6,7 +6,7 @@ import numpy as np
 
 from ..control.mapped_axes import OutAxes, wholes_of
 from ..errors import OutputError, StructureError
-from ..recording.record import Output
+from ..recording.recorded import Output
 from ..trace.complex_pairs import Pair, join
 from .arguments import Flattened
 from .variant import Variant, VariantWorkspace

@@ -15,6 +15,7 @@ from ..config import Config, chosen_passes
 from ..errors import MissingBodyError, UnsupportedOperationError
 from ..late import imported
 from ..recording.record import record
+from ..recording.recorded import Manner
 from ..savings import frozen
 from ..stalls import TRACING
 from .arguments import STATIC, Flattened
@@ -167,7 +168,7 @@ class Program:
         space
             A sweep of the function itself.
         """
-        passes, strong, values = chosen_passes(self.config), self.config.strong_zero, self.config.values
+        manner = self._manner(transform)
         with self._tracing, TRACING.piece(self.name):
             recording = imported("..recording.replayed", __package__).replay(
                 space.variant.recording,
@@ -175,12 +176,9 @@ class Program:
                 flat.inputs(),
                 directions,
                 flat.rebuild,
-                transform,
-                passes,
-                strong,
-                values,
+                manner,
             )
-        variant = Variant(recording, flat, values)
+        variant = Variant(recording, flat, manner.values)
         variant.single_use = True
         with self._lock:
             self.traces += 1
@@ -194,6 +192,12 @@ class Program:
         """Whether the last trace served one call only."""
         return self._once is not None
 
+    def _manner(self, transform: Callable | None, **options: bool) -> Manner:
+        """Return how a transform of the function is recorded."""
+        config = self.config
+        passes, strong = chosen_passes(config), config.strong_zero
+        return Manner(transform=transform, passes=passes, strong=strong, values=config.values, **options)
+
     def _trace(self, flat: Flattened, assumes: bool) -> Variant:
         """Trace the function, and keep the variant for later calls unless it holds for this call alone."""
         with self._lock:
@@ -206,13 +210,14 @@ class Program:
                 environment.add(value)
             environment.repeats = self._repeats
         before = environment.generator_states()
-        passes, strong = chosen_passes(self.config), self.config.strong_zero
-        data_integers = self._data_integers and not environment.tests_identity
-        choices = self.transform, passes, strong, data_integers, environment
-        recording = record(
-            *(self.function, flat.inputs(), flat.rebuild, *choices, self.config.values),
-            *(self._captures, assumes, self._repeats),
+        manner = self._manner(
+            self.transform,
+            data_integers=self._data_integers and not environment.tests_identity,
+            captures=self._captures,
+            assumes=assumes,
+            counts=self._repeats,
         )
+        recording = record(self.function, flat.inputs(), flat.rebuild, manner, environment)
         if environment.generator_states() != before:
             raise randomness.error("a random generator that it holds or is given")
         variant = Variant(recording, flat, self.config.values)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import SpecError, StructureError
 from ..nested.recorded_derivatives import pullback
-from ..recording.record import Output
+from ..recording.recorded import Output
 from ..tape.tape import ACTIVE
 from ..threads import one_at_a_time
 from ..trace import pytrees

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OutputError, SpecError
-from ..recording.record import Output, Recording
+from ..recording.recorded import Output, Recording
 from ..savings import frozen
 from ..tape.tape import ACTIVE
 from ..trace import pytrees

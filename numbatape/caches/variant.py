@@ -12,7 +12,7 @@ from ..engine.placement import LINE_CELLS, Placement, placed_at, room_of
 from ..engine.workspace import Adjoints
 from ..errors import UnsupportedOperationError
 from ..late import imported
-from ..recording.record import Recording
+from ..recording.recorded import Recording
 from ..tape import Tape
 from ..tape.tape import CONSTANT
 from ..trace.constants import EXACT_INTEGER

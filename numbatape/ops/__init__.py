@@ -4,12 +4,14 @@ import os  # noqa: I001  (opcodes depend on the order below)
 import sys
 from importlib import import_module
 
+import numpy as np
+
 from ..tape.rows import Rows
 from . import elementwise, special, bessel, incomplete, parameters, several_results  # noqa: F401
 from . import reduce, inner_products, ordering, products, linalg, determinants, triangular, spectral  # noqa: F401
 from . import indexing, structural, fft, calls, libm  # noqa: F401
 from .oracles import oracle
-from .table import ArrayOp, Elementwise, Op, freeze, resolve
+from .table import UNKNOWN, ArrayOp, Elementwise, Op, freeze, resolve
 from .text import version_of
 
 # Other files of this folder register themselves without being named anywhere; their ops come last.
@@ -18,11 +20,26 @@ for _folder in __path__:
         if _file.endswith(".py") and not _file.startswith("__"):
             import_module(f"{__name__}.{_file.removesuffix('.py')}")
 
-__all__ = ["BY_FUNCTION", "OPCODE", "OPS", "ROWS", "ArrayOp", "Elementwise", "find", "oracle", "resolve"]
+__all__ = [
+    "BY_FUNCTION",
+    "OPCODE",
+    "OPS",
+    "ROWS",
+    "UNKNOWN_PARTIALS",
+    "ArrayOp",
+    "Elementwise",
+    "find",
+    "oracle",
+    "resolve",
+]
 
 OPS = freeze()
 OPCODE = {op.name: k for k, op in enumerate(OPS)}
 ROWS = Rows(OPS, version_of)
+# By row, the operands whose partial is not known: bits, as in an instruction's "active".
+UNKNOWN_PARTIALS = np.array(
+    [sum((part == UNKNOWN) << k for k, part in enumerate(getattr(op, "partials", ()))) for op in OPS]
+)
 BY_FUNCTION = {f: op for op in reversed(OPS) for f in op.numpy}
 
 

@@ -39,7 +39,9 @@ BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1, and no number between them
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
 
-UNKNOWN = "math.nan"  # a partial without a formula: using it while tracing raises (`numbatape.trace.unknown`)
+UNKNOWN = (
+    "math.nan"  # a partial without a formula: using it while tracing raises (`numbatape.derive.partials`)
+)
 
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ..capture import files, randomness, rebinding
 from ..capture.captured_arrays import CapturedArrays
 from ..capture.copied_classes import restore
-from ..capture.effects import Effects, effects_of
+from ..capture.effects import effects_of
 from ..capture.environment import Environment
 from ..capture.kept_values import Kept
-from ..config import PASSES
 from ..emitter import instructions
 from ..errors import ForeignTraceError, LeakError, MissingBodyError
 from ..late import imported
-from ..savings import frozen
+from ..ops import UNKNOWN_PARTIALS
 from ..tape import Tape
-from ..tape.instruction import NONE
+from ..tape.combinations import flatnonzero
+from ..tape.instruction import GUARD, NONE
 from ..tape.tape import F64
 from ..trace import pytrees
 from ..trace.array import TracedArray, compute_deferred, new_traced
@@ -28,110 +26,19 @@ from ..trace.evaluation import AssumptionError
 from ..trace.integers import TracedInteger, lifted, settled
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import dense_number, family_of, sample_of
-from ..trace.shared_inputs import note_inputs
-from ..trace.state import Outside, PlainIndexError
+from ..trace.shared_inputs import note_inputs, own_copy
+from ..trace.state import PlainIndexError
 from ..trace.trace import CURRENT, Trace
-from ..trace.unknown import refuse_unknown
 from . import contents  # noqa: F401  (it announces which file has what)
-
-
-@frozen()
-class InputLeaf:
-    """An argument leaf to trace.
-
-    Attributes
-    ----------
-    value
-        An array, a NumPy scalar, or a Python float or int (weakly typed).
-    level
-        Whether it takes a gradient.
-    wide
-        Whether its cells are float64, whatever its dtype is: those of a body are.
-    """
-
-    value: Any
-    level: int
-    wide: bool = False
-
-
-@frozen()
-class Recording:
-    """The outcome of a trace.
-
-    Attributes
-    ----------
-    tape
-        The tape; its outputs are the traced leaves of the result, in order.
-    result
-        The function's result with an `Output` in place of each traced leaf.
-    values
-        The traced outputs' values, as NumPy computed them; of a derivative zeros of its shape and dtype.
-    pinned
-        Whether the tape holds for the present contents of the constants only.
-    failed
-        Whether the function caught an exception: the tape holds for the present inputs only.
-    memory
-        What the tape relies on of arguments' memory (`numbatape.trace.shared_inputs.memory_of`).
-    data_integers
-        Whether Python ints among the arguments were data; else their values are guards.
-    outside
-        What the function read that cannot be checked before a call: the tape holds for this call only.
-    captures
-        Whether captured arrays were traced, as stand-ins.
-    effects
-        What the function does to what it captures in each call, where a call without a trace can repeat it.
-    kept
-        Whether the function kept numbers of this call: unless its effects can be repeated it has to run in
-        each call.
-    assumed
-        The numbers of guards whose outcome a rule has assumed: the sweep after the trace checks them.
-    counted
-        Of each size that data decide, which are the last inputs: the number of the guard that compares it,
-        and its value.
-    """
-
-    tape: Tape
-    result: Any
-    values: tuple
-    levels: tuple[int, ...]
-    pinned: bool
-    failed: bool
-    memory: tuple[str, ...]
-    data_integers: bool
-    outside: tuple[Outside, ...]
-    captures: bool
-    effects: Effects | None = None
-    kept: bool = False
-    assumed: tuple[int, ...] = ()
-    counted: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def has_effects(self) -> bool:
-        """Whether the run did something else than to compute its result."""
-        return bool(self.kept or self.failed or self.outside or self.effects is not None)
-
-
-@pytrees.opaque
-@frozen()
-class Output:
-    """The placeholder of a traced output in a recorded result."""
-
-    number: int
+from .recorded import InputLeaf, Manner, Output, Recording
 
 
 def record(
     function,
     leaves: list[InputLeaf],
     rebuild,
-    transform=None,
-    passes: Collection[str] = PASSES,
-    strong: bool = False,
-    data_integers: bool = True,
+    manner: Manner | None = None,
     environment: Environment | None = None,
-    values: str = "fast",
-    captures: bool = False,
-    assumes: bool = False,
-    counts: bool = False,
 ) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
@@ -146,34 +53,16 @@ def record(
         Argument leaves that become inputs of the tape.
     rebuild
         Callable from the list of traced leaves to ``(args, kwargs)``.
-    transform
-        Optional: what is recorded is ``transform(function)``, a derivative of the function
-        (`numbatape.nested`).
-    passes
-        Names of the rewrites of the tape that are done (`numbatape.tape.passes`).
-    strong
-        Whether products of matrices with infinite or NaN entries are recorded entry by entry
-        (``Config.strong_zero``).
-    data_integers
-        Whether to try Python ints as data.
+    manner
+        How the run is recorded.
     environment
         What the function refers to.
-    values
-        ``Config.values``: which implementation's bits elementwise results have.
-    captures
-        Whether captured arrays are known to need tracing; otherwise this is found out.
-    assumes
-        Whether rules may assume that a number is as it usually is (that a matrix is not singular), if the
-        function's only effect is its result. The caller has to check `Recording.assumed`.
-    counts
-        Whether numbers of entries that constants decide may be sizes, which the caller plans for
-        (`Recording.counted`).
     """
-    runs = _Runs(function, leaves, rebuild, transform, passes, strong, environment, values)
-    runs.captures, runs.assumes, runs.counts = captures, assumes, counts
+    manner = manner or Manner()
+    runs = _Runs(function, leaves, rebuild, manner, environment)
     while True:
         try:
-            recording = runs.with_integers() if data_integers else runs.reaching(False)
+            recording = runs.with_integers() if manner.data_integers else runs.reaching(False)
             if not recording.assumed or not recording.has_effects:
                 return recording
             runs.assumes = False
@@ -194,13 +83,10 @@ class _Runs:
     function refers to is undone, and the function runs again in that way.
     """
 
-    def __init__(
-        self, function, leaves: list[InputLeaf], rebuild, transform, passes, strong, environment, values
-    ):
+    def __init__(self, function, leaves: list[InputLeaf], rebuild, manner: Manner, environment):
         self.function, self.leaves, self.rebuild = function, leaves, rebuild
-        self.transform, self.passes, self.strong = transform, passes, strong
-        self.environment, self.values = environment, values
-        self.captures = self.assumes = self.counts = False
+        self.manner, self.environment = manner, environment
+        self.assumes = manner.assumes
         self._traces: list[Trace] = []
 
     def undo(self) -> None:
@@ -237,7 +123,7 @@ class _Runs:
         Arrays that are read at traced positions get stand-ins as well, so that the positions may change. What
         does not work with stand-ins is recorded as it is, for these positions.
         """
-        if not self.captures:
+        if not self.manner.captures:
             try:
                 return self._undrawn(False, data_integers)
             except LeakError as error:
@@ -246,12 +132,12 @@ class _Runs:
         try:
             return self._undrawn(True, data_integers)
         except LeakError:
-            if self.captures:
+            if self.manner.captures:
                 raise
         except (MissingBodyError, AssumptionError):
             raise
         except Exception:
-            if self.captures or type(leak) is not PlainIndexError:
+            if self.manner.captures or type(leak) is not PlainIndexError:
                 raise
         if type(leak) is not PlainIndexError:
             raise leak
@@ -270,7 +156,7 @@ class _Runs:
         """Run the function in a new trace, and return what that has recorded."""
         trace = self._new_trace(captures)
         traced = self._traced(trace, data_integers)
-        environment = self.environment
+        environment, manner = self.environment, self.manner
         outer = CURRENT.get()
         trace.capture.copies = outer and outer.capture.copies  # the copies that an enclosing trace has made
         token = CURRENT.set(trace)
@@ -279,9 +165,9 @@ class _Runs:
             foreign = environment is not None and environment.foreign
             with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
                 run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
-                if self.transform is not None:
+                if manner.transform is not None:
                     early = imported("..nested.early_passes", __package__)
-                    run = self.transform(early.passed(run, self.passes))
+                    run = manner.transform(early.passed(run, manner.passes))
                 result = run(*args, **kwargs)
                 restore(trace)
                 if trace.validity.leak is not None:
@@ -291,7 +177,7 @@ class _Runs:
                 if trace.derivatives.mistaken:
                     raise AssumptionError
                 repeats = environment if environment is not None and environment.repeats else None
-                recording = finish(trace, result, self.passes, repeats)
+                recording = finish(trace, result, manner.passes, repeats)
         except Exception as error:
             if trace.derivatives.mistaken:
                 raise AssumptionError from None
@@ -311,16 +197,15 @@ class _Runs:
 
     def _new_trace(self, captures: bool | None) -> Trace:
         """Return an empty trace that records in the way that was asked for."""
-        trace = Trace()
+        trace, manner = Trace(), self.manner
         self._traces.append(trace)
-        trace.strong, trace.values, trace.derivatives.assumes = self.strong, self.values, self.assumes
+        manner.begin(trace)
+        trace.derivatives.assumes = self.assumes
         trace.capture.arrays = CapturedArrays(trace) if captures else None
         trace.capture.reads_constants = captures is None
         trace.capture.environment = self.environment
-        trace.tape.exact = self.values == "numpy"
-        trace.tape.rolls = self.transform is None and "reroll" in self.passes
-        trace.distributes = bool(self.passes) and self.values != "numpy"
-        trace.swept = self.transform is None
+        trace.tape.rolls = manner.transform is None and "reroll" in manner.passes
+        trace.swept = manner.transform is None
         return trace
 
     def _traced(self, trace: Trace, data_integers: bool) -> list:
@@ -331,20 +216,14 @@ class _Runs:
             if isinstance(value, float) and not isinstance(value, np.float64):
                 value = float(value)  # of a class derived from it, which nothing that is traced would keep
             family = family_of(value)
-            if isinstance(value, np.ndarray):
-                # The tracer works on a copy, so that later changes of the caller's array do not matter, and
-                # vice versa.
-                writeable = value.flags.writeable
-                value = value.copy()
-                value.flags.writeable = writeable  # the function may write to it if it may to the caller's
             number = trace.tape.input(np.shape(value), F64 if leaf.wide else family, leaf.level)
             trace.derivatives.know(number, leaf.value)
             if leaf.wide and family != F64:
                 number = instructions.cast(trace.tape, number, family, NONE)
-            x = new_traced(trace, value, number, leaf.level, family)
+            x = new_traced(trace, own_copy(value), number, leaf.level, family)
             traced.append(TracedInteger(x) if type(value) is int else x)
         trace.integers.symbolic = data_integers
-        trace.integers.counts = data_integers and self.counts
+        trace.integers.counts = data_integers and self.manner.counts
         trace.integers.met = data_integers and any(type(leaf.value) is int for leaf in self.leaves)
         note_inputs(trace, traced, [leaf.value for leaf in self.leaves])
         return traced
@@ -380,7 +259,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         forward=not trace.swept,
     )
     if trace.swept:
-        refuse_unknown(tape)
+        _refuse_unknown(tape)
     kept = pytrees.unflatten(structure, noted)
     return Recording(
         tape,
@@ -397,6 +276,13 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         assumed=tuple(trace.derivatives.assumed),
         counted=trace.integers.counts_of(trace.tape.sizes),
     )
+
+
+def _refuse_unknown(tape: Tape) -> None:
+    """Raise if a reverse sweep over a tape would need a derivative that is not known."""
+    rows = flatnonzero(tape.code["op"] != GUARD)
+    if np.any(tape.code["active"][rows] & UNKNOWN_PARTIALS[tape.code["op"][rows] >> 1]):
+        imported("..derive.unknown", __package__).refuse_unknown(tape, rows.tolist())
 
 
 def _checked(leaf):

@@ -16,8 +16,10 @@ from ..tape.resume import resumed, without_guards
 from ..trace import pytrees
 from ..trace.array import new_traced
 from ..trace.primitives import family_of
+from ..trace.shared_inputs import own_copy
 from ..trace.trace import CURRENT, Trace
-from .record import InputLeaf, Output, Recording, finish
+from .record import finish
+from .recorded import InputLeaf, Manner, Output, Recording
 
 
 def replay(
@@ -26,10 +28,7 @@ def replay(
     leaves: Sequence[InputLeaf],
     directions: Collection[int],
     rebuild: Callable,
-    transform: Callable,
-    passes: Collection[str],
-    strong: bool,
-    values: str,
+    manner: Manner,
 ) -> Recording:
     """Return what a derivative of a function does, given what the function has done.
 
@@ -43,21 +42,21 @@ def replay(
         The function's argument leaves, and the directions among them.
     directions
         Which of the leaves are directions.
-    rebuild, transform, passes, strong, values
-        As for `numbatape.recording.record.record`.
+    rebuild, manner
+        As for `numbatape.recording.record.record`; the manner names a transform.
     """
+    assert manner.transform is not None
     tape = without_guards(recording.tape)
     dimensions = tuple(size for leaf in leaves for size in np.shape(leaf.value))
     ends = np.cumsum([0, *(np.ndim(leaf.value) for leaf in leaves)]).tolist()
     own = [k for k in range(len(leaves)) if k not in directions]
     moved = [place for k in own for place in range(ends[k], ends[k + 1])]
     builder = resumed(tape, dimensions, ROWS, moved)
-    builder.exact = values == "numpy"
     rows, builder.code = builder.code, Code()
     slots = iter(builder.inputs)
     builder.inputs = []
     trace = Trace(builder)
-    trace.strong, trace.values, trace.distributes = strong, values, bool(passes) and values != "numpy"
+    manner.begin(trace)
     traced = []
     for k, leaf in enumerate(leaves):
         family = family_of(leaf.value)
@@ -67,8 +66,7 @@ def replay(
             builder.inputs.append(next(slots))
             number = builder.inputs[-1].value
         trace.derivatives.know(number, leaf.value)
-        value = leaf.value.copy() if isinstance(leaf.value, np.ndarray) else leaf.value
-        traced.append(new_traced(trace, value, number, leaf.level, family))
+        traced.append(new_traced(trace, own_copy(leaf.value), number, leaf.level, family))
 
     def function(*_args, **_kwargs):
         builder.code = rows
@@ -84,7 +82,7 @@ def replay(
     try:
         args, kwargs = rebuild(traced)
         with np.errstate(all="ignore"):
-            return finish(trace, transform(function)(*args, **kwargs), passes, None)
+            return finish(trace, manner.transform(function)(*args, **kwargs), manner.passes, None)
     finally:
         CURRENT.reset(token)
         trace.close()

@@ -18,11 +18,11 @@ import numpy as np
 from ..capture.effects import Same, union
 from ..capture.environment import Environment
 from ..capture.opened import Opened
-from ..config import PASSES
 from ..control.trees import parts_of
 from ..errors import MissingBodyError, UnsupportedOperationError
 from ..ops import ROWS
-from ..recording.record import InputLeaf, Recording, record
+from ..recording.record import record
+from ..recording.recorded import InputLeaf, Manner, Recording
 from ..tape import Tape
 from ..tape.loop import Branches, Loop
 from ..tape.tape import ACTIVE, F64, NARROW, VARYING
@@ -273,7 +273,7 @@ class KnownBodies:
         strong, values = self._options
         self.is_recording = True
         try:
-            recording = record(run, inputs, rebuild, None, PASSES, strong, True, environment, values)
+            recording = record(run, inputs, rebuild, Manner(strong=strong, values=values), environment)
         finally:
             self.is_recording = False
         places = [] if recording.effects is None else recording.effects.places

@@ -42,6 +42,18 @@ def are_in_order(values) -> bool:
     return all([_in_c_order(x) for x in values if isinstance(x, np.ndarray) and x.ndim > 1])
 
 
+def own_copy(value):
+    """Return an argument as a trace has it: an array is copied, because either may be written to later.
+
+    The function may write to the copy if it may write to the caller's array.
+    """
+    if not isinstance(value, np.ndarray):
+        return value
+    copied = value.copy()
+    copied.flags.writeable = value.flags.writeable
+    return copied
+
+
 def note_inputs(trace: Trace, traced, values) -> None:
     """Note which inputs of a trace share memory of the caller, and whether all have the usual order."""
     trace.arguments.in_order = are_in_order(values)

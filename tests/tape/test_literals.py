@@ -7,7 +7,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.derive.tapes import gradient
-from numbatape.recording.record import InputLeaf, record
+from numbatape.recording.record import InputLeaf, Manner, record
 from numbatape.tape.tape import ACTIVE
 
 X = np.array([1.3, -0.7, 2.1])
@@ -37,7 +37,7 @@ def read_twice(x):
 def ops_of(function, passes) -> list[str]:
     """Return the ops of the tape of a gradient."""
     leaves = [InputLeaf(X, ACTIVE)]
-    recording = record(function, leaves, lambda traced: (tuple(traced), {}), values="fast", passes=())
+    recording = record(function, leaves, lambda traced: (tuple(traced), {}), Manner(passes=()))
     tape = gradient(recording.tape, (X.size,), passes)
     return [tape.name_of(k) for k in range(len(tape))]
 

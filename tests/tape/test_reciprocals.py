@@ -7,7 +7,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.derive.tapes import gradient
-from numbatape.recording.record import InputLeaf, record
+from numbatape.recording.record import InputLeaf, Manner, record
 from numbatape.tape.tape import ACTIVE
 
 Y = np.random.default_rng(1).normal(size=6)
@@ -42,7 +42,7 @@ def guarded(x):
 
 def ops_of(function, x, passes, values="fast") -> list[str]:
     leaves = [InputLeaf(x, ACTIVE)]
-    recording = record(function, leaves, lambda traced: (tuple(traced), {}), values=values, passes=())
+    recording = record(function, leaves, lambda traced: (tuple(traced), {}), Manner(values=values, passes=()))
     tape = gradient(recording.tape, (len(x),), passes)
     return [tape.name_of(k) for k in range(len(tape))]
 

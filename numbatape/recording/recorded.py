@@ -1,0 +1,142 @@
+"""What a recording is made of and made by: arguments and options of a run, and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ..capture.effects import Effects
+from ..config import PASSES
+from ..savings import frozen
+from ..tape import Tape
+from ..trace import pytrees
+from ..trace.state import Outside
+from ..trace.trace import Trace
+
+
+@frozen()
+class InputLeaf:
+    """An argument leaf to trace.
+
+    Attributes
+    ----------
+    value
+        An array, a NumPy scalar, or a Python float or int (weakly typed).
+    level
+        Whether it takes a gradient.
+    wide
+        Whether its cells are float64, whatever its dtype is: those of a body are.
+    """
+
+    value: Any
+    level: int
+    wide: bool = False
+
+
+@frozen(kw_only=True)
+class Manner:
+    """How a run of a function is recorded.
+
+    Attributes
+    ----------
+    transform
+        Optional: what is recorded is ``transform(function)``, a derivative of the function
+        (`numbatape.nested`).
+    passes
+        Names of the rewrites of the tape that are done (`numbatape.tape.passes`).
+    strong
+        Whether products of matrices with infinite or NaN entries are recorded entry by entry
+        (``Config.strong_zero``).
+    values
+        ``Config.values``: which implementation's bits elementwise results have.
+    data_integers
+        Whether to try Python ints as data.
+    captures
+        Whether captured arrays are known to need tracing; otherwise this is found out.
+    assumes
+        Whether rules may assume that a number is as it usually is (that a matrix is not singular), if the
+        function's only effect is its result. The caller has to check `Recording.assumed`.
+    counts
+        Whether numbers of entries that constants decide may be sizes, which the caller plans for
+        (`Recording.counted`).
+    """
+
+    transform: Callable | None = None
+    passes: Collection[str] = PASSES
+    strong: bool = False
+    values: str = "fast"
+    data_integers: bool = True
+    captures: bool = False
+    assumes: bool = False
+    counts: bool = False
+
+    def begin(self, trace: Trace) -> None:
+        """Let a new trace compute as it is asked for here."""
+        trace.strong, trace.values = self.strong, self.values
+        trace.tape.exact = self.values == "numpy"
+        trace.distributes = bool(self.passes) and self.values != "numpy"
+
+
+@pytrees.opaque
+@frozen()
+class Output:
+    """The placeholder of a traced output in a recorded result."""
+
+    number: int
+
+
+@frozen()
+class Recording:
+    """The outcome of a trace.
+
+    Attributes
+    ----------
+    tape
+        The tape; its outputs are the traced leaves of the result, in order.
+    result
+        The function's result with an `Output` in place of each traced leaf.
+    values
+        The traced outputs' values, as NumPy computed them; of a derivative zeros of its shape and dtype.
+    pinned
+        Whether the tape holds for the present contents of the constants only.
+    failed
+        Whether the function caught an exception: the tape holds for the present inputs only.
+    memory
+        What the tape relies on of arguments' memory (`numbatape.trace.shared_inputs.memory_of`).
+    data_integers
+        Whether Python ints among the arguments were data; else their values are guards.
+    outside
+        What the function read that cannot be checked before a call: the tape holds for this call only.
+    captures
+        Whether captured arrays were traced, as stand-ins.
+    effects
+        What the function does to what it captures in each call, where a call without a trace can repeat it.
+    kept
+        Whether the function kept numbers of this call: unless its effects can be repeated it has to run in
+        each call.
+    assumed
+        The numbers of guards whose outcome a rule has assumed: the sweep after the trace checks them.
+    counted
+        Of each size that data decide, which are the last inputs: the number of the guard that compares it,
+        and its value.
+    """
+
+    tape: Tape
+    result: Any
+    values: tuple
+    levels: tuple[int, ...]
+    pinned: bool
+    failed: bool
+    memory: tuple[str, ...]
+    data_integers: bool
+    outside: tuple[Outside, ...]
+    captures: bool
+    effects: Effects | None = None
+    kept: bool = False
+    assumed: tuple[int, ...] = ()
+    counted: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether the run did something else than to compute its result."""
+        return bool(self.kept or self.failed or self.outside or self.effects is not None)
