@@ -165,3 +165,20 @@ def test_reports_say_which_line_counts():
     nt.value_and_gradient(cache, np.ones(4), nt.Constant(np.arange(4)))
     (counted,) = [guard for guard in cache.guards() if guard["kind"] == "count"]
     assert counted["outcomes"] == {"any": 2} and "g > 1" in counted["condition"]
+
+
+def test_counts_change_in_bound_calls_in_debug_mode_and_in_clones():
+    """The inputs that stand for counts are no arguments, wherever arguments and inputs meet."""
+    x, g = np.arange(6.0), np.arange(6) % 3
+    cache = nt.prepare_gradient_cache(of_largest_label, x, nt.Constant(g))
+    bound = cache.bind(x, nt.Constant(g))
+    assert bound() == pytest.approx(of_largest_label(x, g))
+    checked = nt.prepare_gradient_cache(
+        of_largest_label, x, nt.Constant(g), config=nt.Config(debug_mode=True, silence_debug_messages=True)
+    )
+    for other in (cache.clone(), checked):
+        for k in (2, 5):
+            value, (gradient, _) = nt.value_and_gradient(other, x, nt.Constant(np.arange(6) % k))
+            assert value == pytest.approx(of_largest_label(x, np.arange(6) % k))
+            np.testing.assert_allclose(gradient, nt.grad(of_largest_label)(x, nt.Constant(np.arange(6) % k)))
+        assert other.traces == 1

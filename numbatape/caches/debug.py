@@ -30,7 +30,7 @@ def checked_forward(space: VariantWorkspace) -> CheckedWorkspace:
         the instruction and the source line.
     """
     plan, tape = space.plan, space.plan.tape
-    inputs = [cells.copy() for cells in space.inputs]
+    inputs = [cells.copy() for cells in space.all_inputs]
     checked = CheckedWorkspace(plan)
     for slot, data in zip(tape.inputs, inputs, strict=True):
         checked.set(slot.value, data)
@@ -59,7 +59,7 @@ def checked_reverse(space: VariantWorkspace) -> None:
     """
     checked, tape = space.checked or checked_forward(space), space.plan.tape
     _reverse(checked, space.seed)
-    for slot, view in zip(tape.inputs, space.gradients, strict=True):
+    for slot, view in zip(tape.inputs, space.gradients, strict=False):
         if view is not None:
             view[...] = checked.view(slot.value, adjoint=True)
 

@@ -43,7 +43,7 @@ def inputs_of(entry) -> list[Input] | None:
     tape = space.plan.tape
     rows = {id(row.cells): k for k, row in enumerate(entry.rows) if hasattr(row, "cells")}
     found = []
-    for cells, slot in zip(space.inputs, tape.inputs, strict=True):
+    for cells, slot in zip(space.all_inputs, tape.inputs, strict=True):
         row = rows.pop(id(cells), None)
         fixed = np.array(cells) if row is None else None
         place = STORAGE_WORDS * int(tape.values["storage"][slot.value])

@@ -75,7 +75,7 @@ def _origin(cache) -> _Origin | None:
     """
     space = cache._space
     tape, dimensions = space.plan.tape, space.plan.dimensions
-    inputs = [cells.copy() for cells in space.inputs]
+    inputs = [cells.copy() for cells in space.all_inputs]
     entries = _Entries(tape, dimensions, inputs)
     reference, rows = Reference(tape, dimensions), tape.instructions()
     origins: dict[tuple[int, int], _Origin] = {}

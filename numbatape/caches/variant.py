@@ -206,6 +206,8 @@ class VariantWorkspace(Workspace):
 
     Attributes
     ----------
+    inputs, gradients, all_inputs
+        Cells of the arguments, and their adjoints; cells of all inputs of the tape.
     constants
         ``(leaf, bytes)`` of each constant in the cells; the bytes are None where the leaf's
         identity says enough.
@@ -216,6 +218,10 @@ class VariantWorkspace(Workspace):
     def __init__(self, plan: Plan, variant: Variant, adjoints: Adjoints | None = None):
         super().__init__(plan, adjoints)
         self.variant = variant  # kept alive, so that no other variant gets its id
+        self.all_inputs = self.inputs
+        if variant.counted is not None:  # the last inputs are no arguments, but sizes that data decide
+            given = len(self.inputs) - len(variant.counted.guards)
+            self.inputs, self.gradients = self.inputs[:given], self.gradients[:given]
         self.constants: list[tuple[Any, bytes | None]] | None = None
         self.one_way: Callable[[], OneWay] | None = None
         self.lanes_stay = False  # whether the lanes hold fixed directions already
@@ -251,14 +257,14 @@ class VariantWorkspace(Workspace):
     def results(self) -> list[tuple[int, np.ndarray | None, bool]]:
         """Return what calls return: values of the tape, their views, and whether it is their adjoint."""
         tape = self.plan.tape
-        slots = [(slot.value, view, True) for slot, view in zip(tape.inputs, self.gradients, strict=True)]
+        slots = [(slot.value, view, True) for slot, view in zip(tape.inputs, self.gradients, strict=False)]
         values = [(value, view, False) for value, view in zip(tape.outputs, self.outputs, strict=True)]
         return [*slots, *values]
 
     def load(self, flat: Flattened, skip: frozenset[int] = frozenset()) -> None:
         """Copy the arguments into their cells; constants only where they differ, lanes not at all."""
         constants = []
-        rows = zip(self.inputs, flat.traced(), strict=self.variant.counted is None)
+        rows = zip(self.inputs, flat.traced(), strict=True)
         for number, (cells, (leaf, spec, by_identity)) in enumerate(rows):
             if number in skip:
                 continue

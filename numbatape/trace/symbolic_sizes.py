@@ -22,6 +22,7 @@ DIVIDED, NEAR = "divided", "near"  # further names of this kind are in `numbatap
 KNOW_SIZES = frozenset(
     (
         np.array_split,
+        np.bincount,
         np.broadcast_to,
         np.delete,
         np.full_like,
