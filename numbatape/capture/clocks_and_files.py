@@ -33,6 +33,7 @@ OF_PATHS += ("getsize", "getmtime", "getatime", "getctime", "expandvars", "expan
 ASKING = ("stat", "lstat", "exists", "is_file", "is_dir", "is_mount", "is_symlink", "samefile", "owner")
 ASKING += ("group", "resolve", "absolute", "readlink", "iterdir", "glob", "rglob", "walk", "expanduser")
 ENGINES = ("Sobol", "Halton", "LatinHypercube", "PoissonDisk", "MultinomialQMC", "MultivariateNormalQMC")
+NOTING = ("np.random.default_rng", "np.random.RandomState")
 GENERATORS = (
     "default_rng",
     "RandomState",
@@ -87,12 +88,18 @@ def _refusing(name: str, what: str, instead: str, when: Callable):
                     f"repeat it in every call. {instead}"
                 )
 
+        def made(*args, **kwargs):
+            trace = current()
+            if trace is None or name not in NOTING or not trace.integers.symbolic:
+                return original(*args, **kwargs)
+            return imported(".seeded_draws", __package__).noting(trace, original, args, kwargs)
+
         if isinstance(original, type):
 
             class Refusing(type):
                 def __call__(cls, *args, **kwargs):
                     check(args, kwargs)
-                    return original(*args, **kwargs)
+                    return made(*args, **kwargs)
 
                 def __instancecheck__(cls, instance):
                     return isinstance(instance, original)
@@ -104,7 +111,7 @@ def _refusing(name: str, what: str, instead: str, when: Callable):
 
         def call(*args, **kwargs):
             check(args, kwargs)
-            return original(*args, **kwargs)
+            return made(*args, **kwargs)
 
         return named_like(call, original)
 

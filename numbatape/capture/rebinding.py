@@ -50,6 +50,7 @@ TWINS = {
     "scipy.spatial.transform._rotation_cy": "scipy.spatial.transform._rotation_xp",
     "scipy.spatial.transform._rigid_transform_cy": "scipy.spatial.transform._rigid_transform_xp",
 }
+IMPORTED_LATE = ("random", "testing")  # modules that NumPy imports when they are first asked for
 ARRAY_MODULES = ("scipy._lib.array_api_compat.numpy", "scipy._external.array_api_compat.numpy")
 OF_UFUNCS = ("numpy", "scipy.special")  # modules that have ufuncs
 # Functions and classes of Python's own and other modules: by module and name, what makes the stand-in.
@@ -95,7 +96,8 @@ class Table:
             if name == "numpy":
                 # NumPy imports these when they are first asked for.
                 late["polynomial"] = lambda: UsersModule(np.polynomial, _in_trace)
-                late["testing"] = self._testing
+                for inner in IMPORTED_LATE:
+                    late[inner] = functools.partial(self._imported, f"numpy.{inner}")
             proxies[name] = self._add(name, {}, _copied(sys.modules[name]) | late)
         proxies["numpy.lib"] = self._add("numpy.lib", {})
         for name, proxy in proxies.items():  # np.linalg, np.lib.stride_tricks, os.path
@@ -135,9 +137,8 @@ class Table:
             found = clocks_and_files.noting_path(value)
         return found
 
-    def _testing(self):
-        """Return the stand-in for ``numpy.testing``; importing it takes longer than most traces."""
-        name = "numpy.testing"
+    def _imported(self, name: str):
+        """Return the stand-in for a module of NumPy's; importing it takes longer than most traces."""
         import_module(name)
         if id(sys.modules[name]) not in self.modules:
             found = _replaced_in(name)
