@@ -85,7 +85,7 @@ class NotedArray:
     def __init__(self, array: np.ndarray):
         self._array = array
         self._shape, self._strides = array.shape, array.strides
-        self._fields = _FIELDS.from_address(id(array) + layout.DATA) if steady.available() else None
+        self._fields = _FIELDS.from_address(id(array) + layout.DATA) if layout.readable() else None
         self._raw = self._present() if self._fields is None else self._fields.raw
         self._known: np.ndarray | None = None
 

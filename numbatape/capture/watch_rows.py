@@ -32,7 +32,7 @@ def of_empty_cell(cell: types.CellType) -> dict | None:
 
 def of_object(value, cls: type, fields: dict | None) -> list[dict | None]:
     """Return the rows of an object's class, and of the dictionary of its attributes if it has one."""
-    if not steady.available():
+    if not layout.readable():
         return [None]
     rows: list[dict | None] = [{"kind": steady.STORED, "place": id(value) + layout.TYPE, "expected": id(cls)}]
     if fields is not None:

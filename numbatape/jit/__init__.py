@@ -9,7 +9,7 @@ import ctypes
 
 import numpy as np
 
-from . import steady
+from . import layout, steady
 from .builtin import WORDS as BUILTIN_WORDS
 from .builtin import make_builtin, turn_words
 from .layout import DATA
@@ -22,13 +22,14 @@ __all__ = [
     "Kernels",
     "address",
     "kernel_info",
+    "layout",
     "load",
     "make_builtin",
     "steady",
     "turn_words",
 ]
 
-_word, _finds_fields = ctypes.c_size_t.from_address, steady.available()
+_word, _finds_fields = ctypes.c_size_t.from_address, layout.readable()
 
 
 def address(array: np.ndarray) -> int:

@@ -10,6 +10,8 @@ import ctypes
 import functools
 import types
 
+import numpy as np
+
 WORD = 8  # bytes
 
 # Offsets of an array's fields, which follow the head of every object:
@@ -27,6 +29,28 @@ _MANAGED_DICT = 1 << 4  # flag of a type: the dictionary of an object's attribut
 def word_at(address: int) -> ctypes.c_int64:
     """Return the word at an address, whose ``value`` is what is there now."""
     return ctypes.c_int64.from_address(address)
+
+
+@functools.cache
+def readable() -> bool:
+    """Whether arrays and tuples have their fields where they are looked for."""
+
+    def word(address, kind=ctypes.c_void_p):
+        return kind.from_address(address).value
+
+    for array in (np.zeros((2, 3)), np.zeros((4, 3), np.float32)[:, 1:]):
+        address = id(array)
+        if ctypes.sizeof(ctypes.c_void_p) != WORD or np.ndarray.__basicsize__ < FLAGS + 4:
+            return False
+        fields = (word(address + TYPE), word(address + DATA), word(address + DESCR))
+        if fields != (id(np.ndarray), array.ctypes.data, id(array.dtype)):
+            return False
+        if (word(address + NDIM, ctypes.c_int), word(address + FLAGS, ctypes.c_int)) != (2, array.flags.num):
+            return False
+        if tuple(word(word(address + SHAPE) + WORD * k, ctypes.c_int64) for k in range(2)) != array.shape:
+            return False
+    pair = ("first", "second")
+    return [word(id(pair) + ITEMS + WORD * k) for k in range(2)] == [id(part) for part in pair]
 
 
 @functools.cache

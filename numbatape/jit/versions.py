@@ -10,4 +10,4 @@ COMPILER = (
     "3b6906bebaa42fda"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
-BUILTINS = "6a21110f12377c86"
+BUILTINS = "c6631a36dee96afe"

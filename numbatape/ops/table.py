@@ -39,9 +39,8 @@ BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1, and no number between them
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
 
-UNKNOWN = (
-    "math.nan"  # a partial without a formula: using it while tracing raises (`numbatape.derive.partials`)
-)
+# A partial without a formula; a derivative that needs it raises (`numbatape.derive.partials`).
+UNKNOWN = "math.nan"
 
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 
