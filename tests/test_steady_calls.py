@@ -430,3 +430,19 @@ def test_derivatives_beside_constants(monkeypatch):
     check(np.ones(4), (1.0, 0.0, None), 2.0, np.ones(4), 0.0)
     with pytest.raises(nt.SpecError):  # a pair in the constant's place, and none in an argument's
         nt.value_and_derivative(cache, np.ones(3), ((2.0, 1.0, None), 1.0), (0.5, 1.0))
+
+
+@pytest.mark.parametrize("verb", ["grad", "jacobian", "value_and_jacobian", "hessian", "hessian_diagonal"])
+@pytest.mark.parametrize(
+    "x",
+    [0.5, np.float32(0.5), np.array(0.5), np.array(0.5, np.float32), np.array([0.5, 0.2], np.float32)],
+    ids=lambda x: f"{type(x).__name__}{np.shape(x)}{np.asarray(x).dtype}",
+)
+@pytest.mark.parametrize("factor", [1.0, np.float64(1.5)], ids=["own dtype", "float64"])
+def test_later_results_are_of_the_classes_and_dtypes_of_the_first(verb, x, factor):
+    derivative = getattr(nt, verb)(lambda x: np.sum(np.sin(x)) * factor)
+    kinds = [
+        [(type(part), part.dtype) for part in (result if isinstance(result, tuple) else (result,))]
+        for result in (derivative(x) for _ in range(3))
+    ]
+    assert kinds[0] == kinds[1] == kinds[2]

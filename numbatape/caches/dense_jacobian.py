@@ -181,8 +181,8 @@ def outs_of(flat: Flattened, derived: Derived, by_columns: bool) -> list[Out] | 
     if view.shape != (lanes, *(value.shape if by_columns else shape)) or dtype == np.float16:
         return None
     full = value.shape + shape
-    if not by_columns:
-        return [out_of(value, kept), reshaped_out(view, full)]
+    if not by_columns or not full:
+        return [out_of(value, kept), reshaped_out(view, full, dtype)]
     matrix = view.reshape(lanes, -1).T if view.flags.c_contiguous else np.moveaxis(view, 0, -1)
     return [out_of(value, kept), Out(CALLED, lambda: np.array(matrix, order="C").reshape(full))]
 

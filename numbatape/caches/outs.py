@@ -149,8 +149,12 @@ def parts_outs(flat: Flattened, space: VariantWorkspace, parts, arguments: Itera
     return outs
 
 
-def reshaped_out(cells: ndarray, shape: tuple) -> Out:
-    """Return the out that copies cells in another shape."""
+def reshaped_out(cells: ndarray, shape: tuple, dtype=None) -> Out:
+    """Return the out that copies cells in another shape and dtype; a number where there are no dimensions."""
+    if dtype is not None and cells.dtype != dtype:
+        return Out(jit.steady.CALLED, lambda: cells.astype(dtype).reshape(shape)[()])
+    if not shape:
+        return Out(jit.steady.ENTRY, cells.reshape(-1))
     view = cells.reshape(shape)
     if np.may_share_memory(view, cells):
         return Out(jit.steady.CALLED, view.copy)
