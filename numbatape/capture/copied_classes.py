@@ -169,6 +169,7 @@ class CopiedClasses:
                     made[base] = type.__new__(meta, base.__name__, parents, body)
                 else:
                     made[base] = meta(base.__name__, parents, body)
+                _finish(made[base])
             # Members may refer to the class by its name.
             found = self._classes[cls] = self._objects[id(cls)] = made[cls]
             for base, own_members in made.items():
@@ -268,7 +269,7 @@ def _standing(meta: type) -> type:
             return made
 
         def __setattr__(self, name, value):
-            own = _own(self)
+            own = _own(self) if _FINISHED in vars(self) else None
             if own is None or name in vars(self):
                 super().__setattr__(name, value)
             if own is not None:
@@ -317,6 +318,20 @@ class _Asked(threading.local):
 
 
 _asked = _Asked()
+
+
+# What the constructors of abstract, generic and protocol classes write to each new class. A stand-in inherits
+# it: it has the type parameters of its class, and classes that are registered with it are with the class.
+_OF_CONSTRUCTORS = ("_abc_impl", "_is_protocol", "__parameters__")
+_FINISHED = "__numbatape_finished__"
+
+
+def _finish(standing: type) -> None:
+    """Let a stand-in hand on what is assigned to it: so far, the constructors of classes have done so."""
+    for name in _OF_CONSTRUCTORS:
+        if name in vars(standing):
+            type.__delattr__(standing, name)
+    type.__setattr__(standing, _FINISHED, True)
 
 
 def _own(standing: type) -> type | None:
