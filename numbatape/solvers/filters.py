@@ -19,7 +19,7 @@ from ..scipy_api.signal.borders import continued
 from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import length, one_axis, pinned
-from ..trace.operands import find_trace, lift, values_of
+from ..trace.operands import find_trace, is_wrong, lift, values_of
 from ..trace.primitives import array_instruction, broadcast_to, layout_of
 
 
@@ -57,6 +57,8 @@ def lfilter(b, a, x, axis=-1, zi=None):
     b, a = (_atleast_1d(part, trace) for part in (b, a))
     order, terms = max(b.shape[0], a.shape[0]), a.shape[0] - 1
     b, a = (np.concatenate([part, np.zeros(order - part.shape[0])]) for part in (b, a))
+    if terms and is_wrong(a[0] == 0.0):
+        raise ValueError("BUG: filter coefficient a[0] == 0 not supported yet")  # SciPy's words
     b, a = b / a[0], a[1:] / a[0]
     if terms and np.iscomplexobj(values_of(a)):
         raise unsupported_argument("scipy.signal.lfilter", "complex recursive coefficients (a)")
