@@ -170,6 +170,7 @@ def _connected(client):
 
 
 def _on_dask(work: Callable, pieces: Sequence, client, retries: int) -> Iterator[tuple[int, Any]]:
+    """Yield the numbers of pieces with their results, as workers finish them."""
     distributed = package("distributed", "a client of Dask", "'dask[distributed]'")
     raw = package("cloudpickle", "a client of Dask").dumps(work)
     name = f"{getattr(work, '__name__', type(work).__name__)}-{uuid.uuid4().hex[:12]}"

@@ -193,6 +193,7 @@ class Flattened:
         self._append(value, True, LeafSpec(path, argument, STATIC))
 
     def _add(self, value, argument: int, path: str, mark: Constant | None = None) -> None:
+        """Add an array or a number, which becomes an input of the tape; anything else becomes static."""
         if isinstance(value, np.ndarray):
             value = _as_base_array(value, path)
             kind, dtype = "array", value.dtype

@@ -151,6 +151,7 @@ class BatchedPoints:
         ) from why
 
     def _gradients(self, batch: Batch, flat: Flattened, first: Lookup):
+        """Return the values and the gradients at all points, and teach the steady call of such batches."""
         rows = active_leaves(flat)
         values = Rows(self.points.count)
         grads = [np.empty((self.points.count, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]

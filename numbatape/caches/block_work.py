@@ -194,6 +194,10 @@ class BlockWork:
         return made
 
     def _job(self, given, arrays) -> _Made:
+        """Return the job of the native crew for arguments like these.
+
+        Blocks that it can't prepare by itself call back into Python. One thread needs no job for these alone.
+        """
         count = len(self._lists[0])
         alive: list = []
         lists: list[list[crew.Block]] = []

@@ -106,6 +106,7 @@ class DerivativeCache(JacobianCache):
 
     @one_at_a_time
     def _push(self, pairs):
+        """Serve any pushforward: the tangents go in as one direction, or as one direction for each lane."""
         primals, tangents = self._split(pairs)
         flat = self._flatten(primals)
         by_argument = self._align(tangents, flat.count)

@@ -158,6 +158,7 @@ class HessianCache(HvpCache):
 
     @one_at_a_time
     def _general(self, *args):
+        """Serve any call: by the compression of a known pattern if few colours do, else by all columns."""
         flat = self._flatten(args)
         primal, known = self._by_pattern(flat)
         if known is not None:

@@ -76,6 +76,7 @@ class HvpCache(PreparedCache):
 
     @one_at_a_time
     def _multiply(self, *given):
+        """Serve any product, and arrange for the next one like it to be steady."""
         *first, vectors = given
         args = tuple(first)
         flat = self._flatten(args)

@@ -315,6 +315,10 @@ def teach(front: Front, lesson: Lesson, result, directions: int | None = None) -
 
 
 def _entry_of_blocks(lesson: Lesson, entry: Callable, form: int, turn: Turn) -> LaneEntry | None:
+    """Return what serves calls like the one of a lesson, block by block; None where no table can.
+
+    Each thread sweeps its blocks in workspaces of its own.
+    """
     if any(
         axis is not None and leaf.__class__ is not np.ndarray
         for leaf, axis in zip(lesson.leaves, lesson.axes, strict=True)

@@ -110,6 +110,7 @@ class OneWay:
         return self._plans[dimensions]
 
     def _made_plan(self, dimensions: tuple[int, ...]) -> Plan | None:
+        """Return the plan of the derivative swept forward; None where two sweeps are faster."""
         both = self._variant.plan(dimensions)
         if both is None or not self.may_serve(both.cells, _longest(both)):
             return None

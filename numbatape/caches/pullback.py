@@ -132,6 +132,7 @@ class PullbackCache(JacobianCache):
 
     @one_at_a_time
     def _pull(self, *given):
+        """Serve any pullback, and arrange for the next one like it to be steady."""
         *args, cotangent = given
         args = tuple(args)
         flat = self._flatten(args)

@@ -217,6 +217,7 @@ def require_aux(recording: Recording) -> None:
 
 
 def _scalar(recording, result, what) -> Output | None:
+    """Return the result if it is a traced real scalar, None if it is a constant one; raise for all others."""
     if result.__class__ is Pair or isinstance(result, (complex, np.complexfloating)):
         raise OutputError(
             f"a {what} needs a function that returns one real scalar, got complex numbers; perhaps "

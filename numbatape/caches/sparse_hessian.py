@@ -97,6 +97,7 @@ class SparseHessianCache(SparseCache):
 
     @one_at_a_time
     def _general(self, *args):
+        """Serve any call; in check mode one product with a random direction tests the pattern."""
         flat = self._flatten(args)
         primal = self._primal(flat)
         matrix, known = self._fill(flat, primal, samples_of(flat), 2)

@@ -91,6 +91,7 @@ class SparseJacobianCache(SparseCache):
 
     @one_at_a_time
     def _general(self, *args):
+        """Serve any call; in check mode one product with a random direction tests the pattern."""
         flat = self._flatten(args)
         primal = self._primal(flat)
         samples = samples_of(flat)

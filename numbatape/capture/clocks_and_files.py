@@ -271,6 +271,7 @@ OF_INTERPRETER = (
 
 
 def _table() -> dict[str, dict[str, Callable]]:
+    """Return the stand-ins for what differs between calls: a maker by name, for each module."""
     draw = "draws random numbers", "Draw outside and pass the numbers as nt.Constant(...), or give a seed"
     file = "reads a file", "Read it outside and pass the data as nt.Constant(...)"
     rows = [("time", n, CLOCK, _of_now if n in ("localtime", "gmtime", "ctime") else _always) for n in CLOCKS]

@@ -176,6 +176,7 @@ class _Changes:
         return written_only.WrittenOnly(environment.running(), held)
 
     def effects(self) -> Effects | None:
+        """Return what a call without a trace has to do to what the function captures; None for nothing."""
         found = Effects()
         for container, entries in self._environment.sequences():
             if type(container) is _VALUES:

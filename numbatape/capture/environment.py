@@ -86,8 +86,7 @@ class Environment(LibraryObjects, Walk):
         self._written = {id(container): (container, keys) for container, keys in written}
         self._codes: dict[int, types.CodeType] = {}  # by the id of a function of the user's
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
-        self.repeats = False
-        self.tests_identity = False
+        self.repeats = self.tests_identity = False
         self._reached: list = []
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
@@ -271,6 +270,7 @@ class Environment(LibraryObjects, Walk):
                 names |= names_of(found[-1])
 
     def _function(self, function: types.FunctionType):
+        """Note what a function's code and globals rely on; return what is to be followed from there."""
         found = references(function)
         if not ownership.is_users_function(function):
             self._note_foreign(function.__module__)

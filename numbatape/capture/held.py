@@ -178,6 +178,7 @@ class OfClasses(Walk):
         self.walk(*map(Reference, classes))
 
     def visit(self, reference: Reference) -> list[Reference]:
+        """Note the entries of an object that the run may change; return what it refers to."""
         value = reference.value
         found = references(value)
         if isinstance(value, type):

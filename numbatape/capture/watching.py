@@ -165,6 +165,7 @@ def names_of(value) -> Callable[[], tuple] | None:
 
 
 def _of_pandas(value, pd):
+    """Return what lists the parts whose identities tell whether a pandas object has changed; or None."""
     if isinstance(value, pd.DataFrame):
 
         def parts():

@@ -142,6 +142,10 @@ def _recorded(name: str, index: TracedArray, functions, operands):
 
 
 def _emitted(trace, name: str, index: TracedArray, functions, operands):
+    """Trace all branches, append the instruction that runs one of them, and return its result.
+
+    The results must agree in structure and shapes; a common dtype holds those of any branch.
+    """
     sizes = trace.tape.sizes
     pack = Packing(trace)
     place = pack.passive(operand(trace, index, 0))

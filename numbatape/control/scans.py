@@ -199,6 +199,7 @@ def _scan(name: str, f: Callable, init, xs, length, reverse: bool):
 
 
 def _in_python(name: str, f, init, xs, length, reverse: bool):
+    """Return what a scan over plain arrays returns, by Python's loop: the carry and the stacked outputs."""
     arrays, structure = pytrees.flatten(xs)
     if any(isinstance(x, np.ma.MaskedArray) for x in arrays):
         raise SpecError(f"{name}: masked arrays are not supported; pass data and mask apart")
@@ -264,6 +265,7 @@ def _pair(name: str, result):
 
 
 def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
+    """Trace the body once, append the loop, and return the last carry and the stacked outputs."""
     carries = Carries(trace, name, init)
     arrays, rows = leaves_of(xs)
     places = names_of(rows, "xs")

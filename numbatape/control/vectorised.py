@@ -100,6 +100,10 @@ class _Body:
             validity.failed |= before
 
     def _stacks(self) -> Stacks:
+        """Return what the function returns for all rows, computed in lanes of the tape of one row.
+
+        Raises `Apart` where rows may differ in more than their numbers; they are then computed one by one.
+        """
         trace, tape = self.trace, self.trace.tape
         given = [stacked_leaf(trace, x, f"{NAME}: row {k}") for k, x in enumerate(self.rows)]
         self.leaves = [leaf for leaf, _ in given]

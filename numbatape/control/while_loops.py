@@ -105,6 +105,10 @@ def _truth(value):
 
 
 def _recorded(trace, cond_fun, body_fun, init, max_steps):
+    """Trace the test and the body once, append a loop with room for the steps, and return its carry.
+
+    Without ``max_steps`` it has room for twice the steps of this run; that they suffice is a guard.
+    """
     name, tape, sizes = "nt.while_loop", trace.tape, trace.tape.sizes
     if trace.in_loop and max_steps is None:
         raise SpecError(f"{name}: inside of the body of another loop it needs max_steps=")

@@ -109,6 +109,7 @@ class Adjoint:
             self.emitter.line = around
 
     def _pull(self, row: Instruction, needed: int) -> None:
+        """Add what the cotangent of an instruction's result contributes to those of its operands."""
         out, numbers, around = row.out, row.operands, self.emitter.line
         self.emitter.line = row.line
         ct = self.cotangents.collect(out)

@@ -50,6 +50,7 @@ class LinearCarry:
         self.is_linear, self.is_sum = self._looked()
 
     def _looked(self) -> tuple[bool, bool]:
+        """Return whether the next carry is linear in the carry, and whether it is the carry plus a term."""
         keys, is_sum = self.keys, True
         linear, written = {self.start}, [self.keys[row.out] for row in self.rows]
         for row in self.rows:

@@ -91,6 +91,10 @@ class LoopComponents:
         return [len(self.rows) + k] if k < self.carries else self.writers.get(key, [])
 
     def _split(self) -> None:
+        """Split the body into parts that run before the loop, in it, and behind it.
+
+        A part belongs into the loop if it depends on a recurrence and a recurrence depends on it.
+        """
         body, edges = self.rows, self._edges()
         found = components(edges)
         place = {node: k for k, nodes in enumerate(found) for node in nodes}

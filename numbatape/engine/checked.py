@@ -103,6 +103,7 @@ class CheckedWorkspace:
         self.words = self._frame()
 
     def _frame(self) -> list:
+        """Return the words of the frame, with arrays that check each position in the place of addresses."""
         plan = self.plan
         values = {
             "CODE": Cells(plan.code.reshape(-1)),

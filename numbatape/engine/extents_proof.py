@@ -93,6 +93,7 @@ def _conditional(number: int) -> bool:
 
 
 def _has_room(tape: Tape, row, size, number: int | None) -> bool:
+    """Return whether an instruction's scratch memory suffices and its sizes fit together, for all sizes."""
     op = OPS[row["op"] >> 1]
     letters: dict = {}
     for name, core in zip(("out", "a", "b", "c"), op.operands, strict=False):

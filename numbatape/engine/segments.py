@@ -258,6 +258,7 @@ class Segments:
             frame[[WORD["STOPPED"], WORD["RAISED"]]] = results
 
     def _run(self, name: str, start: int) -> int:
+        """Run the parts of a sweep by name, as the compiled sweeps do; return the status."""
         frame = self._frame
         count, split, uniform = (int(frame[WORD[word]]) for word in ("COUNT", "SPLIT", "UNIFORM"))
         if name == "pullback":

@@ -115,6 +115,7 @@ def check_tape(tape: Tape) -> None:
 
 
 def _check_tables(tape: Tape) -> None:
+    """Raise unless all numbers in a tape's tables refer to rows that are there."""
     codes = _check_numbers(tape)
     values, expressions = tape.values, len(tape.sizes.rows)
     for field, count in (("storage", len(tape.storages)), ("layout", len(tape.layouts))):

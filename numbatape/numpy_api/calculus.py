@@ -8,8 +8,8 @@ from ..tape.tape import ACTIVE, CONSTANT
 from ..trace import extents, operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, is_empty, length, merge, one_axis, pinned
-from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, values_of
-from ..trace.primitives import INT64, broadcast_to, dims_of, layout_of, may_be_guard
+from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, may_be_guard, values_of
+from ..trace.primitives import INT64, broadcast_to, dims_of, layout_of
 from ..trace.symbolic_sizes import code_of, is_size
 from .registration import composes
 from .sliding import convolved, correlated
@@ -66,6 +66,7 @@ def gradient(f, *varargs, axis=None, edge_order=1):
 
 
 def _gradient(x, spacing, axis, edge_order):
+    """Return the slopes along one axis: central ones inside, one-sided ones at both ends."""
     n = length(x, axis)
     even = not np.ndim(values_of(spacing))
     if not even:

@@ -14,9 +14,8 @@ from ..tape.tape import CONSTANT
 from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex, meets
-from ..trace.operands import values_of
+from ..trace.operands import may_be_guard, values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
-from ..trace.primitives import may_be_guard
 from .complex_ufuncs import unsupported
 from .dispatch import writing
 from .function_tables import COMPLEX, form, full_name
@@ -101,6 +100,8 @@ DATA = frozenset(("prepend", "append", "to_end", "to_begin", "initial"))
 
 
 def _on_parts(function, count: int):
+    """Return a function of complex arrays that NumPy computes of real and imaginary parts alike."""
+
     def call(*args, **kwargs):
         args, kwargs = _positional(function, count, args, kwargs)
         rest = (*args[count:], *(v for k, v in kwargs.items() if k not in DATA))

@@ -220,6 +220,7 @@ for _function in (rfft, irfft, hfft, ihfft):
 
 
 def _several_real(name: str):
+    """Register a real transform over several axes: the last one by `rfft` or `irfft`, the others complex."""
     usual = AXES if name.endswith("2") else None
 
     def forward(value, a, s=None, axes=usual, norm=None, out=None):

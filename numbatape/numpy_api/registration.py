@@ -82,6 +82,10 @@ FLOAT64 = np.dtype(np.float64)
 
 
 def run_composition(implementation, value, args, kwargs):
+    """Run an implementation of NumPy's function, and return its result with NumPy's own value.
+
+    Results without entries are constants, and small integers and float32 are computed as NumPy does.
+    """
     kind = value.__class__
     if kind is np.ndarray:
         empty = not value.size and _has_no_entries(value)

@@ -8,9 +8,9 @@ from ..late import imported
 from ..trace.array import TracedArray
 from ..trace.axes import length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
-from ..trace.operands import adopt, find_trace, is_wrong, lift, lift_all, lift_first, values_of
+from ..trace.operands import adopt, find_trace, is_wrong, lift, lift_all, lift_first, may_be_guard, values_of
 from ..trace.plain_arrays import fixed
-from ..trace.primitives import BOOL, FLOAT64, elementwise, expand, may_be_guard, value_of
+from ..trace.primitives import BOOL, FLOAT64, elementwise, expand, value_of
 from ..trace.symbolic_sizes import has_size, is_size
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument

@@ -96,6 +96,7 @@ def identity(trace, n, dtype=None):
 
 
 def arange(trace, start, stop=None, step=1, dtype=None):
+    """Return ``np.arange`` of sizes, for every size; None if a number is neither an int nor a size."""
     start, stop = (0, start) if stop is None else (start, stop)
     step = settled(step)
     if type(start) is float and start.is_integer():

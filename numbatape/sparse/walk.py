@@ -124,6 +124,7 @@ class Walk:
     # ---- instructions
 
     def run(self) -> None:
+        """Walk over the tape: runs of one-cell instructions together, all others one by one."""
         code = self.tape.code
         if not len(code):
             return
@@ -174,6 +175,7 @@ class Walk:
             ids[o] = pair(x, w) if w else x
 
     def _instruction(self, row: Instruction) -> None:
+        """Compute which inputs the entries of a result depend on, and note which of them interact."""
         op = OPS[row.row]
         target = self.view(row.out)
         operands: list[np.ndarray | None] = [

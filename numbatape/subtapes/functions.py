@@ -78,6 +78,10 @@ class Function:
     # ---- while tracing
 
     def _in_trace(self, trace: Trace, args, kwargs):
+        """Return the result of a call while tracing: one instruction if a sub-tape serves it.
+
+        A call that no known trace of the sub-tape fits has it traced once more, and is then tried again.
+        """
         arguments = self._static.arguments(args, kwargs)
         opened = self._opened()
         captured = [] if opened is None else [as_ndarrays(value) for value in opened.found]

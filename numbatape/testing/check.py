@@ -205,6 +205,7 @@ class _Check:
     # ---- first order
 
     def first_order(self) -> np.ndarray:
+        """Compare the gradient with differences, with further calls and with the other modes; return it."""
         point = self.point
         args = copied(point.args)
         before = contents(args)

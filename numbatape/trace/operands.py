@@ -12,7 +12,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .axes import drop_axes
 from .complex_array import TracedComplex
-from .primitives import FLOAT64, family_of, may_be_guard, rounded, trace_of
+from .primitives import FLOAT64, family_of, rounded, trace_of
 from .trace import CURRENT, Trace
 
 
@@ -86,6 +86,11 @@ def lift_first(x, *others) -> TracedArray:
 
 
 NUMPYS = (np.ndarray, np.float64)
+
+
+def may_be_guard(condition) -> bool:
+    """Whether Python may ask for the truth value of a condition, traced or not, see `Trace.may_guard`."""
+    return type(condition) is not TracedArray or condition._trace.may_guard(condition)
 
 
 def is_wrong(condition) -> bool:

@@ -108,6 +108,10 @@ def selected(mask: TracedArray):
 
 
 def _positions(trace, chosen: Selection, dim: int, value: np.ndarray):
+    """Return the slice, or the positions, of a set for every length of the axis.
+
+    None if they are not those of the mask in this trace: then something was read off the tape wrongly.
+    """
     ends = (0, *chosen.cuts, sizes.seen(trace, dim))
     parts = [
         (first, end, pattern)

@@ -52,11 +52,6 @@ def trace_of(args) -> Trace:
     return trace
 
 
-def may_be_guard(condition) -> bool:
-    """Whether Python may ask for the truth value of a condition, traced or not, see `Trace.may_guard`."""
-    return type(condition) is not TracedArray or condition._trace.may_guard(condition)
-
-
 def family_of(value) -> int:
     """Return the family whose cells hold a value; raise for dtypes that are not supported."""
     dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype

@@ -120,6 +120,7 @@ def laplacian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnam
 
 
 def _laplacian(f, argnums, has_aux: bool, static_argnums, static_argnames):
+    """Return what serves the calls of `laplacian`: sums over the diagonal of the Hessian."""
     if not isinstance(argnums, (int, np.integer)):
         raise SpecError(
             f"laplacian: argnums={argnums!r} must be an int; give one container for several arrays"

@@ -148,6 +148,7 @@ def derivative(f, holomorphic=False, has_aux=False, *, static_argnums=None, stat
 
 
 def _derivative(f, holomorphic: bool, has_aux: bool, *statics):
+    """Return what serves the calls of `derivative`: a pushforward along the unit direction."""
     served = Served(f, ("derivative", holomorphic, has_aux), *statics)
     transform = with_aux(pushforward(False)) if has_aux else pushforward(False)
 
@@ -234,6 +235,7 @@ def hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=Non
 
 
 def _hvp(f, argnums, has_aux: bool, *statics):
+    """Return what serves the calls of `hvp`."""
     served = Served(f, ("hvp", str(argnums), has_aux), *statics)
     single = isinstance(argnums, (int, np.integer))
     transform = hessian_vector("reverse_over_forward", False)

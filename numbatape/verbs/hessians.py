@@ -56,6 +56,7 @@ def hessian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames
 
 
 def _hessian(f, argnums, has_aux: bool, *statics):
+    """Return what serves the calls of `hessian`."""
     served = Served(f, ("hessian", str(argnums), has_aux), *statics)
     single = isinstance(argnums, (int, np.integer))
     transform = hessian_vector("reverse_over_forward", False)

@@ -64,6 +64,7 @@ def vjp(f, *primals, has_aux=False, static_argnums=None, static_argnames=None):
 
 
 def _vjp_verb(f, has_aux: bool):
+    """Return what serves the calls of `vjp`: each leaves a sweep behind for its pullback."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
 

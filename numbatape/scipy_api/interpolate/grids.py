@@ -16,8 +16,8 @@ import scipy.interpolate
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import stands_for, with_original
 from ...rules.searches import Search
-from ...trace.operands import find_trace, is_wrong, lift_all, lift_first
-from ...trace.primitives import may_be_guard, sample_of, stop_gradient
+from ...trace.operands import find_trace, is_wrong, lift_all, lift_first, may_be_guard
+from ...trace.primitives import sample_of, stop_gradient
 from ...trace.trace import standing
 from .piecewise_polynomials import basis, column, refuse
 

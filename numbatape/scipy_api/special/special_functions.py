@@ -12,8 +12,8 @@ from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import axes_of, count_of, drop_axes, length, over_axes
 from ...trace.complex_array import TracedComplex
 from ...trace.integers import lifted, settled
-from ...trace.operands import find_trace, lift_all, lift_first, values_of
-from ...trace.primitives import elementwise, may_be_guard, stop_gradient
+from ...trace.operands import find_trace, lift_all, lift_first, may_be_guard, values_of
+from ...trace.primitives import elementwise, stop_gradient
 from .ufunc_table import whole
 
 
