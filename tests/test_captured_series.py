@@ -19,6 +19,7 @@ DATA = pd.DataFrame(
     index=list("pqrstu"),
 )
 Y, X, DESIGN = DATA["y"], DATA["x"], DATA[["x", "z"]]
+DATES = pd.date_range("2024-01-01", periods=3, freq="7D")
 END = Y.where(DATA.index != "u")  # the last one is
 MISSING = Y.where(Y != 2.3)  # an entry is NaN
 B, C6 = np.array([0.5, 0.7]), np.linspace(0.1, 1.0, 6)
@@ -363,10 +364,27 @@ def test_a_captured_frame_keeps_its_columns():
     pd.testing.assert_frame_equal(data, DATA)
 
 
+def test_an_index_is_its_numbers_in_arithmetic():
+    days, data = DATES, pd.Series([1.0, 2.0, 4.0], DATES)
+    levels = pd.array([1.0, 2.0, 4.0], dtype="Float64")
+
+    def f(b):
+        fitted = b[0] * np.sin(days.day_of_year) + b[1] * (days - days[0]).days
+        late = np.sum(np.where(days.day_of_year > 10 * b[0], b[1], 0.0))  # a comparison
+        return ((data - fitted) ** 2).sum() + np.sum(levels * b[0]) + late
+
+    def plain(b):
+        fitted = b[0] * np.sin(np.array([1, 8, 15])) + b[1] * np.array([0, 7, 14])
+        return np.sum((np.array([1.0, 2.0, 4.0]) - fitted) ** 2) + 7.0 * b[0] + 2 * b[1]
+
+    np.testing.assert_allclose(nt.grad(f)(B[:2]), nt.grad(plain)(B[:2]))
+
+
 ERRORS = {
     "weights": (lambda b: (Y * b[0]).ewm(2).std(), r"ewm\.ExponentialMovingWindow\.std at .*to_numpy"),
     "rank of groups": (lambda b: (Y * b[0]).groupby(DATA.g).rank().sum(), r"groupby\(\.\.\.\)\.rank"),
     "text": (lambda b: (DATA.g * b[0]).sum(), "Series of dtype .*no numbers.*astype"),
+    "dates": (lambda b: DATES * b[0], "DatetimeIndex of dtype .*no numbers"),
     "truth": (lambda b: 1.0 if Y * b[0] else 2.0, "truth value of a Series is ambiguous"),
     "not aligned": (lambda b: Y @ (X[::-1] * b[0]), "not aligned"),
     "lengths": (lambda b: (DESIGN * np.stack([b[0]] * 3)).sum().sum(), "broadcast"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.transforms import positive, unconstrained
 from tests.pickled_functions import Model, compiled, scalar, vector
 
 X = np.array([0.5, 1.5, 2.5])
@@ -138,3 +139,57 @@ def test_a_verb_is_a_method_where_a_function_would_be():
         gradient = nt.grad(lambda self, x: np.sum(x**2), argnums=1)
 
     same(Holder().gradient(X), 2 * X)
+
+
+class Quadratic:
+    """A model that keeps derivatives of its own method, as estimators do."""
+
+    def __init__(self, scale):
+        self.scale = scale
+        self.slope = nt.grad(self.loss)
+        self.cache = nt.prepare_gradient_cache(self.loss, X)
+
+    def loss(self, x):
+        return self.scale * np.sum(x**2)
+
+    def __call__(self, x):
+        return self.loss(x)
+
+
+@pytest.mark.parametrize("how", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+def test_derivatives_in_a_copied_object_are_those_of_the_copy(how):
+    model = Quadratic(1.0)
+    again = how(how(model))
+    again.scale = 3.0
+    for one in (model, again):
+        same(one.slope(X), 2 * one.scale * X)
+        same(nt.value_and_gradient(one.cache, X)[1], (2 * one.scale * X,))
+        assert one.cache.clone().traces >= 1
+    copied, slope, cache, density = how(
+        (again, nt.grad(again), nt.prepare_gradient_cache(again, X), unconstrained(again, X, positive))
+    )
+    copied.scale = 5.0
+    same(slope(X), 10 * X)
+    same(nt.value_and_gradient(cache, X)[1], (10 * X,))
+    same(density(X), 5.0 * np.sum(np.exp(X) ** 2) + np.sum(X))
+
+
+def test_a_density_of_real_numbers_pickles():
+    density = unconstrained(scalar_of_parts, {"a": 2.0, "b": X, "n": 2}, {"a": positive})
+    again = pickle.loads(pickle.dumps(density))
+    assert repr(again) == repr(density) and copy.deepcopy(density) is density
+    same(nt.grad(again)(again.start), nt.grad(density)(density.start))
+
+
+def scalar_of_parts(p):
+    return np.sum(p["b"] ** p["n"]) * p["a"]
+
+
+def test_a_cache_that_cannot_be_prepared_where_it_arrives_says_so_in_each_call():
+    again = copy.deepcopy(Quadratic(1.0))
+    del again.scale
+    for _ in range(2):
+        with pytest.raises(nt.SpecError, match=r"traces its function when it is first .*scale"):
+            nt.value_and_gradient(again.cache, X)
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        copy.copy(Quadratic(1.0).cache).nothing_like_it  # noqa: B018

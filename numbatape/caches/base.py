@@ -27,7 +27,6 @@ from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
     from .profile import Profile
-    from .shipping import Shipped
 
 
 # Attributes by which a function has the parameters of another one.
@@ -158,7 +157,10 @@ class PreparedCache:
         >>> nt.value_and_gradient(cache.clone(), np.array([1.0, 2.0]))[0]
         np.float64(3.0)
         """
-        other = object.__new__(type(self))
+        return self._cloned_into(object.__new__(type(self)))
+
+    def _cloned_into(self, other):
+        """Make another object of this class, which need not be prepared, a clone of this cache."""
         vars(other).update(vars(self))
         other._turn = Turn()
         other._evaluator = Evaluator(self._program, gradient=self.seeded_with_one)
@@ -171,20 +173,31 @@ class PreparedCache:
     __copy__ = clone
 
     def __deepcopy__(self, memo):
-        return self.clone()
+        return imported(".shipping", __package__).deep_copy(self, memo)
 
     def __reduce__(self):
-        """Return what prepares the cache again where it is unpickled: the function is traced there."""
+        return imported(".shipping", __package__).awaiting, (type(self), self._again())
+
+    def _again(self) -> tuple:
+        """Return what prepares this cache again, for another process or another function."""
+        waiting = vars(self).get("_waiting")
+        if waiting is not None:
+            return waiting
         program, prepared = self._program, self._prepared
         args, _ = pytrees.unflatten(prepared.outer, prepared.marks)
         function, calls = program.function, program.function is _call_first
         if calls:
             function, *args = args
-        choices = {name: getattr(self, name) for name in self.choices}
         # Few programs pickle a cache, so the module for it is not among those of a first gradient.
         shipped = imported(".shipping", __package__).Shipped(function)
-        given = shipped, tuple(args), self._kwargs, program.config, calls
-        return _prepared_again, (type(self), *given, choices)
+        choices = {name: getattr(self, name) for name in self.choices}
+        return shipped, tuple(args), self._kwargs, program.config, calls, choices
+
+    def __getattr__(self, name: str):
+        # A cache that was pickled or copied is prepared when something of it is first needed.
+        if name.startswith("__"):  # pickle and copy ask for such ones before they use an object
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return imported(".shipping", __package__).prepared(self, name)
 
     def _keep_results(self) -> None:
         if self._program.config.reuse_buffers:
@@ -373,12 +386,6 @@ class PreparedCache:
 def beside(cls: type[PreparedCache], cache: PreparedCache) -> PreparedCache:
     """Return a cache of some class with the function, the arguments and the traces of another cache."""
     return cls(cache._program, cache._prepared, cache._given, cache._kwargs, cache._names)
-
-
-def _prepared_again(cls, shipped: Shipped, args, kwargs, config, include_callable, choices) -> PreparedCache:
-    cache = cls.prepare(shipped.function, args, kwargs, config, include_callable)
-    vars(cache).update(choices)
-    return cache
 
 
 def _call_first(function, *args, **kwargs):

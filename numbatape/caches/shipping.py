@@ -1,12 +1,26 @@
-"""Functions that are pickled: by name, or by value where cloudpickle is installed."""
+"""Functions pickled by name, or (where cloudpickle is installed) by value, and caches that wait for theirs.
+
+A model that keeps a cache of its own method is pickled and deeply copied together with it. The cache is made
+before the model has its attributes, so the method can only be traced later: when the cache is first used.
+"""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import pickle
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SpecError
+from ..threads import survives_fork
+
+if TYPE_CHECKING:
+    from .base import PreparedCache
+
+_preparing = survives_fork(threading.RLock())
 
 
 class _Tried(threading.local):
@@ -55,6 +69,49 @@ class Shipped:
                 f"{function!r} has no name that another process could import ({error}): define it at the "
                 "top of a module, or install cloudpickle, which sends lambdas and local functions by value"
             ) from None
+
+
+def awaiting(cls: type[PreparedCache], again: tuple) -> PreparedCache:
+    """Return a cache that is prepared when it is first used.
+
+    Parameters
+    ----------
+    again
+        The function, as `Shipped`, and the other arguments of its preparation.
+    """
+    cache = object.__new__(cls)
+    vars(cache)["_waiting"] = again
+    return cache
+
+
+def prepared(cache: PreparedCache, name: str) -> Any:
+    """Prepare a cache that waits for it, and return one of its attributes."""
+    with _preparing:
+        again = vars(cache).pop("_waiting", None)
+        if again is not None:
+            shipped, args, kwargs, config, calls, choices = again
+            try:
+                made = type(cache).prepare(shipped.function, args, kwargs, config, calls)
+            except BaseException as error:
+                vars(cache)["_waiting"] = again
+                if isinstance(error, AttributeError):  # it would say that the cache lacks an attribute
+                    raise SpecError(
+                        f"a copied or unpickled {type(cache).__name__} traces its function when it is first "
+                        f"used, and that failed: {type(error).__name__}: {error}"
+                    ) from error
+                raise
+            vars(made).update(choices)
+            made._cloned_into(cache)
+        return object.__getattribute__(cache, name)
+
+
+def deep_copy(cache: PreparedCache, memo: dict) -> PreparedCache:
+    """Return a clone, or where the function is copied, too (a method, a model), a cache of the other one."""
+    shipped, *others = cache._again()
+    function = copy.deepcopy(shipped.function, memo)
+    if function is shipped.function and "_waiting" not in vars(cache):
+        return cache.clone()
+    return awaiting(type(cache), (Shipped(function), *others))
 
 
 def _landed(data: bytes) -> Shipped:

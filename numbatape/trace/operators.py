@@ -133,6 +133,8 @@ def _comparison(name: str, ufunc, function):
                 return operations.call_ufunc(ufunc, "__call__", (self, other), {})
         if kind in (list, tuple) and _is_weak(self):
             return NotImplemented
+        if package_of(other) in LABELLED:
+            return operations.ufunc_of_labelled(ufunc, (self, other), {})
         result = ufunc(self, other)
         of_python = _is_weak(other) or getattr(other, "_value", other).__class__ is complex
         if its is not float64 and _is_weak(self) and of_python:

@@ -11,7 +11,7 @@ from ..errors import UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from .array import TracedArray
 from .labels import NUMBERS, numbers_of
-from .library_kinds import is_column, is_frame, is_series
+from .library_kinds import is_column, is_frame, is_series, package_of
 from .traced_columns import TracedColumn, as_column, entries_of
 
 # Operators by the names of ufuncs, whose names differ.
@@ -23,7 +23,7 @@ OPERATORS = {
 
 
 def array_of(x):
-    """Return the array of a Series, a DataFrame or a column; other values as they are.
+    """Return the array of a Series, a DataFrame, an index or a column; other values as they are.
 
     Raises
     ------
@@ -33,6 +33,8 @@ def array_of(x):
     if is_series(x):
         return _numbers(x)
     if not is_frame(x):
+        if _has_no_rows(x):
+            return _numbers(sys.modules["pandas"].Series(x), type(x).__name__)
         return entries_of(x)
     columns = [_numbers(x.iloc[:, k]) for k in range(x.shape[1])]
     if any(type(column) is TracedArray for column in columns):
@@ -40,10 +42,15 @@ def array_of(x):
     return x.to_numpy()
 
 
-def _numbers(series):
+def _has_no_rows(x) -> bool:
+    """Whether a value is an index, an array or a scalar of pandas: nothing is aligned with it."""
+    return package_of(x) == "pandas" and not is_column(x)
+
+
+def _numbers(series, kind: str = "Series"):
     if getattr(series.dtype, "kind", "O") not in NUMBERS:
         raise UnsupportedOperationError(
-            f"a Series of dtype {series.dtype} meets a traced value at {where_in_user_code()}: it has no "
+            f"a {kind} of dtype {series.dtype} meets a traced value at {where_in_user_code()}: it has no "
             "numbers; convert it (`.astype(float)`)"
         )
     return numbers_of(series)
@@ -52,6 +59,8 @@ def _numbers(series):
 def ufunc_of_pandas(ufunc, inputs, kwargs):
     """Return what pandas gives for a ufunc of traced values and objects of its own."""
     labelled = [x for x in inputs if is_series(x) or is_frame(x)]
+    if not labelled:
+        return ufunc(*map(array_of, inputs), **kwargs)
     if len(labelled) == 1 and all(_index_of_argument(x) is None for x in inputs):
         return _with_labels(labelled[0], ufunc(*map(array_of, inputs), **kwargs))
     function = getattr(operator, OPERATORS.get(ufunc.__name__, ""), ufunc)

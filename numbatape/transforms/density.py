@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..capture import rebinding
 from ..errors import SpecError
+from ..late import imported
 from ..trace.primitives import sample_of
 from ..trace.trace import current
 from ..verbs.structures import Piece, Unflatten, flatten
@@ -75,6 +77,7 @@ class Unconstrained:
             self._free.append(piece._replace(start=first, shape=shape))
             first += int(np.prod(shape))
         self.size = first
+        self._given = start
         self.start = np.array(self.unconstrain(start), float)
         constrained = self._constrained
 
@@ -274,10 +277,25 @@ class Unconstrained:
         """One name for each entry of the vector."""
         return tuple(name for piece in self._free for name in piece.names())
 
+    def __reduce__(self):
+        shipped = imported("..caches.shipping", __package__).Shipped(self.__wrapped__)
+        transforms = [None if transform is real else transform for transform in self._transforms]
+        return _made_again, (shipped, self._unflatten, transforms, self._given, self.dims, self.coords)
+
+    def __deepcopy__(self, memo):
+        logp = copy.deepcopy(self.__wrapped__, memo)
+        made = (self._unflatten, self._transforms, self._given, self.dims, self.coords)
+        return self if logp is self.__wrapped__ else Unconstrained(logp, *made)
+
     def __repr__(self) -> str:
         rows = zip(self._unflatten.pieces, self._transforms, strict=True)
         shown = [f"{p.path}{list(p.shape) if p.shape else ''}: {t.name}" for p, t in rows]
         return f"<unconstrained {self.__name__}: {self.size} numbers ({', '.join(shown)})>"
+
+
+def _made_again(shipped, unflatten: Unflatten, transforms: list, start, dims: dict, coords: dict):
+    chosen = [real if transform is None else transform for transform in transforms]
+    return Unconstrained(shipped.function, unflatten, chosen, start, dims, coords)
 
 
 @contextlib.contextmanager

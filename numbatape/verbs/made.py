@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import types
 from collections.abc import Callable
@@ -75,7 +76,8 @@ class MadeFunction:
         return self
 
     def __deepcopy__(self, memo):
-        return self
+        f = copy.deepcopy(self.__wrapped__, memo)  # a method of an object that is copied is one of the copy
+        return self if f is self.__wrapped__ else self.of(f)
 
     def _how(self) -> str:
         """Return what ``repr`` says behind the function's name."""
