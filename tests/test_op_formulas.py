@@ -190,7 +190,7 @@ EXACT = {
     "sinh": mp.sinh,
     "cosh": mp.cosh,
     "tanh": mp.tanh,
-    "sech2": lambda x: mp.sech(x) ** 2,
+    "tanh_slope": lambda x, y: mp.sech(x) ** 2,
     "arcsinh": mp.asinh,
     "arccosh": mp.acosh,
     "arctanh": mp.atanh,
@@ -371,7 +371,7 @@ FINITE = ("spherical_jn", "spherical_yn", "spherical_in", "spherical_kn", "hyp0f
 HARD = {
     "expm1": (-20.0, -1e-9),
     "tanh": (15.0, -200.0, 1e-9),
-    "sech2": (15.0, -200.0, 1e-9),
+    "tanh_slope": ((15.0, math.tanh(15.0)), (-200.0, -1.0), (1e-9, 1e-9)),
     "expit": (40.0, -40.0, 700.0, 1e-9),
     "log_expit": (40.0, -40.0, 1e-9),
     "sinc": (1e-9, 0.03, 0.04, 20.25),

@@ -98,7 +98,7 @@ SPECIAL = {
     "logistic": by_row("expit"),
     "sinc": by_row("sinc"),
     "gap": by_row("gap"),
-    "sech2": by_row("sech2"),
+    "tanh_slope": by_row("tanh_slope"),
     "upper_share": by_row("upper_share"),
     "lower_share": by_row("lower_share"),
     "strong_mul": by_row("strong_mul"),

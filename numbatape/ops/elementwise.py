@@ -77,10 +77,9 @@ def lower_share(x, y):
     return upper_share(np.negative(x), np.negative(y))
 
 
-def sech2(x):
-    """The derivative of tanh."""
-    e = np.exp(-2.0 * np.abs(x))
-    return 4.0 * e / ((1.0 + e) * (1.0 + e))
+def tanh_slope(x, y):
+    """The derivative of tanh, from its result y."""
+    return np.exp(-2.0 * np.abs(x)) * np.square(1.0 + np.abs(y))
 
 
 QUOTIENTS = ((1e-310, 5e-324, np.inf), (3.0, 1.7e308, 0.5e-308), (0.0, 0.0, np.inf), (1.0, -0.0, -np.inf), (np.inf, np.inf, 0.0), (2.0, np.nan, np.nan))
@@ -185,8 +184,8 @@ unary ("sinc",         "sinc(x)",               np.sinc,              dx="9.8696
 # Hyperbolic
 unary ("sinh",         "math.sinh(x)",          np.sinh,              dx="math.cosh(x)", dxx="z", hot=True, loop="sinh")
 unary ("cosh",         "math.cosh(x)",          np.cosh,              dx="math.sinh(x)", dxx="z", hot=True, loop="cosh")
-unary ("tanh",         "math.tanh(x)",          np.tanh,              dx="(1.0 - z)*(1.0 + z) if math.fabs(z) < 0.9 else sech2(x)", dxx="-2.0*z*dx", smooth={"x": "sech2(x)"}, hot=True, loop="tanh")
-unary ("sech2",        "sech2(x)",              sech2,                dx="-2.0*math.tanh(x)*z", dxx="-2.0*(z*z + math.tanh(x)*dx)")
+unary ("tanh",         "math.tanh(x)",          np.tanh,              dx="tanh_slope(x, z)", dxx="-2.0*z*dx", hot=True, loop="tanh")
+binary("tanh_slope",   "tanh_slope(x, y)",      tanh_slope,           dx="-2.0*y*z", dxx="-2.0*(z*z + y*dx)", follows="math.tanh(x)")
 unary ("arcsinh",      "math.asinh(x)",         np.arcsinh,           dx="1.0/hypot(1.0, x)", dxx="-x*dx*dx*dx", loop="arcsinh")
 unary ("arccosh",      "math.acosh(x)",         np.arccosh, ABOVE_ONE, dx="1.0/(math.sqrt(x - 1.0)*math.sqrt(x + 1.0))", dxx="-x*dx*dx*dx", loop="arccosh")
 unary ("arctanh",      "math.atanh(x)",         np.arctanh, UNIT,     dx="1.0/((1.0 - x)*(1.0 + x))", dxx="2.0*x*dx*dx", loop="arctanh")

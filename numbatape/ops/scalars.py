@@ -56,14 +56,21 @@ def logistic(x):
     return (1.0 if x >= 0.0 else e) / (1.0 + e)
 
 
+def expit_slope(x, z):
+    """The derivative z*(1 - z) of z = logistic(x), by the larger of the two factors and exp(-|x|)."""
+    upper = z if x >= 0.0 else 1.0 - z
+    return math.exp(-math.fabs(x)) * (upper * upper)
+
+
 def logistic_slope(x):
     e = math.exp(-math.fabs(x))
     return e / ((1.0 + e) * (1.0 + e))
 
 
-def sech2(x):
-    e = math.exp(-2.0 * math.fabs(x))
-    return 4.0 * e / ((1.0 + e) * (1.0 + e))
+def tanh_slope(x, z):
+    """The derivative 1 - z*z of z = tanh(x), by 1 - |z| = exp(-2|x|)*(1 + |z|): without a division."""
+    upper = 1.0 + math.fabs(z)
+    return math.exp(-2.0 * math.fabs(x)) * (upper * upper)
 
 
 def logaddexp(x, y):

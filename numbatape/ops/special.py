@@ -120,7 +120,7 @@ unary ("ndtri_exp", "sc.ndtri_exp(x)", "sc.ndtri_exp", (-3.0, -0.05), dx="1.2533
        dxx="1.4142135623730951*dx*dx*erfc_ratio(1.0, -0.7071067811865476*z) if z < -3.0 else dx*(1.0 + z*dx)", loop="sc.ndtri_exp")
 
 # The logistic function
-unary ("expit",     "logistic(x)",     "sc.expit",    dx="logistic_slope(x)", dxx="-dx*math.tanh(0.5*x)", hot=True, smooth={"x": "z*logistic(-x)"})
+unary ("expit",     "logistic(x)",     "sc.expit",    dx="expit_slope(x, z)", dxx="-dx*math.tanh(0.5*x)", hot=True, smooth={"x": "z*logistic(-x)"})
 unary ("log_expit", "(x if x < 0.0 else 0.0) - math.log1p(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
 unary ("logit",     "logit(x)",        "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx")
 

@@ -25,7 +25,7 @@ COMPOSED = {
     "hurwitz",
     "zeta_rise",
     "erfc_ratio",
-    "sech2",
+    "tanh_slope",
     "turn",
     "power_slope",
     "power_rise",
