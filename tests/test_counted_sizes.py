@@ -182,3 +182,45 @@ def test_counts_change_in_bound_calls_in_debug_mode_and_in_clones():
             assert value == pytest.approx(of_largest_label(x, np.arange(6) % k))
             np.testing.assert_allclose(gradient, nt.grad(of_largest_label)(x, nt.Constant(np.arange(6) % k)))
         assert other.traces == 1
+
+
+def positive(x):
+    y = x[x > 0]
+    return np.sum(y**2) + len(y) * np.mean(x[x <= 0] ** 3)
+
+
+def up_to_the_largest(x):
+    k = int(np.argmax(x))
+    return np.sum(x[: k + 1] ** 2) + x[k] * (3.0 if k > 2 else 1.0)
+
+
+def of_values(x):
+    _, counts = np.unique(np.floor(x), return_counts=True)
+    return np.sum(x) * np.sum(counts**2.0) / len(counts)
+
+
+@pytest.mark.parametrize("f", [positive, up_to_the_largest, of_values], ids=lambda f: f.__name__)
+def test_sizes_that_arguments_decide_need_one_trace(f):
+    """Their guards stand in the sweep itself. Sizes that come again, and new ones, in any order."""
+    rng = np.random.default_rng(0)
+    cache = nt.prepare_gradient_cache(f, np.array([1.0, -2.0, 0.5, 3.0, -1.0, -0.3]))
+    points = [rng.normal(size=n) for n in (6, 6, 6, 9, 6, 9, 12, 20, 33, 6, 21, 22, 23, 21)] * 2
+    points += [rng.normal(size=30) for _ in range(20)]
+    for x in points:
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        assert value == pytest.approx(f(x), rel=1e-12)
+        direction = rng.normal(size=len(x))
+        assert gradient @ direction == pytest.approx(nt.jvp(f, (x,), (direction,))[1], rel=1e-9)
+    assert cache.traces <= (2 if f is up_to_the_largest else 1)
+
+
+def test_more_counts_than_steady_calls_are_kept_for():
+    """Beyond some number of counts of one size, a workspace that follows sizes serves them."""
+    cache = nt.prepare_gradient_cache(of_largest_label, np.ones(40), nt.Constant(np.arange(40) % 5))
+    x = np.linspace(-1.0, 1.0, 40)
+    for k in (1, 2, 3, 4, 5, 6, 7, 8, 3, 9, 30, 2, 31, 9, 40, 1):
+        labels_ = np.arange(40) % k
+        for _ in range(2):
+            value, _ = nt.value_and_gradient(cache, x, nt.Constant(labels_))
+            assert value == pytest.approx(of_largest_label(x, labels_), rel=1e-12)
+    assert cache.traces == 1

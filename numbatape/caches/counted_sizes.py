@@ -9,7 +9,15 @@ planned for that.
 
 from __future__ import annotations
 
-from ..tape.sizes import SizeGuard, SizeTable
+import math
+from typing import TYPE_CHECKING
+
+from ..tape import Tape
+from ..tape.instruction import GUARD
+from ..tape.sizes import SizeGuard
+
+if TYPE_CHECKING:
+    from .variant import VariantWorkspace
 
 MOST_KNOWN = 4096
 MOST_COUNTS = 200  # that one call tries
@@ -20,8 +28,8 @@ class CountedSizes:
 
     Parameters
     ----------
-    sizes
-        The size expressions of its tape, whose last inputs stand for them.
+    tape
+        Its tape, whose last inputs stand for them.
     counted
         The number of the guard of each, and its value in the trace.
 
@@ -29,13 +37,20 @@ class CountedSizes:
     ----------
     guards
         The numbers of the guards.
+    in_prologue
+        Whether constants decide all of them.
     """
 
-    def __init__(self, sizes: SizeTable, counted: tuple[tuple[int, int], ...]):
-        self._sizes = sizes
+    def __init__(self, tape: Tape, counted: tuple[tuple[int, int], ...]):
+        self._sizes = tape.sizes
         self.guards = tuple(guard for guard, _ in counted)
         self._latest = tuple(count for _, count in counted)
+        code = tape.code[tape.prologue :]
+        late = code["aux"][code["op"] == GUARD].tolist()
+        self.in_prologue = not set(late).intersection(self.guards)
         self._known: dict[tuple, tuple[int, ...]] = {}
+        self._began: dict[tuple, tuple[int, ...]] = {}  # by arguments' dimensions and the first counts
+        self._followers: dict[tuple, tuple[int, ...] | None] = {}
 
     def tried_for(self, dimensions: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the dimensions of all inputs to try for arguments of some sizes; None if there are none."""
@@ -62,13 +77,41 @@ class CountedSizes:
         counts = list(tried[len(dimensions) :: 2])
         place = self.guards.index(at)
         counts[place] = count
-        return self._fitting(dimensions, counts, place + 1) if count >= 0 else None
+        if count < 0:
+            return None
+        counts = [*self._began.get((dimensions, *counts[: place + 1]), counts)]
+        return self._fitting(dimensions, counts, place + 1)
+
+    def following(self, space: VariantWorkspace) -> tuple[int, ...] | None:
+        """Return the dimensions to try after a sweep of a workspace that has stopped at a guard, or None."""
+        stopped, dimensions = space.stopped, space.plan.dimensions
+        key = dimensions, stopped, space.guard_value(stopped)
+        if key not in self._followers:
+            if len(self._followers) >= MOST_KNOWN:
+                self._followers.clear()
+            self._followers[key] = self._following(space.plan.tape, *key)
+        return self._followers[key]
+
+    def _following(self, tape: Tape, tried: tuple[int, ...], stopped: int, more: float):
+        guard = int(tape.code["aux"][stopped])
+        if guard not in self.guards or tape.code["op"][stopped] != GUARD or not math.isfinite(more):
+            return None
+        given = tried[: len(tried) - 2 * len(self.guards)]
+        return self.corrected(given, tried, guard, self.seen(tried, guard) + int(more))
 
     def keep(self, dimensions: tuple[int, ...], tried: tuple[int, ...]) -> None:
         """Note that these were the right ones for arguments of some sizes."""
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
-        self._latest = self._known[dimensions] = tried[len(dimensions) :: 2]
+        if len(self._began) >= MOST_KNOWN:
+            self._began.clear()
+            self._followers.clear()
+        counts = self._latest = self._known[dimensions] = tried[len(dimensions) :: 2]
+        for place in range(1, len(counts)):
+            key = (dimensions, *counts[:place])
+            if self._began.get(key) != counts:
+                self._began[key] = counts
+                self._followers.clear()
 
     def _fitting(self, dimensions: tuple[int, ...], counts: list[int], known: int) -> tuple[int, ...] | None:
         """Return dimensions that the trace's relations between sizes allow, with other counts from one on.

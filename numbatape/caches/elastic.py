@@ -61,6 +61,9 @@ class ElasticEntry:
         given = len(inputs) if counted is None else len(inputs) - len(counted.guards)
         self._arrays = [at for at in inputs[:given] if at.ndim]
         self._planner, self.deferred = planner, 0
+        self._tried: tuple | None = (
+            None  # dimensions of the arguments and of all inputs, where data decide some
+        )
         self._one_way = None if isinstance(planner, StripReplanner) else space.one_way
         self.tape = tape = planner.tape
         self._frame = space.frame.copy()
@@ -122,6 +125,16 @@ class ElasticEntry:
 
     def serve(self, leaves: Sequence, refused):
         """Return the results for leaves of any sizes, ``refused`` where this trace does not hold for them."""
+        self._tried = None
+        result = self._served(leaves, refused)
+        while result is refused and self._tried is not None:
+            # A guard in the sweep has seen another number of entries.
+            self._tried = self._corrected(*self._tried)
+            if self._tried is not None:
+                result = self._served(leaves, refused)
+        return result
+
+    def _served(self, leaves: Sequence, refused):
         turn = self._entry.turn
         if turn.busy or len(leaves) != len(self._entry.rows):
             return refused
@@ -164,27 +177,30 @@ class ElasticEntry:
         if self._counted is None:
             return self._moved(leaves, dimensions) == DONE
         given = tuple(dimensions)
-        tried = self._counted.tried_for(given)
+        now = (given, self._counted.tried_for(given)) if self._tried is None else self._tried
+        self._tried = None
         for _ in range(MOST_COUNTS):
-            outcome = -1 if tried is None else self._moved(leaves, tried)
-            if outcome == DONE:
-                self._counted.keep(given, tried)
-                return True
-            tried = self._corrected(given, tried) if outcome == GUARD else None
-            if tried is None:
-                return False
+            outcome = -1 if now is None or now[1] is None else self._moved(leaves, now[1])
+            if outcome != GUARD:
+                if outcome == DONE:
+                    self._counted.keep(*now)
+                    self._tried = now
+                    self._frame[WORD["STOPPED"]] = -1
+                return outcome == DONE
+            now = self._corrected(*now)
         return False
 
-    def _corrected(self, given: tuple[int, ...], tried: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the dimensions to try after the prologue has stopped at a guard; None if there are none."""
+    def _corrected(self, given: tuple[int, ...], tried: tuple[int, ...]):
+        """Return the arguments' dimensions, and those to try after a guard has stopped a sweep, or None."""
         stopped, counted = int(self._frame[WORD["STOPPED"]]), self._counted
-        guard = int(self.tape.code["aux"][stopped])
+        guard = int(self.tape.code["aux"][stopped]) if stopped >= 0 else -1
         if guard not in counted.guards:
             return None
         more = float(self._v[F64][self._planner.code[stopped, CELL_A]])
         if not math.isfinite(more):
             return None
-        return counted.corrected(given, tried, guard, counted.seen(tried, guard) + int(more))
+        other = counted.corrected(given, tried, guard, counted.seen(tried, guard) + int(more))
+        return None if other is None else (given, other)
 
     def _moved(self, leaves: Sequence, dimensions: Sequence[int]) -> int:
         """Plan for dimensions of all inputs; return the prologue's status, or -1 where that did not work."""

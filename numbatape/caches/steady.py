@@ -7,8 +7,8 @@ the general call, which takes all arguments apart, checks them and explains what
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .entry import REFUSED, Entry, refuse
 from .leaf_rows import sizes_of
 
 if TYPE_CHECKING:
+    from .counted_sizes import CountedSizes
     from .elastic import ElasticEntry
     from .front import Front
     from .lane_calls import LaneEntry
@@ -26,7 +27,7 @@ ndarray = np.ndarray
 AT_ONCE = 2  # this many sizes get an entry at their first call; further ones when they come again
 RARE = 32  # without room, a size gets an entry in another's place if it has come so often
 MOST_MET = 4096
-MOST_ALIKE = 3
+MOST_ALIKE, MOST_COUNTED = 4, 256
 MOST_ELASTIC = 8
 
 
@@ -49,6 +50,8 @@ class SteadyCalls:
         # By sizes that have one entry: its builtin. The fewer objects a call touches, the more sizes stay in
         # the processor's caches.
         self._alone: dict[tuple, Callable] = {}
+        # Those whose trace has sizes that data decide, by the trace and the dimensions of all inputs.
+        self._by_counts: dict[tuple, Any] = {}
         self._latest: Callable | None = None  # of those, the last one that served
         self._elastic: list[ElasticEntry] = []  # what serves new sizes, the last used first
         self._untried: list[Entry] = []  # of traces for which there may be none yet
@@ -61,7 +64,7 @@ class SteadyCalls:
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
 
-    def learn(self, entry: Entry | LaneEntry) -> None:
+    def learn(self, entry: Any) -> None:
         """Keep an entry for calls with leaves of its sizes."""
         entry.occupy()
         entry.belongs_to(self)
@@ -70,9 +73,12 @@ class SteadyCalls:
             self._untried.append(entry)
         sizes = _key(tuple(row.size for row in entry.rows))
         entries = self._entries.setdefault(sizes, [])
-        for other in _too_many(entry, entries):
-            other.retire()
+        if _is_full(entries):
+            entries[-1].retire()
         self._entries.setdefault(sizes, []).insert(0, entry)
+        counted = _counted(entry)
+        if counted is not None:
+            self._by_counts[id(counted), entry.space.plan.dimensions] = entry
         self._alone.pop(sizes, None)
         self._put_in_front(entry)
 
@@ -87,10 +93,13 @@ class SteadyCalls:
         if its_front is not None:
             its_front.release(entry)
 
-    def drop(self, entry: Entry | LaneEntry) -> None:
+    def drop(self, entry: Any) -> None:
         """Forget an entry."""
         entry.belongs_to(None)
         entry.leave()
+        counted = _counted(entry)
+        if counted is not None:
+            self._by_counts.pop((id(counted), entry.space.plan.dimensions), None)
         self._release(entry)
         for key, entries in list(self._entries.items()):
             if entry in entries:
@@ -133,6 +142,8 @@ class SteadyCalls:
             result = self._served_in_python(opened, sizes)
             if result is REFUSED and self._elastic and not self._has_room():
                 result = self._served_elastically(opened, sizes)  # such as the other path at these sizes
+            elif result is REFUSED and _is_full(self._entries.get(sizes, ())):
+                result = self._served_for_other_counts(opened)
         else:
             result = self._served_elastically(opened, sizes)
         return self._general(*leaves) if result is REFUSED else result
@@ -158,6 +169,17 @@ class SteadyCalls:
                 return result
         # The first of these sizes gets an entry, from which an elastic one can be made.
         self.welcome = any(elastic.deferred == 1 for elastic in self._elastic)
+        return REFUSED
+
+    def _served_for_other_counts(self, leaves: tuple):
+        """Serve leaves of known sizes whose data decide on others (`numbatape.caches.counted_sizes`)."""
+        if self._untried and any(entry.space.variant.counted is not None for entry in self._untried):
+            self._make_elastic_entries()
+        for elastic in self._elastic:
+            if elastic.variant.counted is not None:
+                result = elastic.serve(leaves, REFUSED)
+                if result is not REFUSED:
+                    return result
         return REFUSED
 
     def _has_room(self) -> bool:
@@ -186,6 +208,8 @@ class SteadyCalls:
     def _served_by_builtin(self, leaves: tuple, sizes: tuple, front: Entry | LaneEntry | None):
         """Serve leaves by the builtin of an entry for their sizes; ``front`` has been asked already."""
         entries = self._entries.get(sizes, ())
+        if len(entries) > 1 and _counted(entries[0]) is not None:
+            return self._served_by_count(leaves, entries, front)
         for entry in entries:
             if entry is not front and entry.builtin is not None:
                 result = entry.builtin(*leaves)
@@ -196,6 +220,22 @@ class SteadyCalls:
                     return result
         return REFUSED
 
+    def _served_by_count(self, leaves: tuple, entries: Sequence, front: Entry | LaneEntry | None):
+        """Serve leaves by entries of one trace: where one sees another count, it says which one is next."""
+        entry: Any = front if front in entries else entries[0]
+        for _ in range(MOST_ALIKE):
+            if entry is not front and entry.builtin is not None:
+                result = entry.builtin(*leaves)
+                if result is not REFUSED:
+                    self._note(entry)
+                    return result
+            counted = _counted(entry)
+            sizes = counted and counted.following(entry.space)
+            entry = self._by_counts.get((id(counted), sizes))
+            if entry is None:
+                break
+        return REFUSED
+
     def _served_in_python(self, opened: tuple, sizes: tuple):
         """Serve what builtins refuse: data that changed, complex numbers, other memory layouts, constants.
 
@@ -204,7 +244,9 @@ class SteadyCalls:
         opened, sizes
             The leaves without the marks of constants, and their sizes.
         """
-        for entry in tuple(self._entries.get(sizes, ())):
+        entries: Sequence[Entry | LaneEntry] = self._entries.get(sizes, ())
+        alike = bool(entries) and _counted(entries[0]) is not None
+        for entry in tuple(entries[:MOST_ALIKE] if alike else entries):
             result = entry.serve(opened)
             if result is not REFUSED:
                 self._note(entry)
@@ -219,12 +261,16 @@ class SteadyCalls:
             self._put_in_front(entry)
 
 
-def _too_many(entry: Entry | LaneEntry, others: list) -> list:
-    """Return the entries to drop of those for the same sizes: a count that data decide may be any number."""
-    if not isinstance(entry, Entry) or entry.space.variant.counted is None:
-        return []
-    variant = entry.space.variant
-    return [its for its in others if isinstance(its, Entry) and its.space.variant is variant][MOST_ALIKE:]
+def _counted(entry) -> CountedSizes | None:
+    """Return what knows the sizes that data decide in an entry's trace; None where there are none."""
+    return entry.space.variant.counted if isinstance(entry, Entry) else None
+
+
+def _is_full(entries: Sequence) -> bool:
+    """Whether there are as many entries for some sizes as may differ in sizes that data decide."""
+    counted = _counted(entries[0]) if entries else None
+    # Other constants make all entries compute their prologues again, one after the other.
+    return counted is not None and len(entries) >= (MOST_ALIKE if counted.in_prologue else MOST_COUNTED)
 
 
 def _key(sizes: tuple) -> tuple:

@@ -48,7 +48,7 @@ class Variant:
         self.counted: CountedSizes | None = None
         if recording.counted:
             counted_sizes = imported(".counted_sizes", __package__)
-            self.counted = counted_sizes.CountedSizes(self.tape.sizes, recording.counted)
+            self.counted = counted_sizes.CountedSizes(self.tape, recording.counted)
         self._values = values
         self._planned = False
         self._replanner: Replanner | None = None
