@@ -51,10 +51,12 @@ def call(ufunc, inputs, kwargs):
     options = [name for name in kwargs if name not in ("casting", "order", "subok")]
     if options:
         raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
+    function = RULES.find(ufunc)
+    if function is None and ufunc.signature is not None:  # sizes of its results may be those of `out` alone
+        raise unsupported(name_of(ufunc))
     trace = complex_parts.trace_of(*inputs)
     values = [values_of(x) for x in inputs]
     value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
-    function = RULES.find(ufunc)
     if function is None:
         if all(x._level == CONSTANT for x in inputs if complex_parts.is_traced(x)):
             trace.pin_constants()

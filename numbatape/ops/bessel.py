@@ -82,12 +82,17 @@ ternary("kve_slope", "kve_slope(x, y, w, sc.kve(y, w))", kve_order_derivative, (
        dy="kve_slope(x + 1.0, y, w, sc.kve(y, w))", dw=f"z - 0.5*({_SIDES})",
        second={"yy": "kve_slope(x + 2.0, y, w, sc.kve(y, w))", "yw": f"dy - 0.5*({_SIDES})".replace("kve_slope(x, ", "kve_slope(x + 1.0, "),
                "ww": "2.0*dw - z + 0.25*(kve_slope(x, y - 2.0, w, sc.kve(y - 2.0, w)) + 2.0*z + kve_slope(x, y + 2.0, w, sc.kve(y + 2.0, w)))"})
+# At 0 both begin with (y/2)**(x + 1)/(gamma(3/2) gamma(x + 3/2)) and go on two powers higher
+_PI = "3.141592653589793"
+_STRUVE_BEND = f"4.0/(3.0*{_PI}) if x == 1.0 else 0.0 if x == 0.0 or x > 1.0 else math.inf"
 binary("struve",    "sc.struve(x, y)", "sc.struve",   POSITIVES, opaque="x", loop="sc.struve",
-       dy="sc.struve(x - 1.0, y) - x/y*z",
-       dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y - (1.0 - x*x/(y*y))*z")
+       dy=f"sc.struve(x - 1.0, y) - x/y*z if y != 0.0 else 2.0/{_PI} - sc.struve(1.0, y) if x == 0.0 else "
+          f"0.5*(sc.struve(x - 1.0, y) - sc.struve(x + 1.0, y) + math.pow(0.5*y, x)/(1.772453850905516*sc.gamma(x + 1.5)))", edges=((0.0, 0.0), (1.0, 0.0), (2.5, 0.0)),
+       dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y - (1.0 - x*x/(y*y))*z if y != 0.0 else " + _STRUVE_BEND)
 binary("modstruve", "sc.modstruve(x, y)", "sc.modstruve", POSITIVES, opaque="x", loop="sc.modstruve",
-       dy="sc.modstruve(x - 1.0, y) - x/y*z",
-       dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y + (1.0 + x*x/(y*y))*z")
+       dy=f"sc.modstruve(x - 1.0, y) - x/y*z if y != 0.0 else 2.0/{_PI} + sc.modstruve(1.0, y) if x == 0.0 else "
+          f"0.5*(sc.modstruve(x - 1.0, y) + sc.modstruve(x + 1.0, y) + math.pow(0.5*y, x)/(1.772453850905516*sc.gamma(x + 1.5)))", edges=((0.0, 0.0), (1.0, 0.0), (2.5, 0.0)),
+       dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y + (1.0 + x*x/(y*y))*z if y != 0.0 else " + _STRUVE_BEND)
 
 # Spherical, of whole order x >= 0; derivatives are with respect to y: DLMF 10.51.2, 10.51.5, 10.47.1, 10.47.2
 binary("spherical_jn", "sc._spherical_jn__ld_d(x, y)", _spherical("spherical_jn"), (BOOLEAN, POSITIVE), opaque="x",
@@ -117,7 +122,7 @@ unary ("keip",      "sc.keip(x)",      "sc.keip",     POSITIVE, dx="sc.ker(x) - 
 
 # Associated Legendre functions of degree y and order x, DLMF 14.10.5 and 14.2.2
 ternary("lpmv",     "sc.lpmv(x, y, w)", "sc.lpmv",    (BOOLEAN, (1.0, 3.0), UNIT), opaque="xy",
-       dw="((x + y)*sc.lpmv(x, y - 1.0, w) - y*w*z)/((1.0 - w)*(1.0 + w))",
+       dw="((x + y)*(sc.lpmv(x, y - 1.0, w) if x + y != 0.0 else 0.0) - y*w*z)/((1.0 - w)*(1.0 + w))",
        second={"ww": "(2.0*w*dw + (x*x/((1.0 - w)*(1.0 + w)) - y*(y + 1.0))*z)/((1.0 - w)*(1.0 + w))"})
 
 # Wright's generalised Bessel function, DLMF 10.46.1

@@ -154,6 +154,7 @@ STAND_INS = {
             sph_legendre_p sph_legendre_p_all
         """,
         "scipy_api.special.composed_ufuncs": "diric lambertw zeta",
+        "scipy_api.special.gauss_jacobi": "roots_gegenbauer roots_jacobi",
         "scipy_api.special.spherical_bessel": "spherical_in spherical_jn spherical_kn spherical_yn",
         "scipy_api.special.special_functions": """
             comb factorial h1vp h2vp ivp jvp kvp log_softmax logsumexp multigammaln perm polygamma softmax

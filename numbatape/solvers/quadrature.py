@@ -89,9 +89,12 @@ class Integral:
             count = len(p)
 
             def moved(x, *both):
-                directions = iter(both[count:])
-                along = [next(directions) if k in active else np.zeros(np.shape(p[k])) for k in range(count)]
-                return jvp(self.f, (x, *both[:count]), (0.0 * x, *along))[1]
+                # What stands still is no argument here: zero times an infinite slope would be NaN.
+                def of_active(*moving):
+                    values = dict(zip(active, moving, strict=True))
+                    return self.f(x, *(values.get(k, both[k]) for k in range(count)))
+
+                return jvp(of_active, tuple(both[k] for k in active), both[count:])[1]
 
             inner = self._of(active, moved)
             total = total + inner.integrate(a, b, *p, *(dp[k] for k in active))[0]

@@ -29,10 +29,11 @@ def trigamma(z):
     """The derivative of psi: by reflection, 5.5.4, recurrence, 5.15.5, and the asymptotic series, 5.15.8."""
     left = np.less(np.real(z), 0.5)
     w = np.where(left, 1.0 - z, z)
-    far = w + 15.0
-    total = sum(1.0 / (w + k) ** 2 for k in range(15))
-    series = sum(number / far ** (2 * k + 3) for k, number in enumerate(BERNOULLI))
-    total = total + 1.0 / far + 0.5 / far**2 + series
+    far = 1.0 / (w + 15.0)  # its powers do not overflow
+    square, series = far * far, 0.0
+    for number in reversed(BERNOULLI):
+        series = (series + number) * square
+    total = sum((1.0 / (w + k)) ** 2 for k in range(15)) + far * (1.0 + 0.5 * far + series)
     # Far from the real line the reflection is 0; there, and right of it, the sine is that of a number.
     mirrored = left & np.less(np.abs(np.imag(z)), 300.0)
     sine = np.sin(math.pi * np.where(mirrored, z, 0.5))

@@ -146,11 +146,12 @@ def _bessel_derivative(row: str, sign: float, base: float):
     """The n-th derivative by the recurrence of DLMF 10.6.7 and 10.29.5."""
 
     def derivative(v, z, n=1):
-        z = lift_first(z, v)
-        total, factor = elementwise(row, v - n, z), 1.0
+        v, z = lift_all(v, z)
+        function = getattr(scipy.special, row)
+        total, factor = function(v - n, z), 1.0
         for i in range(1, n + 1):
             factor *= sign * (n - i + 1) / i
-            total = total + factor * elementwise(row, v - n + 2 * i, z)
+            total = total + factor * function(v - n + 2 * i, z)
         return total * (base * 0.5) ** n
 
     return derivative

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...numpy_api.registration import unsupported_argument
 from ...rules.searches import Search
 from ...trace.array import TracedArray
 from ...trace.integers import TracedInteger
@@ -28,7 +29,10 @@ def _operand(trace, x):
         x = lift(trace, x)
     if type(x) is TracedArray:
         return x if x.dtype == np.float64 else np.astype(x, np.float64)
-    return np.asarray(x, np.float64)[()]
+    x = np.asarray(x)
+    if x.dtype.kind == "c":  # a conversion would only warn that it takes the real part
+        raise unsupported_argument("a distribution's method", "complex numbers", "real ones are")
+    return x.astype(np.float64, copy=False)[()]
 
 
 def _parameters(distribution, law: Law, x, args, kwargs):

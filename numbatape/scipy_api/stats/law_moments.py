@@ -16,7 +16,20 @@ ORDERS = ("mean", "var", "skewness", "kurtosis")
 GENERIC = ("rv_generic", "rv_continuous", "rv_discrete")  # their methods integrate or sum
 # For the moments of these SciPy has a formula apart for a single value of a shape parameter, and
 # the slope of such a formula is not that of the function there.
-WITH_SINGLE_VALUES = ("genextreme", "trapezoid", "truncpareto")
+WITH_SINGLE_VALUES = ("genextreme", "truncpareto")
+
+
+def _trapezoid(order: int, c, d):
+    """A moment about zero; quotients of differences from one are sums of powers."""
+    powers = [1.0 + 0.0 * d]
+    for _ in range(order + 1):
+        powers.append(powers[-1] * d)
+    falling = sum(powers[: order + 1]) / (order + 1.0) - sum(powers) / (order + 2.0)
+    rising, level = c ** (order + 1) / (order + 2.0), (d ** (order + 1) - c ** (order + 1)) / (order + 1.0)
+    return 2.0 / (d - c + 1.0) * (rising + level + falling)
+
+
+ABOUT_ZERO = {"trapezoid": _trapezoid}  # in place of formulas of SciPy's with single values
 
 
 def standard_moment(distribution, law: Law, name: str, shapes):
@@ -72,7 +85,8 @@ def _by_scipys_formula(distribution, name: str, shapes):
         return result
     raw = []  # moments about zero
     for order in range(1, ORDERS.index(name) + 2):
-        raw.append(_copied(distribution, "_munp", order, *shapes))
+        ours = ABOUT_ZERO.get(distribution.name)
+        raw.append(ours(order, *shapes) if ours else _copied(distribution, "_munp", order, *shapes))
         if raw[-1] is None:
             return None
     return about_the_mean(name, *raw)
@@ -83,7 +97,7 @@ def about_the_mean(name: str, mean, *raw):
     if name == "mean":
         return mean
     square = np.square(mean)
-    variance = raw[0] - square
+    variance = np.where(np.isinf(mean), np.inf, raw[0] - square)
     if name == "var":
         return variance
     if name == "skewness":

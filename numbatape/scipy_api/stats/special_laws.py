@@ -232,7 +232,7 @@ real("jf_skew_t", skew_t, cdf=lambda x, a, b: sc.betainc(a, b, 0.5 * (1.0 + skew
 real("kappa4", kappa, far=True, low=kappa_low, high=kappa_high, valid=lambda h, k: [np.equal(h, h), np.equal(k, k)], logcdf=lambda x, h, k: -log1p_ratio(-h, kappa_tail(x, k)), ppf=kappa_ppf)
 real("pearson3", pearson, far=True, low=lambda s: pick(s > 0, lambda: -2.0 / s, lambda: full(s, -INF)), high=lambda s: pick(s < 0, lambda: -2.0 / s, lambda: full(s, INF)),
      valid=lambda s: [np.equal(s, s)], cdf=pearson_cdf, ppf=pearson_ppf)
-real("tukeylambda", tukey, far=True, low=lambda c: -tukey_end(c), high=tukey_end, valid=lambda c: [np.isfinite(c)], cdf=lambda x, c: sc.tklmbda(x, c), ppf=lambda q, c: sc.boxcox(q, c) - sc.boxcox1p(-q, c))
+real("tukeylambda", tukey, far=True, open=True, low=lambda c: -tukey_end(c), high=tukey_end, valid=lambda c: [np.isfinite(c)], cdf=lambda x, c: sc.tklmbda(x, c), ppf=lambda q, c: sc.boxcox(q, c) - sc.boxcox1p(-q, c))
 
 # On the positive half line
 right("dpareto_lognorm", pareto_lognormal, open=True, valid=lambda u, s, a, b: [s > 0, a > 0, b > 0])
