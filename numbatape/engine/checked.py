@@ -6,7 +6,6 @@ index outside of them. This is slow; the tests and ``debug_mode`` use it to find
 
 from __future__ import annotations
 
-import ast
 import functools
 import operator
 
@@ -66,7 +65,7 @@ def _invoke(table, opcode, w, pc):
 def module(source: str) -> dict:
     """Return the functions of a module of kernels, as plain Python functions."""
     scope = interpreted.names(source) | {"clear": _clear, "invoke": _invoke}
-    interpreted.run(ast.parse(source), scope, "checked")
+    interpreted.run(source, scope, "checked")
     return scope
 
 

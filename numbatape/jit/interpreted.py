@@ -12,6 +12,7 @@ import functools
 import math
 import operator
 import re
+import types
 import warnings
 from collections.abc import Callable
 
@@ -40,9 +41,16 @@ class _Math:
 
     def __getattr__(self, name):
         if name in ("pi", "e", "inf", "nan"):
-            return getattr(math, name)
-        name = NUMPY_NAMES.get(name, name)
-        return symbols.ufunc(name if name.startswith("sc.") or hasattr(np, name) else f"sc.{name}")
+            found = getattr(math, name)
+        else:
+            called = NUMPY_NAMES.get(name, name)
+            its = called.startswith("sc.") or hasattr(np, called)
+            found = symbols.ufunc(called if its else f"sc.{called}")
+        setattr(self, name, found)  # for the next time
+        return found
+
+
+_MATH = _Math()
 
 
 def _loop(name: str):
@@ -64,7 +72,7 @@ def names(source: str) -> dict[str, object]:
     Cells are objects with a ``dtype`` whose items are read and written by index.
     """
     found: dict[str, object] = {k: f for k, f in vars(language).items() if not k.startswith("_")}
-    found["math"] = _Math()
+    found["math"] = _MATH
     for name in set(re.findall(r"\bsc_(\w+)\(", source)):
         found[f"sc_{name}"] = symbols.scalar_function(name)
     for name in set(re.findall(r"\bloop_(\w+)\(", source)):
@@ -72,26 +80,20 @@ def names(source: str) -> dict[str, object]:
     return found
 
 
-class _Literals(ast.NodeTransformer):
-    """Makes float literals NumPy's: Python's own floats raise where compiled code gives inf or NaN."""
-
-    def __init__(self):
-        self.found: dict[str, np.float64] = {}
-
-    def visit_Constant(self, node):
-        if type(node.value) is not float:
-            return node
-        name = f"literal_{len(self.found)}"
-        self.found[name] = np.float64(node.value)
-        return ast.copy_location(ast.Name(name, ast.Load()), node)
-
-
-def run(tree: ast.Module, scope: dict[str, object], title: str) -> None:
+def run(kernels: str | ast.Module, scope: dict[str, object], title: str) -> None:
     """Execute a module of kernels in a scope, in which its functions are then."""
-    literals = _Literals()
-    tree = ast.fix_missing_locations(literals.visit(tree))
-    scope |= literals.found
-    exec(compile(tree, f"<numbatape {title} kernels>", "exec"), scope)
+    exec(_with_numpys_floats(compile(kernels, f"<numbatape {title} kernels>", "exec")), scope)
+
+
+def _with_numpys_floats(constant):
+    """Return code whose floats are NumPy's: Python's own raise where compiled code gives inf or NaN."""
+    if type(constant) is float:
+        return np.float64(constant)
+    if type(constant) is tuple:
+        return tuple(map(_with_numpys_floats, constant))
+    if type(constant) is types.CodeType:
+        return constant.replace(co_consts=_with_numpys_floats(constant.co_consts))
+    return constant
 
 
 # ---- kernels over memory
@@ -172,7 +174,7 @@ _BY_ADDRESS = {
 def entry_points(source: str) -> dict[str, int]:
     """Return the addresses of a module's entry points, by name."""
     cells = "f32" if source.startswith(HEADER) else "f64"
-    tree = _OverMemory(cells).visit(ast.parse(source))
+    tree = ast.fix_missing_locations(_OverMemory(cells).visit(ast.parse(source)))
     scope = names(source) | _BY_ADDRESS
     run(tree, scope, "interpreted")
     addresses = {}

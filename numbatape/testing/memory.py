@@ -25,20 +25,26 @@ def check_growth(call: Callable, plain: Callable | None = None) -> None:
     if frozen:
         gc.freeze()
     try:
-        kept = min(_growth(call))
+        kept = _beyond(call, plain)
         if frozen and kept > GROWTH:
             # Frozen objects that nobody refers to any more kept what they refer to: free them, and repeat.
             gc.unfreeze()
             gc.collect()
             gc.freeze()
-            kept = min(_growth(call))
-        if plain is not None and kept > GROWTH:
-            kept -= max(0, min(_growth(plain)))
+            kept = _beyond(call, plain)
     finally:
         if frozen:
             gc.unfreeze()
     if kept > GROWTH:
         raise DerivativeError(f"{CALLS} calls like the ones before kept {kept} bytes more")
+
+
+def _beyond(call: Callable, plain: Callable | None) -> int:
+    """Return the bytes that calls keep, without what as many calls of the plain function keep."""
+    kept = min(_growth(call))
+    if plain is not None and kept > GROWTH:
+        kept -= max(0, min(_growth(plain)))
+    return kept
 
 
 def _growth(call: Callable) -> list[int]:

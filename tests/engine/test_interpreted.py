@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
@@ -130,5 +129,5 @@ def test_literals_divide_and_overflow_as_in_compiled_code():
     source = "def f(w, pc):\n    total = 0.0\n    return 1.0 / total + (10.0 * w) ** 400.0 - 1.0 / -total\n"
     scope = {}
     with np.errstate(all="ignore"):
-        interpreted.run(ast.parse(source), scope, "tested")
+        interpreted.run(source, scope, "tested")
         assert scope["f"](1, 0) == np.inf

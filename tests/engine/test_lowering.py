@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import gc
 import itertools
 import zlib
@@ -24,6 +25,7 @@ from tests.numba_kernels import compiler as numba_compiler
 HEAD = "# cells: f64\n"
 
 
+@functools.cache
 def linked(source, compile_source):
     """Return the loaded kernels of a text; each compiler's symbols have a key of their own."""
     name = compile_source.__module__.replace(".", "_")
