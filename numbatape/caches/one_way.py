@@ -53,7 +53,7 @@ MOST_PLANS = 64  # that a variant keeps
 MOST_WORK, MOST_REST = 3.5, 1.3
 # Cells that do not fit into the second cache with their adjoints, and which share of them one sweep may need:
 # time steps of vectors with 400 to 10 000 entries then take 0.5 to 0.87 of the time of two sweeps.
-MANY, MOST_NEEDED = 1 << 16, 0.65
+MANY, MOST_NEEDED = 1 << 16, 0.66
 
 
 class OneWay:
