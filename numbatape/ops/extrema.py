@@ -120,16 +120,10 @@ def share_of_ties(e, ct, z, x):
     return e.op("share_ties", x, z, ct)
 
 
-@array_op(
-    "max",
-    "(n)->()",
-    (np.max, np.amax),
-    cases=NONEMPTY,
-    nonempty=True,
-    moves=True,
-    light=True,
-    integers="within",
-)
+EXTREMUM = {"cases": NONEMPTY, "nonempty": True, "moves": True, "light": True, "integers": "within"}
+
+
+@array_op("max", "(n)->()", (np.max, np.amax), **EXTREMUM)
 class Max:
     """NaN propagates; ties share the adjoint equally."""
 
@@ -146,30 +140,13 @@ class Max:
         return (share_of_ties(e, ct, z, operands[0]),)
 
 
-@array_op(
-    "min",
-    "(n)->()",
-    (np.min, np.amin),
-    cases=NONEMPTY,
-    nonempty=True,
-    moves=True,
-    light=True,
-    integers="within",
-)
-class Min:
+@array_op("min", "(n)->()", (np.min, np.amin), **EXTREMUM)
+class Min(Max):
     """NaN propagates; ties share the adjoint equally."""
-
-    depends, interacts = dense, nothing
 
     def forward(v, o, a, n, sa0):
         v[o] = -largest_of(v, a, n, sa0, -1.0)
         return DONE
-
-    def reverse(v, g, o, a, n, sa0):
-        add_shared(v, a, n, sa0, v[o], g[o], g, a, sa0)
-
-    def pullback(e, ct, z, operands, need):
-        return (share_of_ties(e, ct, z, operands[0]),)
 
 
 # ---- running extrema
