@@ -10,7 +10,7 @@ from ..caches.outs import Out, result_outs
 from ..caches.results import value_of
 from ..nested.recorded_derivatives import hessian_vector, second_pushforward, with_aux
 from . import inner
-from .jacobians import differentiated
+from .jacobians import Differentiated, Ways
 from .made import made_by
 from .verb_calls import Served, chosen_arguments, dispatch
 
@@ -132,5 +132,5 @@ def hessian_diagonal(f, argnums=0, has_aux=False, *, static_argnums=None, static
 
 
 def _hessian_diagonal(f, argnums, has_aux, *statics):
-    columns, record = second_pushforward(False), inner.hessian_diagonal
-    return differentiated(f, False, columns, None, record, argnums, "forward", False, has_aux, *statics)
+    ways = Ways(second_pushforward(False), None, inner.hessian_diagonal)
+    return Differentiated(f, ways, False, argnums, "forward", False, has_aux, *statics).serve

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -92,104 +93,114 @@ def _known(mode: str) -> str:
     return mode
 
 
+class Ways(NamedTuple):
+    """What is recorded of a function whose derivatives along unit directions are asked for.
+
+    Attributes
+    ----------
+    columns, rows
+        A derivative along a direction, and by a cotangent (`numbatape.nested.recorded_derivatives`). None for
+        rows means second derivatives, which are of real arguments.
+    nested
+        Does the same inside of a trace.
+    """
+
+    columns: Callable
+    rows: Callable | None
+    nested: Callable
+
+
 def _jacobian(f, *options):
-    return differentiated(f, False, pushforward(False), pullback, inner.jacobian, *options)
+    return Differentiated(f, Ways(pushforward(False), pullback, inner.jacobian), False, *options).serve
 
 
 def _value_and_jacobian(f, *options):
-    return differentiated(f, True, pushforward(False), pullback, inner.jacobian, *options)
+    return Differentiated(f, Ways(pushforward(False), pullback, inner.jacobian), True, *options).serve
 
 
-def differentiated(
-    f,
-    with_value: bool,
-    by_columns,
-    by_rows,
-    record,
-    argnums,
-    mode: str,
-    holomorphic: bool,
-    has_aux: bool,
-    *statics,
-):
-    """Return what serves `jacobian` and what else is one derivative for each unit direction.
+class Differentiated:
+    """The calls of `jacobian`, and of what else is one derivative for each unit direction, of one function.
 
-    Parameters
+    Attributes
     ----------
-    with_value
-        Whether the value is returned, too.
-    by_columns, by_rows
-        What is recorded for columns and for rows (`numbatape.nested.recorded_derivatives`). None for rows
-        means second derivatives, which are of real arguments.
-    record
-        Does the same inside of a trace.
+    serve
+        Serves a call; its attribute ``taken`` says which mode the last one took that was not steady.
     """
-    what = (by_columns, with_value, str(argnums), mode, holomorphic, has_aux)
-    served = Served(f, what, *statics)
-    single = isinstance(argnums, (int, np.integer))
-    if has_aux:
-        by_columns, by_rows = with_aux(by_columns), by_rows and with_aux(by_rows)
 
-    def arranged(value, slopes, aux: tuple):
-        if not with_value:
-            return (slopes, *aux) if has_aux else slopes
-        return ((value, *aux) if has_aux else value), slopes
+    def __init__(
+        self, f, ways: Ways, with_value: bool, argnums, mode: str, holomorphic: bool, has_aux: bool, *statics
+    ):
+        what = (ways.columns, with_value, str(argnums), mode, holomorphic, has_aux)
+        self._served = Served(f, what, *statics)
+        self._columns, self._rows, self._nested = ways
+        if has_aux:
+            self._columns, self._rows = with_aux(ways.columns), ways.rows and with_aux(ways.rows)
+        self._argnums, self._mode = argnums, mode
+        self._with_value, self._holomorphic, self._has_aux = with_value, holomorphic, has_aux
+        self._single = isinstance(argnums, (int, np.integer))
+        serve: Any = self._served.by(self._general)
+        serve.taken = None
+        self.serve = serve
 
-    def learn(derived, flat, front, made, direction) -> None:
+    def _general(self, args, kwargs):
+        """Serve any call."""
+        chosen = chosen_arguments(self._argnums, len(args), 1)
+        return dispatch(
+            (args, kwargs),
+            lambda: self._computed(args, kwargs, chosen),
+            lambda: self._recorded(args, kwargs, chosen),
+        )
+
+    def _computed(self, args, kwargs, chosen):
+        """Return the derivatives at plain arguments, and arrange for the next call like it to be steady."""
+        served = self._served
+        flat = served.flatten(args, kwargs, chosen, self._holomorphic)
+        if self._rows is None:
+            require_real(flat, "a Hessian")
+        with served.caller() as caller:
+            direction, primal = "forward", None
+            if self._mode != "forward":
+                primal = served.evaluator(caller, flat).forward(flat)
+                result = primal.variant.recording.result
+                if self._has_aux:
+                    require_aux(primal.variant.recording)
+                    result = result[0]
+                direction = dense.choose(self._mode, flat, primal, result)
+            self.serve.taken = direction
+            if direction == "forward":
+                derived = served.derived(caller, flat, self._columns, lanes=True)
+                space, value, assembled = dense.forward(derived, flat, None, primal)
+            else:
+                derived = served.derived(caller, flat, self._rows, lanes=True)
+                space, value, assembled = dense.reverse(derived, flat, primal, result, None)
+            aux = (value_of(space, space.variant.recording.result[-1]),) if self._has_aux else ()
+            made = self._arranged(value, dense.arranged(assembled, chosen, self._single), aux)
+            self._learn(derived, flat, caller.front, made, direction)
+            return made
+
+    def _recorded(self, args, kwargs, chosen):
+        """Return the derivatives at traced arguments."""
+        options = self._single, self._mode, self._holomorphic, self._has_aux
+        value, slopes, *aux = self._nested(self._served.function, args, kwargs, chosen, *options)
+        return self._arranged(value, slopes, tuple(aux))
+
+    def _arranged(self, value, slopes, aux: tuple):
+        """Return what the verb returns, given its parts."""
+        if not self._with_value:
+            return (slopes, *aux) if self._has_aux else slopes
+        return ((value, *aux) if self._has_aux else value), slopes
+
+    def _learn(self, derived, flat, front, made, direction: str) -> None:
+        """Let calls like the last one be served by a steady call, if one sweep computed all of it."""
         outs = dense.outs_of(flat, derived, direction == "forward")
-        if outs is None or holomorphic:
+        if outs is None or self._holomorphic:
             return
         value, slopes = outs
         others: list[Out] = []
-        if has_aux:
+        if self._has_aux:
             others = result_outs(derived.last, derived.last.variant.recording.result[-1])
-        derived.teach(
-            front,
-            derived.last,
-            made,
-            [value, *others, slopes] if with_value else [slopes, *others],
-            frozenset(),
-        )
-
-    def general(args, kwargs):
-        chosen = chosen_arguments(argnums, len(args), 1)
-
-        def outer():
-            flat = served.flatten(args, kwargs, chosen, holomorphic)
-            if by_rows is None:
-                require_real(flat, "a Hessian")
-            with served.caller() as caller:
-                direction, primal = "forward", None
-                if mode != "forward":
-                    primal = served.evaluator(caller, flat).forward(flat)
-                    result = primal.variant.recording.result
-                    if has_aux:
-                        require_aux(primal.variant.recording)
-                        result = result[0]
-                    direction = dense.choose(mode, flat, primal, result)
-                serve.taken = direction
-                if direction == "forward":
-                    derived = served.derived(caller, flat, by_columns, lanes=True)
-                    space, value, assembled = dense.forward(derived, flat, None, primal)
-                else:
-                    derived = served.derived(caller, flat, by_rows, lanes=True)
-                    space, value, assembled = dense.reverse(derived, flat, primal, result, None)
-                aux = (value_of(space, space.variant.recording.result[-1]),) if has_aux else ()
-                made = arranged(value, dense.arranged(assembled, chosen, single), aux)
-                learn(derived, flat, caller.front, made, direction)
-                return made
-
-        def nested():
-            value, slopes, *aux = record(
-                served.function, args, kwargs, chosen, single, mode, holomorphic, has_aux
-            )
-            return arranged(value, slopes, tuple(aux))
-
-        return dispatch((args, kwargs), outer, nested)
-
-    serve: Any = served.by(general)
-    serve.taken = None
-    return serve
+        outs = [value, *others, slopes] if self._with_value else [slopes, *others]
+        derived.teach(front, derived.last, made, outs, frozenset())
 
 
 def value_and_jacobian(
