@@ -1,4 +1,4 @@
-"""The discrete Fourier transform: mixed radix 2, 3, 4, 5, and Bluestein's algorithm for other lengths.
+"""The discrete Fourier transform: mixed radix 2, 3, 4, 5, 7, and Bluestein's algorithm for other lengths.
 
 The last operand is a table for a length: factors, roots of unity, Bluestein's chirp. `plan_of` and
 `real_plan_of` make it while tracing, and the ops ``fft_table`` and ``rfft_table`` when the tape runs, where
@@ -38,12 +38,12 @@ def with_plan(rng, shapes):
     return rng.normal(size=n), rng.normal(size=n), plan_of(*n)
 
 
-SIZES = (1, 6, 7, 20)
+SIZES = (1, 6, 11, 20, 42)
 
 
 # A table that the tape computes has room for that of any length n, so the kernel can't fail. Bluestein's
-# algorithm needs stages of 2*n - 1 entries, and the next product of twos, threes and fives is at most 1.25
-# times as long. Four times this length, the chirp's 2*n parts and 64 factors are at most 12*n + 61 cells.
+# algorithm needs stages of 2*n - 1 entries, and the next product of twos, threes, fives and sevens is at most
+# 1.25 times as long. Four times it, the chirp's 2*n parts and 64 factors are at most 12*n + 61 cells.
 ROOM = 12
 MORE = 64
 

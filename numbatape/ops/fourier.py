@@ -12,6 +12,8 @@ LANES = 8  # transforms of a batch that run side by side, in SIMD lanes
 HALF_ROOT3 = 0.8660254037844386
 COS1, COS2 = 0.30901699437494745, -0.8090169943749475  # cosines of 1/5 and 2/5 of a turn
 SIN1, SIN2 = 0.9510565162951535, 0.5877852522924731
+C71, C72, C73 = 0.6234898018587336, -0.2225209339563144, -0.9009688679024191  # of sevenths of a turn
+S71, S72, S73 = 0.7818314824680298, 0.9749279121818236, 0.4338837391175581
 
 
 def put(v, o, gap, re, im, wr, wi):
@@ -138,6 +140,54 @@ def stage5(v, x, y, gap, m, s, d, w, sw):
             put(v, o + 4 * s + q, gap, mr - fi, mi + fr, d[t + 6 * sw], d[t + 7 * sw])
 
 
+def stage7(v, x, y, gap, m, s, d, w, sw):
+    for p in range(m):
+        t = w + 12 * p * sw
+        a0 = opaque(x + s * p)
+        a1 = opaque(a0 + s * m)
+        a2 = opaque(a1 + s * m)
+        a3 = opaque(a2 + s * m)
+        a4 = opaque(a3 + s * m)
+        a5 = opaque(a4 + s * m)
+        a6 = opaque(a5 + s * m)
+        o = opaque(y + 7 * s * p)
+        for q in parallel(s):
+            x0 = v[a0 + q]
+            y0 = v[a0 + q + gap]
+            ar = v[a1 + q] + v[a6 + q]
+            ai = v[a1 + q + gap] + v[a6 + q + gap]
+            br = v[a2 + q] + v[a5 + q]
+            bi = v[a2 + q + gap] + v[a5 + q + gap]
+            cr = v[a3 + q] + v[a4 + q]
+            ci = v[a3 + q + gap] + v[a4 + q + gap]
+            er = v[a1 + q] - v[a6 + q]
+            ei = v[a1 + q + gap] - v[a6 + q + gap]
+            fr = v[a2 + q] - v[a5 + q]
+            fi = v[a2 + q + gap] - v[a5 + q + gap]
+            hr = v[a3 + q] - v[a4 + q]
+            hi = v[a3 + q + gap] - v[a4 + q + gap]
+            v[o + q] = x0 + (ar + br + cr)
+            v[o + q + gap] = y0 + (ai + bi + ci)
+            mr = x0 + (C71 * ar + C72 * br + C73 * cr)
+            mi = y0 + (C71 * ai + C72 * bi + C73 * ci)
+            nr = S71 * er + S72 * fr + S73 * hr
+            ni = S71 * ei + S72 * fi + S73 * hi
+            put(v, o + s + q, gap, mr + ni, mi - nr, d[t], d[t + sw])
+            put(v, o + 6 * s + q, gap, mr - ni, mi + nr, d[t + 10 * sw], d[t + 11 * sw])
+            mr = x0 + (C72 * ar + C73 * br + C71 * cr)
+            mi = y0 + (C72 * ai + C73 * bi + C71 * ci)
+            nr = S72 * er - S73 * fr - S71 * hr
+            ni = S72 * ei - S73 * fi - S71 * hi
+            put(v, o + 2 * s + q, gap, mr + ni, mi - nr, d[t + 2 * sw], d[t + 3 * sw])
+            put(v, o + 5 * s + q, gap, mr - ni, mi + nr, d[t + 8 * sw], d[t + 9 * sw])
+            mr = x0 + (C73 * ar + C71 * br + C72 * cr)
+            mi = y0 + (C73 * ai + C71 * bi + C72 * ci)
+            nr = S73 * er - S71 * fr + S72 * hr
+            ni = S73 * ei - S71 * fi + S72 * hi
+            put(v, o + 3 * s + q, gap, mr + ni, mi - nr, d[t + 4 * sw], d[t + 5 * sw])
+            put(v, o + 4 * s + q, gap, mr - ni, mi + nr, d[t + 6 * sw], d[t + 7 * sw])
+
+
 def stages(v, x, y, n, lanes, d, c, sc):
     """Transform the n numbers of each lane at x, with room at y; return the buffer that the result is in."""
     count = int(d[c + sc])
@@ -154,8 +204,10 @@ def stages(v, x, y, n, lanes, d, c, sc):
             stage2(v, x, y, gap, m, s, d, w, sc)
         elif radix == 3:
             stage3(v, x, y, gap, m, s, d, w, sc)
-        else:
+        elif radix == 5:
             stage5(v, x, y, gap, m, s, d, w, sc)
+        else:
+            stage7(v, x, y, gap, m, s, d, w, sc)
         w += 2 * m * (radix - 1) * sc
         s *= radix
         held = x
@@ -182,7 +234,7 @@ def fits(d, c, sc, n, t):
         return False
     for k in range(int(factors)):
         radix = d[c + (2 + k) * sc]
-        if not (radix == 2.0 or radix == 3.0 or radix == 4.0 or radix == 5.0) or m % int(radix) != 0:
+        if not (2.0 <= radix <= 5.0 or radix == 7.0) or radix != int(radix) or m % int(radix) != 0:
             return False
         m = m // int(radix)
         size += 2 * m * (int(radix) - 1)

@@ -17,7 +17,7 @@ import numpy as np
 from ..jit.language import parallel
 from .fourier import put
 
-RADICES = (4, 2, 3, 5)
+RADICES = (4, 2, 3, 5, 7)
 HALF_PI = 1.5707963267948966
 
 
@@ -40,7 +40,7 @@ def factors_of(n: int) -> list[int] | None:
 
 
 def smooth(n: int) -> int:
-    """Return the first number from n on whose prime factors are 2, 3 and 5."""
+    """Return the first number from n on whose prime factors are 2, 3, 5 and 7."""
     while factors_of(n) is None:
         n += 1
     return n
@@ -101,13 +101,15 @@ def size_of_real_plan(n: int) -> int:
 
 
 def without_factors(n):
-    """Divide a number by 2, 3 and 5 as often as that leaves no rest."""
+    """Divide a number by 2, 3, 5 and 7 as often as that leaves no rest."""
     while n % 2 == 0:
         n = n // 2
     while n % 3 == 0:
         n = n // 3
     while n % 5 == 0:
         n = n // 5
+    while n % 7 == 0:
+        n = n // 7
     return n
 
 
@@ -130,6 +132,10 @@ def put_factors(v, o, n):
         v[o + count] = 5.0
         count += 1
         n = n // 5
+    while n % 7 == 0:
+        v[o + count] = 7.0
+        count += 1
+        n = n // 7
     return count
 
 
