@@ -23,12 +23,12 @@ STAND_INS = {
             null_space orth orthogonal_procrustes pinv polar qr qr_multiply rq subspace_angles svd svdvals
         """,
         "scipy_api.linalg.structured_matrices": """
-            block_diag cho_solve_banded cholesky_banded circulant convolution_matrix diagsvd eigvals_banded
-            hankel ishermitian issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant
-            solve_toeplitz solveh_banded toeplitz
+            block_diag cho_solve_banded cholesky_banded circulant convolution_matrix diagsvd eig_banded
+            eigvals_banded hankel ishermitian issymmetric khatri_rao matmul_toeplitz solve_banded
+            solve_circulant solve_toeplitz solveh_banded toeplitz
         """,
         "scipy_api.linalg.linalg_refusals": """
-            cossin eig_banded funm qz signm
+            cossin funm qz signm
         """,
     },
     "scipy.sparse": {
@@ -217,7 +217,8 @@ STAND_INS = {
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean
             rankdata sem skew trim_mean variation zmap zscore
         """,
-        "scipy_api.stats.values_only": "ksone kstwo studentized_range",
+        "scipy_api.stats.studentized_range": "studentized_range",
+        "scipy_api.stats.values_only": "ksone kstwo",
     },
     "scipy.stats.qmc": {"scipy_api.stats.sample_distances": "discrepancy"},
     "scipy.integrate": {

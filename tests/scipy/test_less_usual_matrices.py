@@ -25,6 +25,7 @@ def projector(vectors):
 CASES = {
     "eigvals of pairs": (lambda a: np.abs(L.eigvals(a, A[::-1])), A),
     "eigvals_banded": (L.eigvals_banded, BANDS[:, ::-1]),
+    "eig_banded": (lambda x: (*L.eig_banded(x, lower=True), *L.eig_banded(x[0, ::-1] + 0.1)), BANDS),
     "cholesky_banded": (lambda x: (L.cholesky_banded(x[:, ::-1]), L.cholesky_banded(x, lower=True)), BANDS),
     "cho_solve_banded": (lambda ab: L.cho_solve_banded((ab, True), np.ones(4)), BANDS),
     "khatri_rao": (lambda a: (L.khatri_rao(a, B[:, :2]), L.khatri_rao(a[0], B)), B),

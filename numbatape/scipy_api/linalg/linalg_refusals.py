@@ -11,7 +11,6 @@ from ...usercode.frames import not_supported
 
 INSTEAD = {
     "cossin": "np.linalg.svd",
-    "eig_banded": "eigvals_banded, or np.linalg.eigh of the whole matrix",
     "funm": "expm, logm, sqrtm, cosm, sinm or fractional_matrix_power",
     "qz": "scipy.linalg.eigvals(a, b)",
     "signm": "sqrtm: a @ inv(sqrtm(a @ a))",

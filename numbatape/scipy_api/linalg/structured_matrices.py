@@ -6,11 +6,14 @@ the whole matrix: O(n^2) memory, O(n^3) time.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ...matrix import equations
+from ...matrix.eigen import hermitian
 from ...matrix.equations import linalg
-from ...matrix.matrix_rule import MatrixRule, adjoint, call, conjugate
+from ...matrix.matrix_rule import MatrixRule, adjoint, call, conjugate, is_complex
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import positions
 from ...numpy_api.stand_ins import stands_for
@@ -111,6 +114,30 @@ def eigvals_banded(
 ):
     refuse("scipy.linalg.eigvals_banded", {"select": None if select in ("a", "all", 0) else select})
     return np.linalg.eigvalsh(_lower_triangle(lift_first(a_band), lower))
+
+
+@functools.cache
+def _banded_eigen(width: int, lower: bool):
+    """Return the rule of `eig_banded`, as a function of the lower triangle of the matrix."""
+
+    def value(low):
+        given = np.zeros((*low.shape[:-2], width, low.shape[-1]))
+        return linalg().eig_banded(_band(low, given, lower), lower=lower)
+
+    return hermitian("scipy.linalg.eig_banded", value, True)
+
+
+@stands_for("scipy.linalg", "eig_banded")
+def eig_banded(a_band, lower=False, eigvals_only=False, overwrite_a_band=False, select="a", select_range=None,
+               max_ev=0, check_finite=True):  # fmt: skip
+    if eigvals_only:
+        return eigvals_banded(a_band, lower, select=select)
+    refuse("scipy.linalg.eig_banded", {"select": None if select in ("a", "all", 0) else select})
+    band = lift_first(a_band)
+    if is_complex(band):  # its vectors have phases of their own
+        hint = "eigvals_banded is, and np.linalg.eigh of the whole matrix"
+        raise unsupported_argument("scipy.linalg.eig_banded", "vectors of complex matrices", hint)
+    return tuple(call(_banded_eigen(band.shape[-2], bool(lower)), _lower_triangle(band, lower)))
 
 
 # ---- constant along diagonals

@@ -16,7 +16,12 @@ from ...trace.operands import find_trace, lift, values_of
 from ...trace.primitives import array_instruction, stop_gradient
 from .covariances import as_matrix
 from .distributions import StandIn
-from .normal_areas import multivariate_normal_cdf, multivariate_normal_logcdf, with_own_points
+from .normal_areas import (
+    multivariate_normal_cdf,
+    multivariate_normal_logcdf,
+    multivariate_t_cdf,
+    with_own_points,
+)
 
 LOG_2PI = 1.8378770664093453
 
@@ -302,7 +307,7 @@ OTHERS: dict[str, dict[str, Callable]] = {  # methods beside the density; more a
         **{"cdf": multivariate_normal_cdf, "logcdf": multivariate_normal_logcdf},
         "entropy": multivariate_normal_entropy,
     },
-    "multivariate_t": {"pdf": multivariate_t_density},
+    "multivariate_t": {"pdf": multivariate_t_density, "cdf": multivariate_t_cdf},
 }
 
 

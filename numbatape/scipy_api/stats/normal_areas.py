@@ -1,10 +1,12 @@
-"""``multivariate_normal.cdf``, as probit models and copulas need it.
+"""``multivariate_normal.cdf`` and ``multivariate_t.cdf``, as probit models and copulas need them.
 
 The slope with respect to an end is a density times the probability of the other variables given the first;
 that with respect to a correlation is the density of both times the probability of the others given both (R.
 L. Plackett, "A reduction formula for normal multivariate integrals", 1954). SciPy integrates over three and
 more variables with random points, here the same ones in each call: the value is as accurate as there. Slopes
-need the probabilities of one and two variables less, so those of three variables are exact.
+need the probabilities of one and two variables less, so those of three variables are exact. Student's law is
+a normal one divided by an independent number: its slopes are the same, with densities of that law; given one
+variable the others have one degree of freedom more, and given two as many, and another spread.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ import numpy as np
 import scipy.special as sc
 import scipy.stats
 
+from ...numpy_api.registration import unsupported_argument
 from ...rules.primitive import Primitive, Rule
 from ...trace.array import TracedArray
 from ...trace.operands import lift_all, values_of
+from ..special.ufunc_table import is_active
+from .student_pairs import pairs, student_density
 
 NAME = "scipy.stats.multivariate_normal.cdf"
+INF = np.inf
 
 
 def _value(a, b, r):
@@ -54,38 +60,51 @@ of_two = Primitive(_rule)
 
 
 class Areas:
-    """Probabilities of boxes of ``count`` standard normal variables, as a rule.
+    """Probabilities of boxes of ``count`` standard normal variables, or of Student's law, as a rule.
 
-    Its arguments are upper ends, lower ends, and correlations, of which those above the diagonal count.
+    Its arguments are upper ends, lower ends, and correlations, of which those above the diagonal count. The
+    degrees of freedom of normal variables are infinite.
     """
 
-    def __init__(self, count: int, options: tuple):
-        self._count, self._options = count, options
+    def __init__(self, count: int, options: tuple, df: float):
+        self._count, self._options, self._df = count, options, df
         rule = Rule(self._value, self._pullback, self._pushforward, None, any_size=True)
-        rule.name = NAME
+        rule.name = NAME if df == INF else "scipy.stats.multivariate_t.cdf"
         self.of = Primitive(rule)
 
     def _value(self, high, low, R):
         whole = np.triu(R, 1)
-        found = with_own_points(scipy.stats.multivariate_normal.cdf)(
+        normal = self._df == INF
+        law = scipy.stats.multivariate_normal if normal else scipy.stats.multivariate_t
+        found = with_own_points(law.cdf)(
             high,
             np.zeros(self._count),
             whole + whole.T + np.eye(self._count),
+            *([] if normal else [self._df]),
             lower_limit=low,
             **dict(self._options),
         )
         return np.reshape(found, np.shape(high)[:-1])
+
+    def _density_of(self, fixed: list[int], at: list, r):
+        """Return the density of one or two variables, the others' degrees of freedom, and their spread."""
+        df, rest = self._df, 1.0 - r * r
+        if len(fixed) == 2:
+            square = (at[0] * at[0] - 2.0 * r * at[0] * at[1] + at[1] * at[1]) / rest
+            constant = 2.0 * np.pi * np.sqrt(rest)
+            if df == INF:
+                return np.exp(-0.5 * square) / constant, df, 1.0
+            return np.exp(-0.5 * df * np.log1p(square / df)) / constant, df, np.sqrt(1.0 + square / df)
+        if df == INF:
+            return np.exp(-0.5 * at[0] * at[0]) / np.sqrt(2.0 * np.pi), df, 1.0
+        return student_density(at[0], df), df + 1.0, np.sqrt((df + at[0] * at[0]) / (df + 1.0))
 
     def _given(self, fixed: list[int], at: list, R):
         """Return the density of some variables at a point, and the probability of the others given them."""
         others = [k for k in range(self._count) if k not in fixed]
         r = R[fixed[0], fixed[1]] if len(fixed) == 2 else 0.0
         rest = 1.0 - r * r
-        if len(fixed) == 2:
-            square = (at[0] * at[0] - 2.0 * r * at[0] * at[1] + at[1] * at[1]) / rest
-            density = np.exp(-0.5 * square) / (2.0 * np.pi * np.sqrt(rest))
-        else:
-            density = np.exp(-0.5 * at[0] * at[0]) / np.sqrt(2.0 * np.pi)
+        density, df, wider = self._density_of(fixed, at, r)
 
         def correlation(i, j):
             return R[min(i, j), max(i, j)]
@@ -116,9 +135,9 @@ class Areas:
         )  # fmt: skip
 
         def moved(ends):
-            return np.stack([(ends[..., k] - means[k]) / spreads[k] for k in others], -1)
+            return np.stack([(ends[..., k] - means[k]) / (spreads[k] * wider) for k in others], -1)
 
-        return density, lambda high, low: box(moved(high), moved(low), remaining, self._options)
+        return density, lambda high, low: box(moved(high), moved(low), remaining, self._options, df)
 
     def _slopes(self, high, low, R):
         """Return the slopes for both ends, of each variable, and those for each pair's correlation."""
@@ -165,12 +184,13 @@ class Areas:
 
 def with_own_points(method):
     """Return a method of SciPy's that does not take its random points from the global generator."""
-    knows = "rng" in inspect.signature(method).parameters
+    known = inspect.signature(method).parameters
+    name = next((name for name in ("rng", "random_state") if name in known), None)
 
     @functools.wraps(method)
     def call(*args, **kwargs):
-        if knows and kwargs.get("rng") is None:
-            kwargs["rng"] = np.random.default_rng(0)
+        if name and kwargs.get(name) is None:
+            kwargs[name] = np.random.default_rng(0)
         return method(*args, **kwargs)
 
     return call
@@ -179,15 +199,25 @@ def with_own_points(method):
 areas = functools.cache(Areas)
 
 
-def box(high, low, R, options: tuple = ()):
-    """Return the probability that standard normal variables with correlations R are between ends."""
+def below_one(x, df: float):
+    return sc.ndtr(x) if df == INF else sc.stdtr(df, x)
+
+
+def below_two(a, b, r, df: float):
+    return of_two(a, b, r) if df == INF else pairs(df).below(a, b, r)
+
+
+def box(high, low, R, options: tuple = (), df: float = INF):
+    """Return the probability that standard variables with correlations R are between ends."""
     count = np.shape(values_of(high))[-1]
     if count == 1:
-        return sc.ndtr(high[..., 0]) - sc.ndtr(low[..., 0])
+        return below_one(high[..., 0], df) - below_one(low[..., 0], df)
     if count == 2:
         a, b, c, d, r = high[..., 0], high[..., 1], low[..., 0], low[..., 1], R[0, 1]
-        return of_two(a, b, r) - of_two(c, b, r) - of_two(a, d, r) + of_two(c, d, r)
-    return areas(count, options).of(high, low, R)
+        return (
+            below_two(a, b, r, df) - below_two(c, b, r, df) - below_two(a, d, r, df) + below_two(c, d, r, df)
+        )
+    return areas(count, options, df).of(high, low, R)
 
 
 def _standard(ends, mean, spread):
@@ -197,6 +227,11 @@ def _standard(ends, mean, spread):
 
 def multivariate_normal_cdf(x, mean=None, cov=1, allow_singular=False, maxpts=None, abseps=1e-5, releps=1e-5,
                             *, lower_limit=None, rng=None):  # fmt: skip
+    options = {"maxpts": maxpts, "abseps": abseps, "releps": releps, "allow_singular": allow_singular}
+    return _cdf(x, mean, cov, lower_limit, options, INF)
+
+
+def _cdf(x, mean, cov, lower_limit, options: dict, df: float):
     lower = -np.inf if lower_limit is None else lower_limit
     parts = lift_all(x, 0.0 if mean is None else mean, 1.0 if cov is None else cov, lower)
     x, mean, cov, low = (part if type(part) is TracedArray else np.asarray(part, float) for part in parts)
@@ -209,14 +244,30 @@ def multivariate_normal_cdf(x, mean=None, cov=1, allow_singular=False, maxpts=No
     )
     bounded = lower_limit is not None
     if dim == 1:
-        return sc.ndtr(high[..., 0]) - (sc.ndtr(low[..., 0]) if bounded else 0.0)
+        return below_one(high[..., 0], df) - (below_one(low[..., 0], df) if bounded else 0.0)
     if dim == 2 and not bounded:
         r = cov[0, 1] / (spread[0] * spread[1]) if cov.ndim == 2 else 0.0 * np.sum(spread)
-        return of_two(high[..., 0], high[..., 1], r)
+        return below_two(high[..., 0], high[..., 1], r, df)
     R = cov / (np.expand_dims(spread, -1) * spread) if cov.ndim == 2 else np.zeros((dim, dim))
-    options = {"maxpts": maxpts, "abseps": abseps, "releps": releps, "allow_singular": allow_singular}
-    return box(high, low, R, tuple(options.items()))
+    return box(high, low, R, tuple(options.items()), df)
 
 
 def multivariate_normal_logcdf(*args, **kwargs):
     return np.log(multivariate_normal_cdf(*args, **kwargs))
+
+
+def multivariate_t_cdf(x, loc=None, shape=1, df=1, allow_singular=False, *, maxpts=None, lower_limit=None,
+                       random_state=None):  # fmt: skip
+    if is_active(df):
+        hint = "for them there is no closed form; pass them as nt.Constant"
+        raise unsupported_argument(
+            "scipy.stats.multivariate_t.cdf", "degrees of freedom with a derivative", hint
+        )
+    df = 1.0 if df is None else float(df)
+    if df == INF:
+        hint = "multivariate_normal.cdf is"
+        raise unsupported_argument("scipy.stats.multivariate_t.cdf", "infinite degrees of freedom", hint)
+    if random_state is not None and not isinstance(random_state, int):
+        raise unsupported_argument("scipy.stats.multivariate_t.cdf", "a random generator", "an int is")
+    options = {"maxpts": maxpts, "allow_singular": allow_singular, "random_state": random_state}
+    return _cdf(x, loc, shape, lower_limit, options, df)

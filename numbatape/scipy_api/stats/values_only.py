@@ -15,7 +15,7 @@ from ...trace.operands import find_trace, lift_all
 from ...usercode.frames import where_in_user_code
 from .distributions import StandIn
 
-NAMES = ("ksone", "kstwo", "studentized_range")
+NAMES = ("ksone", "kstwo")
 METHODS = frozenset(("cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"))
 
 
