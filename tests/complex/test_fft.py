@@ -7,7 +7,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.ops.fft import MORE, ROOM
-from numbatape.ops.fourier_tables import factors_of, smooth
+from numbatape.ops.fourier_tables import factors_of, smooth, stages_of
 from tests.complex import laws
 from tests.every_case import every
 
@@ -45,6 +45,12 @@ def test_real_numbers_of_every_length(n, rows):
         laws.close(numbers, inverse(other), 2 * tolerance)
         laws.close(np.sum(pullback(y)[0].conj() * half).real, np.sum(y * inverse(half)), 1e-12)
         laws.close(nt.jvp(inverse, (other,), (half,))[1], inverse(half), 2 * tolerance)
+
+
+def test_lengths_of_small_factors_have_stages_of_their_own():
+    """Bluestein's algorithm, which serves others, takes two transforms of twice the length."""
+    assert [stages_of(n)[0] for n in (28, 30, 224, 1024, 2401)] == [28, 30, 224, 1024, 2401]
+    assert [stages_of(n)[0] for n in (29, 31, 1025)] == [60, 63, 2058]
 
 
 def test_real_numbers_take_half_of_a_transform():
