@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib.util
 import json
@@ -65,13 +66,19 @@ def group(
     labels = {axis: np.asarray(values) for axis, values in coords.items() if axis in used}
     counts = next(iter(arrays.values())).shape
     labels |= {axis: np.arange(count) for axis, count in zip(LEAD, counts, strict=False)}
-    return xarray.Dataset(variables, labels, {key: attribute(value) for key, value in about.items()})
+    try:
+        return xarray.Dataset(variables, labels, {key: attribute(value) for key, value in about.items()})
+    except ValueError as error:
+        raise InputError(f"`dims` and `coords` of the model do not fit its variables: {error}") from error
 
 
 def write_groups(path: Path, groups: dict[str, Any]) -> None:
     """Write groups as netCDF or Zarr, by the suffix; the file appears complete or not at all."""
     xarray = optional("xarray", "an ArviZ file")
     tree = xarray.DataTree.from_dict(groups)
+    # A full disk must be noticed here: HDF5 crashes the process when it cannot close a file.
+    if path.suffix == NETCDF and shutil.disk_usage(path.parent).free < tree_bytes(groups):
+        raise InputError(f"{path}: {os.strerror(errno.ENOSPC)}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with warnings.catch_warnings():
@@ -89,6 +96,11 @@ def write_groups(path: Path, groups: dict[str, Any]) -> None:
         if temporary.is_dir():
             shutil.rmtree(temporary, ignore_errors=True)
         temporary.unlink(missing_ok=True)
+
+
+def tree_bytes(groups: dict[str, Any]) -> int:
+    """Return about how many bytes a file of some groups takes."""
+    return sum(group.nbytes for group in groups.values()) + (64 << 10) * (1 + len(groups))
 
 
 def read_group(path: Path, name: str) -> Any | None:

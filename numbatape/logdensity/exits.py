@@ -67,5 +67,5 @@ def short_traceback(error: BaseException) -> str:
 
 
 def _is_machinery(filename: str) -> bool:
-    """Whether a frame is numbatape's, or Python's import system's, rather than the user's."""
-    return filename.startswith((PACKAGE, "<frozen", "<__array_function__"))
+    """Whether a frame is numbatape's, or Python's import system's or contextlib's, rather than the user's."""
+    return filename.startswith((PACKAGE, "<frozen", "<__array_function__", contextlib.__file__))

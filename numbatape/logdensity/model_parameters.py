@@ -14,8 +14,10 @@ import numbatape as nt
 from numbatape.integrations.vector_functions import traced
 from numbatape.logdensity.exits import ModelError, running_model
 from numbatape.logdensity.matrix import Matrix
+from numbatape.trace import pytrees
 from numbatape.transforms import Unconstrained, unconstrained
 from numbatape.transforms.without_labels import without_labels
+from numbatape.verbs.structures import path_of
 
 Arrays = dict[str, np.ndarray]
 
@@ -39,6 +41,8 @@ class Parameters:
         The log-density of theta without the Jacobian determinants of constraints; None if it has none.
     dims, coords : dict
         Names of the variables' axes, and labels along them.
+    integers : tuple of str
+        What `start` holds as integers: data, not parameters.
     """
 
     names: tuple[str, ...] | None
@@ -50,6 +54,7 @@ class Parameters:
     density: Callable[..., Any] | None = None
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     coords: Mapping[str, Any] = field(default_factory=dict)
+    integers: tuple[str, ...] = ()
 
 
 def read_parameters(
@@ -97,7 +102,10 @@ def _is_vector(start: Any) -> bool:
 
 
 def _of_density(density: Unconstrained, logp: Callable[..., Any], start: Any) -> Parameters:
-    _, unflatten = nt.flatten(without_labels(start)[0])
+    plain = without_labels(start)[0]
+    _, unflatten = nt.flatten(plain)
+    leaves, structure = pytrees.flatten(plain)
+    paths = zip(map(path_of, structure.paths()), leaves, strict=True)
 
     def constrain(thetas: Any) -> dict[str, Any]:
         return {path or "x": leaf for path, leaf in density.by_path(density.constrain(thetas)).items()}
@@ -119,6 +127,7 @@ def _of_density(density: Unconstrained, logp: Callable[..., Any], start: Any) ->
         density=constrained_density,
         dims={path: tuple(axes) for path, axes in density.dims.items()},
         coords=dict(density.coords),
+        integers=tuple(path for path, leaf in paths if type(leaf) is int),
     )
 
 

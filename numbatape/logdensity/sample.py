@@ -21,6 +21,7 @@ from numbatape.logdensity.chains import THETA, Sampler, Settings, run_chains
 from numbatape.logdensity.clock import Clock
 from numbatape.logdensity.diagnostics import SUSPICIOUS, as_text, diagnosed
 from numbatape.logdensity.evaluate import usable_cpus
+from numbatape.logdensity.matrix import Matrix
 from numbatape.logdensity.model_parameters import Arrays
 from numbatape.logdensity.models import Model, import_path, load_model
 from numbatape.logdensity.optional import optional
@@ -56,6 +57,8 @@ def sample(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
             if missing:
                 for start in starts[: options.chains]:
                     require_finite(model, start)
+                # Names and axes that the file cannot hold are told before the draws, not behind them.
+                _posterior(model, starts[:1, None], about_of(identity))
                 clock.lap("prepare")
 
                 def finished(chain: int, arrays: Arrays) -> None:
@@ -68,9 +71,8 @@ def sample(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
             out = folder / f"{DRAWS}{suffix}"
             theta = chains[THETA]
             stats = {name: array for name, array in chains.items() if name != THETA}
-            variables, names = variables_of(model, theta), names_of(model, theta.shape[-1])
-            about = about_of(identity)
-            posterior = group(variables, model.parameters.dims, model.parameters.coords, about)
+            about, names = about_of(identity), names_of(model, theta.shape[-1])
+            variables, posterior = _posterior(model, theta, about)
             write_groups(out, {"posterior": posterior, **theta_groups(names, theta, stats, about)})
             clock.lap("write")
             rows = diagnosed(variables)
@@ -90,6 +92,12 @@ def sample(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
         "seconds": clock.seconds(),
     }
     return summary, _text(summary), 0
+
+
+def _posterior(model: Model, theta: Matrix, about: dict[str, Any]) -> tuple[Arrays, Any]:
+    """Return the variables that theta, along chains and draws, stands for; and the group of them."""
+    variables = variables_of(model, theta)
+    return variables, group(variables, model.parameters.dims, model.parameters.coords, about)
 
 
 def _draw(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 
 import numpy as np
 
@@ -25,6 +26,12 @@ def starts_of(model: Model, init: str | None) -> tuple[Matrix, float, str]:
     init : str or None
         A number, the radius; or a file of draws, which are started from as they are.
     """
+    if model.parameters.integers:
+        names = listed([f"`{name}`" for name in model.parameters.integers])
+        print(
+            f"{model.label}: data, because `start` has integers there: {names} (0.0 is a parameter)",
+            file=sys.stderr,
+        )
     if init is not None:
         with contextlib.suppress(ValueError):
             radius = float(init)

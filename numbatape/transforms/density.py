@@ -335,7 +335,7 @@ def unconstrained(logp: Callable, start, transforms=None, *, dims=None, coords=N
     StructureError
         If ``transforms`` names a parameter that is not there.
     SpecError
-        If the starting point does not satisfy a constraint.
+        If the starting point does not satisfy a constraint, or ``dims`` and ``coords`` do not fit it.
 
     Examples
     --------
@@ -355,12 +355,21 @@ def unconstrained(logp: Callable, start, transforms=None, *, dims=None, coords=N
     start, dims, coords = without_labels(start, dims, coords)
     _, unflatten = flatten(start)
     if not unflatten.pieces:
-        raise SpecError("the starting point holds no floats, so there are no parameters")
+        raise SpecError(
+            "the starting point holds no floats, so there are no parameters (0 is data; write 0.0)"
+        )
     chosen = [transform_of(transforms, piece.keys, ()) for piece in unflatten.pieces]
     require_known(transforms, [piece.keys for piece in unflatten.pieces], ())
-    shapes = {piece.path: piece.shape for piece in unflatten.pieces}
+    shapes, lengths = {piece.path: piece.shape for piece in unflatten.pieces}, dict[str, int]()
     for path, axes in dims.items():
         if path not in shapes or len(axes) != len(shapes[path]):
             known = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise SpecError(f"dims[{path!r}] = {axes!r}: parameters and their shapes are {known}")
+        for axis, length in zip(axes, shapes[path], strict=True):
+            labels = len(coords[axis]) if axis in coords else lengths.setdefault(axis, length)
+            if labels != length:
+                raise SpecError(
+                    f"dims[{path!r}] = {axes!r}: {axis!r} has {length} entries there, and {labels} "
+                    + ("labels in coords" if axis in coords else "in another parameter")
+                )
     return Unconstrained(logp, unflatten, chosen, start, dims, coords)

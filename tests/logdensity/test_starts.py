@@ -82,3 +82,21 @@ def test_starting_points(model, tmp_path):
     for init, message in (("-1", "must be finite"), (str(tmp_path / "points.csv"), "not finite")):
         with pytest.raises(InputError, match=message):
             starts_of(good, init)
+
+
+def test_integers_in_a_start_are_said_to_be_data(tmp_path, capsys):
+    path = tmp_path / "mixed.py"
+    path.write_text("start = {'mu': 0, 'tau': 1.0}\ndef logp(p): return -(p['tau'] - p['mu']) ** 2\n")
+    starts, _, _ = starts_of(load_model(str(path), None), None)
+    assert starts.shape == (1, 1) and "integers there: `mu`" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("0,", "0.0,"))
+    starts_of(load_model(str(path), None), None)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_about_a_start_has_frames_of_the_model_alone(tmp_path):
+    path = tmp_path / "outside.py"
+    text = "from numbatape import transforms\nstart, constraints = {'s': -1.0}, transforms.positive\n"
+    path.write_text(text + "def logp(p): return -p['s']\n")
+    with pytest.raises(ModelError, match=r"failed\nnumbatape.errors.SpecError: s: transforms.positive needs"):
+        load_model(str(path), None)

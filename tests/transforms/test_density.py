@@ -120,6 +120,9 @@ def test_labels_of_xarray():
     assert named.dims == {"w": ("row", "column")} and named.coords == {"row": [1, 2]}
 
 
+PAIR, AXES = {"a": np.ones(2), "b": np.ones(2)}, {"a": ("k",), "b": ("k",)}
+
+
 @pytest.mark.parametrize(
     "make, message",
     [
@@ -135,6 +138,8 @@ def test_labels_of_xarray():
         ),
         (lambda: tr.unconstrained(logp, {"a": 1}), "holds no floats"),
         (lambda: tr.unconstrained(logp, {"a": 1.0}, dims={"b": ("k",)}), "parameters and their shapes are a"),
+        (lambda: tr.unconstrained(logp, PAIR, dims=AXES, coords={"k": "abc"}), "'k' has 2 .* 3 labels in co"),
+        (lambda: tr.unconstrained(logp, PAIR | {"b": np.ones(3)}, dims=AXES), "3 entries there, and 2 in an"),
         (lambda: tr.unconstrained(logp, START, CHOICE)(np.ones(3)), r"vector of 2 entries.*got shape \(3,\)"),
         (
             lambda: tr.unconstrained(logp, START, CHOICE).unconstrain({"sigma": 1.0}),

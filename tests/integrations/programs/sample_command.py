@@ -3,11 +3,13 @@
 import io
 import json
 import os
+import shutil
 import signal
 import tempfile
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from distributed import Client
@@ -47,6 +49,9 @@ def nowhere(p, data):
 
 def plain(p, data):
     return -0.5 * p["mu"] ** 2 - np.sum(p["scale"])
+
+def vector(theta, data):
+    return -np.sum(theta**2)
 """
 LOW = ["--draws", "30", "--tune", "30", "--cores", "2"]
 
@@ -171,6 +176,18 @@ with tempfile.TemporaryDirectory() as name:
     label, worst = ranked(Results("", names, moved[:1, :, 0], None, moved[:1], None))
     assert label == "draws for an effective one" and worst[0][0] == 0
     assert run("plot", folder / "killed", "--out", folder / "run.png", "--dpi", 20)[0] == 0
+
+    # Labels that do not fit, and a full disk, are told before the draws, and before HDF5 crashes.
+    fitted = MODEL.replace("start = {", "start, was = [0.0], {").replace("constraints =", "unused =")
+    model.write_text(fitted + "\ndef constrain(t, data):\n    return {'scale': np.append(t, [t[0], 1.0])}\n")
+    code, summary, _ = run("sample", f"{model}:vector", *LOW, "--out", folder / "labels")
+    assert code == 2 and "do not fit its variables" in summary["error"]
+    assert not list((folder / "labels").glob("chain-*"))
+    model.write_text(MODEL)
+    usage, shutil.disk_usage = shutil.disk_usage, lambda path: SimpleNamespace(free=1000)
+    code, summary, _ = run(*again, "--chains", 3)
+    shutil.disk_usage = usage
+    assert code == 2 and "draws.nc: No space left on device" in summary["error"]
 
     # What the model raises on the way ends the run, with its line.
     code, summary, err = run("sample", f"{model}:raising", *LOW, "--out", folder / "raising")
