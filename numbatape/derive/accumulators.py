@@ -177,13 +177,15 @@ class Cells(Fitting):
         """Return the sum of cotangents of one view, added up one after another."""
         if len(parts) < MANY:
             return functools.reduce(operator.add, parts)
-        symbols = all(part.__class__ is Symbol for part in parts)
-        if not symbols or not parts[0].ndim or len({part.dims for part in parts}) > 1:
+        if not parts[0].ndim or not all(part.__class__ is Symbol for part in parts):
             return functools.reduce(operator.add, parts)
         # The same instructions as columns: a loop over arrays adds to what it captures in each step.
         tape, dims, family = self.tape, parts[0].dims, parts[0].family
         numbers = np.array([part.number for part in parts])
-        own = np.array([part.level for part in parts])
+        its = tape.values.columns(numbers)
+        if any(tape.layouts[layout].dims != dims for layout in {*its["layout"].tolist()}):
+            return functools.reduce(operator.add, parts)
+        own = tape.storage_columns()[2][its["storage"]]
         levels = np.maximum.accumulate(own)[1:].tolist()
         count, first, storage = len(levels), len(tape.values), len(tape.storages)
         strides, size = tape.contiguous_strides(dims)

@@ -98,11 +98,11 @@ class Kinds:
             self.moving.add(self._numbers.get(what, len(self._numbers)))
         return self._numbers.setdefault(what, len(self._numbers))
 
-    def of_addresses(self, first: int, addresses: np.ndarray) -> list[int]:
-        """Return the kinds of values that follow one another, given as rows of storage, offset and layout."""
+    def of_addresses(self, first: int, addresses: list) -> list[int]:
+        """Return the kinds of values that follow one another, given by storage, offset and layout."""
         numbers, what, storages = self._numbers, self._what, self._tape.storages
         found, of_views = [], {}
-        for value, row in enumerate(addresses.tolist(), first):
+        for value, row in enumerate(addresses, first):
             storage, offset, layout = row
             if storage < POOL_COUNT:
                 found.append(numbers.setdefault(what(value, *row), len(numbers)))

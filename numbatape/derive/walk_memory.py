@@ -127,13 +127,13 @@ class Memory:
         """Make room for so many values, entries and new things of each sort; nothing may wait to be taken."""
         kept = {names.VALUES: 3, names.KINDS: 1, names.SLOPES: 3, names.SUMS: 4, names.ENTRIES: 3}
         for word, width in kept.items():
-            array = np.zeros(width * room, np.int32)
+            array = np.empty(width * room, np.int32)
             if word in self._arrays:
                 array[: len(self._arrays[word])] = self._arrays[word]
             self._keep(word, array)
         lost = {names.CODE: 9, names.STORAGES: 3, names.VIEWED: 2, names.SPARE: 1, names.NEW_SLOPES: 3}
         for word, width in (lost | {names.NEW_SUMS: 1}).items():
-            self._keep(word, np.zeros(width * room, np.int32))
+            self._keep(word, np.empty(width * room, np.int32))
         self._room = self.w[names.ROOM] = room
 
     # ---- from the kernel to the tape
@@ -178,16 +178,19 @@ class Memory:
         if max(len(tape.values), int(w[names.ENTRY_COUNT]) + MOST_WORDS) > self._room:
             self.make_room(2 * max(self._room, len(tape.values)))
         first, stop = self._values, len(tape.values)
-        addresses = tape.values.rows(first, stop) if first else self._kinds.values
+        addresses = self._kinds.values
         if kinds is None:
+            addresses = tape.values.rows(first, stop)
             kinds = self._kinds.of_addresses(first, addresses)
-        self._arrays[names.VALUES].reshape(-1, 3)[first:stop] = addresses
+        if stop > first:
+            self._arrays[names.VALUES].reshape(-1, 3)[first:stop] = addresses
         self._arrays[names.KINDS][first:stop] = kinds
         slopes = self._arrays[names.SLOPES].reshape(-1, 3)
         slopes[first:stop] = NONE
         for (value, operand), slope in newest(self._emitter.slopes, self._slopes):
             slopes[value, operand] = self.number_of(slope)
         sums = self._arrays[names.SUMS].reshape(-1, 4)
+        sums[first:stop, 0] = 0
         for value, parts in newest(self._sums, self._sum_count):
             sums[value, 0] = len(parts)
             sums[value, 1 : 1 + len(parts)] = list(map(self.number_of, parts))
@@ -276,29 +279,34 @@ class Memory:
         if places is None:
             known = (self._of_place[:, names.HEAD] != NONE) | (self._of_place[:, names.BASE] != NONE)
             places = flatnonzero(known).tolist()
-        tape, cells, buffers = self._tape, self._cells.cells, self._cells.buffers
+        emitter, cells, buffers = self._emitter, self._cells.cells, self._cells.buffers
         entries = self._arrays[names.ENTRIES].data  # whose items are Python's integers
         for place in places:
             key = self._key_of_place(place)
             entry, _, base, pythons = self._of_place[place].tolist()
-            pending = []
+            values, parts = [], []
             while entry != NONE:
-                pending.append((entries[entry], self._part(entries[entry + names.ENTRY_CT])))
-                entry = entries[entry + names.ENTRY_NEXT]
+                values.append(entries[entry])
+                ct, entry = entries[entry + names.ENTRY_CT], entries[entry + names.ENTRY_NEXT]
+                parts.append(Symbol(emitter, ct) if ct > names.FIRST_NUMBER else self._part(ct))
             self._of_place[place] = NONE, NONE, NONE, 1
             if key < 0:
-                if pending:
-                    ((_, cells[key]),) = pending
-            elif pending or base != NONE:
+                if parts:
+                    (cells[key],) = parts
+            elif parts or base != NONE:
                 buffer = buffers.setdefault(key, Buffer())
                 if not pythons:
                     buffer.pending, buffer.base = [], None if base == NONE else base
-                for value, ct in pending:
-                    _, offset, layout = tape.values[value]
-                    its = tape.layouts[layout]
-                    buffer.pending.append((offset, its.dims, its.strides, ct))
+                buffer.pending += zip(*self._views(values), parts, strict=True)
             elif not pythons:
                 buffers.pop(key, None)
+
+    def _views(self, values: list[int]) -> tuple[list, list, list]:
+        """Return the offsets, the dimensions and the strides of values."""
+        rows = self._arrays[names.VALUES].reshape(-1, names.VALUE_WORDS)[values]
+        layouts = [self._tape.layouts[layout] for layout in rows[:, names.VALUE_LAYOUT].tolist()]
+        offsets = rows[:, names.VALUE_OFFSET].tolist()
+        return offsets, [each.dims for each in layouts], [each.strides for each in layouts]
 
     def hand_over(self, touched: list[tuple[int, int]]) -> None:
         """Let the kernel know the cotangents at some places, which have been given back, where it can."""

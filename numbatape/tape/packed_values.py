@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .combinations import flatnonzero
-from .instruction import chosen, replace_items
+from .combinations import FEW, flatnonzero
+from .instruction import replace_items
 from .tape import VALUE
 
 SHIFT = 24
@@ -136,30 +136,22 @@ class Values(dict):
             storage[others], offset[others] = rows[:, 0], rows[:, 1]
         return storage, offset
 
-    def rows(self, first: int, stop: int) -> np.ndarray:
-        """Return the addresses of some values that follow one another, one row of three numbers each."""
-        words = np.array(self.words[first:stop], np.int64)
-        found = np.stack([~words & STORAGE, ~words >> SHIFT, np.zeros(len(words), np.int64)], axis=1)
-        others = words >= 0
-        if others.any():
-            # Not a view, which would keep the array from growing.
-            places = np.frombuffer(self._places, np.int64).reshape(-1, 3)
-            found[others] = places.take(words[others] // 3, axis=0)
-        return found
+    def rows(self, first: int, stop: int) -> list:
+        """Return the addresses of some values that follow one another."""
+        if stop - first <= FEW:  # most of them are in the dictionary
+            return [self[number] for number in range(first, stop)]
+        return self.columns(np.arange(first, stop)).tolist()
 
     def columns(self, numbers: np.ndarray | None = None) -> np.ndarray:
         """Return the addresses of some values, or of all, as one array."""
         # A copy: a view would keep the array from growing.
-        words = (
-            np.array(self.words, np.int64)
-            if numbers is None
-            else np.frombuffer(self.words, np.int64)[numbers]
-        )
+        words = np.frombuffer(self.words, np.int64)
+        words = words.copy() if numbers is None else words[numbers]
         found, packed = np.empty(len(words), VALUE), ~words
         # What these are for addresses that are not packed is overwritten.
         found["storage"], found["offset"], found["layout"] = packed & STORAGE, packed >> SHIFT, 0
         others = flatnonzero(words >= 0)
         if len(others):
-            places = np.array(self._places, np.int64).astype(np.int32).view(VALUE)
-            replace_items(found, others, chosen(places, words[others] // 3))
+            places = np.frombuffer(self._places, np.int64).reshape(-1, 3).take(words[others] // 3, axis=0)
+            replace_items(found, others, places.astype(np.int32).view(VALUE)[:, 0])
         return found

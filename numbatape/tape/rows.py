@@ -179,7 +179,7 @@ class Rows(Sequence):
 
     def is_any(self, rows: Iterable[int], opcodes: np.ndarray) -> np.ndarray:
         """Return which opcodes of instructions are those of some rows; a guard's is of none."""
-        return self._table(frozenset(rows)).take(opcodes >> 1)
+        return self._table(frozenset(rows)).take(opcodes)
 
     def _signature(self, row: int) -> Signature:
         op = self._rows[row]
@@ -193,7 +193,8 @@ class Rows(Sequence):
 
 
 def _table(rows: frozenset[int]) -> np.ndarray:
-    """Return for each row that an opcode can name whether it is one of some."""
-    table = np.zeros((GUARD >> 1) + 1, bool)
-    table[list(rows)] = True
+    """Return for each opcode whether it names one of some rows."""
+    table = np.zeros(GUARD + 1, bool)
+    for row in rows:
+        table[2 * row : 2 * row + 2] = True  # one opcode for each family
     return table
