@@ -9,7 +9,7 @@ import scipy.special
 import scipy.stats
 
 import numbatape as nt
-from numbatape.numpy_api import repeated
+from numbatape.numpy_api import repeated, small_integers
 from numbatape.tape.instruction import MAIN
 
 X = np.linspace(0.2, 0.95, 8)
@@ -39,6 +39,11 @@ COMPOSITIONS = {
     "complex result": lambda x, s: np.abs(np.fft.fft(x)),
     "complex operand": lambda x, s: np.fft.irfft(np.fft.rfft(x) * 1j),
     "triangle": lambda x, s: scipy.linalg.cho_solve((np.linalg.cholesky(MATRIX @ MATRIX.T * s), True), x),
+    "views of parts": lambda x, s: np.split(x * s, 4)[1] + np.array_split(x, [2, 4])[1],
+    "diagonals": lambda x, s: np.diag(x[:, None] * MATRIX * s, 1),
+    "backwards": lambda x, s: np.flip(x[:, None] * MATRIX, 1) * s,
+    "eigenvectors": lambda x, s: np.abs(np.linalg.eigh(MATRIX @ MATRIX.T * s + np.diag(x))[1]),
+    "singular vectors": lambda x, s: np.abs(np.linalg.svd(MATRIX * x[:, None] * s).Vh),
     "several results": lambda x, s: np.hypot(*np.meshgrid(x, DATA * s)) + np.meshgrid(x, DATA)[1] * s,
 }
 
@@ -148,7 +153,7 @@ def test_guards_stay():
 
 
 def test_views_are_not_copied():
-    """A composition that gives a view of its argument is recorded each time, so that writes arrive."""
+    """In a function with writes, what gives a view of its argument is recorded each time, and they arrive."""
 
     def f(x):
         y, total = x * 1.0, 0.0
@@ -159,6 +164,39 @@ def test_views_are_not_copied():
         return total
 
     assert nt.value_and_grad(f)(X)[0] == f(X)
+
+
+@pytest.mark.parametrize("write", ["np.put(y, 0, 3.0)", "np.multiply(y, 2.0, out=y)", "y.sort()", "y += 1.0"])
+def test_writes_arrive_in_repeated_views(write):
+    """A view that a template makes is a view, however the array is written to."""
+    body = f"""
+def f(x):
+    y, total = x[::-1] * 1.0, 0.0
+    for k in range(6):
+        first, second = np.split(y, 2)
+        {write}
+        total = total + np.sum(first * second) * k + np.flip(y)[0]
+    return total
+"""
+    scope = {"np": np}
+    exec(body, scope)
+    f = scope["f"]
+    value, gradient = nt.value_and_grad(f)(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-14)
+    step = 1e-6 * np.eye(len(X))
+    slope = [(f(X + d) - f(X - d)) / 2e-6 for d in step]
+    np.testing.assert_allclose(gradient, slope, rtol=1e-5, atol=1e-5)
+
+
+def test_truth_values_are_converted_only_where_they_must_be(monkeypatch):
+    """Counting them does with truth values what NumPy does, so that no conversion is recorded."""
+
+    def refuse(tree):
+        raise AssertionError("converted")
+
+    monkeypatch.setattr(small_integers, "_as_floats", refuse)
+    f = lambda x: np.sum(np.interp(DATA, DATA, x))  # noqa: E731
+    np.testing.assert_allclose(nt.value_and_grad(f)(X)[0], f(X), rtol=1e-14)
 
 
 def test_constants_of_later_calls_count():

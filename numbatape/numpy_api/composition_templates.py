@@ -15,6 +15,7 @@ import numpy as np
 from ..ops import OPS
 from ..tape.instruction import GUARD, MAIN, NONE, Instruction
 from ..tape.tape import CONSTANT, POOLS
+from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 
@@ -74,13 +75,23 @@ class Template(NamedTuple):
 
 def arrays_of(value) -> tuple:
     """Return the arrays and numbers that NumPy's result consists of."""
-    return tuple(value) if value.__class__ in (list, tuple) else (value,)
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def shares(traced: list[TracedArray], value) -> bool:
-    """Whether NumPy's result has memory of an argument."""
-    lent = [each for each in arrays_of(value) if each.__class__ is np.ndarray and each.base is not None]
-    return any(np.may_share_memory(each, x._value) for each in lent for x in traced)
+def lenders(traced: list[TracedArray], value) -> tuple[int, ...]:
+    """Return in whose memory the parts of NumPy's result are: places of arguments, -1 for none of them.
+
+    The result is empty if no part is a view of an argument.
+    """
+    views = [each.__class__ is np.ndarray and each.base is not None for each in arrays_of(value)]
+    if not any(views):
+        return ()
+    roots = {id(root_of(x._value)): k for k, x in enumerate(traced) if x._value.__class__ is np.ndarray}
+    found = [
+        roots.get(id(root_of(each)), -1) if is_view else -1
+        for each, is_view in zip(arrays_of(value), views, strict=True)
+    ]
+    return tuple(found) if max(found) >= 0 else ()
 
 
 def _parts_of(result, value) -> list[TracedArray | None]:
@@ -99,7 +110,7 @@ def _parts_of(result, value) -> list[TracedArray | None]:
             raise Unrepeatable
         # The parts' numbers are views of NumPy's, see `numbatape.trace.complex_parts.make`.
         return [result._re, result._im]
-    elif kind is value.__class__ and kind in (list, tuple) and len(result) == len(value):
+    elif kind is value.__class__ and issubclass(kind, (list, tuple)) and len(result) == len(value):
         parts, values = list(result), list(value)
     else:
         raise Unrepeatable
@@ -175,8 +186,6 @@ class State:
             (kind, shift - 1 - first, *rest) if kind in (VIEW, PART) else (kind, first, *rest)
             for kind, first, *rest in table.steps
         ]
-        if shares(traced, value):
-            raise Unrepeatable
         bound_of = self.trace.integers.range_of
         found = [
             None

@@ -72,16 +72,21 @@ def _turned(x):
     return np.swapaxes(x, -1, -2)
 
 
+def _named(value, parts):
+    """Return the parts of a factorisation as NumPy names them; they carry NumPy's own numbers."""
+    return type(value)(*[adopt(part, its) for part, its in zip(parts, value, strict=True)])
+
+
 def _eigh(a, values, vectors):
     n = _sides(a)[0]
     values, rows = _packed("eigh", a, (values, _turned(vectors)), ((n,), (n, n)))
     return values, np.matrix_transpose(rows)
 
 
-@records(np.linalg.eigh, complex="complex_matrices.eigh")
+@records(np.linalg.eigh, complex="complex_matrices.eigh", several=True)
 def eigh(value, a, UPLO="L"):
     if UPLO.upper() == "L":
-        return type(value)(*_eigh(a, *value))
+        return _named(value, _eigh(a, *value))
     # LAPACK's vectors of the upper triangle may differ in sign from those of the transpose's lower one.
     eigen = imported("..matrix.eigen", __package__)
     return type(value)(*eigen.eigh(a, False))
@@ -102,7 +107,7 @@ def _svd(a):
     return np.matrix_transpose(left), values, np.matrix_transpose(right)
 
 
-@records(np.linalg.svd, complex="complex_matrices.svd")
+@records(np.linalg.svd, complex="complex_matrices.svd", several=True)
 def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if hermitian:
         parts = hermitian_svd(a, compute_uv)
@@ -110,7 +115,7 @@ def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if compute_uv and full_matrices and length(a, -1) != length(a, -2):
         return type(value)(*completed().svd(a))
     parts = _svd(a)
-    return type(value)(*parts) if compute_uv else parts[1]
+    return _named(value, parts) if compute_uv else parts[1]
 
 
 def hermitian_svd(a, compute_uv: bool):
@@ -143,14 +148,14 @@ def _qr(a):
     return q, np.concatenate([r, np.matmul(rows, a[..., m:])], -1) if wide else r
 
 
-@records(np.linalg.qr, complex="complex_matrices.qr")
+@records(np.linalg.qr, complex="complex_matrices.qr", several=True)
 def qr(value, a, mode="reduced"):
     if mode not in ("reduced", "r", "complete"):
         raise unsupported_argument(np.linalg.qr, f"mode={mode!r}", "'reduced', 'complete' and 'r' are")
     if mode == "complete" and length(a, -2) > length(a, -1):
         return type(value)(*completed().tall_qr(a))
     q, r = _qr(a)
-    return r if mode == "r" else type(value)(q, r)
+    return r if mode == "r" else _named(value, (q, r))
 
 
 # ---- compositions

@@ -3,8 +3,8 @@
 ``np.interp`` is a composition of a dozen instructions, and takes half a millisecond of Python to record. In
 the turns of a loop it appends the same instructions each time, with other operands. So what a composition
 appended is noted as a template, by all that it can depend on: the layouts, levels and dtypes of its
-arguments, which of these share cells, its options, and the class, dtype and shape of NumPy's result. A
-further call with the same of these appends the template with its own operands.
+arguments, which of these share cells, its options, the class, dtype and shape of NumPy's result, and of
+which argument it is a view. A further call with the same of these appends the template with its own operands.
 
 A template (`numbatape.numpy_api.composition_templates`) is recorded at the second call that is like others,
 because the first one makes what later ones find: sizes as numbers, tables, entries of vectors.
@@ -30,7 +30,7 @@ from .composition_templates import (
     Template,
     Unrepeatable,
     arrays_of,
-    shares,
+    lenders,
 )
 
 MOST_BYTES = 4096  # of a plain array, whose contents are part of the key
@@ -66,7 +66,7 @@ def call(trace, implementation, value, args, kwargs, run: Callable):
         except Unrepeatable:
             templates[key] = None
         return result
-    if template is None or shares(traced, value):
+    if template is None:
         trace.reused.compositions[implementation] = misses + REFUSED
         return run()
     if misses:
@@ -97,6 +97,11 @@ def _key(trace, implementation, value, args, kwargs) -> tuple[tuple, list[Traced
     if not traced:
         raise Unrepeatable
     _relate(trace.tape, traced, parts)
+    lent = lenders(traced, value)
+    if lent:
+        if trace.memory.writes:
+            raise Unrepeatable  # which entries a view consists of is noted then (`numbatape.trace.regions`)
+        parts.append(lent)
     return tuple(parts), traced
 
 
@@ -195,7 +200,8 @@ def _appended(trace, template: Template, traced: list[TracedArray], value):
         for part, its in zip(parts, values, strict=True)
     ]
     if template.kind is not TracedComplex:
-        return template.kind(made)
+        # NumPy's pairs with names take their entries one by one.
+        return template.kind(made) if template.kind in (list, tuple) else template.kind(*made)
     result = TracedComplex(*made, value)
     note(trace, result, value)
     return result

@@ -172,7 +172,7 @@ def _split(value, ary, indices_or_sections, axis=0):
     return parts
 
 
-records(np.split, np.array_split, complex="by_parts")(_split)
+records(np.split, np.array_split, complex="by_parts", several=True)(_split)
 
 
 @implements(np.hsplit, complex="by_parts")

@@ -33,9 +33,9 @@ def composed(implementation: Callable, value, args, kwargs):
     error: Exception | None = None
     constant = constant_only((args, kwargs))
     whole = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biu"
-    for given in ((args, kwargs), (_as_floats(args), _as_floats(kwargs))):
+    for convert in (_as_given, _as_floats):
         try:
-            result = implementation(*given[0], **given[1])
+            result = implementation(*convert(args), **convert(kwargs))
         except Exception as its:  # of a function that does not take truth values, or floats
             error = error or its
             if whole and not constant:
@@ -53,6 +53,10 @@ def composed(implementation: Callable, value, args, kwargs):
         f"integers of {', '.join(sorted(map(str, _dtypes((args, kwargs)))))}, which wrap around,",
         "convert them to int64 or float64",
     )
+
+
+def _as_given(tree):
+    return tree
 
 
 def _as_floats(tree):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import scipy.linalg
 
@@ -62,16 +64,24 @@ def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
 def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
     a = lift_first(a)
     factor = np.linalg.cholesky(a, upper=not lower)
-    # In the triangle that SciPy does not use, it leaves the entries of the matrix, or zeros since 1.18.1.
-    trial = np.asarray([[2.0, 1.0], [1.0, 2.0]], order="F" if np.asarray(values_of(a)).flags.fnc else "C")
-    trial = scipy.linalg.cho_factor(trial, lower, overwrite_a)[0]
-    if trial[(0, 1) if lower else (1, 0)] == 0.0:
+    if _leaves_zeros(lower, overwrite_a, np.asarray(values_of(a)).flags.fnc):
         result = factor[...]
     else:
         result = factor + (np.triu(a, 1) if lower else np.tril(a, -1))
     if type(result) is TracedArray:
         result._trace.reused.factors[result._id] = factor
     return result, lower
+
+
+@functools.cache
+def _leaves_zeros(lower: bool, overwrite: bool, by_columns: bool) -> bool:
+    """Whether SciPy's `cho_factor` leaves zeros in the triangle that it does not use, as from 1.18.1 on.
+
+    Before, it leaves the entries of the matrix, or not, as the matrix lies in memory.
+    """
+    trial = np.asarray([[2.0, 1.0], [1.0, 2.0]], order="F" if by_columns else "C")
+    trial = scipy.linalg.cho_factor(trial, lower, overwrite)[0]
+    return bool(trial[(0, 1) if lower else (1, 0)] == 0.0)
 
 
 @stands_for("scipy.linalg", "cho_solve", run=run_long_record)
