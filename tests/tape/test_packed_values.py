@@ -12,7 +12,9 @@ SINGLE = [(0, 0, 0), (5, 17, 0), (STORAGE, 3, 0), (9, 2**31 - 1, 0)]
 OTHERS = [(6, 0, 1), (7, -4, 0), (8, -1, 3), (2, 5, 2), (STORAGE + 1, 1, 0)]
 
 
-@pytest.mark.parametrize("addresses", [[], SINGLE, OTHERS, SINGLE + OTHERS + SINGLE[::-1]])
+@pytest.mark.parametrize(
+    "addresses", [[], SINGLE, OTHERS, SINGLE + OTHERS + SINGLE[::-1], 8 * (OTHERS + SINGLE)]
+)
 def test_values_are_what_was_appended(addresses):
     values = Values()
     assert [values.append(address) for address in addresses] == list(range(len(addresses)))
@@ -21,7 +23,7 @@ def test_values_are_what_was_appended(addresses):
     assert values.columns().tolist() == addresses
     assert list(Values(np.array(addresses, VALUE).reshape(-1))) == addresses
     for first in range(len(addresses) + 1):
-        assert values.rows(first, len(addresses)).tolist() == [list(each) for each in addresses[first:]]
+        assert values.rows(first, len(addresses)) == addresses[first:]
     assert keys_of(values) == keys_of(addresses) == keys_of(values.columns())
     if addresses:
         numbers = np.arange(len(addresses))[::-1]
