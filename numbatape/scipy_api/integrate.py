@@ -61,6 +61,12 @@ def romb(y, dx=1.0, axis=-1, show=False):
     return rows[-1][-1]
 
 
+def _quotient(a, b):
+    """Return a / b, and zero where b is, as SciPy does for samples at the same place."""
+    zero = np.equal(b, 0.0)
+    return np.where(zero, 0.0, a / np.where(zero, 1.0, b))
+
+
 @stands_for("scipy.integrate", "simpson")
 def simpson(y, x=None, *, dx=1.0, axis=-1):
     """Parabolas through three samples; an even number of samples takes Cartwright's last interval."""
@@ -82,18 +88,19 @@ def simpson(y, x=None, *, dx=1.0, axis=-1):
 
     odd = n if n % 2 else n - 1
     h0, h1 = step(0, odd - 1, 2), step(1, odd - 1, 2)
+    ratio = _quotient(h0, h1)
     total = (h0 + h1) / 6.0 * (
-        at(0, odd - 1, 2) * (2.0 - h1 / h0)
-        + at(1, odd, 2) * (h0 + h1) ** 2 / (h0 * h1)
-        + at(2, odd, 2) * (2.0 - h0 / h1)
+        at(0, odd - 1, 2) * (2.0 - _quotient(1.0, ratio))
+        + at(1, odd, 2) * (h0 + h1) * _quotient(h0 + h1, h0 * h1)
+        + at(2, odd, 2) * (2.0 - ratio)
     )  # fmt: skip
     result = np.sum(total, axis)
     if n % 2 == 0:
         a, b = step(-2, -1), step(-1)
         last = (
-            at(-1) * (2.0 * b**2 + 3.0 * a * b) / (6.0 * (b + a))
-            + at(-2, -1) * (b**2 + 3.0 * a * b) / (6.0 * a)
-            - at(-3, -2) * b**3 / (6.0 * a * (a + b))
+            at(-1) * _quotient(2.0 * b**2 + 3.0 * a * b, 6.0 * (b + a))
+            + at(-2, -1) * _quotient(b**2 + 3.0 * a * b, 6.0 * a)
+            - at(-3, -2) * _quotient(b**3, 6.0 * a * (a + b))
         )
         result = result + np.sum(last, axis)
     return result

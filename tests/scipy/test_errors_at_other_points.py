@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.interpolate
 import scipy.signal
+import scipy.stats
 from scipy.spatial import distance
 
 import numbatape as nt
@@ -40,6 +41,17 @@ CASES = {
         lambda a: np.sum(scipy.signal.lfilter([1.0, 0.5], a, U)),
         np.array([2.0, 0.3]),
         np.array([0.0, 0.3]),
+    ),
+    "dirichlet": (lambda a: scipy.stats.dirichlet.logpdf([0.3, 0.3, 0.4], a), U, V),
+    "von Mises and Fisher": (
+        lambda k: scipy.stats.vonmises_fisher.logpdf(np.eye(3)[0], np.eye(3)[1], k),
+        1.5,
+        -1.0,
+    ),
+    "a periodic spline": (
+        lambda y: np.sum(scipy.interpolate.CubicSpline(np.arange(4.0), y, bc_type="periodic")(0.3)),
+        np.array([1.0, 2.0, 0.5, 1.0]),
+        np.array([1.0, 2.0, 0.5, 3.0]),
     ),
 }  # fmt: skip
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.signal as S
 import scipy.special as sc
 import scipy.stats as st
+from scipy.spatial import distance
 
 import numbatape as nt
 from tests.agreement import agrees
@@ -70,3 +72,39 @@ def test_shapiro_without_missing_values():
 def test_widths_at_the_height_of_an_entry():
     x = np.array([1.0, 0.0, 1.0, 2.0, 1.0, 0.0, -1.0])  # the right crossing is an entry on a straight slope
     agrees(lambda x: S.peak_widths(x, [3], rel_height=1.0), x, order=1)
+
+
+AT_EDGES = {
+    "trim_mean of NaN": (lambda x: st.trim_mean(x, 0.2), [1.0, np.nan, 2.0, 3.0, 4.0, 2.5]),
+    "shapiro of equal numbers": (lambda x: st.shapiro(x).statistic, np.zeros(6)),
+    "p-value of equal numbers": (lambda x: st.shapiro(x).pvalue, np.ones(6)),
+    "simpson of samples at one place": (lambda x: scipy.integrate.simpson(EVEN, x=x), np.zeros(6)),
+    "simpson of two samples at one place": (
+        lambda x: scipy.integrate.simpson(EVEN, x=x),
+        [0.0, 0.0, 1.0, 2.0, 2.0, 3.0],
+    ),
+    "steps at NaN": (
+        lambda x: scipy.interpolate.interp1d(range(6), EVEN, "zero")(x),
+        [np.nan, 1, 2, 3, 4, 5],
+    ),
+    "canberra of NaN": (lambda x: distance.canberra(x, EVEN), [np.nan, 1.0, 2.0, np.inf, 4.0, 5.0]),
+    "ansari": (lambda x: st.ansari(x, EVEN).pvalue, [0.3, 1.7, -0.2, 4.1, 0.9, 1.1]),
+}
+EVEN = np.array([0.45, -0.54, 0.58, 0.36, 0.29, 0.03])
+
+
+@pytest.mark.filterwarnings("ignore:scipy.stats.shapiro:UserWarning")
+@every("name", list(AT_EDGES))
+def test_values_where_scipy_has_its_own(name):
+    function, edge = AT_EDGES[name]
+    usual, edge = np.array([0.1, 0.4, 0.7, 1.3, 1.6, 2.2]), np.asarray(edge, float)
+    cache = nt.prepare_derivative_cache(function, usual)
+    with np.errstate(invalid="ignore"):
+        for x in (usual, edge):
+            value, _ = nt.value_and_derivative(cache, (x, np.ones(6)))
+            np.testing.assert_allclose(value, function(x), rtol=1e-11, atol=1e-14)
+
+
+def test_the_tests_of_scipy_keep_no_traced_numbers():
+    nt.value_and_grad(lambda x: np.sum(x) * st.ansari(x, EVEN).statistic)(EVEN[:5] + 0.01)
+    assert st.ansari(EVEN[:5] + 0.01, EVEN).pvalue <= 1.0  # SciPy keeps the sizes of its last call

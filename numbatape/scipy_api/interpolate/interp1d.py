@@ -29,7 +29,10 @@ class Steps:
             k = np.searchsorted(places, x, "left")
         else:
             k = np.searchsorted(places, x, "right") - 1
-        return to_axis(values[np.clip(k, 0, last)], x.ndim, self._axis)
+        found = values[np.clip(k, 0, last)]
+        if self._kind == "zero":  # SciPy evaluates a spline of degree 0, which is NaN at NaN
+            found = np.where(np.isnan(x)[(..., *(None,) * (found.ndim - x.ndim))], np.nan, found)
+        return to_axis(found, x.ndim, self._axis)
 
 
 class Interp1d:

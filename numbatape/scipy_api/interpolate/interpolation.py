@@ -20,7 +20,7 @@ from ...numpy_api.stand_ins import class_that_makes, with_original
 from ...rules.searches import Search
 from ...tape.families import ACTIVE
 from ...trace.axes import length
-from ...trace.operands import find_trace, lift_first
+from ...trace.operands import find_trace, is_wrong, lift_first, values_of
 from ...trace.primitives import sample_of
 from .piecewise_polynomials import (
     InBasis,
@@ -115,6 +115,7 @@ def of_traced(name: str, original, *args, **kwargs):
 
 
 SLOPES = {"CubicHermiteSpline": "hermite", "PchipInterpolator": "pchip", "Akima1DInterpolator": "akima"}
+PERIODIC = {"CubicSpline": 1e-15, "make_interp_spline": 1e-5}  # how far apart the ends may be
 PARAMETERS = {  # behind x and y
     "CubicSpline": ("axis", "bc_type", "extrapolate"),
     "make_interp_spline": ("k", "t", "bc_type", "axis", "check_finite"),
@@ -146,6 +147,8 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     axis = axis % y.ndim
     units, values = np.eye(len(x)), y
     if bc == "periodic":  # the last value is the first
+        if is_wrong(np.any(np.abs(y[0] - y[-1]) > 1e-15 + PERIODIC[name] * np.abs(y[-1]))):
+            original(x, values_of(y), axis=0, **options)  # raises SciPy's error
         units = np.concatenate([units[:-1, :-1], units[:1, :-1]])
         values = y[:-1]
     if isinstance(bc, (tuple, list)):

@@ -65,10 +65,11 @@ def _chebyshev(x, y, w=None):
     return np.max(apart if w is None else np.where(np.greater(w, 0.0), apart, 0.0), -1)
 
 
-def _canberra(x, y, w=None):
+def _canberra(x, y, w=None, omits=False):
     both = np.abs(x) + np.abs(y)
     zero = np.equal(both, 0.0)
-    return _total(np.where(zero, 0.0, np.abs(x - y) / np.where(zero, 1.0, both)), w)
+    terms = np.where(zero, 0.0, np.abs(x - y) / np.where(zero, 1.0, both))
+    return _total(np.where(np.isnan(terms), 0.0, terms) if omits else terms, w)
 
 
 def _mahalanobis(x, y, VI):
@@ -202,6 +203,8 @@ for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "c
         if args:
             (centered,) = args
         _require_valid(**options)
+        if _name == "canberra":  # SciPy leaves NaN out here, and not in `cdist`
+            options["omits"] = True
         return METRICS[_name if centered else "cosine"](u, v, **options)
 
     stands_for("scipy.spatial.distance", _name)(_single)

@@ -12,7 +12,7 @@ from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.registration import run_composition, unsupported_argument
 from ...numpy_api.stand_ins import stand_in
 from ...trace.array import TracedArray
-from ...trace.operands import find_trace, lift, values_of
+from ...trace.operands import find_trace, is_wrong, lift, values_of
 from ...trace.primitives import array_instruction, stop_gradient
 from .covariances import as_matrix
 from .distributions import StandIn
@@ -166,6 +166,8 @@ def dirichlet(x, alpha):
     if entries + 1 == parameters:  # the last entry is the rest to one
         last = 1.0 - np.sum(x, 0)
         x = np.concatenate([x, np.reshape(last, (1, *np.shape(values_of(x))[1:]))])
+    if is_wrong(np.any(alpha <= 0.0)):
+        raise ValueError("All parameters must be greater than 0")
     norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
     powers = np.reshape(alpha - 1.0, (-1, *(1,) * (np.ndim(values_of(x)) - 1)))
     return np.sum(sc.xlogy(powers, x), 0) - norm
@@ -272,6 +274,8 @@ def matrix_t(X, mean=None, row_spread=1, col_spread=1, df=1):
 
 def vonmises_fisher(x, mu=None, kappa=1):
     x, mu = lifted(x, mu)
+    if is_wrong(np.less_equal(kappa, 0.0)):
+        raise ValueError("'kappa' must be a positive scalar.")
     dim = int(dimension(mu))  # an order of a Bessel function has no derivative: a trace for each dimension
     order = 0.5 * dim - 1.0
     norm = order * np.log(kappa) - 0.5 * dim * LOG_2PI - np.log(sc.ive(order, kappa)) - kappa

@@ -21,6 +21,7 @@ SMALL_MEAN, SMALL_LOG_SCALE = (
 )
 MEAN, LOG_SCALE = (-1.5861, -0.31082, -0.083751, 0.0038915), (-0.4803, -0.082676, 0.0030302)
 LIMIT = (-2.273, 0.459)
+FLAT = 1e-19  # a sample whose range is less has the statistic and the p-value 1
 SMALL = 11  # samples of this size and smaller have polynomials of their own
 
 
@@ -59,8 +60,10 @@ def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
     swilk(np.arange(float(size)), weights, 0)  # fills the weights in
     half = len(weights)
     gaps = y[::-1][:half] - y[:half]
-    w = np.square(np.sum(weights * gaps)) / np.sum(np.square(y - np.mean(y)))
-    return type(value)(w, _p_value(w, size))
+    flat = np.less(y[-1] - y[0], FLAT)
+    squares = np.where(flat, 1.0, np.sum(np.square(y - np.mean(y))))
+    w = np.where(flat, 1.0, np.square(np.sum(weights * gaps)) / squares)
+    return type(value)(w, np.where(flat, 1.0, _p_value(np.where(flat, 0.5, w), size)))
 
 
 def _stand_in(original):

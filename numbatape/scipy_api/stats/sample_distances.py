@@ -14,7 +14,7 @@ from ...numpy_api.stand_ins import stands_for
 from ...rules.searches import Search
 from ...trace.operands import find_trace, is_wrong, lift_all, values_of
 
-RANKS = ("kendalltau", "mannwhitneyu", "weightedtau", "wilcoxon")
+RANKS = ("ansari", "kendalltau", "mannwhitneyu", "weightedtau", "wilcoxon")
 
 
 def _cumulative(values, weights, places):

@@ -167,6 +167,8 @@ def trim_mean(a, proportiontocut, axis=0, *, keepdims=False):
     size = None if find_trace(share) is None else size_fractions.rounded_to_size(share, size_fractions.DOWN)
     cut = int(share) if size is None else size
     result = np.mean(rows[..., cut : n - cut], -1)
+    unknown = np.any(np.isnan(rows[..., -1:]), -1)  # NaN is sorted to the end, which may be cut off
+    result = np.where(unknown, np.nan, result)
     return np.reshape(result, kept) if keepdims else result
 
 
