@@ -178,11 +178,14 @@ DET = MatrixRule("np.linalg.det", np.linalg.det, _det_pullback)
 
 def _slogdet_pullback(ybar, y, a):
     """``d log|det| + d sign/sign = tr(A^-1 dA)``: real and imaginary part."""
-    (sign, _), (sbar, lbar) = y, ybar
+    (sign, logarithm), (sbar, lbar) = y, ybar
     if 0 in a.shape:
         return (np.zeros(a.shape),)
     turn = sbar.imag * sign.real - sbar.real * sign.imag
-    return (_across(lbar + 1j * turn) * adjoint(np.linalg.inv(a)),)
+    cotangent = _across(lbar + 1j * turn)
+    # Of a singular matrix the derivative is NaN, unless another value was chosen in the place of this one.
+    inverse = adjoint(np.linalg.inv(a + np.where(_across(logarithm == -np.inf), np.nan, 0.0)))
+    return (np.where(cotangent == 0.0, 0.0, cotangent * inverse),)
 
 
 SLOGDET = MatrixRule("np.linalg.slogdet", lambda a: tuple(np.linalg.slogdet(a)), _slogdet_pullback)

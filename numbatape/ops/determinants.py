@@ -20,7 +20,10 @@ DEFICIENT = 1e-6
 
 @array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
 class Logabsdet:
-    """``log(abs(det(A)))``; ``Abar += zbar A^-T``. For a singular matrix: -inf, with NaN adjoints."""
+    """``log(abs(det(A)))``; ``Abar += zbar A^-T``.
+
+    For a singular matrix: -inf, with NaN adjoints, unless the cotangent is zero: another value was chosen.
+    """
 
     depends, interacts = dense, everything
 
@@ -40,8 +43,8 @@ class Logabsdet:
         return DONE
 
     def reverse(v, g, o, a, n, sa0, sa1, s):
-        if n > 0:
-            gz = g[o]
+        gz = g[o]
+        if n > 0 and gz != 0.0:
             t = s + n * n + n
             put_identity(v, t, n)
             if v[o] == -math.inf:
@@ -51,7 +54,9 @@ class Logabsdet:
             add_matrix(g, a, sa0, sa1, v, t, n, n, gz)
 
     def pullback(e, ct, z, operands, need):
-        return (e.expand(ct, (-2, -1)) * e.transposed(e.op("inv", operands[0])),)
+        singular = e.expand(e.row("equal", z, -np.inf), (-2, -1))
+        inverse = e.op("inv", operands[0] + e.where(singular, np.nan, 0.0))  # NaN, where it would raise
+        return (e.row("weigh", e.expand(ct, (-2, -1)), e.transposed(inverse)),)
 
 
 @array_op("detsign", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)

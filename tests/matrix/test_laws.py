@@ -261,3 +261,23 @@ def test_a_basis_that_could_be_any_has_no_derivative(basis):
     weights = np.arange(1.0, 6.0)
     with pytest.raises(nt.UnsupportedOperationError, match="projector"):
         nt.grad(lambda a: np.sum(weights[:, None] * basis(a)[:5, -2:]))(cases.TALL[:5])
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_slogdet_of_singular_matrices_has_derivatives_that_are_not_numbers(real):
+    """Second ones raised, and complex first ones; where another value is chosen, that one counts alone."""
+    singular = np.array([[1.0, 2.0], [2.0, 4.0]])
+
+    def logarithm(a):
+        return np.linalg.slogdet(a if real else a + 0j)[1]
+
+    def chosen(a):
+        return np.where(np.isfinite(logarithm(a)), logarithm(a), 0.0) + a[0, 0] ** 2
+
+    value, gradient = nt.value_and_grad(logarithm)(singular)
+    assert value == -np.inf and np.isnan(gradient).all()
+    assert np.isnan(nt.hessian(logarithm)(singular)).all()
+    np.testing.assert_array_equal(nt.grad(chosen)(singular), [[2.0, 0.0], [0.0, 0.0]])
+    regular = np.array([[2.0, 1.0], [0.5, 3.0]])
+    expected = np.linalg.inv(regular).T + np.diag([4.0, 0.0])
+    np.testing.assert_allclose(nt.grad(chosen)(regular), expected, rtol=1e-13)
