@@ -52,21 +52,33 @@ class RepeatedSteps:
         wide, stacks = ([self._wide(x, count) for x in values] for values in (slices, stacked))
         earlier = [self._wide(starts[k], count) for k in past]
         before = [self._place(value) for value in starts]
+        # The verifier wants positions in a storage that nothing writes to later, such as another step's row.
+        positions = {keys[x] for row in stretch.body for x in self._positions_of(row)}
+        apart = [(x, whole) for x, whole in zip(stacked, stacks, strict=True) if keys[x] in positions]
         for step in range(count):
             self._values = {}
             self._homes = {keys[x]: place for x, place in zip(starts, before, strict=True)}
             for values, wholes in ((slices, wide), (stacked, stacks)):
                 for value, whole in zip(values, wholes, strict=True):
+                    if (value, whole) in apart:
+                        continue
                     self._homes[keys[value]] = self._row_place(value, whole, step)
             for k, whole in zip(past, earlier, strict=True):
                 self._copied(starts[k], self._row_place(starts[k], whole, step))
             self._rows += [self._repeated(row) for row in stretch.body]
+            for value, whole in apart:
+                self._copied(value, self._row_place(value, whole, step))
             before = [self._dense(value) for value in stretch.outputs[:carries]]
         ends = [
             self._view(place, self.builder.layout_of(value).dims)
             for place, value in zip(before, stretch.outputs, strict=False)
         ]
         self.stretch = stretch.part(self._rows, [*starts, *wide], [*ends, *stacks, *earlier])
+
+    def _positions_of(self, row: Instruction) -> list[int]:
+        """Return the operands of an instruction that are positions."""
+        index = getattr(self.builder.ops[row.row], "index", "")
+        return [x for letter, x in zip("abc", (row.a, row.b, row.c), strict=True) if letter in index]
 
     def _wide(self, value: int, count: int) -> int:
         """Return a new matrix with a row for each step, each with the entries of a value."""

@@ -210,6 +210,8 @@ def _counted(x, weights, minlength):
         raise ValueError("'list' argument must have no negative elements")
     if most is not None and minlength > most and np.asarray(x._value).dtype == INT64:
         count = minlength  # whatever the bins are
+    elif minlength and some and not x._trace.may_guard(x) and int(np.max(x._value)) < minlength:
+        count = minlength  # in the body of a loop, where a bin beyond raises when the tape runs
     else:
         count = operations.counted(np.max(x) + 1) if some else 0
         count = count if count > minlength else minlength

@@ -14,7 +14,7 @@ import numpy as np
 from ..late import imported
 from ..trace import symbolic_sizes as sizes
 from ..trace.axes import axes_of, count_of, length
-from ..trace.operands import adopt, lift, lift_all, lift_first
+from ..trace.operands import adopt, lift, lift_all, lift_first, may_be_guard
 from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
 from .function_tables import HOLDS
 from .registration import composes, converted, records, unsupported_argument
@@ -161,11 +161,19 @@ def qr(value, a, mode="reduced"):
 # ---- compositions
 
 
-def _check_rank(function, a, cutoff) -> None:
-    """Guard that a matrix has full rank, because only then the derivative is right."""
+def _of_full_rank(function, a, cutoff):
+    """Return a matrix that is guarded to have full rank, because only then the derivative is right.
+
+    In the body of a loop, where there can be no guard, a matrix of less than full rank becomes NaN.
+    """
     values = _svd(stop_gradient(lift_first(a)))[1]
-    if not bool(np.all(np.min(values, -1) > cutoff * np.max(values, -1))):
+    full = np.min(values, -1) > cutoff * np.max(values, -1)
+    every = np.all(full)
+    if not may_be_guard(every):
+        return a + np.where(np.expand_dims(full, (-2, -1)), 0.0, np.nan).astype(a.dtype)
+    if not every:
         raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")
+    return a
 
 
 def relative_cutoff(a):
@@ -188,7 +196,7 @@ def pseudo_inverse(function, a, cutoff):
     a = lift_first(a)
     if 0 in a._value.shape:
         raise unsupported_argument(function, "an empty matrix")
-    _check_rank(function, a, cutoff)
+    a = _of_full_rank(function, a, cutoff)
     if _is_wide(a):
         return np.matrix_transpose(_tall_inverse(np.matrix_transpose(a)))
     return _tall_inverse(a)

@@ -92,7 +92,18 @@ def nanpercentile(
 
 @composes(np.nanmedian)
 def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=NO):
-    return _ordered(lift_first(a), axis, keepdims is not NO and keepdims, (), np.median)
+    """Take the middle entries of each sorted row, behind whose numbers NaN stands; how many count is data."""
+    x, keepdims = lift_first(a), keepdims is not NO and keepdims
+    if x.dtype.kind != "f" or any([length(x, k) == 0 for k in range(x.ndim)]):
+        return _ordered(x, axis, keepdims, (), np.median)
+    axes = axes_of(x, axis)
+    kept = [k for k in range(x.ndim) if k not in axes]
+    rows = np.sort(merge(np.transpose(x, [*kept, *axes]), [1] * len(kept) + [len(axes)]), -1)
+    count = np.sum(np.logical_not(np.isnan(rows)), -1, keepdims=True)
+    ends = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, np.maximum(count - 1, 0))
+    low, high = (np.take_along_axis(rows, end, -1)[..., 0] for end in ends)
+    result = np.where(np.equal(*ends)[..., 0], low, (low + high) / 2)
+    return expand(result, tuple(sorted(axes))) if keepdims else result
 
 
 def _nan_position(function, worst):

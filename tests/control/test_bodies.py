@@ -157,3 +157,52 @@ def test_a_choice_does_not_count_from_the_end_in_a_step():
     assert f(np.array([2.0, 3.0]), np.array([0, 1]))[0] == 6.0
     with pytest.raises((IndexError, ValueError)):
         f(np.array([2.0, 3.0]), np.array([0, -1]))
+
+
+def _positions_twice(a):
+    """Positions that are read as numbers, too: several steps at once kept them in rows of one result."""
+    middle = np.sum(a[:, 0] > 0, keepdims=True) // 2
+    return np.where(middle == 1, a[middle, 0], a[middle, 1] ** 2)[0]
+
+
+BODIES = {
+    "lstsq": lambda a: np.sum(np.linalg.lstsq(a, np.ones(4), rcond=None)[0]),
+    "pinv": lambda a: np.sum(np.linalg.pinv(a) ** 2),
+    "nanmedian": lambda a: np.nanmedian(np.where(a > 1.0, np.nan, a)),
+    "nanmedian of columns": lambda a: np.sum(np.nanmedian(np.where(a > 1.0, np.nan, a), 0, keepdims=True)),
+    "bincount": lambda a: np.sum(np.bincount((a[:, 0] > 0) + 1, weights=a[:, 1], minlength=3) ** 2),
+    "positions": _positions_twice,
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_numpys_functions_whose_guards_a_body_cannot_ask(name):
+    points = np.random.default_rng(3).normal(size=(17, 4, 2))
+    body = BODIES[name]
+    value, gradient = nt.value_and_grad(lambda x: np.sum(nt.map(body, x)))(points)
+    expected, its = nt.value_and_grad(lambda x: sum(body(a) for a in x))(points)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(gradient, its, rtol=1e-10, atol=1e-13)
+
+
+def test_what_numpys_functions_in_bodies_cannot_do_is_not_silent():
+    matrices = np.stack([np.eye(2), np.ones((2, 2)), np.diag([1.0, 2.0])])
+    inverses, gradient = nt.value_and_grad(
+        lambda x: np.sum(nt.map(lambda a: np.linalg.pinv(a)[0, 0], x)[::2])
+    )(matrices)
+    assert inverses == pytest.approx(2.0)  # of a matrix of less than full rank it is NaN
+    np.testing.assert_allclose(gradient[::2], [[[-1.0, 0.0], [0.0, 0.0]]] * 2, atol=1e-14)
+    assert np.isnan(
+        nt.grad(lambda x: np.sum(nt.map(lambda a: np.linalg.pinv(a)[0, 0], x)))(matrices)[1]
+    ).all()
+
+    def counts(x, bins):
+        def body(c, row):
+            bins, x = row
+            return c + np.sum(np.bincount(bins, weights=x, minlength=2) ** 2), None
+
+        return nt.scan(body, 0.0, (bins, x))[0]
+
+    cache = nt.prepare_gradient_cache(counts, np.ones((2, 3)), nt.Constant(np.array([[0, 1, 1], [0, 0, 1]])))
+    with pytest.raises(IndexError):
+        nt.value_and_gradient(cache, np.ones((2, 3)), nt.Constant(np.array([[0, 1, 1], [0, 2, 1]])))
