@@ -182,10 +182,10 @@ def _slogdet_pullback(ybar, y, a):
     if 0 in a.shape:
         return (np.zeros(a.shape),)
     turn = sbar.imag * sign.real - sbar.real * sign.imag
-    cotangent = _across(lbar + 1j * turn)
+    cotangent, singular = _across(lbar + 1j * turn), _across(logarithm == -np.inf)
     # Of a singular matrix the derivative is NaN, unless another value was chosen in the place of this one.
-    inverse = adjoint(np.linalg.inv(a + np.where(_across(logarithm == -np.inf), np.nan, 0.0)))
-    return (np.where(cotangent == 0.0, 0.0, cotangent * inverse),)
+    inverse = adjoint(np.linalg.inv(a + np.where(singular, np.nan, 0.0)))
+    return (np.where(np.logical_and(singular, cotangent == 0.0), 0.0, cotangent * inverse),)
 
 
 SLOGDET = MatrixRule("np.linalg.slogdet", lambda a: tuple(np.linalg.slogdet(a)), _slogdet_pullback)
