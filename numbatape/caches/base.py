@@ -176,7 +176,8 @@ class PreparedCache:
         return imported(".shipping", __package__).deep_copy(self, memo)
 
     def __reduce__(self):
-        return imported(".shipping", __package__).awaiting, (type(self), self._again())
+        shipping = imported(".shipping", __package__)
+        return shipping.awaiting, (shipping.class_of(self), self._again())
 
     def _again(self) -> tuple:
         """Return what prepares this cache again, for another process or another function."""
@@ -192,12 +193,6 @@ class PreparedCache:
         shipped = imported(".shipping", __package__).Shipped(function)
         choices = {name: getattr(self, name) for name in self.choices}
         return shipped, tuple(args), self._kwargs, program.config, calls, choices
-
-    def __getattr__(self, name: str):
-        # A cache that was pickled or copied is prepared when something of it is first needed.
-        if name.startswith("__"):  # pickle and copy ask for such ones before they use an object
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return imported(".shipping", __package__).prepared(self, name)
 
     def _keep_results(self) -> None:
         if self._program.config.reuse_buffers:

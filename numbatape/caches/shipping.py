@@ -7,6 +7,7 @@ before the model has its attributes, so the method can only be traced later: whe
 from __future__ import annotations
 
 import copy
+import functools
 import importlib.util
 import pickle
 import sys
@@ -71,7 +72,7 @@ class Shipped:
             ) from None
 
 
-def awaiting(cls: type[PreparedCache], again: tuple) -> PreparedCache:
+def awaiting(cls: type, again: tuple) -> PreparedCache:
     """Return a cache that is prepared when it is first used.
 
     Parameters
@@ -79,19 +80,36 @@ def awaiting(cls: type[PreparedCache], again: tuple) -> PreparedCache:
     again
         The function, as `Shipped`, and the other arguments of its preparation.
     """
-    cache = object.__new__(cls)
+    cache = object.__new__(_waiting_class(cls))
     vars(cache)["_waiting"] = again
     return cache
 
 
+@functools.cache
+def _waiting_class(cls) -> type[PreparedCache]:
+    """Return a class for caches that wait: one is prepared, and becomes ``cls``, when an attribute is needed.
+
+    All attributes of a class with ``__getattr__`` are slower, so prepared caches are of no such class.
+    """
+    names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(cls.__name__, (cls,), names | {"__getattr__": prepared, "_prepared_class": cls})
+
+
+def class_of(cache: PreparedCache) -> type[PreparedCache]:
+    """Return the class that a cache has once it is prepared."""
+    return getattr(type(cache), "_prepared_class", type(cache))
+
+
 def prepared(cache: PreparedCache, name: str) -> Any:
     """Prepare a cache that waits for it, and return one of its attributes."""
+    if name.startswith("__"):  # pickle and copy ask for such ones before they use an object
+        raise AttributeError(f"{type(cache).__name__!r} object has no attribute {name!r}")
     with _preparing:
         again = vars(cache).pop("_waiting", None)
         if again is not None:
             shipped, args, kwargs, config, calls, choices = again
             try:
-                made = type(cache).prepare(shipped.function, args, kwargs, config, calls)
+                made = class_of(cache).prepare(shipped.function, args, kwargs, config, calls)
             except BaseException as error:
                 vars(cache)["_waiting"] = again
                 if isinstance(error, AttributeError):  # it would say that the cache lacks an attribute
@@ -102,6 +120,7 @@ def prepared(cache: PreparedCache, name: str) -> Any:
                 raise
             vars(made).update(choices)
             made._cloned_into(cache)
+            cache.__class__ = class_of(cache)
         return object.__getattribute__(cache, name)
 
 
@@ -111,7 +130,7 @@ def deep_copy(cache: PreparedCache, memo: dict) -> PreparedCache:
     function = copy.deepcopy(shipped.function, memo)
     if function is shipped.function and "_waiting" not in vars(cache):
         return cache.clone()
-    return awaiting(type(cache), (Shipped(function), *others))
+    return awaiting(class_of(cache), (Shipped(function), *others))
 
 
 def _landed(data: bytes) -> Shipped:
