@@ -166,3 +166,34 @@ def test_captured_frames_of_polars_are_watched(change):
     row, name, value = change
     data[row, name] = value
     assert nt.value_and_gradient(cache, 2.0)[0] == f(2.0)
+
+
+def test_rows_that_pandas_would_align_are_not_taken_by_place():
+    a = pd.Series([1.0, 2.0, 4.0], list("abc"))
+    b = pd.Series([1.0, 2.0, 4.0], list("cab"))
+    frames = [pd.DataFrame({"x": s, "y": s}) for s in (a, b)]
+    for f, arguments in (
+        (lambda a, b: np.sum(a * b), (a, b)),
+        (lambda a, b: np.sum(np.exp(2.0 * a) - b), (a, b)),
+        (lambda a, b: np.sum(a["x"] - b["y"]), frames),
+        (lambda a, b: np.sum(np.sum(a - b)), frames),
+    ):
+        with pytest.raises(nt.UnsupportedOperationError, match="rows with different labels meet at"):
+            nt.grad(f)(*arguments)
+    whole = nt.value_and_grad(lambda a, b: a.to_numpy() @ b.values + np.sum(a * (2.0 * a)), argnums=(0, 1))
+    value, (slope, other) = whole(a, b)
+    assert value == a.to_numpy() @ b.to_numpy() + 2 * np.sum(a**2)
+    pd.testing.assert_series_equal(slope, pd.Series(b.to_numpy() + 4 * a.to_numpy(), a.index))
+    pd.testing.assert_series_equal(other, pd.Series(a.to_numpy(), b.index))
+    renamed, counted = a.rename_axis("letter"), a.reset_index(drop=True)
+    assert nt.value_and_grad(lambda a, b: np.sum(a * b))(a, renamed)[0] == 21.0
+    assert nt.value_and_grad(lambda a, b: np.sum(a * b))(counted, counted.rename_axis("row"))[0] == 21.0
+
+
+def test_deviations_of_a_series_say_what_they_divide_by():
+    s = pd.Series([1.0, 2.0, 4.0], list("abc"))
+    for f in (lambda s: s.std(), lambda s: (2 * s).var()):
+        with pytest.raises(nt.UnsupportedOperationError, match=r"a Series divides by n - 1.*\(ddof=1\) or"):
+            nt.grad(f)(s)
+    value = nt.value_and_grad(lambda s: s.std(ddof=1) + s.to_numpy().std() + np.std(s))(s)[0]
+    np.testing.assert_allclose(value, s.std() + 2 * s.to_numpy().std())

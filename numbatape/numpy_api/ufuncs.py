@@ -67,6 +67,10 @@ def call_ufunc(ufunc, method, inputs, kwargs):
     if not kwargs and method == "__call__":
         record = usual_call(ufunc)
         if record is not None and type(inputs[0]) not in SEQUENCES and type(inputs[-1]) not in SEQUENCES:
+            left = inputs[0]
+            trace = left._trace if type(left) is TracedArray else find_trace(*inputs)
+            if trace is not None and trace.arguments.labels:
+                return operations.with_rows(trace.arguments.labels, inputs, record(inputs))
             return record(inputs)
     if method == "at":
         return operations.ufunc_at(ufunc, *inputs)

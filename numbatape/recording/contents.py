@@ -32,7 +32,7 @@ OPERATIONS = {
     "scipy_api.special.composed_ufuncs": "composed_special",
     "scipy_api.special.complex_special": "complex_special",
     "trace.data_frames": "arrays_of",
-    "trace.labelled_calls": "has_labels product ufunc_of_labelled",
+    "trace.labelled_calls": "has_labels product require_divisor_of_rows ufunc_of_labelled with_rows",
     "trace.indexing": "getitem item",
     "trace.extents": "arange counted extent",
     "trace.size_fractions": "noted_ufunc rounded_to_size",

@@ -15,7 +15,7 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from . import labels as of_labels
 from .array import TracedArray
-from .labelled_calls import array_in, depends
+from .labelled_calls import array_in, depends, rows_differ, same_rows
 from .labels import NUMBERS, Labels, Loc, index_of, numbers_of, rows_of, series_labels
 from .library_kinds import LABELLED, is_column, package_of
 from .polars_series import TracedSeries
@@ -179,6 +179,11 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        frames = [x for x in inputs if type(x) is Frame]
+        if len(frames) == 2 and ufunc is not np.matmul:
+            (rows, columns), (others, names) = (x._labels.parts[:2] for x in frames)
+            if not same_rows(rows, others) or list(columns) != list(names):
+                raise rows_differ()
         return getattr(ufunc, method)(*arrays_of(inputs), **kwargs)
 
     def __array_function__(self, function, types, args, kwargs):

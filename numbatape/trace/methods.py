@@ -29,6 +29,8 @@ def _method(name: str):
 
     def method(self, *args, **kwargs):
         check_attribute(self, name)
+        if name in ("std", "var") and self._trace.arguments.labels and len(args) < 4 and "ddof" not in kwargs:
+            operations.require_divisor_of_rows(self, name)
         return function(self, *args, **kwargs)
 
     method.__name__ = name
