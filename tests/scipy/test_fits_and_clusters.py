@@ -98,3 +98,10 @@ def test_what_has_no_derivative_is_refused():
         nt.grad(lambda x: np.sum(kmeans(x, 2)[0]))(POINTS)
     with pytest.raises(nt.UnsupportedOperationError, match="lower thresh="):
         nt.grad(lambda x: np.sum(kmeans(x, x[:2], thresh=10.0)[0]))(POINTS)
+
+
+def test_points_that_are_no_numbers_are_refused_where_they_are_checked():
+    points = np.where(np.arange(2) == 1, np.nan, POINTS)
+    with pytest.raises(ValueError, match="must not contain infs or NaNs"):
+        nt.grad(lambda x: np.sum(whiten(x)))(points)
+    assert np.isfinite(nt.grad(lambda x: np.sum(whiten(x, check_finite=False)[0, 0]))(points)[:, 0]).all()

@@ -15,7 +15,7 @@ from ...errors import UnsupportedOperationError
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import with_original
 from ...rules.searches import Search
-from ...trace.operands import find_trace, lift_all, lift_first
+from ...trace.operands import find_trace, is_wrong, lift_all, lift_first
 from ...usercode.frames import where_in_user_code
 
 
@@ -86,7 +86,10 @@ def kmeans2(original, data, k, *args, **kwargs):
 
 
 def whiten(original, obs, check_finite=True):
-    spread = np.std(lift_first(obs), 0)
+    obs = lift_first(obs)
+    if check_finite and is_wrong(np.any(~np.isfinite(obs))):
+        raise ValueError("array must not contain infs or NaNs")
+    spread = np.std(obs, 0)
     return obs / np.where(np.equal(spread, 0.0), 1.0, spread)
 
 
