@@ -83,15 +83,19 @@ def lenders(traced: list[TracedArray], value) -> tuple[int, ...]:
 
     The result is empty if no part is a view of an argument.
     """
-    views = [each.__class__ is np.ndarray and each.base is not None for each in arrays_of(value)]
-    if not any(views):
+    kind = value.__class__
+    if kind is np.ndarray:
+        if value.base is None:
+            return ()
+        root = root_of(value)
+        for k, x in enumerate(traced):
+            if x._value.__class__ is np.ndarray and root_of(x._value) is root:
+                return (k,)
         return ()
-    roots = {id(root_of(x._value)): k for k, x in enumerate(traced) if x._value.__class__ is np.ndarray}
-    found = [
-        roots.get(id(root_of(each)), -1) if is_view else -1
-        for each, is_view in zip(arrays_of(value), views, strict=True)
-    ]
-    return tuple(found) if max(found) >= 0 else ()
+    if not isinstance(value, (list, tuple)):
+        return ()
+    found = [lenders(traced, each) or (-1,) for each in value]
+    return tuple([k for (k,) in found]) if max(found, default=(-1,)) >= (0,) else ()
 
 
 def _parts_of(result, value) -> list[TracedArray | None]:
