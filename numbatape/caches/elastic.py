@@ -125,13 +125,15 @@ class ElasticEntry:
 
     def serve(self, leaves: Sequence, refused):
         """Return the results for leaves of any sizes, ``refused`` where this trace does not hold for them."""
-        self._tried = None
         result = self._served(leaves, refused)
+        if self._counted is None:
+            return result
         while result is refused and self._tried is not None:
             # A guard in the sweep has seen another number of entries.
             self._tried = self._corrected(*self._tried)
             if self._tried is not None:
                 result = self._served(leaves, refused)
+        self._tried = None
         return result
 
     def _served(self, leaves: Sequence, refused):

@@ -54,6 +54,7 @@ class Served:
     turn: Turn
     rows: list[Any]
     owner: Callable[[], Any] = staticmethod(nobody)
+    counted: Any = None  # what knows the sizes that data decide in its trace (`CountedSizes`)
     _retired: bool
 
     def belongs_to(self, owner: SteadyCalls | LaneEntry | None) -> None:
@@ -110,6 +111,7 @@ class Entry(Served):
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
         self.sweep, self.captured, self.turn = space.entry_point(sweep), captured, turn
         self.rebound = None if captured is None else captured.rebound
+        self.counted = space.variant.counted
         self.follows_sizes = False  # whether a `ElasticEntry` may be made of it
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]

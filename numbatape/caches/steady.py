@@ -18,7 +18,6 @@ from .entry import REFUSED, Entry, refuse
 from .leaf_rows import sizes_of
 
 if TYPE_CHECKING:
-    from .counted_sizes import CountedSizes
     from .elastic import ElasticEntry
     from .front import Front
     from .lane_calls import LaneEntry
@@ -76,7 +75,7 @@ class SteadyCalls:
         if _is_full(entries):
             entries[-1].retire()
         self._entries.setdefault(sizes, []).insert(0, entry)
-        counted = _counted(entry)
+        counted = entry.counted
         if counted is not None:
             self._by_counts[id(counted), entry.space.plan.dimensions] = entry
         self._alone.pop(sizes, None)
@@ -97,7 +96,7 @@ class SteadyCalls:
         """Forget an entry."""
         entry.belongs_to(None)
         entry.leave()
-        counted = _counted(entry)
+        counted = entry.counted
         if counted is not None:
             self._by_counts.pop((id(counted), entry.space.plan.dimensions), None)
         self._release(entry)
@@ -173,7 +172,7 @@ class SteadyCalls:
 
     def _served_for_other_counts(self, leaves: tuple):
         """Serve leaves of known sizes whose data decide on others (`numbatape.caches.counted_sizes`)."""
-        if self._untried and any(entry.space.variant.counted is not None for entry in self._untried):
+        if self._untried and any(entry.counted is not None for entry in self._untried):
             self._make_elastic_entries()
         for elastic in self._elastic:
             if elastic.variant.counted is not None:
@@ -208,7 +207,7 @@ class SteadyCalls:
     def _served_by_builtin(self, leaves: tuple, sizes: tuple, front: Entry | LaneEntry | None):
         """Serve leaves by the builtin of an entry for their sizes; ``front`` has been asked already."""
         entries = self._entries.get(sizes, ())
-        if len(entries) > 1 and _counted(entries[0]) is not None:
+        if len(entries) > 1 and entries[0].counted is not None:
             return self._served_by_count(leaves, entries, front)
         for entry in entries:
             if entry is not front and entry.builtin is not None:
@@ -229,7 +228,7 @@ class SteadyCalls:
                 if result is not REFUSED:
                     self._note(entry)
                     return result
-            counted = _counted(entry)
+            counted = entry.counted
             sizes = counted and counted.following(entry.space)
             entry = self._by_counts.get((id(counted), sizes))
             if entry is None:
@@ -245,7 +244,7 @@ class SteadyCalls:
             The leaves without the marks of constants, and their sizes.
         """
         entries: Sequence[Entry | LaneEntry] = self._entries.get(sizes, ())
-        alike = bool(entries) and _counted(entries[0]) is not None
+        alike = bool(entries) and entries[0].counted is not None
         for entry in tuple(entries[:MOST_ALIKE] if alike else entries):
             result = entry.serve(opened)
             if result is not REFUSED:
@@ -261,14 +260,9 @@ class SteadyCalls:
             self._put_in_front(entry)
 
 
-def _counted(entry) -> CountedSizes | None:
-    """Return what knows the sizes that data decide in an entry's trace; None where there are none."""
-    return entry.space.variant.counted if isinstance(entry, Entry) else None
-
-
 def _is_full(entries: Sequence) -> bool:
     """Whether there are as many entries for some sizes as may differ in sizes that data decide."""
-    counted = _counted(entries[0]) if entries else None
+    counted = entries[0].counted if entries else None
     # Other constants make all entries compute their prologues again, one after the other.
     return counted is not None and len(entries) >= (MOST_ALIKE if counted.in_prologue else MOST_COUNTED)
 
