@@ -192,6 +192,7 @@ def _steps(x):
     return nt.scan(lambda carry, entry: (carry * np.cos(entry), carry), 1.0, x)[0]
 
 
+_tripled = nt.primitive(lambda x: 3.0 * x, pullback=lambda ybar, y, x: (3.0 * ybar,))
 SEVERAL = [(np.full(n, 0.5),) for n in (3, 4, 5, 6)]  # so many that they are served by an elastic entry
 LONG = np.linspace(0.5, 1.5, 60)
 DROPPED = {
@@ -208,6 +209,9 @@ DROPPED = {
     ),
     "gradient of a loop": lambda c: _called(
         nt.prepare_gradient_cache(_steps, X, config=c), nt.value_and_gradient, *SEVERAL
+    ),
+    "gradient of a rule in Python": lambda c: _called(
+        nt.prepare_gradient_cache(lambda x: np.sum(_tripled(x)), X, config=c), nt.value_and_gradient, *SEVERAL
     ),
     "bound": lambda c: nt.prepare_gradient_cache(square_sum, X, config=c).bind(X.copy())(),
     "Hessian": lambda c: _called(

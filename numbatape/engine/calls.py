@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,11 @@ FIRST_MOVES = 2  # so often more than they have followed sizes, calls are expect
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
+def _pointer(its: Callable[[], Calls | None], method: Callable[[Calls], int]):
+    """Return what kernels call; a weak reference, because the calls keep their pointers."""
+    return POINTER(lambda _words, _state: method(its()))
+
+
 class Calls:
     """One workspace's instances of the rules on its tape.
 
@@ -83,8 +89,8 @@ class Calls:
         self.words = np.zeros(CALL_WORDS, np.int64)
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word
         self.error: BaseException | None = None
-        # The pointers refer to this object and it refers to them: a cycle, which the garbage collector frees.
-        self._pointers = POINTER(self.forward), POINTER(self.reverse), POINTER(self.reverse_all)
+        its, methods = weakref.ref(self), (Calls.forward, Calls.reverse, Calls.reverse_all)
+        self._pointers = tuple([_pointer(its, method) for method in methods])
         addresses = [ctypes.cast(pointer, ctypes.c_void_p).value for pointer in self._pointers]
         self._in_python = np.array([[*addresses, k] for k in range(len(self._calls))], np.int64)
         self._table = self._in_python.copy()

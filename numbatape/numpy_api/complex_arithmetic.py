@@ -46,16 +46,15 @@ def _zero(combine, *parts) -> Zero:
     kept = [snapshot(x) for x in parts]
 
     def signs(known):
-        if id(result) not in known:
-            known[id(result)] = combine(*(_sign(x, known) for x in kept))
-        return known[id(result)]
+        if id(kept) not in known:
+            known[id(kept)] = combine(*(_sign(x, known) for x in kept))
+        return known[id(kept)]
 
     depth = 1 + sum(x.depth for x in kept if x.__class__ is Zero)
-    result = Zero(signs, depth)
     if depth > DEEPEST:
         found = signs({})
         return Zero(lambda known: found, 1)
-    return result
+    return Zero(signs, depth)
 
 
 def _sign(x, known):

@@ -225,6 +225,7 @@ class Trace:
         self.derivatives.close()
         self.constants.close()
         self.memory.arrays = []
+        self.reused = Reused()
         for held in (
             self.arguments.inputs,
             self.arguments.twins,
