@@ -291,8 +291,8 @@ def transform(v, x, n, lanes, d, c, sc):
     return z
 
 
-def taken(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
-    """Put the numbers of some lanes side by side, real parts from a and imaginary ones from b; transform."""
+def take(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b):
+    """Put the numbers of some lanes side by side, real parts from a and imaginary ones from b."""
     if lanes == 1:
         for i in range(n):
             v[s + i] = xv[a + i * sa]
@@ -302,11 +302,11 @@ def taken(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
             for j in parallel(lanes):
                 v[s + i * lanes + j] = xv[a + i * sa + j * step_a]
                 v[s + (n + i) * lanes + j] = xv[b + i * sb + j * step_b]
-    return transform(v, s, n, lanes, d, c, sc)
 
 
 def forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b):
-    z = taken(v, s, v, a, b, n, sa0, sb0, lanes, step_a, step_b, d, c, sc0)
+    take(v, s, v, a, b, n, sa0, sb0, lanes, step_a, step_b)
+    z = transform(v, s, n, lanes, d, c, sc0)
     gap = int(d[c]) * lanes
     for j in range(lanes):
         for i in range(n):
@@ -340,7 +340,8 @@ def add_out(v, z, xg, a, n, sa, lanes, step):
 
 
 def reverse_lanes(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b, lanes, step_o, step_a, step_b):
-    z = taken(v, s, g, o + n, o, n, 1, 1, lanes, step_o, step_o, d, c, sc0)
+    take(v, s, g, o + n, o, n, 1, 1, lanes, step_o, step_o)
+    z = transform(v, s, n, lanes, d, c, sc0)
     if need_a:
         add_out(v, z + int(d[c]) * lanes, g, a, n, sa0, lanes, step_a)
     if need_b:

@@ -11,7 +11,7 @@ table of the complex transform.
 """
 
 from ..jit.language import parallel, simd
-from .fourier import LANES, fits, taken, transform
+from .fourier import LANES, fits, take, transform
 
 
 def place_of_plan(n):
@@ -110,10 +110,18 @@ def spectra(v, s, xv, a, n, sa, lanes, step, d, c, sc):
     if the parts follow one another.
     """
     p = c + place_of_plan(n) * sc
+    m = n
     if n % 2 == 0:
         m = n // 2
-        z = taken(v, s, xv, a, a + sa, m, 2 * sa, 2 * sa, lanes, step, step, d, p, sc)
-        gap = int(d[p]) * lanes
+        take(v, s, xv, a, a + sa, m, 2 * sa, 2 * sa, lanes, step, step)
+    else:
+        for i in range(n):
+            for j in range(lanes):
+                v[s + i * lanes + j] = xv[a + i * sa + j * step]
+                v[s + (n + i) * lanes + j] = 0.0
+    z = transform(v, s, m, lanes, d, p, sc)
+    gap = int(d[p]) * lanes
+    if n % 2 == 0:
         for j in range(lanes):
             re = v[z + j]
             im = v[z + gap + j]
@@ -121,23 +129,18 @@ def spectra(v, s, xv, a, n, sa, lanes, step, d, c, sc):
             v[z + m * lanes + j] = d[c] * (re - im)
         pairs(v, z, gap, m, lanes, d, c, sc)
         return z
-    for i in range(n):
-        for j in range(lanes):
-            v[s + i * lanes + j] = xv[a + i * sa + j * step]
-            v[s + (n + i) * lanes + j] = 0.0
-    z = transform(v, s, n, lanes, d, p, sc)
-    y = z + int(d[p]) * lanes
     for j in range(lanes):
         v[z + j] *= d[c]
     for i in parallel(n // 2 * lanes):
         v[z + lanes + i] *= d[c + sc]
-        v[y + lanes + i] *= d[c + sc]
+        v[z + gap + lanes + i] *= d[c + sc]
     return z
 
 
 def sequences(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
     """Return where the real numbers of spectra are: those at odd places, and behind them the others."""
     p = c + place_of_plan(n) * sc
+    m = n
     if n % 2 == 0:
         m = n // 2
         for j in range(lanes):
@@ -146,16 +149,16 @@ def sequences(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
             v[s + j] = d[c] * (first - last)
             v[s + m * lanes + j] = d[c] * (first + last)
         pairs_back(v, xv, s, a, b, m, sa, sb, lanes, step_a, step_b, d, c, sc)
-        return transform(v, s, m, lanes, d, p, sc)
-    for i in parallel(2 * n * lanes):
-        v[s + i] = 0.0
-    for j in range(lanes):
-        v[s + n * lanes + j] = d[c] * xv[a + j * step_a]
-    for i in range(1, n // 2 + 1):
+    else:
+        for i in parallel(2 * n * lanes):
+            v[s + i] = 0.0
         for j in range(lanes):
-            v[s + i * lanes + j] = d[c + sc] * xv[b + i * sb + j * step_b]
-            v[s + (n + i) * lanes + j] = d[c + sc] * xv[a + i * sa + j * step_a]
-    return transform(v, s, n, lanes, d, p, sc)
+            v[s + n * lanes + j] = d[c] * xv[a + j * step_a]
+        for i in range(1, n // 2 + 1):
+            for j in range(lanes):
+                v[s + i * lanes + j] = d[c + sc] * xv[b + i * sb + j * step_b]
+                v[s + (n + i) * lanes + j] = d[c + sc] * xv[a + i * sa + j * step_a]
+    return transform(v, s, m, lanes, d, p, sc)
 
 
 def put_spectra(v, d, o, a, c, h, n, sa, sc, s, turns, step_o, step_a):
