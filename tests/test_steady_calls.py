@@ -446,3 +446,14 @@ def test_later_results_are_of_the_classes_and_dtypes_of_the_first(verb, x, facto
         for result in (derivative(x) for _ in range(3))
     ]
     assert kinds[0] == kinds[1] == kinds[2]
+
+
+def test_directions_beside_constants_need_no_general_call(monkeypatch):
+    f = lambda x, a, b: a * np.sin(x) * b  # noqa: E731
+    points = [(0.1 + k, 1.2, 2.0 - k) for k in range(4)]
+    slopes = [np.sin(x) * (b * k + 3.0 * a) for k, (x, a, b) in enumerate(points)]
+    for k, (x, a, b) in enumerate(points):
+        if k == 2:
+            monkeypatch.setattr("numbatape.caches.derived.Derived.sweep", None)
+        value, slope = nt.jvp(f, (nt.Constant(x), a, b), (None, float(k), 3.0))
+        np.testing.assert_allclose([value, slope], [f(x, a, b), slopes[k]], rtol=1e-14)

@@ -193,8 +193,8 @@ class Derived:
         slots = self.slots(extended)
         fixed = self.lanes and directions is None
         trees = () if directions is None else tuple(directions)
-        rows = direction_rows(space, slots, trees)
-        if directions is not None and len(rows) != len(slots):
+        rows = [] if directions is None else direction_rows(space, slots, trees)
+        if rows is None:
             return
         evaluator = self.evaluator(slots, fixed)
         left_out = omitted | {extended.count - 1}

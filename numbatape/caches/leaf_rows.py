@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -345,16 +345,23 @@ def watched_memory(flat: Flattened, omitted: frozenset[int]) -> list[ndarray | N
     return found
 
 
-def direction_rows(space: VariantWorkspace, slots: Iterable[int], trees) -> list[Row]:
-    """Return one row per leaf of the directions that a call was given, in the inputs with these numbers."""
+def direction_rows(space: VariantWorkspace, slots: Sequence[int], trees) -> list[Row] | None:
+    """Return one row per leaf of the directions that a call was given, in the inputs with these numbers.
+
+    None stands for no direction: its argument has no derivative. The result is None if others are left over.
+    """
     rows: list[Row] = []
-    for slot, leaf in zip(slots, pytrees.leaves(trees), strict=False):
-        cells = space.inputs[slot]
-        if leaf.__class__ is ndarray:
-            rows.append(ArrayRow(cells, leaf.dtype, leaf.shape))
-        elif isinstance(leaf, (int, float, np.number)):
-            rows.append(NumberRow(cells, type(leaf)))
-    return rows
+    left = list(slots)
+    for leaf in pytrees.leaves(trees):
+        if leaf is None:
+            rows.append(SameRow(None))
+        elif left and leaf.__class__ is ndarray:
+            rows.append(ArrayRow(space.inputs[left.pop(0)], leaf.dtype, leaf.shape))
+        elif left and isinstance(leaf, (int, float, np.number)):
+            rows.append(NumberRow(space.inputs[left.pop(0)], type(leaf)))
+        else:
+            return None
+    return None if left else rows
 
 
 def sizes_of(leaves: Sequence) -> tuple:

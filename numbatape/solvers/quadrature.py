@@ -12,6 +12,7 @@ from operator import is_
 import numpy as np
 import scipy.integrate
 
+from ..caches.arguments import Constant
 from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
@@ -89,12 +90,17 @@ class Integral:
             count = len(p)
 
             def moved(x, *both):
-                # What stands still is no argument here: zero times an infinite slope would be NaN.
-                def of_active(*moving):
-                    values = dict(zip(active, moving, strict=True))
-                    return self.f(x, *(values.get(k, both[k]) for k in range(count)))
-
-                return jvp(of_active, tuple(both[k] for k in active), both[count:])[1]
+                directions = iter(both[count:])
+                along = [next(directions) if k in active else None for k in range(count)]
+                if find_trace((x, *both)) is None:
+                    zeros = [np.zeros(np.shape(p[k])) if d is None else d for k, d in enumerate(along)]
+                    slope = jvp(self.f, (x, *both[:count]), (0.0, *zeros))[1]
+                    if not np.any(np.isnan(slope)):
+                        return slope
+                # Zero times an infinite slope is NaN, so what stands still is constant here. That takes
+                # 18 us a point and the direction above 2, because constants that change are compared first.
+                values = [Constant(p) if d is None else p for p, d in zip(both, along, strict=False)]
+                return jvp(self.f, (Constant(x), *values), (None, *along))[1]
 
             inner = self._of(active, moved)
             total = total + inner.integrate(a, b, *p, *(dp[k] for k in active))[0]

@@ -91,7 +91,7 @@ def _jvp_verb(f, has_aux: bool):
                 slope = like_result(space, result, value_of(space, parts))
                 made = value_of(space, result), slope, *(value_of(space, part) for part in aux)
                 slopes = tangent_outs(space, result, parts)
-                if slopes is not None and not any(tangent is None for tangent in tangents):
+                if slopes is not None:
                     outs = [*result_outs(space, result), *slopes, *result_outs(space, tuple(aux))]
                     derived.teach(caller.front, space, made, outs, frozenset(), tangents)
                 return made
