@@ -5,6 +5,7 @@ import pytest
 from scipy.integrate import dblquad, nquad, quad, quad_vec, tplquad
 
 import numbatape as nt
+from numbatape.caches.program import Program
 from tests.agreement import agrees
 
 POINT = np.array([1.2, 0.7])
@@ -46,6 +47,15 @@ def test_second_derivative_between_integers():
     v = np.array([1.0, 2.0])
     steps = [nt.grad(f)(POINT + h * v) for h in (1e-4, -1e-4)]
     np.testing.assert_allclose(nt.hvp(f)(POINT, v), (steps[0] - steps[1]) / 2e-4, rtol=1e-6)
+
+
+def test_the_integrand_is_traced_a_few_times(monkeypatch):
+    """And not at each point, although the derivative of an integral is an integral of derivatives."""
+    traced, record = [], Program._trace
+    monkeypatch.setattr(Program, "_trace", lambda self, *args: traced.append(self) or record(self, *args))
+    f = lambda t: dblquad(lambda y, x: np.exp(-t * x * y), 0, 1, 0, 1)[0]  # noqa: E731
+    nt.jvp(f, (1.3,), (1.0,))
+    assert len(traced) < 10
 
 
 def test_second_derivative():
