@@ -224,3 +224,21 @@ def test_more_counts_than_steady_calls_are_kept_for():
             value, _ = nt.value_and_gradient(cache, x, nt.Constant(labels_))
             assert value == pytest.approx(of_largest_label(x, labels_), rel=1e-12)
     assert cache.traces == 1
+
+
+def test_numbers_that_come_down_to_zero():
+    """No segment, no place that is left, no entry at all."""
+
+    def f(x):
+        starts, left = np.flatnonzero(x > 0.0), np.setdiff1d(np.arange(len(x)), np.flatnonzero(x < 0.0))
+        return np.sum(np.add.reduceat(x, starts) ** 2) + np.sum(x[left] ** 3) + np.sum(x)
+
+    def slopes(x):
+        starts = np.flatnonzero(x > 0.0)
+        sums = np.add.reduceat(x, starts)
+        each = np.where(np.arange(len(x)) >= starts[0], sums[np.cumsum(x > 0.0) - 1], 0.0) if len(sums) else 0
+        return 2.0 * each + np.where(x >= 0.0, 3.0 * x**2, 0.0) + 1.0
+
+    gradient = nt.grad(f)
+    for x in ([], [-1.0, -2.0], [-1.0, 2.0, -0.5, 3.0], [-1.0], [2.0], []):
+        np.testing.assert_allclose(gradient(np.array(x)), slopes(np.array(x)), rtol=1e-14)

@@ -61,9 +61,8 @@ class ElasticEntry:
         given = len(inputs) if counted is None else len(inputs) - len(counted.guards)
         self._arrays = [at for at in inputs[:given] if at.ndim]
         self._planner, self.deferred = planner, 0
-        self._tried: tuple | None = (
-            None  # dimensions of the arguments and of all inputs, where data decide some
-        )
+        # The dimensions of the arguments and of all inputs, where data decide some.
+        self._tried: tuple | None = None
         self._one_way = None if isinstance(planner, StripReplanner) else space.one_way
         self.tape = tape = planner.tape
         self._frame = space.frame.copy()

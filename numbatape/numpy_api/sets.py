@@ -32,7 +32,7 @@ def union1d(ar1, ar2):
 @composes(np.setdiff1d, complex=HOLDS)
 def setdiff1d(ar1, ar2, assume_unique=False):
     x, others = lift_all(ar1, ar2)
-    x = _flat(x) if assume_unique else np.unique(x)
+    x = _flat(x) if assume_unique else lift(others._trace, np.unique(x))  # a plain array if it is empty
     return x[np.isin(x, others, invert=True)]
 
 

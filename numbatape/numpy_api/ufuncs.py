@@ -360,7 +360,7 @@ def reduceat(ufunc, inputs, kwargs):
     indices = [int(i) for i in indices]
     n = x._sizes()[axis]
     parts = []
-    for start, stop in zip(indices, [*indices[1:], n], strict=True):
+    for start, stop in zip(indices, [*indices, n][1:], strict=True):
         if not 0 <= start < n:
             raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
         # NumPy copies a single entry, without calling the ufunc: np.hypot.reduce keeps its sign.
@@ -369,7 +369,9 @@ def reduceat(ufunc, inputs, kwargs):
         key[axis] = start if alone else slice(start, stop)
         part = x[tuple(key)]
         parts.append(part if alone else reduce(ufunc, (part,), {"axis": axis}))
-    return _of_dtype(np.stack(parts, axis), ufunc.reduceat(x._value, indices, axis).dtype)
+    places = np.array(indices, int)
+    result = np.stack(parts, axis) if parts else np.take(x, places, axis)
+    return _of_dtype(result, ufunc.reduceat(x._value, places, axis).dtype)
 
 
 METHODS = {

@@ -124,3 +124,22 @@ def test_what_is_refused():
         nt.grad(lambda x: student.cdf(x, shape=np.eye(2), df=np.inf))(x)
     with pytest.raises(nt.UnsupportedOperationError, match="an int is"):
         nt.grad(lambda x: student.cdf(x, shape=np.eye(2), df=3, random_state=np.random.default_rng(1)))(x)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_one_end_decides_where_variables_are_equal(sign):
+    """The correlation of 3 / sqrt(3)**2 is above 1."""
+    shape = np.array([[3.0, 3.0 * sign], [3.0 * sign, 3.0]])
+    value, slopes = nt.value_and_grad(lambda x: student.cdf(x, shape=shape, df=4, allow_singular=True))(
+        np.array([0.3, 0.5])
+    )
+    one = stats.t(4, scale=np.sqrt(3.0))
+    assert value == pytest.approx(one.cdf(0.3) - (0.0 if sign > 0.0 else one.cdf(-0.5)), rel=1e-13)
+    assert slopes == pytest.approx(one.pdf([0.3, 0.5]) * (1.0, float(sign < 0.0)), rel=1e-13)
+
+
+def test_nan_is_no_end():
+    for x in ([np.nan, 1.0], [np.inf, np.nan]):
+        value, slopes = nt.value_and_grad(lambda x: student.cdf(x, shape=np.eye(2), df=4))(np.array(x))
+        assert np.isnan(value)
+        assert np.isnan(slopes[np.isnan(x)])

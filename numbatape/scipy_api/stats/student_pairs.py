@@ -22,6 +22,8 @@ def student_density(x, df: float):
 
 
 def _area(a: float, b: float, r: float, df: float) -> float:
+    if math.isnan(a) or math.isnan(b):
+        return math.nan
     if -math.inf in (a, b):
         return 0.0
     if math.inf in (a, b):
@@ -36,7 +38,7 @@ def _area(a: float, b: float, r: float, df: float) -> float:
         square = (gap * gap + product * math.sin(0.5 * angle) ** 2) / (sine * sine)
         return math.exp(-0.5 * df * math.log1p(square / df))
 
-    end = math.acos(abs(r))
+    end = math.acos(min(abs(r), 1.0))  # rounded, the correlation of equal variables may be above 1
     from scipy.integrate import quad  # a first gradient of other functions does not import it
 
     middle = [min(abs(gap), 0.5 * end)] if gap and end else None
@@ -60,8 +62,9 @@ class Pairs:
         return np.reshape(np.array(areas), np.shape(a))
 
     def _slopes(self, a, b, r) -> tuple:
-        df, rest = self._df, np.sqrt((1.0 - r) * (1.0 + r))
-        finite = np.isfinite(a), np.isfinite(b)
+        # Of equal variables the rest is zero, and one of the two ends decides.
+        df, rest = self._df, np.sqrt(np.maximum((1.0 - r) * (1.0 + r), 0.0))
+        finite = np.logical_not(np.isinf(a)), np.logical_not(np.isinf(b))
         x, y = np.where(finite[0], a, 0.0), np.where(finite[1], b, 0.0)
 
         def of_end(fixed, other, ends, one, another):
@@ -79,11 +82,13 @@ class Pairs:
         )
 
     def _pullback(self, zbar, z, a, b, r):
-        of_a, of_b, of_r = self._slopes(a, b, r)
+        with np.errstate(all="ignore"):
+            of_a, of_b, of_r = self._slopes(a, b, r)
         return zbar * of_a, zbar * of_b, np.sum(zbar * of_r)
 
     def _pushforward(self, tangents, z, a, b, r):
-        pairs = zip(tangents, self._slopes(a, b, r), strict=True)
+        with np.errstate(all="ignore"):
+            pairs = zip(tangents, self._slopes(a, b, r), strict=True)
         return sum((t * slope for t, slope in pairs if t is not None), 0.0 * z)
 
 

@@ -22,9 +22,8 @@ SPREADS = 240  # nodes
 Z = np.linspace(-8.5, 8.5, 161)
 ROOT_2PI = math.sqrt(2.0 * math.pi)
 WEIGHTS = (Z[1] - Z[0]) * np.exp(-0.5 * Z * Z) / ROOT_2PI
-SIDES = np.where(
-    Z > 0.0, -1.0, 1.0
-)  # from which areas are counted, so that they are differences of small ones
+# From which side areas are counted, so that they are differences of small ones.
+SIDES = np.where(Z > 0.0, -1.0, 1.0)
 LEFT = sc.ndtr(-np.abs(Z))
 MANY = 100_000.0
 LOWEST = -36.0  # a logarithm of a spread
