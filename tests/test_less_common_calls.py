@@ -33,6 +33,7 @@ CALLS = {
         np.arange(3.0), [DATA > 3.5], [lambda s: s * x[0], lambda s: x[1] * np.exp(s)]
     ),
     "apply_along_axis to plain data": lambda x: np.apply_along_axis(lambda row: row * x[0], 1, A),
+    "apply_along_axis of lists": lambda x: np.apply_along_axis(lambda row: [row[0] * x[1], row @ x], 0, A),
     "nanquantile, weights": lambda x: np.nanquantile(
         np.where(x > 2.0, np.nan, x), 0.4, weights=x**2, method="inverted_cdf"
     ),

@@ -88,11 +88,11 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     places = [pinned(x, k) for k in range(x.ndim - 1)]
     # Views, as in NumPy, because the function may write to them.
     results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(*places)]
+    # Each result may be a list or a tuple of traced numbers.
     stacked = np.stack([lift(x._trace, result) for result in results])
-    shape = np.shape(values_of(results[0]))
     stacked = np.reshape(stacked, (*places, *stacked._sizes()[1:]))
-    axis = one_axis(arr, axis)
-    return np.moveaxis(stacked, range(x.ndim - 1, stacked.ndim), range(axis, axis + len(shape)))
+    axis, before = one_axis(arr, axis), x.ndim - 1
+    return np.moveaxis(stacked, range(before, stacked.ndim), range(axis, axis + stacked.ndim - before))
 
 
 def _for_closures(at: int, implementation: Callable):
