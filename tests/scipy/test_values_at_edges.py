@@ -69,6 +69,16 @@ def test_shapiro_without_missing_values():
         nt.value_and_gradient(cache, x[0, 1:])
 
 
+@every("options", [{"axis": (0, 2)}, {"axis": (2, 0), "keepdims": True}, {"keepdims": True}, {"axis": -1}])
+def test_shapiro_over_axes(options):
+    samples = np.random.default_rng(1).normal(size=(3, 2, 4))
+    for x in (samples, np.cos(3.0 * samples)):
+        value, _ = nt.jvp(lambda x: tuple(st.shapiro(x, **options)), (x,), (x,))
+        for got, wanted in zip(value, st.shapiro(x, **options), strict=True):
+            assert np.shape(got) == np.shape(wanted)
+            np.testing.assert_allclose(got, wanted, rtol=1e-9)
+
+
 def test_widths_at_the_height_of_an_entry():
     x = np.array([1.0, 0.0, 1.0, 2.0, 1.0, 0.0, -1.0])  # the right crossing is an entry on a straight slope
     agrees(lambda x: S.peak_widths(x, [3], rel_height=1.0), x, order=1)
