@@ -68,7 +68,7 @@ def test_complex_numbers_far_away_and_functions_that_have_no_rule():
     cache = nt.prepare_derivative_cache(sc.digamma, z)
     _, slope = nt.value_and_derivative(cache, (z, np.ones_like(z)))
     np.testing.assert_allclose(slope, 1.0 / z, rtol=1e-14)
-    with pytest.raises(nt.UnsupportedOperationError, match="_lqn"):
+    with pytest.raises(nt.UnsupportedOperationError, match="lqn"):
         nt.grad(lambda x: np.sum(sc.lqn(2, x + 1j)[0].real))(1.4)
     # SciPy has the complex numbers in such a call, of which only the real parts would be left.
     with pytest.raises(nt.UnsupportedOperationError, match="complex numbers"):
