@@ -197,3 +197,104 @@ def test_deviations_of_a_series_say_what_they_divide_by():
             nt.grad(f)(s)
     value = nt.value_and_grad(lambda s: s.std(ddof=1) + s.to_numpy().std() + np.std(s))(s)[0]
     np.testing.assert_allclose(value, s.std() + 2 * s.to_numpy().std())
+
+
+COUNTED = pd.Series([1.0, 2.0, 4.0, 7.0])
+NUMBERED = pd.Series([1.0, 2.0, 4.0, 7.0], [3, 2, 1, 0])
+SHEET = pd.DataFrame({"x": COUNTED, "y": COUNTED**2, "z": COUNTED - 3})
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda a: np.sum(a[1:] * a[:-1]),
+        lambda a: np.sum(a.iloc[1:] * a.loc[:2]),
+        lambda a: np.sum(a[a > 1.5] - a[a < 5.0]),
+        lambda a: a[1:].dot(a[:-1]),
+        lambda a: a[1:] @ a[:-1],
+        lambda a: np.sum(np.logaddexp(a.copy()[1:], a.cumsum()[:-1])),
+        lambda a: np.sum(a[a[1:] > 2.0]),
+        lambda a: np.sum(a[NUMBERED > 1.0]),
+    ],
+)
+def test_rows_that_pandas_would_align_within_one_series(use):
+    with pytest.raises(nt.UnsupportedOperationError, match="rows with different labels meet at"):
+        nt.grad(use)(COUNTED)
+
+
+@pytest.mark.parametrize(
+    "use, data",
+    [
+        (lambda a: np.sum(a[1:] * a[1:].to_numpy()) + np.sum(np.diff(a) ** 2), COUNTED),
+        (lambda a: np.sum(np.asarray(a)[1:] * np.array(a)[:-1]), COUNTED),
+        (lambda a: a[0] + 2 * a[1:][1] + 3 * a[[3, 1]].iloc[0] + 4 * (2 * a)[2:][3], COUNTED),
+        (lambda a: a[0] + 2 * a[[3, 1]].iloc[0] + 4 * a.iloc[1:][1] + 5 * a.iloc[0], NUMBERED),
+        (lambda a: sum(k * v for k, v in enumerate(a)) + np.sum(a[1:3] * a.loc[2:1]), NUMBERED),
+        (lambda a: np.sum(a[a > 1.5] * np.exp(a)[a > 1.5]) + np.sum(a[list(a.index[1:])]), NUMBERED),
+        (lambda d: np.sum(d.iloc[1:, 0] * d.loc[1:, "y"]) + np.sum(d.iloc[[0, 2], [0, 1]].to_numpy()), SHEET),
+        (lambda d: np.sum(d.iloc[0] * d.loc[2]) + np.sum((d.loc[1:, ["x"]] * d[["x"]].iloc[1:]).values), SHEET),
+    ],
+)
+def test_entries_of_series_are_those_of_pandas(use, data):
+    gradient = nt.value_and_grad(use)
+    for values in (data, data + 1.0):
+        assert gradient(values)[0] == pytest.approx(use(values), rel=1e-14)
+    value, slope = gradient(data)
+    step = slope * 0 + np.linspace(0.5, 1.0, slope.size).reshape(slope.shape)
+    expected = (use(data + 1e-6 * step) - use(data - 1e-6 * step)) / 2e-6
+    assert float((slope * step).to_numpy().sum()) == pytest.approx(expected, rel=1e-7)
+
+
+def test_rows_of_frames_that_pandas_would_align():
+    for use in (
+        lambda d: d.iloc[1:] * d.iloc[:-1],
+        lambda d: d.iloc[:, :2] * d.iloc[:, 1:],
+        lambda d: d.loc[1:, "x"] - d.loc[:2, "y"],
+        lambda d: d[["x", "y", "z"]] * d["x"].iloc[:3],
+    ):
+        with pytest.raises(nt.UnsupportedOperationError, match="rows with different labels meet at"):
+            nt.grad(lambda d, use=use: np.sum(use(d)))(SHEET)
+
+
+def test_rows_are_compared_again_in_later_calls():
+    f = nt.value_and_grad(lambda a, b: np.sum(a[a > 0] * b[b > 0]))
+    a, b = pd.Series([1.0, -2.0, 3.0]), pd.Series([4.0, -1.0, 2.0])
+    assert f(a, b)[0] == 10.0
+    with pytest.raises(nt.UnsupportedOperationError, match="rows with different labels meet at"):
+        f(a, -b)
+    by_size = nt.value_and_grad(lambda a: np.sum(a[2:] * a[-2:]))
+    assert by_size(COUNTED)[0] == 65.0
+    with pytest.raises(nt.UnsupportedOperationError, match="rows with different labels meet at"):
+        nt.grad(lambda a: np.sum(a[2:4] * a[-2:]))(pd.Series(np.arange(5.0)))
+    mixed = nt.value_and_grad(lambda a: np.sum(a[2:4] * a[-2:]))
+    assert mixed(COUNTED)[0] == 65.0
+    with pytest.raises(nt.UnsupportedOperationError, match="rows with different labels meet at"):
+        mixed(pd.Series(np.arange(5.0)))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda s: (2 * s).sum() + s.mean() + np.max(s) * s.min() + s.prod(),
+        lambda s: s.var(ddof=1) * np.mean(s**2) + (s.argmax() > 1) * s.iloc[-1],
+        lambda s: s.cumsum().sum() + s.cumprod().iloc[-1] + s.sum(skipna=True),
+    ],
+)
+def test_reductions_of_series_skip_missing_entries(use):
+    gradient = nt.value_and_grad(use)
+    for last in (4.0, np.nan):
+        s = pd.Series([3.0, last, 1.0, 5.0])
+        value, slope = gradient(s)
+        assert value == pytest.approx(use(s), rel=1e-14)
+        kept = nt.grad(use)(s.dropna().reset_index(drop=True))
+        np.testing.assert_allclose(slope[s.notna()], kept)
+        assert (slope[s.isna()] == 0.0).all()
+    assert np.isnan(nt.value_and_grad(lambda s: s.sum(skipna=False))(s)[0])
+    assert np.isnan(nt.value_and_grad(lambda s: s.to_numpy().sum())(s)[0])
+
+
+def test_captured_series_are_aligned_with_what_is_computed_of_an_argument():
+    known = pd.Series([1.0, 10.0, 100.0], list("cab"))
+    a = pd.Series([1.0, 2.0, 4.0], list("abc"))
+    f = lambda a: (known * (2 * a)).sum() + (known * a[1:]).sum()  # noqa: E731
+    assert nt.value_and_grad(f)(a)[0] == f(a)

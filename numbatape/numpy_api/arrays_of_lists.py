@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from ..trace import boxes
+from ..trace import boxes, operations
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, is_wrong, lift, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
@@ -22,6 +22,8 @@ def _filled_in(x, dtype, ndmin=0):
     if dtype is not None and np.dtype(dtype) == object:
         raise unsupported_argument("np.array", "dtype=object", "a list of traced values is")
     x = lift(find_trace(x), x)
+    if x._trace.arguments.labels:
+        x = operations.without_rows(x)
     x = x if dtype is None else np.astype(x, np.dtype(dtype))
     return np.expand_dims(x, tuple(range(ndmin - x.ndim))) if x.ndim < ndmin else x
 

@@ -70,20 +70,24 @@ def call_ufunc(ufunc, method, inputs, kwargs):
             left = inputs[0]
             trace = left._trace if type(left) is TracedArray else find_trace(*inputs)
             if trace is not None and trace.arguments.labels:
-                return operations.with_rows(trace.arguments.labels, inputs, record(inputs))
+                return operations.with_rows(ufunc, inputs, record(inputs))
             return record(inputs)
     if method == "at":
         return operations.ufunc_at(ufunc, *inputs)
+    trace = find_trace(*inputs)
+    labelled = method == "__call__" and trace is not None and trace.arguments.labels
     if kwargs.get("out") is not None:
+        if labelled:
+            operations.with_rows(ufunc, inputs, None)
         return into_out(ufunc, method, inputs, kwargs)
     kwargs.pop("out", None)
     if any([type(x) in SEQUENCES for x in inputs]):
-        trace = find_trace(*inputs)
         inputs = tuple(lift(trace, x) if find_trace(x) is not None else x for x in inputs)
     handler = METHODS.get(method)
     if handler is None:
         raise _unsupported(f"{name_of(ufunc)}.{method}")
-    return apart(handler(ufunc, inputs, kwargs), inputs)
+    result = apart(handler(ufunc, inputs, kwargs), inputs)
+    return operations.with_rows(ufunc, inputs, result) if labelled else result
 
 
 @functools.lru_cache(maxsize=1_000)

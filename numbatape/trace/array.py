@@ -95,11 +95,6 @@ def revalue(x, value) -> None:
         note(x._trace, x, value)
 
 
-def is_name(key) -> bool:
-    """Whether an index is a name, or a list of names: of rows of a Series that is an argument."""
-    return type(key) is str or (type(key) is list and bool(key) and type(key[0]) is str)
-
-
 @like_arrays_in_patterns
 class TracedArray(Methods, Reads):
     """An array or scalar of a traced function. Not made by users."""
@@ -131,12 +126,12 @@ class TracedArray(Methods, Reads):
                         found._level = self._level
                         found._family = self._family
                         return found
+                if trace.arguments.labels and sees_sizes(sys._getframe(1)):
+                    return operations.entry_of_rows(self, key)
                 if self._value.ndim == 1:
                     return operations.item(self, key)
-            elif self._trace.arguments.labels and is_name(key):
-                labels = self._trace.arguments.labels.get(self._id)
-                if labels is not None and "loc" in labels.attributes:
-                    return labels.read(self, "loc")[key]
+            elif self._trace.arguments.labels and sees_sizes(sys._getframe(1)):
+                return operations.entry_of_rows(self, key)
             return operations.getitem(self, key)
         except Exception:
             self._trace.validity.failed = True
@@ -162,7 +157,7 @@ class TracedArray(Methods, Reads):
             if trace.arguments.labels:
                 if operations.has_labels(inputs):
                     return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
-                inputs = operations.arrays_of(inputs)
+                inputs = operations.arrays_of(inputs, keep_rows=True)
             if integers.met:
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)
             if meets(inputs) or (kwargs and meets(kwargs.values())):
@@ -176,6 +171,8 @@ class TracedArray(Methods, Reads):
     def __array_function__(self, function, types, args, kwargs):
         try:
             if self._trace.arguments.labels:
+                if operations.needs_rows(function, args):
+                    return operations.function_of_rows(function, args, kwargs)
                 args, kwargs = operations.arrays_of(args), operations.arrays_of(kwargs)
             if self._trace.integers.met:
                 args, kwargs = operations.arguments(function, args, kwargs)

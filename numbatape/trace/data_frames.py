@@ -15,11 +15,12 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from . import labels as of_labels
 from .array import TracedArray
-from .labelled_calls import array_in, depends, rows_differ, same_rows
-from .labels import NUMBERS, Labels, Loc, index_of, numbers_of, rows_of, series_labels
+from .labelled_calls import array_in, depends
+from .labels import NUMBERS, Labels, SeriesLabels, index_of, numbers_of, rows_of, series_labels
 from .library_kinds import LABELLED, is_column, package_of
 from .polars_series import TracedSeries
 from .pytrees import register_labelled
+from .row_labels import Iloc, Loc, require_names, rows_differ, rows_in, same_index, without_rows
 
 
 class FrameLabels(Labels):
@@ -160,13 +161,17 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def iloc(self):
-        """The array of all columns, which is indexed by places."""
-        return self.to_numpy()
+        """Entries by places; what they select is an array."""
+        return Iloc(self.to_numpy(), *self._axes()) if self._labels.package == "pandas" else self.to_numpy()
 
     @property
     def loc(self):
         """Entries by labels; what they select is an array."""
-        return Loc(self.to_numpy(), self.index, self.columns)
+        rows, columns = self._axes()
+        return Loc(self.to_numpy(), rows, self.index, columns)
+
+    def _axes(self) -> tuple:
+        return SeriesLabels(self._labels.parts[0], None), self._labels.parts[1]
 
     def dot(self, other):
         """Return the product with a vector or a matrix."""
@@ -182,25 +187,34 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
         frames = [x for x in inputs if type(x) is Frame]
         if len(frames) == 2 and ufunc is not np.matmul:
             (rows, columns), (others, names) = (x._labels.parts[:2] for x in frames)
-            if not same_rows(rows, others) or list(columns) != list(names):
+            if not same_index(rows, others) or list(columns) != list(names):
                 raise rows_differ()
+        elif frames and ufunc is not np.matmul and frames[0]._labels.package == "pandas":
+            for x in inputs:
+                require_names(x, frames[0].columns)
         return getattr(ufunc, method)(*arrays_of(inputs), **kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
         return function(*arrays_of(args), **arrays_of(kwargs))
 
 
-def arrays_of(tree):
-    """Return arguments of a call with arrays in place of frames and objects that depend on traced values."""
+def arrays_of(tree, keep_rows: bool = False):
+    """Return arguments of a call with arrays in place of frames and objects that depend on traced values.
+
+    Parameters
+    ----------
+    keep_rows
+        Whether arrays keep the labels of their rows, which pandas' ufuncs align.
+    """
     kind = type(tree)
     if kind is TracedArray:
-        return tree
+        return tree if keep_rows else without_rows(tree)
     if kind is Frame or kind is TracedSeries:
         return tree.to_numpy()
     if kind is tuple or kind is list:
-        return kind([arrays_of(part) for part in tree])
+        return kind([arrays_of(part, keep_rows) for part in tree])
     if kind is dict:
-        return {key: arrays_of(part) for key, part in tree.items()}
+        return {key: arrays_of(part, keep_rows) for key, part in tree.items()}
     return array_in(tree) if package_of(tree) in LABELLED and depends(tree) else tree
 
 

@@ -63,7 +63,7 @@ def item(x: TracedArray, k: int) -> TracedArray:
     values = builder.values
     number = len(values)
     values.append((storage, offset, 0))
-    if not trace.memory.boxes:
+    if not trace.memory.boxes and not trace.arguments.labels:  # of a Series, a number may be a label
         if len(trace.reused.entries) >= MOST_ENTRIES:
             trace.reused.entries.clear()
         trace.reused.entries[x._id, k] = number

@@ -11,11 +11,8 @@ from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..usercode.frames import where_in_user_code
 from .array import TracedArray
-from .labels import Labels
 from .library_kinds import COLUMN, LABELLED, is_column, is_frame, not_numpys, package_of
 from .polars_series import TracedSeries, ufunc_of_polars
-
-ROWS = "rows of pandas"  # the package of labels that only say which rows an array has
 
 
 def ufunc_of_labelled(ufunc, inputs, kwargs):
@@ -46,61 +43,6 @@ def ufunc_of_labelled(ufunc, inputs, kwargs):
 def _is_foreign(x) -> bool:
     """Whether a value is neither traced, nor NumPy's, nor one of Python's own numbers."""
     return package_of(x) not in ("numbatape", "numpy", "builtins")
-
-
-def with_rows(labels: dict, inputs, result):
-    """Note which rows the result of a ufunc has; raise if pandas would first align those of the operands.
-
-    Parameters
-    ----------
-    labels
-        Those of the trace, by value number.
-    inputs
-        Operands, as arrays.
-    result
-        What was recorded for them.
-    """
-    rows = [found for x in inputs if (found := _rows_of(labels, x)) is not None]
-    if rows and not all(same_rows(found.parts[0], rows[0].parts[0]) for found in rows[1:]):
-        raise rows_differ()
-    if rows and type(result) is TracedArray and result.ndim == 1:
-        labels.setdefault(result._id, rows[0])
-    return result
-
-
-def _rows_of(labels: dict, x) -> Labels | None:
-    """Return the labels of the rows of a Series that is an argument, or of what was computed of it."""
-    found = labels.get(x._id) if type(x) is TracedArray and x.ndim == 1 else None
-    if found is None or found.package == ROWS:
-        return found
-    return Labels(ROWS, (found.parts[0],)) if found.package == "pandas" else None
-
-
-def same_rows(one, other) -> bool:
-    """Whether two indexes of pandas are equal; None is 0, 1, 2, ..., of any length."""
-    if one is None or other is None:
-        known = other if one is None else one
-        return known is None or list(known) == list(range(len(known)))
-    return one is other or bool(one.equals(other))
-
-
-def rows_differ() -> UnsupportedOperationError:
-    """Return the error for operands whose rows pandas would align."""
-    return UnsupportedOperationError(
-        f"rows with different labels meet at {where_in_user_code()}: pandas aligns them, but of what is an "
-        "argument a traced function gets arrays; align them before the call (a.align(b)), or take "
-        "`.to_numpy()` of both"
-    )
-
-
-def require_divisor_of_rows(x, name: str) -> None:
-    """Raise if an array has rows of a Series, whose ``std()`` divides by another number than an array's."""
-    found = x._trace.arguments.labels.get(x._id)
-    if found is not None and x.ndim == 1 and found.package in (ROWS, "pandas", "polars"):
-        raise UnsupportedOperationError(
-            f".{name}() at {where_in_user_code()}: a Series divides by n - 1, and an array by n; a traced "
-            f"function gets arrays, so say which: {name}(ddof=1) or {name}(ddof=0)"
-        )
 
 
 def product(left, right):

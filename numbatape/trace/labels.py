@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..tape.instruction import NONE
+from . import operations
 from .array import TracedArray
 from .library_kinds import is_column
 
 NUMBERS = "fiubc"  # kinds of dtypes
 ITSELF = object()  # an attribute that is the array
+OF_SERIES = dict.fromkeys(("to_numpy", "values", "iloc", "index", "loc"), ITSELF)
 
 
 class Labels:
@@ -53,7 +55,7 @@ class Labels:
     def read(self, x, name: str):
         """Return an attribute of a traced array that has these labels."""
         found = self.attributes[name]
-        if found is ITSELF and self.package == "pandas" and name != "iloc":
+        if found is ITSELF and self.package == "pandas":
             x = x[...]  # without labels, so that nothing is aligned with it
         if name == "to_numpy":
             return lambda dtype=None, **options: x if dtype is None else x.astype(dtype)
@@ -114,32 +116,64 @@ def numbers_of(column) -> np.ndarray:
     return column.to_numpy(column.dtype.numpy_dtype)
 
 
-class Loc:
-    """The attribute ``loc`` of a traced Series or `Frame`: entries by pandas' rules.
+class SeriesLabels(Labels):
+    """The labels of a Series of pandas, and of what is taken from one: which of its rows these are.
 
-    Parameters
+    The rows of an array of two dimensions have such labels, too; their name is the index of its columns.
+
+    Attributes
     ----------
-    x : TracedArray
-    labels : pandas.Index
-        Of each axis.
+    steps : tuple
+        Indices that were taken, one after the other, of the rows of the argument.
+    source : TracedArray
+        The argument, if there are any.
+    now : pandas.Index
+        The labels that these rows have in the call that is traced.
     """
 
-    def __init__(self, x, *labels):
-        self._x, self._labels = x, labels
+    __slots__ = ("now", "source", "steps")
 
-    def __getitem__(self, key):
-        keys = key if len(self._labels) > 1 and isinstance(key, tuple) else (key,)
-        x = self._x
-        for axis, (labels, wanted) in enumerate(zip(self._labels, keys, strict=False)):
-            x = x[(*(slice(None),) * (axis + x.ndim - self._x.ndim), self._places(labels, wanted))]
-        return x
+    def __init__(self, rows, name):
+        super().__init__("pandas", (rows, name), OF_SERIES | {"name": name})
+        self.steps, self.source, self.now = (), None, None
 
-    @staticmethod
-    def _places(labels, key):
-        if type(key) is TracedArray or getattr(key, "dtype", None) == np.bool_:  # a mask
-            return key
-        found = sys.modules["pandas"].Series(np.arange(len(labels)), labels).loc[key]
-        return found.to_numpy() if hasattr(found, "to_numpy") else int(found)
+    def read(self, x, name: str):
+        """Return an attribute of a traced array that has these labels."""
+        return getattr(self, name)(x) if name in ("iloc", "index", "loc") else super().read(x, name)
+
+    def now_of(self, x):
+        """Return the labels of the rows that an array with these labels has in the call that is traced."""
+        return self.now if self.steps else index_of(self.parts[0], x._value.shape[0])
+
+    def rely_on(self) -> None:
+        """Let the tape hold only for calls in which these rows are the same."""
+        if self.steps and self.parts[0] is None:
+            _ = self.source.shape  # a guard on each size
+        for step in self.steps:
+            if type(step) is slice:
+                _ = [None if end is None else int(end) for end in (step.start, step.stop, step.step)]
+            elif type(step) is TracedArray:
+                _ = bool(np.all(step == step._value.copy()))  # a guard on its entries
+
+    def index(self, x):
+        """Return the attribute ``index``."""
+        self.rely_on()
+        return self.now if self.steps else index_of(self.parts[0], len(x))
+
+    def loc(self, x):
+        """Return the attribute ``loc``."""
+        return operations.Loc(x, self, self.index(x))
+
+    def iloc(self, x):
+        """Return the attribute ``iloc``."""
+        return operations.Iloc(x, self)
+
+    def taken(self, x, step, plain) -> SeriesLabels:
+        """Return the labels of ``x[step]``; ``plain`` is the index without traced values."""
+        made = SeriesLabels(*self.parts)
+        made.steps, made.source = (*self.steps, step), self.source if self.steps else x
+        made.now = self.now_of(x)[plain]
+        return made
 
 
 # ---- classes of one array: what takes them apart, and what puts them together
@@ -147,13 +181,9 @@ class Loc:
 
 def series_labels(package: str, rows, name) -> Labels:
     """Return the labels of a Series; rows are those of `rows_of`, None for polars."""
-    attributes = {"to_numpy": ITSELF, "name": name}
     if package == "polars":
-        return Labels(package, (name,), attributes)
-    attributes |= {"values": ITSELF, "iloc": ITSELF}
-    attributes["index"] = lambda x: index_of(rows, len(x))
-    attributes["loc"] = lambda x: Loc(x, index_of(rows, len(x)))
-    return Labels(package, (rows, name), attributes)
+        return Labels(package, (name,), {"to_numpy": ITSELF, "name": name})
+    return SeriesLabels(rows, name)
 
 
 def apart_series(series) -> tuple:

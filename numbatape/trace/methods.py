@@ -29,8 +29,8 @@ def _method(name: str):
 
     def method(self, *args, **kwargs):
         check_attribute(self, name)
-        if name in ("std", "var") and self._trace.arguments.labels and len(args) < 4 and "ddof" not in kwargs:
-            operations.require_divisor_of_rows(self, name)
+        if self._trace.arguments.labels:
+            self = operations.method_of_rows(self, name, args, kwargs)
         return function(self, *args, **kwargs)
 
     method.__name__ = name
@@ -240,7 +240,8 @@ class Methods(Kinds):
 
     def copy(self, order="C"):
         check_attribute(self, "copy")
-        return np.copy(self)
+        made = np.copy(self)
+        return operations.with_rows(np.copy, (self,), made) if self._trace.arguments.labels else made
 
     def conj(self):
         check_attribute(self, "conj")
