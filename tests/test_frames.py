@@ -232,14 +232,15 @@ def test_rows_that_pandas_would_align_within_one_series(use):
         (lambda a: sum(k * v for k, v in enumerate(a)) + np.sum(a[1:3] * a.loc[2:1]), NUMBERED),
         (lambda a: np.sum(a[a > 1.5] * np.exp(a)[a > 1.5]) + np.sum(a[list(a.index[1:])]), NUMBERED),
         (lambda d: np.sum(d.iloc[1:, 0] * d.loc[1:, "y"]) + np.sum(d.iloc[[0, 2], [0, 1]].to_numpy()), SHEET),
-        (lambda d: np.sum(d.iloc[0] * d.loc[2]) + np.sum((d.loc[1:, ["x"]] * d[["x"]].iloc[1:]).values), SHEET),
+        (lambda d: np.sum(d.iloc[0] * d.loc[2] + d.iloc[1]), SHEET),
+        (lambda d: np.sum(np.sum(d.loc[1:, ["x"]] * d[["x"]].iloc[1:])), SHEET),
     ],
 )
 def test_entries_of_series_are_those_of_pandas(use, data):
     gradient = nt.value_and_grad(use)
     for values in (data, data + 1.0):
         assert gradient(values)[0] == pytest.approx(use(values), rel=1e-14)
-    value, slope = gradient(data)
+    slope = gradient(data)[1]
     step = slope * 0 + np.linspace(0.5, 1.0, slope.size).reshape(slope.shape)
     expected = (use(data + 1e-6 * step) - use(data - 1e-6 * step)) / 2e-6
     assert float((slope * step).to_numpy().sum()) == pytest.approx(expected, rel=1e-7)

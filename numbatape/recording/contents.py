@@ -33,7 +33,9 @@ OPERATIONS = {
     "scipy_api.special.complex_special": "complex_special",
     "trace.data_frames": "arrays_of",
     "trace.labelled_calls": "has_labels product ufunc_of_labelled",
-    "trace.row_labels": "Iloc Loc entry_of_rows function_of_rows method_of_rows needs_rows with_rows without_rows",
+    "trace.row_labels": """
+        Iloc Loc entry_of_rows function_of_rows method_of_rows needs_rows with_rows without_rows
+    """,
     "trace.indexing": "getitem item",
     "trace.extents": "arange counted extent",
     "trace.size_fractions": "noted_ufunc rounded_to_size",

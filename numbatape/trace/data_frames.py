@@ -20,7 +20,7 @@ from .labels import NUMBERS, Labels, SeriesLabels, index_of, numbers_of, rows_of
 from .library_kinds import LABELLED, is_column, package_of
 from .polars_series import TracedSeries
 from .pytrees import register_labelled
-from .row_labels import Iloc, Loc, require_names, rows_differ, rows_in, same_index, without_rows
+from .row_labels import Iloc, Loc, require_names, rows_differ, same_index, without_rows
 
 
 class FrameLabels(Labels):

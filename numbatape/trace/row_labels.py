@@ -1,8 +1,8 @@
 """Which rows of an argument of pandas an array has: pandas aligns rows by their labels, and arrays do not.
 
 A Series that is an argument is an array for the traced function. What is taken from it (slices, masks,
-``loc``, ``iloc``) and what is computed entry by entry keeps the labels of its rows, so that an index means what
-it means for pandas, sums skip missing entries, and operands whose rows pandas would align are refused.
+``loc``, ``iloc``) and what is computed entry by entry keeps the labels of its rows, so that an index means
+what it means for pandas, sums skip missing entries, and operands whose rows pandas would align are refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def with_rows(ufunc, inputs, result):
             raise rows_differ()
     if ufunc is not np.matmul:
         for part in result if type(result) is tuple else (result,):
-            if type(part) is TracedArray and part._value.shape == first._value.shape and rows_in(part) is None:
+            if (
+                type(part) is TracedArray
+                and part._value.shape == first._value.shape
+                and rows_in(part) is None
+            ):
                 rows_in(first).on(part)
     return result
 
@@ -73,7 +77,8 @@ def require_same_rows(one: TracedArray, other: TracedArray) -> None:
             return
     elif left.now_of(one).equals(right.now_of(other)):
         if not _taken_alike(left, right):
-            left.rely_on(), right.rely_on()
+            left.rely_on()
+            right.rely_on()
         return
     raise rows_differ()
 
@@ -277,12 +282,12 @@ def function_of_rows(function, args: tuple, kwargs: dict):
     rows, plain = rows_in(x), [without_rows(part) for part in args]
     result = function(*plain, **kwargs)
     skipping = SKIPPING.get(function)
-    if skipping is not None and x.dtype.kind == "f" and kwargs.get("where", True) is True:
-        # The guard is on a sum, whose derivative is a number: zero times that of a product may be NaN.
-        if bool(np.isnan(result if function in (np.sum, np.mean) else np.sum(plain[0]))):
-            result = skipping(*plain, **kwargs)
-            if function in ENTRYWISE:
-                result = np.where(np.isnan(plain[0]), np.nan, result)
+    skips = skipping is not None and x.dtype.kind == "f" and kwargs.get("where", True) is True
+    # The guard is on a sum, whose derivative is a number: zero times that of a product may be NaN.
+    if skips and bool(np.isnan(result if function in (np.sum, np.mean) else np.sum(plain[0]))):
+        result = skipping(*plain, **kwargs)
+        if function in ENTRYWISE:
+            result = np.where(np.isnan(plain[0]), np.nan, result)
     if function in ENTRYWISE and type(result) is TracedArray and result._value.shape == x._value.shape:
         rows.on(result)
     return result
