@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -197,3 +198,15 @@ def test_a_cache_that_cannot_be_prepared_where_it_arrives_says_so_in_each_call()
             nt.value_and_gradient(again.cache, X)
     with pytest.raises(AttributeError, match="nothing_like_it"):
         copy.copy(Quadratic(1.0).cache).nothing_like_it  # noqa: B018
+
+
+def test_threads_that_clone_a_copied_cache_prepare_it_once(monkeypatch):
+    made, prepare = [], nt.GradientCache.prepare
+    monkeypatch.setattr(nt.GradientCache, "prepare", lambda *given: made.append(prepare(*given)) or made[-1])
+    again = copy.deepcopy(Quadratic(2.0)).cache
+    made.clear()
+    with ThreadPoolExecutor(4) as pool:
+        clones = list(pool.map(lambda how: how(again), [copy.copy, lambda cache: cache.clone()] * 4))
+    assert len(made) == 1
+    for clone in clones:
+        same(nt.value_and_gradient(clone, X)[1], (4 * X,))

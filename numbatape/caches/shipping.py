@@ -92,7 +92,14 @@ def _waiting_class(cls) -> type[PreparedCache]:
     All attributes of a class with ``__getattr__`` are slower, so prepared caches are of no such class.
     """
     names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return type(cls.__name__, (cls,), names | {"__getattr__": prepared, "_prepared_class": cls})
+    methods = {"__getattr__": prepared, "clone": _clone, "__copy__": _clone}
+    return type(cls.__name__, (cls,), {**names, **methods, "_prepared_class": cls})
+
+
+def _clone(cache: PreparedCache) -> PreparedCache:
+    """Return a clone; the cache is prepared first, once for all threads that ask for one."""
+    prepared(cache, "_program")
+    return cache.clone()
 
 
 def class_of(cache: PreparedCache) -> type[PreparedCache]:
