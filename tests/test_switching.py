@@ -536,3 +536,15 @@ def test_memory_of_dropped_workspaces_goes_back_to_the_system():
     assert resident() < before - (28 << 20)
     assert len(small) == 8
     assert not any(zeros(2 << 20)[:: 1 << 10]) and not any(aligned(300_000, np.float64)[:: 1 << 10])
+
+
+@pytest.mark.parametrize("argnums", [0, (0, 1)], ids=["data", "argument"])
+def test_numbers_in_the_place_of_arrays_without_dimensions_at_new_lengths(argnums):
+    gradient = nt.grad(lambda x, scale: np.sum(x * x) * scale, argnums=argnums)
+    for n in range(3, 12):
+        gradient(np.ones(n), np.array(2.0))
+    # The workspace that follows sizes has rows for arrays.
+    for n, scale in (12, 3.0), (13, np.float64(3.0)), (14, np.array(3.0)):
+        found = gradient(np.ones(n), scale)
+        assert np.array_equal(found if argnums == 0 else found[0], np.full(n, 6.0))
+        assert argnums == 0 or found[1] == n

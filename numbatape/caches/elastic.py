@@ -56,10 +56,16 @@ class ElasticEntry:
     def __init__(self, entry, planner, inputs: list[Input], results: list[Result | None]):
         space = entry.space
         self.variant = space.variant
-        self._entry, self._inputs, self._results = entry, inputs, results
+        self._entry, self._inputs = entry, inputs
+        self._results = [(k, result) for k, result in enumerate(results) if result is not None]
         counted = self._counted = self.variant.counted
         given = len(inputs) if counted is None else len(inputs) - len(counted.guards)
-        self._arrays = [at for at in inputs[:given] if at.ndim]
+        kinds = [row.__class__ for row in entry.rows]
+        copied = {k for k, kind in enumerate(kinds) if kind is ArrayRow}
+        self._filled = [at for at in inputs if at.row not in copied]
+        # Arrays of no dimensions are looked at as well: a number may come in their place.
+        arrays = {k for k, kind in enumerate(kinds) if kind in (ArrayRow, DataRow, FrozenRow)}
+        self._arrays = [at for at in inputs[:given] if at.ndim or at.row in arrays]
         self._planner, self.deferred = planner, 0
         # The dimensions of the arguments and of all inputs, where data decide some.
         self._tried: tuple | None = None
@@ -76,6 +82,11 @@ class ElasticEntry:
         shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
         self._at_shapes = [address_of(shape) for shape in shapes]
         self._shapes = [shape.data for shape in shapes]
+        self._copied = [
+            (at.row, len(ROW) * at.row, at.place, at.family, self._shapes[at.row])
+            for at in inputs
+            if at.row in copied
+        ]
         self._known: list = [None] * len(entry.rows)
         for name, table in {"SEEDS": self._seeds, "SEED_DATA": self._seed}.items():
             self._frame[WORD[name]] = table.ctypes.data
@@ -211,7 +222,8 @@ class ElasticEntry:
             self.deferred += outcome == OTHER_WAY
             return -1
         ends = self._ends
-        if self._one_way is not None and ends[2] + ends[5] >= LONG:
+        total = ends[2] + ends[5]
+        if self._one_way is not None and total >= LONG:
             two_sweeps = self._one_way().refuses(dimensions, (ends[2], ends[5]), planner.longest)
             if not two_sweeps:
                 self.deferred += 1
@@ -228,18 +240,23 @@ class ElasticEntry:
         if not self._space.move():
             return -1
         self._active = ends[1], ends[4]
-        self._words[LOCKED] = self._is_short and ends[2] + ends[5] <= BRIEF_CELLS
-        for at in self._inputs:
+        self._words[LOCKED] = self._is_short and total <= BRIEF_CELLS
+        words = self._rows
+        for k, row, place, family, shape in self._copied:
+            leaf = leaves[k]
+            words[row + CELLS_OF] = self._at_v[family] + ITEMSIZE[family] * first[place]
+            words[row + BYTES] = leaf.nbytes
+            for axis, n in enumerate(leaf.shape):
+                shape[axis] = n
+        for at in self._filled:
             if not self._fill(at, first[at.place], leaves):
                 return -1
         for k, storage, offset in self._seeded:
             cell = first[STORAGE_WORDS * storage]
             self._at_seeds[k, 1] = cell + (offset if offset >= 0 else sizes[-offset - 1])
-        for k, result in enumerate(self._results):
-            if result is not None:
-                source = self._source(result, first[result.place], sizes)
-                self._sources[k] = source
-                self._table[OUT * k + SOURCE] = id(source)
+        for k, result in self._results:
+            source = self._sources[k] = self._source(result, first[result.place], sizes)
+            self._table[OUT * k + SOURCE] = id(source)
         return self._run_prologue()
 
     def _run_prologue(self) -> int:
@@ -261,7 +278,7 @@ class ElasticEntry:
         self._space.follow_tables()
 
     def _fill(self, at: Input, cell: int, leaves: Sequence) -> bool:
-        """Copy a constant to its cells; let the builtin know where it has to copy an argument."""
+        """Copy a constant to its cells; let the builtin know where it has to copy a number."""
         cells = self._v[at.family]
         if at.row is None:
             cells[cell : cell + at.fixed.size] = at.fixed.reshape(-1)
@@ -274,9 +291,7 @@ class ElasticEntry:
             for axis, n in enumerate(leaf.shape):
                 shape[axis] = n
         kind = row.__class__
-        if kind is ArrayRow:
-            words[place + BYTES] = leaf.nbytes
-        elif kind is DataRow or kind is FrozenRow:
+        if kind is DataRow or kind is FrozenRow:
             if not row.computes(leaf):
                 return False
             known = self._known[at.row] = np.array(leaf, order="C")
@@ -298,11 +313,13 @@ class ElasticEntry:
         if result.adjoint:
             cell -= self._active[result.family]
         if result.how == "copy":
-            shape = tuple([n if n >= 0 else sizes[-n - 1] for n in result.dims])
+            dims = result.dims
+            if len(dims) == 1:
+                n = dims[0] if dims[0] >= 0 else sizes[-dims[0] - 1]
+                return memory[cell : cell + n].copy  # the fastest way to make a view
+            shape = tuple([n if n >= 0 else sizes[-n - 1] for n in dims])
             if 0 in shape:
                 return np.zeros(shape, memory.dtype).copy
-            if len(shape) == 1:
-                return memory[cell : cell + shape[0]].copy  # the fastest way to make a view
             return ndarray(shape, memory.dtype, memory, cell * memory.itemsize).copy
         number = memory[cell : cell + 1]
         return number if result.how == "entry" else number.item

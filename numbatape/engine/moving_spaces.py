@@ -109,15 +109,22 @@ class MovingSpace:
     def move(self) -> bool:
         """Bring everything to where the planner's last plan wants it; return whether that worked."""
         assert self._kernel is not None
-        made: list[MovingSpace] = []
-        for _ in range(MOST_STOPS):
-            outcome = self._kernel(self.address, 0)
-            if not outcome or not self.helped(made):
-                break
-        for space in made:
-            space._words[words.MADE] = 0
+        outcome = self._kernel(self.address, 0)
+        if outcome:
+            outcome = self._moved_with_help()
         self._words[words.STAYS] = self._stays
         return not outcome
+
+    def _moved_with_help(self) -> int:
+        """Do what the kernel waits for, and let it go on; return its last outcome, 0 if that worked."""
+        assert self._kernel is not None
+        made: list[MovingSpace] = []
+        outcome, stops = 1, 1
+        while outcome and self.helped(made) and stops < MOST_STOPS:
+            outcome, stops = self._kernel(self.address, 0), stops + 1
+        for space in made:
+            space._words[words.MADE] = 0
+        return outcome
 
     def helped(self, made: list[MovingSpace]) -> bool:
         """Do what the kernel waits for, here or in a body; return whether it can go on.

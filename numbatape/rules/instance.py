@@ -44,8 +44,7 @@ class Instance:
         """Work on other cells, for arguments of other sizes."""
         if not self._is_fixed:
             self._settle(size)
-        for operands in (self._args, self._results, self._cotangents):
-            operands.changing.clear()
+        self._args.changing.clear()
         if self._is_plain and first.flags.c_contiguous and first_adjoint is not None is not out_adjoint:
             (k, port), (_, result) = self._given[0], self._made[0]
             if size(port.stop) == len(first) and size(result.stop) == len(out):
@@ -54,6 +53,8 @@ class Instance:
                 self._cotangents.values[0], self._adjoints = out_adjoint, [first_adjoint]
                 self._shapes[0], self._result_shapes[0] = first.shape, out.shape
                 return
+        self._results.changing.clear()
+        self._cotangents.changing.clear()
         self._place(size, out, first, rest, out_adjoint, first_adjoint)
 
     def _settle(self, size) -> None:
