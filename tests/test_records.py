@@ -197,3 +197,26 @@ def test_arrays_of_jax_are_arguments():
         found = slope({"a": jnp.array(point["a"])}, jnp.arange(2, dtype=jnp.float32))["a"]
         assert type(found) is np.ndarray and found.dtype == np.float32
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "name, field", [("linregress", "intercept_stderr"), ("ttest_ind", "df"), ("pearsonr", "correlation")]
+)
+def test_results_of_scipy_with_further_fields_are_containers(name, field):
+    """They are tuples with attributes beside their entries, some of which are other names of an entry."""
+    from scipy import stats
+
+    x, y = np.array([1.0, 2.0, 3.0, 5.0, 4.0]), np.array([1.1, 4.2, 8.7, 25.4, 16.0])
+    test = getattr(stats, name)
+    f = lambda y: test(x, y)  # noqa: E731
+    rows = nt.jacobian(f)
+    for values in (y, y, 2.0 * y + x):
+        value, slope = nt.jvp(f, (values,), (x**2,))
+        plain, slopes = f(values), rows(values)
+        assert type(value) is type(slope) is type(slopes) is type(plain)
+        np.testing.assert_allclose(value, plain, 1e-12)
+        for one in (*plain._fields, field):
+            wanted = nt.grad(lambda y, one=one: getattr(test(x, y), one) * 1.0)(values)
+            np.testing.assert_allclose(getattr(slopes, one), wanted, 1e-12)
+            np.testing.assert_allclose(getattr(slope, one), wanted @ x**2, 1e-9, 1e-12)
+            np.testing.assert_allclose(getattr(value, one), getattr(plain, one), 1e-12)

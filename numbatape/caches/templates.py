@@ -103,7 +103,7 @@ class _Writer:
 
 
 def _is_named_tuple(cls) -> bool:
-    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+    return issubclass(cls, tuple) and hasattr(cls, "_make")  # results of SciPy's have no such constructor
 
 
 def _child(example, entry):

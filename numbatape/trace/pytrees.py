@@ -32,7 +32,7 @@ OPAQUE: set[type] = set()  # dataclasses of numbatape that are leaves
 LABELLED = {"pandas": ("Series", "DataFrame"), "polars": ("Series", "DataFrame"), "xarray": ("DataArray",)}
 
 # A class with one of these attributes may be a container (`numbatape.trace.records`).
-_RECORDS = ("__attrs_attrs__", "__pydantic_validator__", "keys", "_get_kwargs")
+_RECORDS = ("__attrs_attrs__", "__pydantic_validator__", "keys", "_get_kwargs", "_extra_fields")
 
 _PLAIN = (np.ndarray, float, int, str, type(None))
 _registered: dict[int, type] = {}  # by id, because the stand-in for a class equals the class

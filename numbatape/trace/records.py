@@ -1,10 +1,12 @@
-"""Containers that Python does not call so: classes of attrs and pydantic, namespaces, and other mappings.
+"""Containers that Python does not call so: classes of attrs and pydantic, namespaces, SciPy's results
+that are tuples with further fields, and other mappings.
 
 They are put together without their constructors, whose converters and validators expect plain numbers.
 """
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping
 
@@ -34,6 +36,8 @@ def ways_of(instance) -> tuple[Callable, Callable] | None:
         )  # a dataclass of pydantic, which would validate traced values
         made = [field.name for field in fields if not field.init]
         return _fields(cls, tuple(field.name for field in fields), made, _set_fields)
+    if hasattr(cls, "_extra_fields"):
+        return _bunch_parts, functools.partial(_bunch, cls)
     if issubclass(cls, types.SimpleNamespace) or (cls.__module__, cls.__name__) == ("argparse", "Namespace"):
         return _namespace_parts, lambda names, parts: cls(**dict(zip(names, parts, strict=True)))
     if issubclass(cls, Mapping) and (cls.__hash__ is None or issubclass(cls, dict)):
@@ -66,6 +70,28 @@ def _set_model(instance, values: dict):
     of_pydantic = {"fields_set": set(values), "extra": None, "private": None}
     object.__setattr__(instance, "__dict__", values)
     return _set_fields(instance, {f"__pydantic_{name}__": value for name, value in of_pydantic.items()})
+
+
+def _bunch_parts(result) -> tuple:
+    """Take a result of SciPy's apart: entries of a tuple, further fields, and other names of the same values.
+
+    What its methods keep beside them (the data of ``pearsonr``) is no part of the result.
+    """
+    fields = vars(result)
+    names = (*result._fields, *result._extra_fields)
+    parts = (*result, *[fields[name] for name in result._extra_fields])
+    others = {id(part): place for place, part in enumerate(parts)}
+    others = {name: others.get(id(part)) for name, part in fields.items() if name not in names}
+    again = [(name, place) for name, place in others.items() if place is not None]
+    return parts, (len(result), names, tuple(again)), names
+
+
+def _bunch(cls: type, labels: tuple, parts):
+    size, names, again = labels
+    made = tuple.__new__(cls, parts[:size])
+    vars(made).update(zip(names[size:], parts[size:], strict=True))
+    vars(made).update({name: parts[place] for name, place in again})
+    return made
 
 
 def _namespace_parts(instance) -> tuple:
