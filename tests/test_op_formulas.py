@@ -35,7 +35,7 @@ ROWS = [
 BY_NAME = {op.name: op for op in ROWS}
 NUMPY_ROWS = [op for op in ROWS if not isinstance(op.numpy[0], str)]
 # Whose derivatives would be third ones, and are NaN.
-LAST = ("gammainc_aa", "betainc_aa", "betainc_ab", "betainc_bb")
+LAST = ("gammainc_aa", "betainc_aa", "betainc_ab", "betainc_bb", "stdtr_rise_n")
 # For a second derivative of these mpmath takes 0.1 s and more.
 SLOW = ("kerp", "keip", "lpmv", "k1", "k1e", "k0", "k0e", "y1", "chndtr", "owens_t")
 DIFFERENTIABLE = [op for op in ROWS if op.differentiable and op.name not in LAST]
@@ -111,6 +111,14 @@ def lower_beta(a, b, x):
 def student_cdf(v, t):
     tail = lower_beta(v / 2, mp.mpf("0.5"), v / (v + t * t)) / 2
     return 1 - tail if t > 0 else tail
+
+
+def student_quantile_slope(v, t):
+    with mp.extradps(20):
+        density = (
+            mp.gamma((v + 1) / 2) / mp.gamma(v / 2) / mp.sqrt(v * mp.pi) / (1 + t * t / v) ** ((v + 1) / 2)
+        )
+        return -mp.diff(lambda u: student_cdf(u, t), v) / density
 
 
 def owens_t(h, a):
@@ -299,6 +307,7 @@ EXACT = {
     "fdtrc": lambda m, n, x: 1 - lower_beta(m / 2, n / 2, m * x / (n + m * x)),
     "stdtr": student_cdf,
     "stdtrit": lambda v, p: inverse(lambda t: student_cdf(v, t), p, sc.stdtrit(float(v), float(p))),
+    "stdtr_rise": student_quantile_slope,
     "owens_t": owens_t,
     "dawsn": lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x),
     "expn": mp.expint,
@@ -362,6 +371,7 @@ SERIES = (
     "gammainc_a",
     "betainc_a",
     "betainc_b",
+    "stdtr_rise",
 )  # their first operand is a small whole number, without adjoint
 
 # SciPy's own function raises, or prints, for orders that are infinite or zero.

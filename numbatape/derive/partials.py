@@ -25,6 +25,7 @@ ONE, MINUS_ONE, CONDITION, STRONG, OPERAND, FORMULA, NOBODY_KNOWS = range(7)
 RELATIVES = {
     "gammainc": "gammainc, gammaincc, their inverses, chdtr, gdtr and the distributions made of them",
     "betainc": "betainc, betaincc, their inverses, stdtr, fdtr and the distributions made of them",
+    "stdtr": "stdtr, stdtrit and the distributions made of them",
 }
 
 

@@ -10,7 +10,7 @@ there is no closed form: such an operand is opaque, and the tracer refuses its d
 
 from ..late import imported
 from .parameters import beta_text, gamma_density, gamma_text
-from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, binary, ternary, unary
+from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, UNKNOWN, binary, ternary, unary
 
 
 def kolmogorov_derivative(n, x):
@@ -19,6 +19,17 @@ def kolmogorov_derivative(n, x):
 
     kolmogorov_slope = imported(".series", __package__).kolmogorov_slope
     return np.vectorize(kolmogorov_slope, otypes=[float])(n, x)[()]
+
+
+def student_quantile_slope(n):
+    """Return `scalars.student_rise` for an n, as a function of arrays."""
+    def function(v, t):
+        import numpy as np
+
+        student_rise = imported(".scalars", __package__).student_rise
+        return np.vectorize(student_rise, otypes=[float])(n, v, t)[()]
+
+    return function
 
 
 THREE = (POSITIVE, POSITIVE, PROBABILITY)
@@ -97,8 +108,14 @@ for _name, _sign in (("fdtr", ""), ("fdtrc", "-")):
 
 
 def _student(t):
-    """Return texts at t: the density, the slope for x, its own slope, those of the density's logarithm."""
-    density = f"sc.poch(0.5*x, 0.5)*math.exp(-0.5*(x + 1.0)*math.log1p({t}*{t}/x))/(1.772453850905516*math.sqrt(x))"
+    """Return texts at t: the density, the slope for x, its own slope, both over minus the density, those of its logarithm.
+
+    From 20 degrees of freedom on by `student_rise`, which loses no digits, and below by the incomplete beta
+    function, which has no place where it needs more than 60 terms.
+    """
+    bell = "(0.25 - (1/24 - (1/20 - (17/112 - (31/36 - (7.852272727272727 - (105.01923076923077 - 1936.6020833333334/(x*x))/(x*x))/(x*x))/(x*x))/(x*x))/(x*x))/(x*x))/x"
+    bell = f"0.3989422804014327*math.exp(-{bell} - 0.5*({t}*{t} if x == math.inf else (x + 1.0)*math.log1p({t}*{t}/x)))"
+    density = f"({bell} if x >= 20.0 else sc.poch(0.5*x, 0.5)*math.exp(-0.5*(x + 1.0)*math.log1p({t}*{t}/x))/(1.772453850905516*math.sqrt(x)))"
     share, rest = f"x/(x + {t}*{t})", f"{t}*{t}/(x + {t}*{t})"  # the cdf is half a betainc of x/2 and 1/2 at the share
 
     def part(n):
@@ -109,17 +126,28 @@ def _student(t):
     log_x = f"(0.5*sc.psi(0.5*(x + 1.0)) - 0.5*sc.psi(0.5*x) - 0.5/x - 0.5*math.log1p({t}*{t}/x) + 0.5*(x + 1.0)*{t}*{t}/(x*(x + {t}*{t})))"
     log_w = f"(-math.log1p({t}*{t}/x) - sc.psi(0.5*x) + sc.psi(0.5*(x + 1.0)))"
     bend = f"(-0.125*sign({t})*{part(2)} + {t}/x*{density}*(0.5/x - 0.25*{log_w} - 0.5*{log_x}))"
-    log_t = f"(-(x + 1.0)*{t}/(x + {t}*{t}))"
-    return density, slope, bend, log_x, log_t
+    log_x = f"(student_score(x, {t}) if x >= 20.0 else {log_x})"
+    rise = f"(student_rise(1.0, x, {t}) if x >= 20.0 else -{slope}/({density}))"
+    lift = f"(student_rise(2.0, x, {t}) + student_rise(1.0, x, {t})*student_score(x, {t}) if x >= 20.0 else -{bend}/({density}))"
+    slope = f"(-{density}*student_rise(1.0, x, {t}) if x >= 20.0 else {slope})"
+    bend = f"(-{density}*(student_rise(2.0, x, {t}) + student_rise(1.0, x, {t})*student_score(x, {t})) if x >= 20.0 else {bend})"
+    log_t = f"(-{t} if x == math.inf else -(x + 1.0)*{t}/(x + {t}*{t}))"
+    return density, slope, bend, rise, lift, log_x, log_t
 
 
-_density, _slope, _bend, _log_x, _log_t = _student("y")
+_density, _slope, _bend, _, _, _log_x, _log_t = _student("y")
 binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), loop="sc.stdtr", steps="x", dx=f"0.0 if math.fabs(y) == math.inf else {_slope}", dxx=f"0.0 if math.fabs(y) == math.inf else {_bend}", dxy=f"dy*{_log_x}", dy=_density, dyy=f"dy*{_log_t}",
        smooth={"x": f"0.0 if math.fabs(y) == math.inf else {_slope} if y != 0.0 else y*{_density}*{_log_x}"})  # at 0 a betainc has an infinite slope
-_density, _slope, _bend, _log_x, _log_t = _student("z")
-binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), loop="sc.stdtrit", dx=f"-{_slope}/({_density})", dy=f"1.0/({_density})",
-       dxx=f"-{_bend}/({_density}) - 2.0*dx*{_log_x} - dx*dx*{_log_t}", dxy=f"-dy*({_log_x} + dx*{_log_t})", dyy=f"-dy*dy*{_log_t}",
-       smooth={"x": f"-{_slope}/({_density}) if z != 0.0 else -z*{_log_x}"})
+_density, _, _, _rise, _lift, _log_x, _log_t = _student("z")
+binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), loop="sc.stdtrit", dx=_rise, dy=f"1.0/({_density})",
+       dxx=f"{_lift} - 2.0*dx*{_log_x} - dx*dx*{_log_t}", dxy=f"-dy*({_log_x} + dx*{_log_t})", dyy=f"-dy*dy*{_log_t}",
+       smooth={"x": f"{_rise} if z != 0.0 else -z*{_log_x}"})
+# How fast a quantile y of Student's grows with x degrees of freedom, from 20 on, and the derivative of that for x
+_rise, _log_t = "student_rise(1.0, x, y)", "(-y if x == math.inf else -(x + 1.0)*y/(x + y*y))"
+_turn, _bow = "(1.0 - y*y)/(x + y*y)*y/(x + y*y)", "((x + 1.0)*(y*y - x)/((x + y*y)*(x + y*y)))"  # slopes of the score and of _log_t for y
+binary("stdtr_rise", _rise, student_quantile_slope(1.0), ((20.0, 90.0), REAL), dx="student_rise(2.0, x, y)", dy=f"-z*{_log_t} - student_score(x, y)",
+       dxy=f"-dx*{_log_t} - z*{_turn} - student_bend(x, y)", dyy=f"-dy*{_log_t} - z*{_bow} - {_turn}")
+binary("stdtr_rise_n", "student_rise(2.0, x, y)", student_quantile_slope(2.0), ((20.0, 90.0), REAL), dx=UNKNOWN, dy=f"-z*{_log_t} - {_rise}*{_turn} - student_bend(x, y)")
 
 # Noncentral chi-squared of (end, degrees of freedom, noncentrality), by its densities for more degrees
 def _chi2_density(more):
