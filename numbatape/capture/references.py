@@ -48,6 +48,8 @@ ATOMS = (
 )
 # Values of exactly these classes are atoms, which is decided faster than by `isinstance`.
 _EXACT = frozenset((int, float, complex, str, bytes, bool, type(None), np.float64))
+# Exact classes of most values that do refer to others, which the slower test of `is_atom` would find, too.
+_NO_ATOMS = frozenset((types.FunctionType, types.ModuleType, type, dict, list, tuple, property, staticmethod))
 _EQUAL_BY_CONTENT = frozenset((int, str, bytes, bool, type(None)))
 _EQUAL_BY_NUMBER = ("decimal", "datetime")  # 1.0 and 1.00 are equal decimals, noon here and there equal times
 _EXACT_TEXTS = ("builtins", "numpy", *_EQUAL_BY_NUMBER)  # whose numbers are told apart by their texts
@@ -102,6 +104,8 @@ class Reference(NamedTuple):
 
 def is_atom(value) -> bool:
     """Whether a value refers to nothing else."""
+    if type(value) in _NO_ATOMS:
+        return False
     if type(value) in _EXACT or is_dead_proxy(value):
         return True
     return isinstance(value, ATOMS) and not isinstance(value, enum.Enum)
@@ -178,7 +182,7 @@ class Walk(ABC):
         while waiting:
             reference = waiting.pop()
             value = reference.value
-            if is_atom(value):
+            if id(value) in self.seen or is_atom(value):
                 continue
             key = (id(value), reference.asked) if isinstance(value, types.ModuleType) else id(value)
             if key not in self.seen:

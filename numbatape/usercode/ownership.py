@@ -119,8 +119,12 @@ def sees_sizes(frame: types.FrameType) -> bool:
 
 def is_users_function(function) -> bool:
     """Whether a Python function is the user's own."""
-    module = function.__globals__.get("__name__")
-    return runs_as_users(module) or is_users_file(function.__code__.co_filename, module)
+    return _is_users_code(function.__code__.co_filename, function.__globals__.get("__name__"))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _is_users_code(file: str, module) -> bool:
+    return runs_as_users(module) or is_users_file(file, module)
 
 
 def is_users_class(cls: type) -> bool:
@@ -202,7 +206,7 @@ def decided(function):
     return cached
 
 
-_CACHES: list = [is_users_file]
+_CACHES: list = [is_users_file, _is_users_code]
 
 
 def _is_installed(file: str) -> bool:
