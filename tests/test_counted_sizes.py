@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.caches.elastic import ElasticEntry
+from numbatape.caches.evaluator import Evaluator
 
 
 def labels(rng, n, k):
@@ -224,6 +226,27 @@ def test_more_counts_than_steady_calls_are_kept_for():
             value, _ = nt.value_and_gradient(cache, x, nt.Constant(labels_))
             assert value == pytest.approx(of_largest_label(x, labels_), rel=1e-12)
     assert cache.traces == 1
+
+
+@pytest.mark.parametrize("f", [of_unique_labels, of_largest_label], ids=lambda f: f.__name__)
+def test_data_that_change_in_every_call_take_no_general_call(f, monkeypatch):
+    """Which steady call is next, or which sizes, is said by the guard; data that stay get a steady call."""
+    rng = np.random.default_rng(5)
+    x, gradient = rng.normal(size=30), nt.grad(f)
+    data = [labels(rng, 30, k) for k in (3, 9, 4, 7, 12, 5, 3, 15, 2, 8, 20, 3, 6, 11, 9, 7, 28, 4, 2)]
+    for g in data[:8]:
+        gradient(x, g)
+    expected = [nt.grad(lambda x, g: f(x, g))(x, g) for g in data[8:]]
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
+        found = [gradient(x, g) for g in data[8:]]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
+    for _ in range(3):
+        gradient(x, data[4])
+    with monkeypatch.context() as patch:
+        patch.setattr(ElasticEntry, "serve", lambda *_: pytest.fail("a workspace that follows sizes"))
+        np.testing.assert_allclose(gradient(x, data[4]), nt.grad(lambda x: f(x, data[4]))(x), rtol=1e-13)
 
 
 def test_numbers_that_come_down_to_zero():

@@ -49,9 +49,10 @@ class SteadyCalls:
         # By sizes that have one entry: its builtin. The fewer objects a call touches, the more sizes stay in
         # the processor's caches.
         self._alone: dict[tuple, Callable] = {}
+        self._latest: Callable | None = None  # of those, the last one that served
         # Those whose trace has sizes that data decide, by the trace and the dimensions of all inputs.
         self._by_counts: dict[tuple, Any] = {}
-        self._latest: Callable | None = None  # of those, the last one that served
+        self._wanted: tuple | None = None  # of those, the one that the last call would have needed
         self._elastic: list[ElasticEntry] = []  # what serves new sizes, the last used first
         self._untried: list[Entry] = []  # of traces for which there may be none yet
         self._met: dict[tuple, int] = {}  # how often sizes came that no entry is for
@@ -138,11 +139,12 @@ class SteadyCalls:
         opened, sizes = _opened(leaves, sizes)
         if sizes in self._entries:
             self.welcome = True  # if none of them serves, it is something else than the sizes that is new
+            wanted, self._wanted = self._wanted, None
             result = self._served_in_python(opened, sizes)
             if result is REFUSED and self._elastic and not self._has_room():
                 result = self._served_elastically(opened, sizes)  # such as the other path at these sizes
-            elif result is REFUSED and _is_full(self._entries.get(sizes, ())):
-                result = self._served_for_other_counts(opened)
+            elif result is REFUSED and self._learned >= MOST_ALIKE:
+                result = self._served_for_other_counts(opened, sizes, wanted)
         else:
             result = self._served_elastically(opened, sizes)
         return self._general(*leaves) if result is REFUSED else result
@@ -170,8 +172,17 @@ class SteadyCalls:
         self.welcome = any(elastic.deferred == 1 for elastic in self._elastic)
         return REFUSED
 
-    def _served_for_other_counts(self, leaves: tuple):
-        """Serve leaves of known sizes whose data decide on others (`numbatape.caches.counted_sizes`)."""
+    def _served_for_other_counts(self, leaves: tuple, sizes: tuple, before: tuple | None):
+        """Serve leaves of known sizes whose data decide on others (`numbatape.caches.counted_sizes`).
+
+        Not if they are those that the call before wanted: data may stay what they are, and get an entry.
+        """
+        entries: Sequence = self._entries.get(sizes, ())
+        of_data = bool(entries) and _has_counts_of_data(entries[0])
+        if not (of_data or _is_full(entries)):
+            return REFUSED
+        if of_data and (self._wanted is None or self._wanted == before):
+            return REFUSED
         if self._untried and any(entry.counted is not None for entry in self._untried):
             self._make_elastic_entries()
         for elastic in self._elastic:
@@ -243,13 +254,38 @@ class SteadyCalls:
         opened, sizes
             The leaves without the marks of constants, and their sizes.
         """
-        entries: Sequence[Entry | LaneEntry] = self._entries.get(sizes, ())
-        alike = bool(entries) and entries[0].counted is not None
-        for entry in tuple(entries[:MOST_ALIKE] if alike else entries):
+        asked: set[int] = set()
+        for entry in tuple(self._entries.get(sizes, ())):
+            counted = entry.counted
+            if counted is None:
+                result = entry.serve(opened)
+                if result is not REFUSED:
+                    self._note(entry)
+            elif id(counted) in asked:
+                continue
+            else:
+                asked.add(id(counted))
+                result = self._served_in_python_by_count(opened, entry)
+            if result is not REFUSED:
+                return result
+        return REFUSED
+
+    def _served_in_python_by_count(self, opened: tuple, entry: Any):
+        """Do what `_served_by_count` does where data changed, from one entry of a trace on.
+
+        Other data make each entry that is asked compute its prologue again.
+        """
+        for _ in range(MOST_ALIKE):
             result = entry.serve(opened)
             if result is not REFUSED:
                 self._note(entry)
                 return result
+            counted = entry.counted
+            wanted = id(counted), counted.following(entry.space)
+            entry = self._by_counts.get(wanted)
+            if entry is None:
+                self._wanted = wanted
+                break
         return REFUSED
 
     def _note(self, entry: Entry | LaneEntry) -> None:
@@ -260,11 +296,20 @@ class SteadyCalls:
             self._put_in_front(entry)
 
 
+def _has_counts_of_data(entry: Any) -> bool:
+    """Whether constants decide on all counted sizes of an entry's trace.
+
+    A general call for other data takes the workspaces of one or two entries, so that there are never many.
+    """
+    return entry.counted is not None and entry.counted.in_prologue
+
+
 def _is_full(entries: Sequence) -> bool:
     """Whether there are as many entries for some sizes as may differ in sizes that data decide."""
-    counted = entries[0].counted if entries else None
-    # Other constants make all entries compute their prologues again, one after the other.
-    return counted is not None and len(entries) >= (MOST_ALIKE if counted.in_prologue else MOST_COUNTED)
+    if not entries or entries[0].counted is None:
+        return False
+    # Other constants make entries compute their prologues again.
+    return len(entries) >= (MOST_ALIKE if _has_counts_of_data(entries[0]) else MOST_COUNTED)
 
 
 def _key(sizes: tuple) -> tuple:
