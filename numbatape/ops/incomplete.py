@@ -9,7 +9,7 @@ there is no closed form: such an operand is opaque, and the tracer refuses its d
 # fmt: off
 
 from ..late import imported
-from .parameters import beta_text, gamma_density, gamma_text
+from .parameters import beta_density, beta_text, gamma_density, gamma_text
 from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, UNKNOWN, binary, ternary, unary
 
 
@@ -73,7 +73,7 @@ ternary("gdtrc",    "sc.gdtrc(x, y, w)",  "sc.gdtrc",     (POSITIVE, POSITIVE, P
 
 # Beta, F and Student's t: constant sqrt(pi)
 _LOGS = ("(math.log(w) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))")
-_P = "math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))"
+_P = beta_density("x", "y", "w")
 for _name, _sign in (("betainc", ""), ("betaincc", "-")):
     ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", THREE, dx=_sign + beta_text(1, 0, "x", "y", "w"), dy=_sign + beta_text(0, 1, "x", "y", "w"),
             dw=f"{_sign}{_P}", smooth={"w": f"{_sign}math.pow(w, x - 1.0)*math.pow(1.0 - w, y - 1.0)*math.exp(-sc.betaln(x, y)) if (w == 0.0 and x > 1.0) or (w == 1.0 and y > 1.0) else {_sign}{_P}"},
@@ -86,7 +86,7 @@ for _name, _sign in (("betainc", ""), ("betaincc", "-")):
 _LOGS = ("(math.log(z) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-z) - sc.psi(y) + sc.psi(x + y))")
 _BEND = "((x - 1.0)/z - (y - 1.0)/(1.0 - z))"
 for _name, _sign in (("betaincinv", ""), ("betainccinv", "-")):
-    _inverse = "math.exp(sc.betaln(x, y) - sc.xlogy(x - 1.0, z) - sc.xlog1py(y - 1.0, -z))"
+    _inverse = f"(1.0/{beta_density('x', 'y', 'z')})"
     ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", THREE, dw=f"{_sign}{_inverse}",
             dx=f"-{beta_text(1, 0, 'x', 'y', 'z')}*{_inverse}", dy=f"-{beta_text(0, 1, 'x', 'y', 'z')}*{_inverse}",
             second={"xx": f"-{beta_text(2, 0, 'x', 'y', 'z')}*{_inverse} - 2.0*dx*{_LOGS[0]} - dx*dx*{_BEND}",
@@ -99,7 +99,7 @@ _PSI = "sc.psi(0.5*(x + y))"
 _LOG_A, _LOG_B = f"(math.log({_Z}) - sc.psi(0.5*x) + {_PSI})", f"(math.log({_REST}) - sc.psi(0.5*y) + {_PSI})"
 _LOG_X, _LOG_Y = f"(0.5*{_LOG_A} + 0.5*{_REST} - 0.5*y/x*{_Z})", f"(0.5*{_LOG_B} + 0.5*{_Z} - 0.5*x/y*{_REST})"  # slopes of the density's logarithm
 for _name, _sign in (("fdtr", ""), ("fdtrc", "-")):
-    _density = f"{_sign}x/(y + x*w)*math.exp(sc.xlogy(0.5*x - 1.0, {_Z}) + 0.5*y*math.log({_REST}) - sc.betaln(0.5*x, 0.5*y))"
+    _density = f"{_sign}(beta_factor(0.5*x, 0.5*y, {_Z}, {_REST})/w if x > 60.0 and y > 60.0 and w > 0.0 else x/(y + x*w)*math.exp(sc.xlogy(0.5*x - 1.0, {_Z}) + 0.5*y*math.log({_REST}) - sc.betaln(0.5*x, 0.5*y)))"
     _part = {(p, q): _sign + beta_text(p, q, "0.5*x", "0.5*y", _Z, _REST) for p, q in ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))}
     ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", (POSITIVE, POSITIVE, POSITIVE),
             dx=f"0.5*({_part[1, 0]}) + w/x*({_density})", dy=f"0.5*({_part[0, 1]}) - w/y*({_density})", dw=_density,

@@ -26,11 +26,23 @@ def gamma_density(a, x):
     return f"(sc._igam_fac({a}, {x})/{x} if {a} > 1e5 and {x} > 0.0 else math.exp(sc.xlogy({a} - 1.0, {x}) - {x} - sc.gammaln({a})))"
 
 
+def _large_beta(a, b, x, rest):
+    """Begin a text for large a and b inside of the ends, where logarithms of the powers lose as many digits as they have."""
+    return f"beta_factor({a}, {b}, {x}, {rest}) if {a} > 30.0 and {b} > 30.0 and {x} > 0.0 and {rest} > 0.0"
+
+
+def beta_density(a, b, x):
+    """Text of the derivative of betainc(a, b, x) for x."""
+    large = _large_beta(a, b, x, f"1.0 - {x}").replace(" if ", f"/({x}*(1.0 - {x})) if ", 1)
+    return f"({large} else math.exp(sc.xlogy({a} - 1.0, {x}) + sc.xlog1py({b} - 1.0, -{x}) - sc.betaln({a}, {b})))"
+
+
 def beta_text(p, q, a, b, x, rest=None):
     """Text of the derivative of betainc(a, b, x), p times for a and q times for b; rest is 1 - x."""
     digammas = f"sc.psi({a} + 1.0), sc.psi({b} + 1.0), sc.psi({a} + {b})"
     rest = rest or f"1.0 - {x}"
-    factor = f"math.exp(sc.xlogy({a}, {x}) + sc.xlogy({b}, {rest}) - sc.betaln({a}, {b}))" if rest != f"1.0 - {x}" else f"math.exp(sc.xlogy({a}, {x}) + sc.xlog1py({b}, -{x}) - sc.betaln({a}, {b}))"
+    power = f"sc.xlogy({b}, {rest})" if rest != f"1.0 - {x}" else f"sc.xlog1py({b}, -{x})"
+    factor = f"({_large_beta(a, b, x, rest)} else math.exp(sc.xlogy({a}, {x}) + {power} - sc.betaln({a}, {b})))"
     return f"beta_slope({p}.0, {q}.0, {a}, {b}, {x}, {rest}, {digammas}, {factor})"
 
 
@@ -68,7 +80,7 @@ def _row(name, text, **options):
 
 
 _GAMMA_DENSITY = gamma_density("x", "y")
-_BETA_DENSITY = "math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))"
+_BETA_DENSITY = beta_density("x", "y", "w")
 _FOR_A = "(math.log(w) - sc.psi(x) + sc.psi(x + y))"
 _FOR_B = "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))"
 

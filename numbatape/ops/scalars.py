@@ -7,6 +7,7 @@ what a single expression can compute is written in the op's row.
 import math
 
 from .series import (  # noqa: F401  (formulas call them)
+    beta_factor,
     beta_slope,
     floor,
     gamma_slope,

@@ -214,6 +214,39 @@ def gamma_slope(n, a, x, digamma, factor):
     return -factor / f * (rise * rise - zeta(2.0, a + 1.0) - 1.0 / (a * a) - f2 / f + (f1 / f) * (f1 / f))
 
 
+def beta_factor(a, b, x, rest):
+    """x**a rest**b / beta(a, b) for a and b from 30 on, which are huge, all three.
+
+    The height of the peak is taken by Stirling's series, and the powers of x and rest over a/(a + b) and
+    b/(a + b), which are near 1.
+    """
+    gap = x * b - rest * a
+    height = stirling_rest(a + b) - stirling_rest(a) - stirling_rest(b)
+    height = height + (a * log1p_rest(gap / a) + b * log1p_rest(-gap / b))
+    return math.exp(height) * math.sqrt(a / (a + b) * b) * 0.3989422804014327
+
+
+def stirling_rest(x):
+    """What the logarithm of gamma(x) has beyond (x - 1/2) log(x) - x + log(2 pi)/2, for x >= 30."""
+    u = 1.0 / (x * x)
+    return (1 / 12 - u * (1 / 360 - u * (1 / 1260 - u * (1 / 1680 - u / 1188)))) / x
+
+
+def digamma_rest(x):
+    """The digamma function less the logarithm, for x >= 30."""
+    u = 1.0 / (x * x)
+    return -0.5 / x - u * (1 / 12 - u * (1 / 120 - u * (1 / 252 - u * (1 / 240 - u / 132))))
+
+
+def log1p_rest(x):
+    """log(1 + x) - x, by a series of x/(2 + x) where these are near one another."""
+    r = x / (2.0 + x)
+    u = r * r
+    tail = 2 / 9 + u * (2 / 11 + u * (2 / 13 + u * (2 / 15 + u * (2 / 17))))
+    near = r * u * (2 / 3 + u * (2 / 5 + u * (2 / 7 + u * tail))) - x * r
+    return near if math.fabs(x) < 0.2 else math.log1p(x) - x
+
+
 def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
     """The derivative of betainc(a, b, x) p times for a and q times for b, p + q 1.0 or 2.0.
 
@@ -274,6 +307,10 @@ def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
     # derivatives of the value's logarithm
     la = math.log(x) - digamma_a + digamma_ab - ta / t
     lb = (math.log1p(-x) if x < 0.5 else math.log(rest)) - digamma_b + 1.0 / b + digamma_ab - tb / t
+    if a > 30.0 and b > 30.0:  # the same without differences of logarithms
+        gap = x * b - rest * a
+        la = math.log1p(gap / a) - digamma_rest(a) - 1.0 / a + digamma_rest(a + b) - ta / t
+        lb = math.log1p(-gap / b) - digamma_rest(b) + digamma_rest(a + b) - tb / t
     if p == 1.0 and q == 0.0:
         return value * la
     if p == 0.0 and q == 1.0:

@@ -81,6 +81,42 @@ def test_student_of_many_degrees_of_freedom():
         assert np.all(np.isfinite(nt.hessian(lambda x, f=f: f(x[0], x[1]))(np.array([np.inf, at]))))
 
 
+# The same for betainc: a, b, x and the three slopes
+BETA = np.array(
+    [
+        (1000.0, 1000.0, 0.5125, -0.004716220714435402, 0.004835621224284202, 19.10527889125088),
+        (1000000.0, 1000.0, 0.99905, -3.6303716701147306e-06, 0.0037231405461247793, 3825.169585017497),
+        (
+            100000000.0,
+            100000000.0,
+            0.5000625,
+            -5.912658467875159e-06,
+            5.913397596380484e-06,
+            2365.2112296047085,
+        ),
+        (
+            10000000000.0,
+            1000000.0,
+            0.9999001,
+            -2.6597248435075498e-08,
+            0.00026609231346409593,
+            2662653.349494418,
+        ),
+    ]
+).T
+
+
+def test_beta_of_large_parameters():
+    *point, for_a, for_b, density = BETA
+    slopes = nt.grad(lambda a, b, x: sc.betainc(a, b, x).sum(), argnums=(0, 1, 2))(*point)
+    np.testing.assert_allclose(slopes, (for_a, for_b, density), rtol=4e-12)
+    a, b, x = point
+    f = nt.grad(lambda q: stats.f.cdf(q, 2.0 * a, 2.0 * b).sum())(b * x / (a * (1.0 - x)))
+    np.testing.assert_allclose(f, density * a / b * (1.0 - x) ** 2, rtol=4e-12)
+    inverse = nt.grad(lambda p: sc.betaincinv(1e8, 1e8, p))(0.5)
+    assert inverse == pytest.approx(np.sqrt(np.pi / 4e8) * (1.0 + 1.0 / 16e8), rel=1e-13)
+
+
 EDGES = {
     "agm of far numbers": (
         sc.agm,
