@@ -14,7 +14,9 @@ from .series import (  # noqa: F401  (formulas call them)
     kolmogorov_slope,
     kve_slope,
     ldexp,
+    log1p_rest,
     rint,
+    stirling_rest,
     trigamma,
     zeta,
 )
