@@ -133,3 +133,30 @@ def test_an_axis_that_a_guard_keeps_at_one(m, n, k):
     np.testing.assert_allclose(values, _divided(w, y), rtol=1e-12)
     np.testing.assert_allclose(ws[2], -np.sum(y / np.exp(w), axis=1, keepdims=True), rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(ys[1], np.sum(inverse, axis=0) * np.ones_like(y), rtol=1e-11)
+
+
+# Derivatives that are zeros while tracing, or have no entries, as functions of an array of any length.
+WITHOUT_INSTRUCTIONS = {
+    "gradient of a constant": lambda x: nt.grad(lambda y: 2.0)(x),
+    "second argument alone": lambda x: nt.grad(lambda y, z: np.sum(z**2), argnums=(0, 1))(x, x)[0],
+    "pullback of a constant": lambda x: nt.vjp(lambda y: 2.0, x)[1](1.0)[0],
+    "pushforward": lambda x: nt.jvp(lambda y: 1.0 * x, (1.0,), (1.0,))[1],
+    "hvp of a sum": lambda x: nt.hvp(lambda y: np.sum(y))(x, x),
+    "jacobian of a constant": lambda x: nt.jacobian(lambda y: np.ones(3))(x),
+    "jacobian of another array": lambda x: nt.jacobian(lambda y: x)(np.ones(2)),
+    "jacobian": lambda x: nt.jacobian(lambda y: y**2)(x),
+    "hessian": lambda x: nt.hessian(lambda y: np.sum(y**3))(x),
+    "hessian_diagonal": lambda x: nt.hessian_diagonal(lambda y: np.sum(y**3))(x),
+    "jacobian of chosen entries": lambda x: nt.jacobian(lambda y: y**2)(x[x > 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_INSTRUCTIONS)
+@pytest.mark.parametrize("lengths", [(0, 3, 1), (3, 2, 0)])
+def test_derivatives_inside_of_a_function_at_other_lengths(name, lengths):
+    inside = WITHOUT_INSTRUCTIONS[name]
+    f = lambda x: np.sum(inside(x) + 1.0) * (1.0 + np.sum(x))  # noqa: E731
+    both = nt.value_and_grad(f)
+    for n in lengths:
+        x = np.arange(1.0, n + 1)
+        assert both(x)[0] == f(x)

@@ -6,13 +6,15 @@ direction at a time, so a function that contains such a call is walked once for 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..emitter.symbol import Symbol
 from ..ops import OPS, ArrayOp
 from ..trace.primitives import sample_of
 from .emitting import emitter_of, symbol, traced
-from .transforms import Linearised, or_zeros
+from .transforms import Linearised, fixed_shape, or_zeros
 
 
 def jacobian_blocks(run: Linearised, forward: bool, skipped: list[bool]) -> dict[tuple[int, int], object]:
@@ -44,7 +46,7 @@ def jacobian_blocks(run: Linearised, forward: bool, skipped: list[bool]) -> dict
 
 
 def _size(x) -> int:
-    return int(np.size(sample_of(x)))
+    return math.prod(fixed_shape(x))  # how many directions there are
 
 
 def _calls_rules(run: Linearised) -> bool:
@@ -105,9 +107,9 @@ def _one_by_one(run: Linearised, forward: bool, sources, count: int) -> list:
 
 def _block(run: Linearised, found, span: tuple[int, int], source, target, forward: bool):
     """Return the derivative of one leaf by another, taken out of the derivatives along all directions."""
-    its, other = np.shape(sample_of(source)), np.shape(sample_of(target))
-    like = target if forward else source
+    its, like = np.shape(sample_of(source)), target if forward else source
     if found is None or span[0] == span[1]:
+        other = fixed_shape(target)
         value = np.zeros(other + its if forward else its + other, np.asarray(sample_of(like)).dtype)
         return value[()]
     emitter = emitter_of(run.trace)

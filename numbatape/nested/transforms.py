@@ -16,6 +16,7 @@ from ..derive.pushforward import Pushforward
 from ..errors import ForeignTraceError, OutputError
 from ..trace import pytrees
 from ..trace.array import TracedArray
+from ..trace.axes import pinned
 from ..trace.operands import values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
@@ -141,12 +142,17 @@ class Linearised:
         return self.pull([1.0 if y is output else None for y in self.outputs], strong)
 
 
+def fixed_shape(x) -> tuple[int, ...]:
+    """Return the shape of a leaf; the tape then holds for this shape only."""
+    return tuple([pinned(x, k) for k in range(x.ndim)]) if type(x) is TracedArray else np.shape(sample_of(x))
+
+
 def or_zeros(part, like):
     """Return a derivative, or zeros in the shape of what it belongs to."""
     value = sample_of(like)
     dtype = value.dtype if hasattr(value, "dtype") and value.dtype.kind in "fc" else np.dtype(float)
     if part is None:
-        return np.zeros(np.shape(value), dtype)[()]
+        return np.zeros(fixed_shape(like), dtype)[()]
     if type(part) is TracedArray:
         return np.astype(part, dtype) if dtype == np.float16 else part
     return dtype.type(part) if part.__class__ is float else part

@@ -13,7 +13,7 @@ from ..caches.arguments import bare, is_mark
 from ..capture import rebinding
 from ..errors import DtypeError, OutputError, SpecError, StructureError
 from ..nested.jacobians import jacobian_blocks
-from ..nested.transforms import Linearised, hessian_product, is_float, or_zeros, second_push
+from ..nested.transforms import Linearised, fixed_shape, hessian_product, is_float, or_zeros, second_push
 from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred
 from ..trace.complex_array import TracedComplex
@@ -255,12 +255,11 @@ def arranged(call: Call, run: Linearised, blocks: dict, single: bool):
         The array for each output and each leaf, by their numbers.
     """
     inputs, outputs = call.leaves, run.outputs
-    shape = lambda x: np.shape(sample_of(x))  # noqa: E731
 
     def trees(leaf):
         number = next((j for j, y in enumerate(outputs) if y is leaf), None)
         if number is None:
-            return call.trees_of([np.zeros(shape(leaf) + shape(x)) for x in inputs])
+            return call.trees_of([np.zeros(fixed_shape(leaf) + fixed_shape(x)) for x in inputs])
         return call.trees_of([blocks.get((number, i)) for i in range(len(inputs))])
 
     rows = [trees(leaf) for leaf in run.parts]
@@ -291,7 +290,7 @@ def hessian_diagonal(function, args, kwargs, chosen, single: bool, _mode, _holom
     columns: list[list] = []
     for k, leaf in enumerate(call.leaves):
         columns.append([])
-        for place in np.ndindex(np.shape(sample_of(leaf))):
+        for place in np.ndindex(fixed_shape(leaf)):
             unit = np.zeros_like(sample_of(leaf), float)
             unit[place] = 1.0
             directions = [unit if i == k else None for i in range(len(call.leaves))]
@@ -299,7 +298,7 @@ def hessian_diagonal(function, args, kwargs, chosen, single: bool, _mode, _holom
             columns[-1].append([or_zeros(part, y) for part, y in zip(seconds, run.outputs, strict=True)])
 
     def block(j: int, i: int):
-        shape = np.shape(sample_of(run.outputs[j])) + np.shape(sample_of(call.leaves[i]))
+        shape = fixed_shape(run.outputs[j]) + fixed_shape(call.leaves[i])
         its = [column[j] for column in columns[i]]
         return np.reshape(np.stack(its, -1), shape) if its else np.zeros(shape)
 
