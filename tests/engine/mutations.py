@@ -198,7 +198,7 @@ def mutate_cell(rng, array, fields):
     if rng.random() < 0.4:
         new = int(copy[field][int(rng.integers(len(copy)))])  # another row's number: plausible
     kind = np.iinfo(copy.dtype[field])
-    copy[field][k] = np.clip(new, kind.min, kind.max)
+    copy[field][k] = min(max(int(new), int(kind.min)), int(kind.max))
     return copy
 
 
