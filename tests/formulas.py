@@ -38,6 +38,18 @@ for _name, _function in (vars(series) | vars(scalars)).items():
         LANGUAGE[_name] = types.FunctionType(_function.__code__, LANGUAGE)
 
 
+# What the last operand of an op is that follows from the others, as NumPy computes it.
+FOLLOWING = {"math.pow(x, y)": np.power, "math.tanh(x)": np.tanh}
+
+
+def completed(op, operands):
+    """Return operands with the last one computed from the others, where it follows from them."""
+    if not op.follows:
+        return operands
+    with np.errstate(invalid="ignore"):
+        return [*operands[:-1], FOLLOWING[op.follows](*operands[:-1])]
+
+
 def evaluate(formula, names):
     with np.errstate(all="ignore"):
         return np.float64(eval(formula, LANGUAGE, names))

@@ -177,7 +177,7 @@ class Cells(Fitting):
         """Return the sum of cotangents of one view, added up one after another."""
         if len(parts) < MANY:
             return functools.reduce(operator.add, parts)
-        if not parts[0].ndim or not all(part.__class__ is Symbol for part in parts):
+        if not all(part.__class__ is Symbol and part.ndim for part in parts):
             return functools.reduce(operator.add, parts)
         # The same instructions as columns: a loop over arrays adds to what it captures in each step.
         tape, dims, family = self.tape, parts[0].dims, parts[0].family

@@ -103,6 +103,7 @@ def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=NO):
     ends = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, np.maximum(count - 1, 0))
     low, high = (np.take_along_axis(rows, end, -1)[..., 0] for end in ends)
     result = np.where(np.equal(*ends)[..., 0], low, (low + high) / 2)
+    result = np.where(np.greater(count, 0)[..., 0], result, np.nan)  # without a slope
     return expand(result, tuple(sorted(axes))) if keepdims else result
 
 

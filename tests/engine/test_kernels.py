@@ -36,6 +36,7 @@ from numbatape.tape.tape import ACTIVE, CONSTANT
 from numbatape.trace.primitives import array_instruction, elementwise
 from tests.engine.test_elementary import FUNCTIONS
 from tests.every_case import every
+from tests.formulas import completed
 
 ROWS = [op for op in OPS if isinstance(op, Elementwise) and not op.name.startswith(PREFIX)]
 ARRAY_OPS = [op for op in OPS if isinstance(op, ArrayOp)]
@@ -202,7 +203,7 @@ def ways_of(op, dtype=np.float64):
 
 
 def operands(op, ways, inputs):
-    return [ways[k](inputs[2 * k], inputs[2 * k + 1]) for k in range(op.arity)]
+    return completed(op, [ways[k](inputs[2 * k], inputs[2 * k + 1]) for k in range(op.arity)])
 
 
 def constants_of(op):
@@ -233,9 +234,7 @@ def references(name):
 
         def along(x, k=k):
             with np.errstate(all="ignore"):
-                moved = [*tuples[:k], x, *tuples[k + 1 :]]
-                if op.follows:
-                    moved[-1] = np.power(*moved[:-1])
+                moved = completed(op, [*tuples[:k], x, *tuples[k + 1 :]])
                 return oracle(op)(*moved).astype(float)
 
         table = slopes(along, tuples[k], 0.02, 7)

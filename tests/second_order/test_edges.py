@@ -13,8 +13,8 @@ import pytest
 import numbatape as nt
 from numbatape.trace.primitives import elementwise
 from tests.every_case import every
-from tests.formulas import evaluate
-from tests.second_order.test_rows import ROWS, applied, differentiated, following
+from tests.formulas import completed, evaluate
+from tests.second_order.test_rows import ROWS, differentiated
 from tests.test_op_formulas import BY_NAME, OPERANDS, exactly, hard_points, partials_at
 
 MODES = ("reverse_over_forward", "forward_over_reverse")
@@ -32,7 +32,7 @@ def edges_of(op):
         grid = [(0.5,)]
     elif op.opaque or op.name in ("poch", "binom", "beta", "betaln", "ldexp"):  # poles, and orders left of 0
         grid = [point for point in grid if point[0] > 0.0]
-    points = dict.fromkeys(following(op, point) for point in [*grid, *op.edges, *hard_points(op)])
+    points = dict.fromkeys(tuple(completed(op, point)) for point in [*grid, *op.edges, *hard_points(op)])
     return [p for p in points if p not in LEFT_OUT.get(op.name, ()) and not np.isnan(p).any()]
 
 
@@ -42,7 +42,7 @@ def hessian_cache(op, mode):
     if op.name in WHOLE:
         args[0] = nt.Constant(1.0)
     config = nt.Config(second_order_mode=mode)
-    return nt.prepare_hessian_cache(lambda *xs: applied(op, *xs), *args, config=config)
+    return nt.prepare_hessian_cache(lambda *xs: elementwise(op, *completed(op, xs)), *args, config=config)
 
 
 @every("op", [op for op in ROWS if edges_of(op) and op.name != "ldexp"], tests=6)

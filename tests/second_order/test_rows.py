@@ -16,7 +16,7 @@ from numbatape.ops.oracles import needs_shape
 from numbatape.ops.table import BOOLEAN, OPERANDS
 from numbatape.trace.primitives import array_instruction, elementwise, value_of
 from tests.every_case import every
-from tests.formulas import evaluate
+from tests.formulas import completed, evaluate
 
 # "cast" has other cells; the others' second derivatives would be third ones for parameters.
 PARAMETERS = (
@@ -29,29 +29,13 @@ ARRAY_OPS = [op for op in OPS if not isinstance(op, Elementwise) and op.differen
 MODES = ("reverse_over_forward", "forward_over_reverse")
 
 
-def following(op, point):
-    """Return a point whose last operand is what follows from the others, if it does."""
-    if not op.follows:
-        return point
-    names = dict(zip(OPERANDS, map(np.float64, point), strict=False))
-    return (*point[:-1], float(evaluate(op.follows, names)))
-
-
 def points_of(op, count):
     rng = np.random.default_rng(sum(map(ord, op.name)))
     for _ in range(count):
         drawn = [int(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain) for domain in op.domains]
-        yield following(op, drawn)
-
-
-FOLLOWS = {"math.tanh(x)": lambda x, y: np.tanh(x), "math.pow(x, y)": lambda x, y, w: np.power(x, y)}
-
-
-def applied(op, *args):
-    """Call a row; an operand that follows from the others is computed of them, as partials are total ones."""
-    if op.follows:
-        args = (*args[:-1], FOLLOWS[op.follows](*args))
-    return elementwise(op, *args)
+        if op.follows:
+            drawn[-1] = float(evaluate(op.follows, dict(zip(OPERANDS, map(np.float64, drawn), strict=False))))
+        yield drawn
 
 
 def differentiated(op):
@@ -68,7 +52,9 @@ def test_second_partials(op, mode):
     for point in points_of(op, 4):
         args = [x if k in active else nt.Constant(x) for k, x in enumerate(point)]
         if cache is None:
-            cache = nt.prepare_hessian_cache(lambda *xs: applied(op, *xs), *args, config=config)
+            cache = nt.prepare_hessian_cache(
+                lambda *xs: elementwise(op, *completed(op, xs)), *args, config=config
+            )
         _, _, hessian = nt.value_gradient_and_hessian(cache, *args)
         names = dict(zip(OPERANDS, map(np.float64, point), strict=False))
         names["z"] = evaluate(op.value, names)

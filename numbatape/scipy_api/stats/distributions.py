@@ -152,6 +152,7 @@ class Frozen:
             return getattr(distribution._original(*self._args, **self._kwargs), name)
         method = getattr(distribution, name)
         given = dict(self._kwargs)
+        given.pop("seed", None)  # only draws, which are refused, come from it
         if name == "entropy":
             given.pop("allow_singular", None)  # only densities have this option
 
