@@ -10,12 +10,16 @@ import numpy as np
 from ..engine import kernels
 from ..engine.frame import WORD
 from ..errors import SpecError
+from ..late import imported
 from ..tape.tape import ACTIVE
 from ..threads import in_turn
 from ..trace import pytrees
 from .arguments import Flattened
 from .results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
 from .variant import VariantWorkspace
+
+if TYPE_CHECKING:
+    from ..engine.strip_copies import StripCopies
 
 
 class Bound:
@@ -51,11 +55,19 @@ def bind(cache, args, out) -> Bound:
         buffers = [None if view is None else np.empty(view.shape, view.dtype) for view in space.gradients]
     else:
         buffers = buffers_of(flat, space, out)
-    tables = _copies_in(flat, space), _copies_out(flat, space, buffers)
+    by_strip = _copied_by_strip(flat, space, buffers)
+    copied = frozenset() if by_strip is None else by_strip.copied
+    tables = _copies_in(flat, space, copied), _copies_out(flat, space, buffers, copied)
 
     def elsewhere() -> float:
         """Serve a call that leaves the bound path: the cache switches, traces or raises."""
-        there = cache._sweep(flat)
+        if by_strip is not None:
+            by_strip.end()
+        try:
+            there = cache._sweep(flat)
+        finally:
+            if by_strip is not None:
+                by_strip.begin()
         for buffer, view in zip(buffers, there.gradients, strict=True):
             if buffer is not None:
                 buffer[...] = view
@@ -76,7 +88,9 @@ def bind(cache, args, out) -> Bound:
     bound.__call__, words = kernels.call_of(
         "bound", space, value, elsewhere, space.variant.counter, cache._turn
     )
-    bound._alive = words, value, space, tables, elsewhere
+    bound._alive = words, value, space, tables, elsewhere, by_strip
+    if by_strip is not None:
+        by_strip.begin()
     return bound
 
 
@@ -137,24 +151,53 @@ def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
     return bound
 
 
-def _copies_in(flat: Flattened, space: VariantWorkspace) -> np.ndarray:
-    """Return (target, source, bytes) of each differentiated argument."""
+def _copied_by_strip(flat: Flattened, space: VariantWorkspace, buffers) -> StripCopies | None:
+    """Return what copies arguments and gradients strip by strip; None where the blocks of a plan do not."""
+    tape, strips = space.plan.tape, space.plan.strips
+    if strips is None or not strips.extents:
+        return None
+    leaves = [leaf for leaf, _, _ in flat.traced()]
+    sources = {
+        slot.value: leaf
+        for slot, leaf in zip(tape.inputs, leaves, strict=True)
+        if slot.level == ACTIVE and isinstance(leaf, np.ndarray) and leaf.flags.c_contiguous
+    }
+    active = [k for k, slot in enumerate(tape.inputs) if slot.level == ACTIVE]
+    targets = {
+        value: buffers[k]
+        for k, value in zip(active, tape.outputs[1:], strict=True)
+        if buffers[k] is not None and buffers[k].flags.c_contiguous
+    }
+    memory = [*sources.values(), *targets.values()]
+    for k, buffer in enumerate(memory[len(sources) :], len(sources)):
+        if any(np.may_share_memory(buffer, other) for other in memory[:k]):
+            return None  # an argument would be overwritten before all of it has been read
+    addresses = ({value: each.ctypes.data for value, each in given.items()} for given in (sources, targets))
+    return imported("..engine.strip_copies", __package__).StripCopies(space, *addresses)
+
+
+def _copies_in(flat: Flattened, space: VariantWorkspace, copied: frozenset[int]) -> np.ndarray:
+    """Return (target, source, bytes) of each differentiated argument, but for those that blocks copy."""
     rows = []
-    for (leaf, spec, _), cells in zip(flat.traced(), space.inputs, strict=True):
+    columns = zip(flat.traced(), space.inputs, space.plan.tape.inputs, strict=True)
+    for (leaf, spec, _), cells, slot in columns:
         if spec.level == ACTIVE:
             if not isinstance(leaf, np.ndarray) or not leaf.flags.c_contiguous:
                 raise SpecError(f"{spec.path}: bind needs C-contiguous arrays, whose memory each call reads")
-            rows.append((cells.ctypes.data, leaf.ctypes.data, leaf.nbytes))
-    return np.array(rows, np.int64)
+            if slot.value not in copied:
+                rows.append((cells.ctypes.data, leaf.ctypes.data, leaf.nbytes))
+    return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def _copies_out(flat: Flattened, space: VariantWorkspace, buffers) -> np.ndarray:
+def _copies_out(flat: Flattened, space: VariantWorkspace, buffers, copied: frozenset[int]) -> np.ndarray:
     rows = []
+    results = {id(view): value for value, view, _ in space.results()} if copied else {}
     for (_, spec, _), view, buffer in zip(flat.traced(), space.gradients, buffers, strict=True):
         if buffer is not None and view is not None:
             if not buffer.flags.c_contiguous:
                 raise SpecError(f"out for {spec.path}: bind needs a C-contiguous array")
-            rows.append((buffer.ctypes.data, view.ctypes.data, buffer.nbytes))
+            if results.get(id(view)) not in copied:
+                rows.append((buffer.ctypes.data, view.ctypes.data, buffer.nbytes))
     return np.array(rows, np.int64).reshape(-1, 3)
 
 

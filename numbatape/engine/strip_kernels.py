@@ -14,7 +14,8 @@ from .vectors import forward_vector, single_arms
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of
 # them that moves from strip to strip, and how many bytes they are; instructions, cells of a strip and of all
-# strips; address and number of what moves, of what counts cells, and of the totals.
+# strips; address and number of what moves, of what counts cells, and of the totals; the cells of the vectors
+# in front of the first strip; address and number of what is copied before a strip, and behind it.
 BLOCK = (
     "first",
     "words",
@@ -28,12 +29,20 @@ BLOCK = (
     "count_count",
     "totals",
     "total_count",
+    "begin",
+    "sources",
+    "source_count",
+    "targets",
+    "target_count",
 )
 # The rows of its tables. What moves: the word, and by how much from strip to strip. Totals: the cell of the
 # sum, and where the totals of strips begin, with their number; whether the sum is float32. The totals of
 # strips are float64 whatever the sum is, so that it is rounded once.
 MOVE_WORDS, MOVE_STEP = 2, 1
 TOTAL_WORDS, TOTAL_FIRST, TOTAL_COUNT, TOTAL_SINGLE = 4, 1, 2, 3
+# What is copied (`numbatape.engine.strip_copies`): the address of a strip's cells, that of a whole vector
+# outside of the workspace, and the bytes of a cell.
+COPY_WORDS, COPY_ALL, COPY_ITEM = 3, 1, 2
 _TEXT = """
 def sum_of(v, first, count):
     total = v[first]
@@ -52,12 +61,25 @@ def run_strips(w, block_q, v, e):
     counts_t = block_q[{counts}]
     strip = block_q[{strip}]
     left = block_q[{cells}]
+    done = block_q[{begin}]
+    sources_q = block_q[{sources}]
+    targets_q = block_q[{targets}]
     copy_bytes(words_t, block_q[{first}], block_q[{bytes}])
     while left > 0:
         if left < strip:
             for k in range(block_q[{count_count}]):
                 words_t[counts_t[k]] = left
+        part = min(strip, left)
+        for k in range(block_q[{source_count}]):
+            at = {COPY_WORDS} * k
+            item = sources_q[at + {COPY_ITEM}]
+            copy_bytes(sources_q[at], sources_q[at + {COPY_ALL}] + item * done, item * part)
         invoke(w[SWEEPS], {SWEEP_STRIPS}, w, block_q[{rows}])
+        for k in range(block_q[{target_count}]):
+            at = {COPY_WORDS} * k
+            item = targets_q[at + {COPY_ITEM}]
+            copy_bytes(targets_q[at + {COPY_ALL}] + item * done, targets_q[at], item * part)
+        done += part
         for k in range(block_q[{move_count}]):
             words_t[moves_t[{MOVE_WORDS} * k]] += moves_t[{MOVE_WORDS} * k + {MOVE_STEP}]
         left -= strip
@@ -139,6 +161,9 @@ def strip_source() -> str:
         TOTAL_FIRST=TOTAL_FIRST,
         TOTAL_COUNT=TOTAL_COUNT,
         TOTAL_SINGLE=TOTAL_SINGLE,
+        COPY_WORDS=COPY_WORDS,
+        COPY_ALL=COPY_ALL,
+        COPY_ITEM=COPY_ITEM,
         SWEEP_STRIPS=SWEEP_STRIPS,
         **{name: k for k, name in enumerate(BLOCK)},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,8 @@ from .segments import find_cuts, work_of
 from .strip_blocks import LEAST, Block, find_blocks, grouped, long_rows, narrow_storages
 from .strip_tables import cuts_of_blocks, pieces_of, with_strips
 from .verifier import op_info
+
+Copied = Callable[[list[Block], np.ndarray], np.ndarray]
 
 
 def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan:
@@ -43,7 +46,9 @@ def _has_long_vectors(plan: Plan) -> bool:
     return bool(storage_sizes(plan.tape, plan.sizes).max(initial=0) >= LEAST)
 
 
-def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.ndarray]:
+def in_strips(
+    whole: Plan, spare: float = 1.0, copied: Copied | None = None
+) -> tuple[Plan, list[Block], np.ndarray]:
     """Return the plan that runs the vectors of a plan strip by strip, its blocks, and its narrow storages.
 
     It needs no proof of its own that it stays within its memory, because that of the plan without strips
@@ -56,6 +61,9 @@ def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.nd
         The plan without strips, of a tape whose instructions are `grouped`.
     spare
         By which factor there is room for longer vectors.
+    copied
+        Returns further storages of which each strip is at their beginning, though they have all cells. It is
+        given the blocks and the first cell of each storage.
     """
     tape, sizes = whole.tape, whole.sizes
     long = _has_long_vectors(whole)
@@ -69,8 +77,9 @@ def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.nd
     cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
     work = work_of(tape, lambda codes: evaluated(codes, sizes))
     pieces = pieces_of(work, blocks, spare)
+    still = narrow if copied is None else narrow | copied(blocks, bases)
     storage, unblocked = tape.values["storage"], (code, aux)
-    code, strips = with_strips(code, aux, storage, blocks, narrow, placed[F64], pieces, spare)
+    code, strips = with_strips(code, aux, storage, blocks, still, placed[F64], pieces, spare)
     strips = replace(strips, work=float(work[[*long_rows(tape, *unblocked)]].sum()) if long else 0.0)
     for array in (code, aux, bases):
         array.flags.writeable = False

@@ -142,6 +142,7 @@ def with_strips(
                 "count_count": len(counts),
                 "totals": arrays[2].ctypes.data,
                 "total_count": len(totals) if begin < many <= begin + span else 0,
+                "begin": STRIP * begin,
             }
             table.append([words.get(name, 0) for name in BLOCK])
             firsts.append(here)

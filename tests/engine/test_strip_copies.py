@@ -1,0 +1,108 @@
+"""Bound calls copy long arguments and gradients strip by strip, and keep all bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.engine import segments
+from numbatape.engine.strip_blocks import LEAST, STRIP
+
+N = LEAST + 3 * STRIP + 5  # the last strip is not full
+RNG = np.random.default_rng(5)
+X, Y = RNG.normal(size=(2, N))
+
+
+def softmax(x, y):
+    e = np.exp(x - np.max(x))
+    return np.sum(e * y) / np.sum(e)
+
+
+def centred(x, y):
+    z = x - np.mean(np.exp(x))  # a second block reads x again
+    return np.sum(z * z * np.exp(y))
+
+
+# A function, and how many of its two arguments and two gradients blocks copy.
+FUNCTIONS = {
+    "products": (lambda x, y: np.sum(x * y), 4),
+    "squares": (lambda x, y: np.sum((x - y) ** 2), 4),
+    "logarithms": (lambda x, y: np.sum(np.log(x * x + 1.0) - x * np.exp(-y)), 4),
+    "one argument": (lambda x, y: np.sum(np.tanh(x)) + y[3], 2),
+    "two blocks": (centred, 4),
+    "a maximum": (softmax, 2),
+    "neighbours": (lambda x, y: np.sum(np.exp(x[1:] - x[:-1]) * np.sin(y)[1:]), 2),  # those of y
+}
+
+
+def bound_and_not(f, x, y):
+    """Return the bound callable and its cache."""
+    cache = nt.prepare_gradient_cache(f, x, y)
+    return cache.bind(x, y), cache
+
+
+def copied(bound) -> int:
+    return len(bound._alive[-1].copied)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_copying_by_strips_keeps_all_bits(name, dtype):
+    f, count = FUNCTIONS[name]
+    x, y = X.astype(dtype), Y.astype(dtype)
+    bound, cache = bound_and_not(f, x, y)
+    if dtype == np.float64:
+        assert copied(bound) == count
+    for _ in range(3):
+        value, gradients = nt.value_and_gradient(cache, x, y)
+        assert bound() == value
+        for own, expected in zip(bound.out, gradients, strict=True):
+            assert own.tobytes() == expected.tobytes()
+        x *= 0.75
+        y -= 0.125
+
+
+def test_blocks_that_are_cut_copy_their_own_strips(monkeypatch):
+    f, count = FUNCTIONS["logarithms"]
+    value, gradients = nt.value_and_gradient(nt.prepare_gradient_cache(f, X, Y), X, Y)
+    monkeypatch.setattr(segments, "MOST", 20_000)
+    bound, _ = bound_and_not(f, X, Y)
+    assert any(len(parts) > 1 for parts in bound._alive[2].plan.strips.parts)
+    assert copied(bound) == count
+    assert bound() == value
+    for own, expected in zip(bound.out, gradients, strict=True):
+        np.testing.assert_array_equal(own, expected)
+
+
+def test_gradients_may_overwrite_their_arguments():
+    f = FUNCTIONS["logarithms"][0]
+    memory = np.concatenate([X, np.zeros(7)])
+    x, shifted, y = memory[:N], memory[7:], Y.copy()
+    value, (dx, dy) = nt.value_and_gradient(nt.prepare_gradient_cache(f, X, Y), X, Y)
+    for out in ((x, y), (shifted, np.empty(N))):
+        x[:], y[:] = X, Y
+        bound = nt.prepare_gradient_cache(f, x, y).bind(x, y, out=out)
+        x[:], y[:] = X, Y
+        assert bound() == value
+        np.testing.assert_array_equal(out[0], dx)
+        np.testing.assert_array_equal(out[1], dy)
+
+
+def test_a_call_that_leaves_the_bound_path_reads_and_writes_cells():
+    x, y = X.copy(), Y.copy()
+    bound, cache = bound_and_not(FUNCTIONS["logarithms"][0], x, y)
+    first = bound()
+    elsewhere = bound._alive[4]
+    x += 0.5
+    for _ in range(2):
+        value, gradients = nt.value_and_gradient(cache, x, y)
+        assert elsewhere() == value != first
+        for own, expected in zip(bound.out, gradients, strict=True):
+            np.testing.assert_array_equal(own, expected)
+            own[:] = 0.0
+        assert bound() == value
+        for own, expected in zip(bound.out, gradients, strict=True):
+            np.testing.assert_array_equal(own, expected)
+        x *= 0.5
+        first = value
