@@ -38,7 +38,8 @@ def as_jax_function(f, *examples):
     ModuleNotFoundError
         If JAX is not installed.
     TypeError
-        If there are no examples, or later arguments have other structures or shapes.
+        If there are no examples, or later arguments have other structures or shapes, or a container is of
+        a class that JAX does not know.
 
     Examples
     --------
@@ -60,6 +61,8 @@ def _function(jax, f: Callable, examples: list):
     tree = jax.tree_util
     with np.errstate(all="ignore"):  # the examples are for shapes and dtypes, many are zeros
         results = f(*examples)
+    _require_known(jax, examples, "an example")
+    _require_known(jax, results, "the result")
     inputs = [leaf.dtype for leaf in tree.tree_leaves(examples)]
     expected = tree.tree_map(lambda x: jax.ShapeDtypeStruct(np.shape(x), _jax_dtype(jax, x)), results)
 
@@ -100,6 +103,17 @@ def _function(jax, f: Callable, examples: list):
 
     function.defvjp(forward, backward)
     return function
+
+
+def _require_known(jax, values, where: str) -> None:
+    """Refuse containers that JAX takes for leaves: classes of the user's that are not registered with it."""
+    for leaf in jax.tree_util.tree_leaves(values):
+        if pytrees.flatten(leaf)[1] != pytrees.LEAF:
+            name = type(leaf).__name__
+            raise TypeError(
+                f"{where} is or contains a {name}, a container that JAX does not know: decorate the class "
+                f"with @jax.tree_util.register_dataclass, or register it as a pytree"
+            )
 
 
 def _require_alike(jax, args, examples) -> None:

@@ -1,6 +1,7 @@
 """Functions as JAX's: derivatives to any order, compiled, vectorised; samplers of blackjax and numpyro."""
 
 import importlib.util
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -65,6 +66,21 @@ with pytest.raises(TypeError, match="argument 0 has the structure"):
     g({"b": x}, 2.0)
 with pytest.raises(TypeError, match=r"2 arguments .*, got 1"):
     jax.grad(several)(x)
+
+
+@dataclass
+class Scales:
+    a: np.ndarray
+    b: float
+
+
+product = lambda p: np.sum(p.a) * p.b  # noqa: E731
+scales = Scales(np.ones(2), 2.0)
+for wrong, value, where in [(product, scales, "an example"), (lambda b: Scales(b, 1.0), 2.0, "the result")]:
+    with pytest.raises(TypeError, match=f"{where} is or contains a Scales.*register_dataclass"):
+        as_jax_function(wrong, value)
+jax.tree_util.register_dataclass(Scales, ["a", "b"], [])
+assert jax.jit(jax.grad(as_jax_function(product, scales)))(scales).b == 2.0
 
 if importlib.util.find_spec("blackjax"):
     import blackjax
