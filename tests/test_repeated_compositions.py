@@ -24,6 +24,7 @@ COMPOSITIONS = {
     "cross": lambda x, s: np.cross(x[:3], x[3:6]),
     "interp": lambda x, s: np.interp(x, DATA, x[::-1]),
     "interp at a number": lambda x, s: np.interp(s, DATA, x),
+    "interp of traced values in the loop": lambda x, s: np.interp(DATA, DATA, x * s),
     "convolve": lambda x, s: np.convolve(x, DATA[:3]),
     "gradient": lambda x, s: np.gradient(x, 0.1),
     "pad": lambda x, s: np.pad(x, (1, 2)),
@@ -39,6 +40,10 @@ COMPOSITIONS = {
     "complex result": lambda x, s: np.abs(np.fft.fft(x)),
     "complex operand": lambda x, s: np.fft.irfft(np.fft.rfft(x) * 1j),
     "triangle": lambda x, s: scipy.linalg.cho_solve((np.linalg.cholesky(MATRIX @ MATRIX.T * s), True), x),
+    "factor with the other triangle": lambda x, s: scipy.linalg.cho_factor(MATRIX @ MATRIX.T * s)[0] @ x,
+    "factor without it": lambda x, s: scipy.linalg.cho_solve(
+        scipy.linalg.cho_factor(MATRIX @ MATRIX.T * s), x
+    ),
     "views of parts": lambda x, s: np.split(x * s, 4)[1] + np.array_split(x, [2, 4])[1],
     "diagonals": lambda x, s: np.diag(x[:, None] * MATRIX * s, 1),
     "backwards": lambda x, s: np.flip(x[:, None] * MATRIX, 1) * s,
@@ -88,6 +93,26 @@ def test_tapes_are_those_without_templates(name, monkeypatch):
     for (value, (gradient,)), (its_value, (its_gradient,)) in zip(ours, plain, strict=True):
         assert value == its_value
         np.testing.assert_array_equal(gradient, its_gradient)
+
+
+def test_values_that_are_written_to_are_looked_at_again():
+    def f(x):
+        values, total = np.zeros(8), 0.0
+        for k in range(8):
+            values[:] = x * (k + 1.0)
+            if k == 6:
+                values[2] = np.inf
+            total = total + np.sum(np.interp(DATA[4:] + 0.001, DATA, values)[:-1])
+            total = total + np.minimum(np.interp(DATA[2], DATA, values), 5.0)
+        return total
+
+    cache = nt.prepare_gradient_cache(f, X)
+    for x in (X, 0.9 * X):
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-13)
+        assert np.all(np.isfinite(gradient))
+    beyond = np.where(DATA[3] == DATA, np.inf, X)
+    np.testing.assert_equal(nt.value_and_gradient(cache, beyond)[0], f(beyond))
 
 
 def test_one_tape_serves_other_sizes(monkeypatch):

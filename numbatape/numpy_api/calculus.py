@@ -8,10 +8,10 @@ from ..tape.tape import ACTIVE, CONSTANT
 from ..trace import extents, operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, is_empty, length, merge, one_axis, pinned
-from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, may_be_guard, values_of
+from ..trace.operands import adopt, find_trace, is_wrong, lift, lift_all, lift_first, may_be_guard, values_of
 from ..trace.primitives import INT64, broadcast_to, dims_of, layout_of
 from ..trace.symbolic_sizes import code_of, is_size
-from .registration import composes
+from .registration import composes, recurring
 from .sliding import convolved, correlated
 
 NO = np._NoValue
@@ -173,15 +173,37 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         xp, fp = xp[order], fp[order]
         xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
         fp = np.concatenate([fp[-1:], fp, fp[:1]])
+    finite = _is_short(xp, fp) if may_be_guard(xp) and may_be_guard(fp) else False
+    value = np.interp(*values_of((x, xp, fp, left, right)))
+    operands = x, xp, fp, left, right, finite
+    # The guard is outside of what is repeated, because a template has none.
+    return recurring(_between_knots, value, operands, {}, lambda: adopt(_between_knots(*operands), value))
+
+
+def _is_short(xp, fp) -> bool:
+    """Whether the short formula of `interp` serves: there is no jump at the end, and all is finite.
+
+    This is a guard. The same knots and values are asked for once in a trace.
+    """
+    known = xp._trace.reused.short_interps
+    key = xp._id, fp._id
+    if key not in known:
+        single = length(xp, 0) == 1
+        known[key] = bool(
+            single or np.logical_and(xp[-1] != xp[-2], np.isfinite(np.sum(fp) + xp[0] + xp[-1]))
+        )
+    return known[key]
+
+
+def _between_knots(x, xp, fp, left, right, finite: bool):
+    """Return what `interp` returns of sorted knots; `finite` is what `_is_short` says."""
     if length(xp, 0) == 1:
         inside = np.broadcast_to(fp[0], x._sizes()) + 0.0
     else:
         k = np.minimum(np.maximum(np.searchsorted(xp, x, "right") - 1, 0), entries(xp, (0,), 2))
         low, base = fp[k], xp[k]
         gap = xp[k + 1] - base
-        # The short formula serves if there is no jump at the end and all is finite.
-        may_ask = may_be_guard(xp) and may_be_guard(fp)
-        if may_ask and np.logical_and(xp[-1] != xp[-2], np.isfinite(np.sum(fp) + xp[0] + xp[-1])):
+        if finite:
             inside = (fp[k + 1] - low) / gap * (x - base) + low
         else:
             inside = (fp[k + 1] - low) / np.where(gap == 0, 1.0, gap) * (x - base) + low

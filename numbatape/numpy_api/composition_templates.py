@@ -64,6 +64,8 @@ class Template(NamedTuple):
         The class of the result: of a traced array, of a complex one, of a list or tuple of real ones.
     parts
         The result, its real and imaginary part (None for one that is zero), or its entries.
+    factor
+        The place of the number of the Cholesky factor that the result contains, for `cho_factor`; else None.
     """
 
     steps: list[tuple]
@@ -71,6 +73,7 @@ class Template(NamedTuple):
     fields: Callable | None
     kind: type
     parts: list[Part | None]
+    factor: int | None
 
 
 def arrays_of(value) -> tuple:
@@ -135,6 +138,7 @@ class State:
         self.noted = self._noted()
         self.instructions, self.values = len(tape.code), len(tape.values)
         self.storages, self.cells = len(tape.storages), [*tape.pool_cells]
+        self.factors = len(trace.reused.factors)
         self.rolling = tape._windows is not None
 
     def _noted(self) -> tuple:
@@ -144,7 +148,7 @@ class State:
         its = (
             *(tape.calls, tape.inner, tape.inputs, validity.outside, derivatives.assumed),
             *(derivatives.deferred, derivatives.given, memory.boxes, memory.patchworks, memory.borrowers),
-            *(memory.located, trace.reused.factors, trace.calls.sites, trace.calls.sub_tapes),
+            *(memory.located, trace.calls.sites, trace.calls.sub_tapes),
             *(trace.arguments.labels, trace.integers.fractions, tape.spare, trace.capture.containers),
         )
         flags = validity.pinned, validity.failed, validity.leak, validity.missing, derivatives.taken
@@ -178,9 +182,12 @@ class State:
             raise Unrepeatable
         numbers = {number for row in rows for number in row[3:8] if number != NONE}
         numbers.update([part._id for part in parts if part is not None])
+        factor = self._factor_of(parts)
+        numbers.update(factor)
         table = _Table(self, traced, numbers)
         named = [place for row in rows for place in table.places_of(row)]
         results = [0 if part is None else table.place_of_part(part) for part in parts]
+        factors = [table.place_of_new(number) for number in factor]
         plain = table.plain
         shift = len(plain)
         # Behind the plain numbers come the line, the arguments and the new values, counted from -1 on down
@@ -201,7 +208,15 @@ class State:
             for part, at in zip(parts, results, strict=True)
         ]
         fields = itemgetter(*places) if rows else None  # a grid of broadcast vectors takes no instruction
-        return Template(steps, plain, fields, type(result), found)
+        within = [shift - 1 - place for place in factors]
+        return Template(steps, plain, fields, type(result), found, within[0] if within else None)
+
+    def _factor_of(self, parts: list[TracedArray | None]) -> list[int]:
+        """Return the number of the Cholesky factor that was noted for the result, in a list; or none."""
+        noted = [*self.trace.reused.factors.items()][self.factors :]
+        if noted and (len(noted) > 1 or parts[0] is None or noted[0][0] != parts[0]._id):
+            raise Unrepeatable
+        return [factor for _, factor in noted]
 
 
 class _Table:
@@ -319,6 +334,12 @@ class _Table:
                 raise Unrepeatable
             place = self._plain(part._id)
         return place
+
+    def place_of_new(self, number: int) -> int:
+        """Return where a number is that each call makes anew."""
+        if number not in self.made:
+            raise Unrepeatable
+        return self.made[number]
 
     def _plain(self, number: int) -> int:
         place = self._index.get(number)

@@ -191,6 +191,8 @@ def _appended(trace, template: Template, traced: list[TracedArray], value):
     for part in parts:
         if part is not None and part.bound is not None:
             trace.integers.limit(tape.values[table[part.place]], part.bound)
+    if template.factor is not None:
+        trace.reused.factors[table[parts[0].place]] = table[template.factor]
     if template.kind is TracedArray:
         place, level, family, _ = parts[0]
         return new_traced(trace, value, table[place], level, family)

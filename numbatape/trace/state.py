@@ -226,20 +226,23 @@ class Reused:
     fft_tables
         Tables of transforms, by the size code of the length and the factors that a table begins with.
     factors
-        Cholesky factors, by the number of what `cho_factor` returned.
+        Numbers of Cholesky factors, by the number of what `cho_factor` returned.
+    short_interps
+        By the numbers of knots and values: whether the short formula of ``np.interp`` serves.
     compositions
         By implementation: how many of its calls were not like earlier ones (`numbatape.numpy_api.repeated`).
     templates
         What compositions appended, by what it depends on.
     """
 
-    __slots__ = ("compositions", "entries", "extents", "factors", "fft_tables", "templates")
+    __slots__ = ("compositions", "entries", "extents", "factors", "fft_tables", "short_interps", "templates")
 
     def __init__(self):
         self.entries: dict[tuple[int, int], int] = {}
         self.extents: dict[int, Any] = {}
         self.fft_tables: dict[tuple[int, ...], Any] = {}
-        self.factors: dict[int, Any] = {}
+        self.factors: dict[int, int] = {}
+        self.short_interps: dict[tuple[int, int], bool] = {}
         self.compositions: dict[Any, int] = {}
         self.templates: dict[tuple, Any] = {}
 

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.linalg
 
 from ...numpy_api.linalg import cholesky_factor, solve_system
-from ...numpy_api.registration import run_long_record, run_record, unsupported_argument
+from ...numpy_api.registration import recurring, run_long_record, run_record, unsupported_argument
 from ...numpy_api.stand_ins import stands_for
-from ...trace.array import TracedArray
+from ...trace.array import TracedArray, new_traced
 from ...trace.axes import drop_axes
 from ...trace.operands import adopt, lift_all, lift_first, values_of
 from ...trace.primitives import array_instruction, expand
@@ -60,17 +60,27 @@ def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
     return np.linalg.cholesky(a, upper=not lower) if _complex(a) else cholesky_factor(a, not lower, value)
 
 
-@stands_for("scipy.linalg", "cho_factor")
-def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
-    a = lift_first(a)
-    factor = np.linalg.cholesky(a, upper=not lower)
-    if _leaves_zeros(lower, overwrite_a, np.asarray(values_of(a)).flags.fnc):
-        result = factor[...]
+@stands_for("scipy.linalg", "cho_factor", run=run_record)
+def cho_factor(value, a, lower=False, overwrite_a=False, check_finite=True):
+    a, (factored, _) = lift_first(a), value
+    zeros = _leaves_zeros(lower, overwrite_a, np.asarray(values_of(a)).flags.fnc)
+    known = a, bool(lower), zeros
+    run = functools.partial(_factored, factored, *known)
+    return recurring(_factored, factored, known, {}, run), lower
+
+
+def _factored(value, a, lower: bool, zeros: bool):
+    """Return a Cholesky factor, in whose other triangle there are zeros or the entries of the matrix."""
+    if _complex(a):
+        factor = np.linalg.cholesky(a, upper=not lower)
     else:
-        result = factor + (np.triu(a, 1) if lower else np.tril(a, -1))
+        factor = cholesky_factor(a, not lower, np.tril(value) if lower else np.triu(value))
+    if zeros:
+        return adopt(factor[...], value)
+    result = adopt(factor + (np.triu(a, 1) if lower else np.tril(a, -1)), value)
     if type(result) is TracedArray:
-        result._trace.reused.factors[result._id] = factor
-    return result, lower
+        result._trace.reused.factors[result._id] = factor._id
+    return result
 
 
 @functools.cache
@@ -96,7 +106,9 @@ def cho_solve(value, c_and_lower, b, overwrite_b=False, check_finite=True):
 def _cholesky_solve(c, lower: bool, b, value):
     column = b if b.ndim > 1 else expand(b, (1,))
     # Only one triangle is read, so the sum that `cho_factor` returned need not be computed for it.
-    c = c._trace.reused.factors.get(c._id, c)
+    trace = c._trace
+    if c._id in trace.reused.factors:
+        c = new_traced(trace, c._value, trace.reused.factors[c._id], c._level, c._family)
     factor = c if lower else np.matrix_transpose(c)
     half = np.linalg.solve(np.tril(values_of(factor)), values_of(column))
     half = array_instruction("solve_lower", (factor, column), half)
