@@ -15,7 +15,7 @@ from . import cells
 from .parallel_turns import Affine, Turns
 from .simd import ids, spread
 from .simd_loops import rounded, vector_of, widened
-from .subset import refused
+from .subset import names_in, refused
 from .writer import Value
 
 
@@ -41,7 +41,7 @@ class _Loop(Turns):
     """The statements of a loop over SIMD lanes; what is the same in all iterations is computed before it."""
 
     def _differs(self, node: ast.AST) -> bool:
-        return any(isinstance(part, ast.Name) and part.id in self.names for part in ast.walk(node))
+        return not self.names.keys().isdisjoint(names_in(node))
 
     # ---- statements
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 
 from . import arithmetic, calls
-from .subset import refused
+from .subset import names_in, refused
 from .writer import LLVM, Value, number
 
 WIDTH = 8  # how many lanes there are
@@ -192,7 +192,7 @@ class SimdExpressions:
     def where_chosen(self, chosen: str, when: bool, rare: ast.expr, usual: Value) -> Value:
         """Write a choice whose rare side is computed lane by lane, in lanes where the test is ``when``."""
         to, vector = self.to, self.vectors["float"]
-        used = {part.id for part in ast.walk(rare) if isinstance(part, ast.Name)} & set(self.names)
+        used = names_in(rare) & self.names.keys()
         bits = to.new(f"bitcast {self.vectors['bool']} {chosen} to i{self.width}")
         if not when:
             bits = to.new(f"xor i{self.width} {bits}, -1")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from . import row_products, simd_lanes
 from .arithmetic import REAL
 from .cells import BYTES, ELEMENT
-from .subset import refused
+from .subset import names_in, refused
 from .writer import Value, number
 
 # Cells of an iteration of a strip: a vector of 512 bits, which LLVM cuts into what the processor has. With
@@ -186,7 +186,7 @@ class _Operands:
     ):
         self.to, self.node, self.cells, self.kind = to, node, cells, kind
         self.tree = ast.parse(formula, mode="eval").body
-        used = {part.id for part in ast.walk(self.tree) if isinstance(part, ast.Name)}
+        used = names_in(self.tree)
         fixed = {name for name, kind in zip("xyw", pattern, strict=False) if kind == "s"}
         self.fixed = {name: simd_lanes.load(to, *cells[name], 1, self.kind) for name in sorted(used & fixed)}
         self.moving = sorted(used - fixed)

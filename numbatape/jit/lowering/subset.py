@@ -42,8 +42,22 @@ def parse(source: str) -> tuple[dict[str, ast.FunctionDef], dict[str, int | floa
     return functions, constants
 
 
+def names_in(node: ast.AST) -> frozenset[str]:
+    """Return the names in a part of a text; they are noted there, because loops over lanes ask often."""
+    found = getattr(node, "names_in", None)
+    if found is None:
+        if isinstance(node, ast.Name):
+            found = frozenset((node.id,))
+        else:
+            found = frozenset().union(*map(names_in, ast.iter_child_nodes(node)))
+        node.names_in = found
+    return found
+
+
 def _constant(node: ast.expr, known: dict):
     """Return the value of a constant: a number, ``float("inf")``, or arithmetic of those and earlier ones."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return node.value
     scope = {"__builtins__": {}, "float": float, **known}
     try:
         value = eval(compile(ast.Expression(node), "<constant>", "eval"), scope)
