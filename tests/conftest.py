@@ -19,7 +19,6 @@ import pytest
 os.environ.setdefault("NUMBA_OPT", "0")
 
 _seconds: Counter[str] = Counter()
-_begun = [0]  # tests
 
 
 @pytest.fixture
@@ -78,17 +77,16 @@ def pytest_collection(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Make what earlier tests left old: a collection that is due to a test looks at the objects of that test.
+    """Free the cycles of garbage that the last test left, and make all else old.
 
-    Freezing moves all objects at once, without a look at them, and so does what undoes it. Cycles of garbage
-    among them wait for the next test of three thousand: a collection takes up to five seconds, and dropped
-    caches free their cells without one.
+    A function and the tapes of its derivatives refer to one another. Each test leaves a thousand such
+    objects, of which ten million filled the memory: what is new in the processor's caches is freed in a fifth
+    of the time. Freezing moves all objects at once, without a look at them, and so does what undoes it: a
+    collection that is due to a test, and the next one here, look at the objects of that test only.
     """
+    gc.collect(1)
     gc.freeze()
     gc.unfreeze()
-    _begun[0] += 1
-    if _begun[0] % 3000 == 0:
-        gc.collect()
 
 
 @pytest.fixture
