@@ -18,6 +18,7 @@ import numpy as np
 from .combinations import by_combination, flatnonzero
 from .families import CONSTANT, F64, POOLS
 from .instruction import NONE, rows_as_columns
+from .sizes import FEW
 from .tape import VALUE, Layout, Literal, Rewrite, covers
 from .uses import NO_GROUP, Uses
 
@@ -198,6 +199,10 @@ class Draft:
         """Return the numbers of the instructions that make arrays by one of some ops, given by row."""
         found = flatnonzero(self.ops.is_any(ops, code["op"]))
         return found[self.is_array(code["out"][found])]
+
+    def small_layouts(self, lanes: int) -> np.ndarray:
+        """Return which layouts have few cells in so many lanes, for all sizes that guards allow."""
+        return np.array([self.sizes.count_few(layout.dims) * lanes <= FEW for layout in self.layouts])
 
     # ---- one value
 

@@ -22,8 +22,6 @@ from .passes import PASSES, REROLL
 from .tape import POOLS, STORAGE, VALUE, InputSlot, Literal, Rewrite, Tape
 from .uses import NO_GROUP, keys_of
 
-FEW = 128  # cells that an instruction takes hardly longer for than for one
-
 
 @uncollected
 def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bool) -> Tape:
@@ -104,26 +102,10 @@ def _has_few_cells(draft: Draft, code: np.ndarray) -> bool:
     """Whether all arrays of a short tape are small, with their lanes too, for all sizes that guards allow."""
     if len(code) > SHORT:
         return False
-    lanes = sum(_cells(draft, value) for value in draft.directions) if draft.directions else 1
-    most = FEW // lanes if lanes else 0
-    return all(_cells(draft, value) <= most for value in _samples(draft, code))
-
-
-def _samples(draft: Draft, code: np.ndarray) -> list[int]:
-    """Return one result of each layout."""
-    samples = np.full(len(draft.layouts), NONE, np.int32)
-    samples[draft.layout[code["out"]]] = code["out"]
-    return samples[samples != NONE].tolist()
-
-
-def _cells(draft: Draft, value: int) -> int:
-    """Return how many entries a value has, for all sizes that guards allow; more than FEW for any number."""
-    cells = 1
-    for dim in map(draft.sizes.settled, draft.layout_of(value).dims):
-        if dim < 0:
-            return FEW + 1
-        cells *= dim
-    return cells
+    lanes = sum(draft.sizes.count_few(draft.layout_of(value).dims) for value in draft.directions)
+    seen = np.zeros(len(draft.layouts), bool)
+    seen[draft.layout[code["out"]]] = True
+    return bool(draft.small_layouts(max(lanes, 1))[seen].all())
 
 
 def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:

@@ -15,6 +15,7 @@ INPUT, ADD, SUB, MUL, FLOORDIV, SCALED, SCALED_UP, SCALED_NEAR, DIVIDED_NEAR, RO
 SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
 FUNCTION = {SCALED: "int", SCALED_UP: "ceil", SCALED_NEAR: "round", DIVIDED_NEAR: "round", ROOT: "isqrt"}
 
+FEW = 128  # cells that an instruction takes hardly longer for than for one
 MOST = 2**63 - 1  # larger values are refused: rows that square one another would grow without bound
 
 # The right side of a SCALED row is a fraction in one number: ``numerator << DENOMINATOR_BITS | denominator``.
@@ -306,6 +307,11 @@ class Sizes:
         for each in sorted(self._unsettled(code), reverse=True):
             self._settled[each] = self._number(each)
         return self._settled[code]
+
+    def count_few(self, dims) -> int:
+        """Return how many entries dimensions have for all sizes that guards allow, or FEW + 1 for more."""
+        numbers = [*map(self.settled, dims)]
+        return FEW + 1 if min(numbers, default=0) < 0 else min(math.prod(numbers), FEW + 1)
 
     def _unsettled(self, code: int) -> set[int]:
         """Return the codes that a code is made of, itself too, as far as they have not been settled."""

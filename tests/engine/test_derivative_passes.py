@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import numbatape as nt
 from numbatape.config import PASSES
 from numbatape.tape import passes
+from numbatape.tape.passes import linear
+from numbatape.tape.passes.linear_rows import linear_rows
 
 RNG = np.random.default_rng(5)
 DATA, ROWS, WEIGHTS = RNG.normal(size=60), RNG.normal(size=(20, 3)), RNG.uniform(0.5, 2.0, size=(20, 3))
@@ -220,6 +222,34 @@ def test_linear_chains_become_one_product():
         if len(tape.layouts[tape.values[tape.code[k]["out"]]["layout"]].dims) == 3
     ]
     assert wide.count("mul") + wide.count("weigh") == 1 and "add" not in wide and "addmul" not in wide, wide
+
+
+def test_only_what_saves_a_pass_over_lanes_is_rewritten(monkeypatch):
+    # In each step of a filter several instructions read the tangent of its variance, which is a sum, so that
+    # it is computed and its products are not passed on; and negations of small arrays cost hardly anything.
+    left = []
+
+    def noted(draft, code):
+        rows = linear_rows(draft, code)
+        left.append(len(rows.numbers))
+        return rows
+
+    def filtered(x):
+        a, h, q = np.eye(2) + x[0] * np.diag([0.1], 1), np.eye(2) * x[1], np.exp(x[2]) * np.eye(2)
+        m, p, total = np.zeros(2), np.eye(2), 0.0
+        for y in ROWS[:8, :2]:
+            m, p = a @ m, a @ p @ a.T + q
+            s, e = h @ p @ h.T + q, y - h @ m
+            gain = np.linalg.solve(s, h @ p).T
+            m, p = m + gain @ e, p - gain @ h @ p
+            total = total - 0.5 * (e @ np.linalg.solve(s, e) + np.log(np.linalg.det(s)))
+        return total
+
+    monkeypatch.setattr(linear, "linear_rows", noted)
+    found = nt.hessian(filtered)(X)
+    assert left and max(left) <= 8, left
+    plain = nt.prepare_hessian_cache(filtered, X, config=nt.Config(passes="none"))
+    np.testing.assert_allclose(found, nt.value_gradient_and_hessian(plain, X)[2], rtol=1e-11)
 
 
 def test_long_chains():

@@ -21,10 +21,8 @@ from ..draft import Draft
 from ..instruction import NONE, Instruction, chosen, copied, instructions, rewritten
 from ..tape import CONSTANT
 from .coefficients import PLAIN, ZERO_COEFFICIENT, ZERO_VALUE, Coefficients, Factors
-from .linear_rows import LinearRows, linear_rows
+from .linear_rows import READERS, LinearRows, linear_rows
 
-# A product is passed on to so many readers at most, because each computes a coefficient of its own.
-READERS = 3
 TERMS = 4  # a sum with more terms is computed, and not passed on
 FACTORS = 8  # a coefficient with more factors is computed
 LEAST, MOST = 1e-100, 1e100  # literals, and products of them, between which a further product is no 0 or inf

@@ -13,6 +13,10 @@ from ..instruction import MAIN, value_numbers
 from ..tape import F64
 from ..uses import NO_GROUP, Uses
 
+# A product is passed on to so many readers at most, because each computes a coefficient of its own.
+READERS = 3
+LANES = 8  # that most directions come in, or more
+
 
 class LinearRows(NamedTuple):
     """Instructions that make arrays with lanes by sums, or by products with values without lanes.
@@ -76,22 +80,26 @@ def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
 
     Of results that are passed on, these gain: products that lead to a further product or to a negation, or of
     which two have one base; what lies between these; and negations that are factors, because the other factor
-    has no lanes.
+    has no lanes. A result with too many readers is not passed on: a sum is to one, unless its terms may have
+    one base. To negate few cells in their lanes takes hardly longer than to negate a coefficient.
     """
     rows, laned, readers = found
-    uses, ops, passed = draft.uses(code), draft.ops, readers > 0
+    uses, ops, passed = draft.uses(code), draft.ops, (readers > 0) & (readers <= READERS)
     product = ~ops.is_any(ops.with_trait("signs"), code["op"][rows])
     negation = ops.is_any(ops.with_signs((-1,)), code["op"][rows])
+    negation &= ~draft.small_layouts(LANES)[draft.layout[code["out"][rows]]]
     out, operands = uses.out[rows], uses.operands[rows]
-    handed_on, factors = uses.flags(out[passed]), uses.flags(operands[product, :2])
     bases = np.where(laned[operands[:, 0]], operands[:, 0], operands[:, 1])
     shared = np.bincount(bases[product], minlength=draft.count) > 1
+    joining = reach(out[passed], operands[passed], uses.flags(out[product & shared[bases]]))
+    passed &= product | (operands[:, 1] == NO_GROUP) | (readers == 1) | joining[out]
+    handed_on, factors = uses.flags(out[passed]), uses.flags(operands[product, :2])
     ends = (factors | uses.flags(operands[negation, :2])) & handed_on
     further = reach(*reversed_edges(out[passed], operands[passed]), ends)
     takes = uses.flags(out[passed & product & (shared[bases] | further[out])])
     takes = reach(out[passed], operands[passed], takes)
     takes |= uses.flags(out[passed & negation]) & factors
-    readers = np.where(takes[out], readers, 0)
+    readers = np.where(takes[out] & passed, readers, 0)
     stays = (readers > 0) | takes[operands].any(axis=1)
     return LinearRows(rows[stays], laned, readers[stays])
 
