@@ -194,6 +194,26 @@ def _prune_once(directory: Path) -> None:
     prune(directory)
 
 
+def _statuses(directory: Path) -> dict[str, os.stat_result]:
+    """Return the files of a directory by name; a cache has tens of thousands, so each is asked once."""
+    found = {}
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:  # there may be no such directory
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process has deleted it
+                if not entry.is_dir(follow_symlinks=False):
+                    found[entry.name] = entry.stat(follow_symlinks=False)
+    return found
+
+
+def _objects(statuses: dict[str, os.stat_result]) -> Iterator[tuple[str, float, int]]:
+    """Yield stem and time of use of each object file, and its bytes with those of its source."""
+    for name, status in statuses.items():
+        stem, _, suffix = name.rpartition(".")
+        if suffix == "nto":
+            source = statuses.get(f"{stem}.py")
+            yield stem, status.st_mtime, status.st_size + (source.st_size if source else 0)
+
+
 def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> tuple[int, int]:
     """Delete kernels that were not used for some days and, beyond a total size, those used longest ago.
 
@@ -204,25 +224,20 @@ def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> tu
     tuple of int
         How many kernels were deleted, and their bytes.
     """
-    now, found = time.time(), []
-    for path in directory.glob("*"):
-        with contextlib.suppress(OSError):
-            status = path.lstat()
-            leftover = path.name.startswith(".tmp-") or path.suffix == ".lock"
-            if leftover and now - status.st_mtime > DAY:
-                path.unlink()
-            elif path.suffix == ".nto":
-                source = path.with_suffix(".py")
-                more = source.lstat().st_size if source.exists() else 0
-                found.append((status.st_mtime, status.st_size + more, path))
+    now, statuses = time.time(), _statuses(directory)
+    for name, status in statuses.items():
+        if name.startswith(".tmp-") or name.endswith(".lock"):
+            with contextlib.suppress(OSError):
+                if now - status.st_mtime > DAY:
+                    os.unlink(directory / name)
     total = count = freed = 0
-    for time_of_use, bytes_, path in sorted(found, reverse=True):
+    for stem, time_of_use, bytes_ in sorted(_objects(statuses), key=lambda row: row[1], reverse=True):
         total += bytes_
         if now - time_of_use > days * DAY or total > size:
             count, freed = count + 1, freed + bytes_
-            for each in (path, path.with_suffix(".py")):
+            for suffix in ("nto", "py"):
                 with contextlib.suppress(OSError):
-                    each.unlink()
+                    os.unlink(directory / f"{stem}.{suffix}")
     return count, freed
 
 
@@ -239,22 +254,13 @@ class Stored(NamedTuple):
 
 def stored() -> list[Stored]:
     """Return the kernels in the cache directory, by name."""
-    now, found = time.time(), []
-    for path in cache_directory().glob("*.nto"):
-        with contextlib.suppress(FileNotFoundError):  # another process has deleted it
-            status, source = path.lstat(), path.with_suffix(".py")
-            more = source.lstat().st_size if source.exists() else 0
-            name = path.stem.rsplit("-", 1)[0]
-            found.append(Stored(name, status.st_size + more, max(0.0, now - status.st_mtime) / DAY))
-    return sorted(found)
+    now = time.time()
+    return sorted(
+        Stored(stem.rpartition("-")[0], bytes_, max(0.0, now - time_of_use) / DAY)
+        for stem, time_of_use, bytes_ in _objects(_statuses(cache_directory()))
+    )
 
 
 def size() -> int:
     """Return the bytes of all files in the cache directory."""
-    total = 0
-    for path in cache_directory().glob("*"):
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # another process's lock or temporary file, which is gone
-            total += 0 if path.is_dir() else path.lstat().st_size
-    return total
+    return sum(status.st_size for status in _statuses(cache_directory()).values())
