@@ -9,12 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 
 from ..emitter.emitter import Emitter
+from ..emitter.instructions import copied
 from ..emitter.symbol import Symbol
 from ..ops import ROWS
 from ..tape import Tape
 from ..tape.passes import PASSES
 from ..tape.resume import resumed
-from ..tape.tape import ACTIVE
+from ..tape.tape import ACTIVE, POOLS
 from .adjoint import Adjoint
 from .loops import LoopRules
 from .pushforward import Pushforward
@@ -66,7 +67,23 @@ def gradient(tape: Tape, dimensions: tuple[int, ...], passes: Collection[str] = 
     outputs, sources = _active_outputs(emitter, tape), _active_inputs(tape)
     stop = len(emitter.tape.code)
     parts = Adjoint(emitter, rules=LoopRules()).run(0, stop, sources, [(outputs[0], 1.0)])
-    return _frozen(emitter, tape, parts, sources, None, passes)
+    return _frozen(emitter, tape, _apart(emitter, tape, parts), sources, None, passes)
+
+
+def _apart(emitter: Emitter, tape: Tape, parts: list) -> list:
+    """Return gradients with cells of their own: that of a product of vectors is the other vector itself."""
+    storage = emitter.tape.values
+    taken = {storage[slot.value][0] for slot in tape.inputs} | {item.storage for item in tape.literals}
+    found = []
+    for part in parts:
+        its = None if part is None else storage[part.number][0]
+        if its is not None and its >= len(POOLS):
+            if its in taken:
+                level = emitter.tape.level_of(part.number)
+                part = Symbol(emitter, copied(emitter.tape, part.number, level, emitter.line))
+            taken.add(its)
+        found.append(part)
+    return found
 
 
 def pushforward(

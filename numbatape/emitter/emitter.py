@@ -193,6 +193,8 @@ class Emitter:
 
     def times(self, ct, x):
         """Return ``ct * x``; with ``Config(strong_zero=True)`` zero where ct is zero, whatever x is."""
+        if ct.__class__ is float and ct == 1.0:
+            return x
         return self.row("weigh", ct, x) if self.strong else ct * x
 
     def still(self, x: Symbol) -> Symbol:
@@ -284,8 +286,10 @@ class Emitter:
         """Return x with new axes of one entry at the given places of the result."""
         return Symbol(self, addresses.expanded(self.tape, x.number, tuple(axes)))
 
-    def last(self, x: Symbol) -> Symbol:
-        """Return x with a new last axis."""
+    def last(self, x):
+        """Return x with a new last axis; a number as it is."""
+        if x.__class__ is float:
+            return x
         return Symbol(self, addresses.expanded(self.tape, x.number, (-1,)))
 
     def drop(self, x: Symbol, axes) -> Symbol:

@@ -52,7 +52,8 @@ class Traits:
     of_gaps
         Of a sum of products: the op that computes the sum of squares of a difference from its two terms.
     totals
-        ``z`` is the sum of the operand along its core axis.
+        ``z`` is the sum of the operand, or of the products of two operands, along their core axis. The
+        pullback takes a number for a cotangent that is the same everywhere.
     repeats
         ``z`` is the one cell of the operand, many times.
     product

@@ -106,3 +106,16 @@ def test_a_call_that_leaves_the_bound_path_reads_and_writes_cells():
             np.testing.assert_array_equal(own, expected)
         x *= 0.5
         first = value
+
+
+def test_gradients_of_sums_of_products_are_not_multiplied_by_one():
+    """Where a factor itself is the gradient, it is copied, because each gradient has cells of its own."""
+    for f, ops in ((FUNCTIONS["products"][0], "dot copy copy"), (FUNCTIONS["squares"][0], "sub dot add neg")):
+        cache = nt.prepare_gradient_cache(f, X, Y)
+        value, (dx, dy) = nt.value_and_gradient(cache, X, Y)
+        listed = str(cache._space.plan.tape)
+        assert [line.split()[1] for line in listed.splitlines() if " <- " in line] == ops.split()
+        assert value == pytest.approx(f(X, Y), rel=1e-13)
+        assert not np.may_share_memory(dx, dy)
+    np.testing.assert_array_equal(dx, 2.0 * (X - Y))
+    np.testing.assert_array_equal(dy, -dx)
