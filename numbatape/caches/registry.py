@@ -78,8 +78,8 @@ class Shelf:
     def __reduce__(self):
         return Shelf, ()  # a function is pickled with its attributes, and arrives with an empty shelf
 
-    def verb(self, key: tuple, make: Callable[[], Callable]) -> Callable:
-        """Return the function that a verb makes of this one; the same one each time.
+    def verb(self, key: tuple, make: Callable[..., Callable], *args) -> Callable:
+        """Return the function that a verb makes of this one by ``make(*args)``; the same one each time.
 
         Thus ``nt.grad(f)(x)`` in a loop finds what earlier iterations have learned.
         """
@@ -87,9 +87,9 @@ class Shelf:
             found = self._verbs.get(key)
         except (TypeError, ValueError):
             # An option cannot be hashed: a list (TypeError), or a memoryview of writable memory (ValueError).
-            return make()
+            return make(*args)
         if found is None:
-            found = self._verbs[key] = make()
+            found = self._verbs[key] = make(*args)
         return found
 
     def program(

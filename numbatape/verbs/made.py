@@ -104,16 +104,18 @@ def made_by(
         The class of what is returned.
     """
     given = tuple(options.values())
-    shelf = shelf_of(python_function(f))
-
-    def made():
-        _check_options(options)
-        return kind(verb, f, options, make(f, *given))
-
     # 0, 0.0 and False are equal, and only one of them is an argument's number.
+    key = verb, given, *map(type, given)
     numbers = options.get("argnums")
-    kinds = map(type, (*given, *numbers) if numbers.__class__ is tuple else given)
-    return shelf.verb((verb.__name__, *given, *kinds), made)
+    if numbers.__class__ is tuple:
+        key = *key, *map(type, numbers)
+    return shelf_of(python_function(f)).verb(key, _made, verb, f, options, make, kind)
+
+
+def _made(verb: Callable, f: Callable, options: dict, make: Callable[..., Callable], kind: type):
+    """Return what a verb makes of a function, after a look at the options."""
+    _check_options(options)
+    return kind(verb, f, options, make(f, *options.values()))
 
 
 def _check_options(options: dict) -> None:
