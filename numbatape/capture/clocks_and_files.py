@@ -81,6 +81,8 @@ def _refusing(name: str, what: str, instead: str, when: Callable):
     """Return the maker of a stand-in for a function or a class, which raises while tracing."""
 
     def make(original):
+        """Return what stands for a function or class and raises while tracing."""
+
         def check(args, kwargs):
             if current() is not None and when(args, kwargs):
                 raise UnsupportedOperationError(

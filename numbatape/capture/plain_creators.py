@@ -50,6 +50,7 @@ def creating(original, stand_in=None):
     short_way = without_protocol(original)
 
     def call(*args, **kwargs):
+        """Return a plain array, which becomes traced when a traced value is written to it."""
         found = short_way(args, kwargs)
         if found is not NotImplemented:
             return found

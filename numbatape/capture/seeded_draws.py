@@ -126,6 +126,7 @@ class Noting:
             self._draws = False
 
     def _noted(self, trace, name: str, original, args: tuple, kwargs: dict):
+        """Draw, and record the draw if its size follows the sizes of arguments; else note it as data."""
         given = [*args, *kwargs.values()]
         follows = sizes.has_size(given) or any(_codes(its[1:]) for its in self._past)
         shape = None

@@ -58,6 +58,7 @@ def as_jax_function(f, *examples):
 
 
 def _function(jax, f: Callable, examples: list):
+    """Return a JAX function that calls ``f``, whose derivatives come from sweeps, too."""
     tree = jax.tree_util
     with np.errstate(all="ignore"):  # the examples are for shapes and dtypes, many are zeros
         results = f(*examples)

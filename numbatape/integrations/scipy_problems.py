@@ -151,6 +151,7 @@ def _of_vectors(jac: Callable) -> Callable:
 
 
 def _curve_fit(f: Callable, start, args: tuple) -> Problem:
+    """Return the problem of `curve_fit`: a model and its Jacobian with respect to the parameters."""
     if len(args) != 2:
         raise SpecError(f"curve_fit needs args=(xdata, ydata), got {len(args)} entries")
     xdata, ydata = args

@@ -47,6 +47,7 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
 
 
 def call(ufunc, inputs, kwargs):
+    """Return ``ufunc(*inputs, **kwargs)`` of complex operands, by the rule for both parts."""
     dtype = kwargs.pop("dtype", None)
     options = [name for name in kwargs if name not in ("casting", "order", "subok")]
     if options:

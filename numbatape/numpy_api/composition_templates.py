@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ops import OPS
-from ..tape.instruction import GUARD, MAIN, NONE, Instruction
+from ..tape.instruction import GUARD, MAIN, NONE, Instruction, instructions
 from ..tape.tape import CONSTANT, POOLS
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
@@ -21,7 +21,6 @@ from ..trace.complex_array import TracedComplex
 
 POOL_COUNT = len(POOLS)
 CALLS = frozenset(k for k, op in enumerate(OPS) if op.calls)
-STAGE, OUT = map(Instruction._fields.index, ("stage", "out"))
 CELL, ARRAY, VIEW, PART = range(4)  # how a step of a template makes a value
 
 
@@ -130,6 +129,11 @@ def _parts_of(result, value) -> list[TracedArray | None]:
     return parts
 
 
+def _numbers(row: Instruction) -> tuple[int, ...]:
+    """Return the numbers of an instruction's result, operands and scratch; NONE where there is none."""
+    return row.out, row.a, row.b, row.c, row.aux
+
+
 class State:
     """What a trace has recorded and noted, before a composition runs."""
 
@@ -154,14 +158,14 @@ class State:
         flags = validity.pinned, validity.failed, validity.leak, validity.missing, derivatives.taken
         return (*map(len, its), *flags, trace.arguments.written, trace.integers.met, tape._windows)
 
-    def _differs(self, row: tuple) -> bool:
+    def _differs(self, row: Instruction) -> bool:
         """Whether an instruction is another one in later calls.
 
         Constants of later calls are the same, and what was computed of them serves these, too.
         """
-        if row[0] == GUARD:
-            return row[STAGE] == MAIN
-        return self.trace.tape.level_of(row[OUT]) != CONSTANT
+        if row.op == GUARD:
+            return row.stage == MAIN
+        return self.trace.tape.level_of(row.out) != CONSTANT
 
     def grown(self) -> int:
         """Return how many cells of pools, and storages, were added that are no constants."""
@@ -176,11 +180,11 @@ class State:
         if self.rolling or self._noted() != self.noted:
             raise Unrepeatable
         parts = _parts_of(result, value)
-        rows = [row for row in tape.code[self.instructions :] if self._differs(row)]
-        lines = {row[-1] for row in rows}
-        if len(lines) > 1 or any(row[0] == GUARD or row[0] >> 1 in CALLS for row in rows):
+        rows = [row for row in instructions(tape.code[self.instructions :]) if self._differs(row)]
+        lines = {row.line for row in rows}
+        if len(lines) > 1 or any(row.op == GUARD or row.row in CALLS for row in rows):
             raise Unrepeatable
-        numbers = {number for row in rows for number in row[3:8] if number != NONE}
+        numbers = {number for row in rows for number in _numbers(row) if number != NONE}
         numbers.update([part._id for part in parts if part is not None])
         factor = self._factor_of(parts)
         numbers.update(factor)
@@ -315,13 +319,12 @@ class _Table:
         self.steps.append(step)
         self._next -= 1
 
-    def places_of(self, row: tuple) -> list[int]:
+    def places_of(self, row: Instruction) -> list[int]:
         """Return where the fields of an instruction are in the table."""
-        op, active, stage, *numbers, _ = row
-        if numbers[0] not in self.made:
+        if row.out not in self.made:
             raise Unrepeatable
-        found = [self._plain(field) for field in (op, active, stage)]
-        for number in numbers:
+        found = [self._plain(field) for field in (row.op, row.active, row.stage)]
+        for number in _numbers(row):
             place = self.made.get(number)
             found.append(self._plain(number) if place is None else place)
         return [*found, -1]

@@ -222,6 +222,8 @@ def _traced_places(function, q, scale: float, n: int, method):
 
 
 def _quantile(function, scale: float):
+    """Return the implementation of a quantile; ``q`` is one of ``scale`` parts."""
+
     def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *,
                  weights=None):  # fmt: skip
         if weights is not None:

@@ -157,6 +157,7 @@ def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
 
 
 def call(ufunc, inputs, kwargs):
+    """Return ``ufunc(*inputs, **kwargs)`` of traced arrays, after a look at the options."""
     if kwargs.get("where", True) is not True:
         raise _unsupported(
             f"{name_of(ufunc)}(..., where=mask)",

@@ -86,6 +86,7 @@ def _is_unbounded(distribution, shapes) -> bool:
 
 
 def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, conditional, options):
+    """Return the expectation under a continuous distribution, an integral over its support."""
     if (
         lb is None
         and ub is None

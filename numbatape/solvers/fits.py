@@ -62,6 +62,7 @@ def fit(distribution):
 
 
 def _estimate(distribution, name, data, starts, options, fixed, given, trace) -> tuple:
+    """Return estimated parameters, differentiated by the stationary likelihood."""
     original, count = distribution._original, len(_names(distribution._original))
     free = [k for k in range(count) if k not in fixed]
     line, place = UsersLine(), where_in_user_code()

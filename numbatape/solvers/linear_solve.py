@@ -146,6 +146,7 @@ class _System:
         return value
 
     def _solve(self, A: Callable, b: np.ndarray, args: tuple, transposed: bool) -> np.ndarray:
+        """Solve with the operator, or its transpose, by SciPy's iterations."""
         package, size = imported("scipy.sparse.linalg"), len(b)
         product = self._one_way(lambda x: self._product(A, x, args, False), size, transposed)
         options = dict(self.options)

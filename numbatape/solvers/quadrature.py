@@ -83,6 +83,7 @@ class Integral:
         return self.f(x, *p) * WEIGHTS[weight](x, self.options["wvar"])
 
     def _pushforward(self, tangents, results, a, b, *p):
+        """Return the tangent of the integral: that of the integrand, and that of both limits."""
         da, db, *dp = tangents
         active = tuple(k for k, d in enumerate(dp) if d is not None)
         total = 0.0 * results[0]

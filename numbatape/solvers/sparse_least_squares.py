@@ -46,6 +46,7 @@ def _solver(names: tuple):
     """Return the implementation for a solver whose results are x and numbers with these names."""
 
     def implementation(original, *args, **kwargs):
+        """Return the least-squares solution as a rule, and SciPy's numbers about it as data."""
         call = inspect.signature(original).bind(*args, **kwargs).arguments
         A, b, start = call.pop("A"), call.pop("b"), call.pop("x0", None)
         name, line = f"scipy.sparse.linalg.{original.__name__}", UsersLine()

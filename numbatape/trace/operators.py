@@ -43,6 +43,7 @@ def _arithmetic(name: str, ufunc, function):
     divides = ufunc in DIVISIONS
 
     def forward(self, other):
+        """Record ``self op other`` of two numbers at once; hand everything else to NumPy's function."""
         left, kind = self._value, type(other)
         its = left.__class__
         if its is float64 or (its is float and not divides):
@@ -103,6 +104,7 @@ def _comparison(name: str, ufunc, function):
     code = opcode(OPCODE[name], F64)
 
     def compare(self, other):
+        """Record a comparison of two numbers at once; hand everything else to NumPy's function."""
         left, kind = self._value, type(other)
         its = left.__class__
         if its is float64 or its is float:

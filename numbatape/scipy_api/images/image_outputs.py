@@ -31,6 +31,7 @@ def filters(*names: str):
 
 
 def _maker(implementation, place: int, original):
+    """Return what stands for a filter whose argument ``output`` may be an array or a dtype."""
     usual = stand_in(original, implementation)
 
     @functools.wraps(original)

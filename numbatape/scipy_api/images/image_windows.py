@@ -162,6 +162,7 @@ def _morphology(name: str, combine):
         *,
         axes=None,
     ):
+        """Return what `combine` makes of the image, its erosion and its dilation."""
         x = lift_first(input)
         _no_axes(name, axes, x)
 

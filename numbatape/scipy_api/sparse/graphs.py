@@ -72,6 +72,7 @@ def _matrix_of_edges(graph, directed: bool):
 
 
 def _shortest_paths(original, graph, return_predecessors=False, **options):
+    """Return lengths of paths as sums of traced weights along paths that SciPy finds."""
     if options.get("min_only") or np.iterable(options.get("limit")):
         raise _refuse(
             f"{original.__name__}(min_only=True) of traced weights", "take the minimum of all paths"
@@ -128,6 +129,7 @@ def _connected_components(original, graph, return_labels=True, **options):
 
 def _laplacian(original, graph, normed=False, return_diag=False, use_out_degree=False, symmetrized=False,
                form="array", dtype=None, copy=True):  # fmt: skip
+    """Return the Laplacian of a graph: degrees on the diagonal, minus the weights."""
     if form != "array" or dtype is not None:
         raise _refuse(f"laplacian(form={form!r}, dtype={dtype!r}) of traced weights", "form='array' is")
     axis = 1 if use_out_degree else 0

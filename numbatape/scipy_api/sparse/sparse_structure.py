@@ -173,6 +173,8 @@ def _join(original) -> Callable:
 
 
 def _kron(original) -> Callable:
+    """Return the implementation of the Kronecker product of two sparse matrices."""
+
     def kron(A, B, format=None):
         trace = trace_of(A, B)
         if trace is None:

@@ -66,6 +66,7 @@ def _of_ratio(e, ratio):
 
 
 def _third_kind(x, y, z, p):
+    """Return Carlson's integral R_J of positive arguments, by his duplication theorem."""
     total, power = 0.0, 1.0
     spread = (p - x) * (p - y) * (p - z)
     # A step divides p by 4 until it is like the others; how many times 8 steps are needed is a guard.

@@ -144,6 +144,7 @@ class Frozen:
         self._distribution, self._args, self._kwargs = distribution, args, kwargs
 
     def __getattr__(self, name):
+        """Return a method of the frozen distribution with its shapes, location and scale filled in."""
         distribution = self._distribution
         expects = name in EXPECTATIONS and hasattr(distribution._original, "expect")
         if expects and name == "expect":

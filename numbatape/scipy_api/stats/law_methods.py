@@ -148,6 +148,7 @@ def cumulative(name):
     """Return a cumulative function of ``(law, x, shapes, scale, where the shapes are not valid)``."""
 
     def evaluate(law, x, shapes, scale, broken):
+        """Compute it from the first function that the law has, with its values outside of the support."""
         sources, derive = next((s, d) for s, d in ROUTES[name] if all(getattr(law, one) for one in s))
         whole = x
         if law.discrete:

@@ -316,6 +316,8 @@ OTHERS: dict[str, dict[str, Callable]] = {  # methods beside the density; more a
 
 
 def maker(law: str, log, log_name: str, name: str):
+    """Return a function that makes the stand-ins for the methods of a law with a log-density."""
+
     def density(*args, **kwargs):
         return np.exp(log(*args, **kwargs))
 

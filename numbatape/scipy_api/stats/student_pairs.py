@@ -22,6 +22,7 @@ def student_density(x, df: float):
 
 
 def _area(a: float, b: float, r: float, df: float) -> float:
+    """Return the probability that two Student's t variables are below ``a`` and ``b``."""
     if math.isnan(a) or math.isnan(b):
         return math.nan
     if -math.inf in (a, b):

@@ -44,6 +44,7 @@ def _own(distribution, name: str):
 
 
 def _law(distribution, discrete: bool) -> Law:
+    """Return the law of a distribution that the user has defined, from the formulas of its class."""
     own = functools.partial(_own, distribution)
     kind = "pmf" if discrete else "pdf"
     log, density = own(f"_log{kind}"), own(f"_{kind}")

@@ -26,6 +26,7 @@ def _method(distribution, name: str):
     original = getattr(distribution, name)
 
     def call(*args, **kwargs):
+        """Return values that SciPy computes in each call, of which no derivative is known."""
         keys = [*range(len(args)), *kwargs]
         given = dict(zip(keys, (*args, *kwargs.values()), strict=True))
         traced = [key for key in keys if find_trace(given[key]) is not None]
