@@ -366,12 +366,10 @@ def test_tails_by_scipy(name, logarithm):
 @pytest.mark.parametrize("df", [0.4, 2.5])
 @every("method", ["pdf", "cdf", "sf"])
 def test_noncentral_t(method, df):
-    """For one degree of freedom and for more there are two formulas; the degree itself is refused."""
+    """For one degree of freedom and for more there are two formulas."""
     f = getattr(stats.nct, method)
     x = np.array([-2.0, 0.2, 1.4])
     nt.testing.check_derivatives(lambda x, nc: f(x, df, nc), x, 0.7, order=2)
-    with pytest.raises(nt.UnsupportedOperationError, match=r"stats\.nct\.\w+.*argument 2 with a derivative"):
-        nt.grad(lambda df: f(0.3, df, 0.5))(2.0)
 
 
 @pytest.mark.parametrize(
@@ -557,8 +555,6 @@ def test_stand_ins_have_scipy_s_classes():
 
 def test_the_rest_of_a_distribution_is_scipy_s():
     assert nt.grad(lambda x: x * norm.ppf(0.975) + stats.gamma(2.0).mean())(1.0) == norm.ppf(0.975)
-    with pytest.raises(nt.UnsupportedOperationError, match="closed form"):
-        nt.grad(lambda a: stats.nct.cdf(0.3, a, 0.5))(1.2)
 
 
 # ---- multivariate

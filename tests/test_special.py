@@ -114,12 +114,14 @@ INVERSES = {
     "stdtridf": (lambda x: sc.stdtridf(0.6 + 0.1 * x, 0.3 + 0.3 * x), X),
     "stdtridf, tail": (lambda x: sc.stdtridf(0.05 + 0.05 * x, -3.0), X),
     "chndtrix": (lambda x: sc.chndtrix(x, 3.0, 1.0 + x), X),
-    "chndtrinc": (lambda x: sc.chndtrinc(9.0 + x, 3.0, x), X),
+    "chndtrinc": (lambda x: sc.chndtrinc(9.0 + x, 3.0 + x, x), X),
     "ncfdtr": (lambda x: sc.ncfdtr(3.0, 5.0, 1.0 + x, x), X),
-    "ncfdtri": (lambda x: sc.ncfdtri(3.0, 5.0, 1.0 + x, x), X),
+    "ncfdtri": (lambda x: sc.ncfdtri(3.0 + x, 5.0 - x, 1.0 + x, x), X),
     "nctdtr": (lambda x: sc.nctdtr(3.0, 1.0 + x, 2.0 * x), X),
-    "nctdtrit": (lambda x: sc.nctdtrit(3.0, 1.0 + x, x), X),
+    "nctdtrit": (lambda x: sc.nctdtrit(3.0 + x, 1.0 + x, x), X),
     "nctdtrinc": (lambda x: sc.nctdtrinc(3.0, x, 1.0 + x), X),
+    "chndtridf": (lambda x: sc.chndtridf(x, 0.4 + 0.2 * x, 1.4), X),
+    "nctdtridf": (lambda x: sc.nctdtridf(sc.nctdtr(3.0 + x, 0.7, 1.0 + 0.1 * x), 0.7, 1.0), X),
 }
 # Second derivatives of the others take seconds.
 QUICK = {"gdtrib", "chdtriv", "stdtridf", "nctdtrinc", "chndtrix"}
@@ -144,6 +146,18 @@ def test_the_inverse_for_the_noncentrality_of_f():
     of_p, of_x = nt.grad(lambda p, x: sc.ncfdtrinc(3.0, 5.0, p, x), argnums=(0, 1))(p, x)
     for_nc, for_x = nt.grad(sc.ncfdtr, argnums=(2, 3))(3.0, 5.0, sc.ncfdtrinc(3.0, 5.0, p, x), x)
     np.testing.assert_allclose([of_p, of_x], [1.0 / for_nc, -for_x / for_nc], rtol=1e-12)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_inverses_for_the_degrees_of_freedom_of_f(place):
+    args = [3.0, 5.0, 1.6, 1.3]
+    inverse = (sc.ncfdtridfn, sc.ncfdtridfd)[place]
+    args[place] = 0.42
+    slopes = nt.grad(inverse, argnums=(0, 1, 2, 3))(*args)
+    at = [float(inverse(*args)) if k == place else arg for k, arg in enumerate(args)]
+    known = nt.grad(sc.ncfdtr, argnums=(0, 1, 2, 3))(*at)
+    expected = [(1.0 if k == place else -slope) / known[place] for k, slope in enumerate(known)]
+    np.testing.assert_allclose(slopes, expected, rtol=1e-12)
 
 
 def check_composition(f, x):

@@ -12,7 +12,16 @@ import numpy as np
 import scipy.special as sc
 
 from ...trace.primitives import by_row
-from ..stats.noncentral_laws import F_CDF, T_PDF, chi2_density, f_density, zeroth_moment
+from ..stats.degrees_of_freedom import chi2_for_freedom, t_for_freedom
+from ..stats.noncentral_laws import (
+    F_CDF,
+    T_PDF,
+    chi2_density,
+    f_density,
+    f_for_first,
+    f_for_second,
+    zeroth_moment,
+)
 from .formula_rules import formula_rule
 from .ufunc_table import UFUNCS
 
@@ -171,7 +180,35 @@ def _student_density(v, t):
 
 _inverse("stdtridf", 0, lambda z, p, t: _student_for_v(z, t), {1: lambda z, p, t: _student_density(z, t)})
 
-# ---- noncentral laws: chi-squared, F, Student's t. For degrees of freedom there is no formula.
+# ---- noncentral laws: chi-squared, F, Student's t, with a slope for each argument, and their inverses
+
+
+def _noncentral(name: str, slopes: tuple[Callable, ...], inverses: str) -> None:
+    """Register a distribution function, and its inverses for its arguments in order.
+
+    Parameters
+    ----------
+    name
+        SciPy's name.
+    slopes
+        The derivatives for the arguments, as functions of all of them.
+    inverses
+        SciPy's names of the inverses; a dash where there is none.
+    """
+
+    def of(slope):
+        return lambda z, *args: slope(*args)
+
+    UFUNCS[name] = formula_rule(name, {k: of(slope) for k, slope in enumerate(slopes)})
+    for place, inverse in enumerate(inverses.split()):
+
+        def at(slope, place=place):
+            """Return a slope where z takes the place of the probability."""
+            return lambda z, *args: slope(*args[:place], z, *args[place + 1 :])
+
+        if inverse != "-":
+            others = {k: at(slope) for k, slope in enumerate(slopes) if k != place}
+            _inverse(inverse, place, at(slopes[place]), others)
 
 
 def _chi2_for_noncentrality(x, df, nc):
@@ -182,50 +219,25 @@ def _f_for_noncentrality(m, n, nc, x):
     return 0.5 * (F_CDF(x * m / (m + 2.0), m + 2.0, n, nc) - F_CDF(x, m, n, nc))
 
 
-_inverse(
-    "chndtrix",
-    0,
-    lambda z, p, df, nc: chi2_density(z, df, nc),
-    {2: lambda z, p, df, nc: _chi2_for_noncentrality(z, df, nc)},
+_noncentral(
+    "chndtr", (chi2_density, chi2_for_freedom, _chi2_for_noncentrality), "chndtrix chndtridf chndtrinc"
 )
-_inverse(
-    "chndtrinc",
-    2,
-    lambda z, x, df, p: _chi2_for_noncentrality(x, df, z),
-    {0: lambda z, x, df, p: chi2_density(x, df, z)},
-)
-UFUNCS["ncfdtr"] = formula_rule(
+_noncentral(
     "ncfdtr",
-    {
-        2: lambda z, m, n, nc, x: _f_for_noncentrality(m, n, nc, x),
-        3: lambda z, m, n, nc, x: f_density(x, m, n, nc),
-    },
+    (
+        lambda m, n, nc, x: f_for_first(x, m, n, nc),
+        lambda m, n, nc, x: f_for_second(x, m, n, nc),
+        _f_for_noncentrality,
+        lambda m, n, nc, x: f_density(x, m, n, nc),
+    ),
+    "ncfdtridfn ncfdtridfd ncfdtrinc ncfdtri",
 )
-_inverse(
-    "ncfdtri",
-    3,
-    lambda z, m, n, nc, p: f_density(z, m, n, nc),
-    {2: lambda z, m, n, nc, p: _f_for_noncentrality(m, n, nc, z)},
-)
-_inverse(
-    "ncfdtrinc",
-    2,
-    lambda z, m, n, p, x: _f_for_noncentrality(m, n, z, x),
-    {3: lambda z, m, n, p, x: f_density(x, m, n, z)},
-)
-UFUNCS["nctdtr"] = formula_rule(
+_noncentral(
     "nctdtr",
-    {1: lambda z, df, nc, t: -zeroth_moment(t, df, nc), 2: lambda z, df, nc, t: T_PDF(t, df, nc)},
-)
-_inverse(
-    "nctdtrit",
-    2,
-    lambda z, df, nc, p: T_PDF(z, df, nc),
-    {1: lambda z, df, nc, p: -zeroth_moment(z, df, nc)},
-)
-_inverse(
-    "nctdtrinc",
-    1,
-    lambda z, df, p, t: -zeroth_moment(t, df, z),
-    {2: lambda z, df, p, t: T_PDF(t, df, z)},
+    (
+        lambda df, nc, t: t_for_freedom(t, df, nc),
+        lambda df, nc, t: -zeroth_moment(t, df, nc),
+        lambda df, nc, t: T_PDF(t, df, nc),
+    ),
+    "nctdtridf nctdtrinc nctdtrit",
 )

@@ -1,7 +1,7 @@
 """Noncentral distributions of ``scipy.stats`` and the skew normal one: SciPy's values, slopes by formulas.
 
-Their cumulative functions are sums or integrals without a closed form, which SciPy computes. A degree of
-freedom has no formula and is refused, unless it has no derivative.
+Their cumulative functions are sums or integrals without a closed form, which SciPy computes. Slopes for
+degrees of freedom are in `degrees_of_freedom`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import scipy.special as sc
 
 from ..special.formula_rules import formula_rule
 from .continuous_laws import LOG2, any_real, normal
+from .degrees_of_freedom import chi2_for_freedom, f_for_freedom, t_density_for_freedom, t_for_freedom
 from .distributions import extend, register
 from .laws import INF, Law, pick
 
@@ -59,20 +60,43 @@ def zeroth_moment(x, df, nc):
     return np.where(few, from_second, _moment(0, x, np.where(few, 2.0, df), nc))
 
 
+def _t_mean(df):
+    """The mean of 1/s."""
+    half = np.where(df > 1.0, 0.5 * df, 1.0)
+    return np.sqrt(half) * sc.poch(half, -0.5)
+
+
+def _t_variance(df, nc):
+    some = np.where(df > 2.0, df, 3.0)
+    square = np.square(nc)
+    return np.where(
+        df > 2.0, some * (1.0 + square) / (some - 2.0) - square * np.square(_t_mean(some)), np.nan
+    )
+
+
 T_PDF = rule(
     "nct.pdf",
     {
         0: lambda z, x, df, nc: nc * _moment(2, x, df, nc) - x * _moment(3, x, df, nc),
+        1: t_density_for_freedom,
         2: lambda z, x, df, nc: x * _moment(2, x, df, nc) - nc * z,
     },
 )
 _T_CDF = rule(
     "nct.cdf",
-    {0: lambda z, x, df, nc: T_PDF(x, df, nc), 2: lambda z, x, df, nc: -zeroth_moment(x, df, nc)},
+    {
+        0: lambda z, x, df, nc: T_PDF(x, df, nc),
+        1: lambda z, x, df, nc: t_for_freedom(x, df, nc),
+        2: lambda z, x, df, nc: -zeroth_moment(x, df, nc),
+    },
 )
 _T_SF = rule(
     "nct.sf",
-    {0: lambda z, x, df, nc: -T_PDF(x, df, nc), 2: lambda z, x, df, nc: zeroth_moment(x, df, nc)},
+    {
+        0: lambda z, x, df, nc: -T_PDF(x, df, nc),
+        1: lambda z, x, df, nc: -t_for_freedom(x, df, nc),
+        2: lambda z, x, df, nc: zeroth_moment(x, df, nc),
+    },
 )
 
 
@@ -91,6 +115,16 @@ def f_density(x, m, n, nc):
     return np.exp(_log_f(x, m, n, nc))
 
 
+def f_for_first(x, m, n, nc):
+    """Return the slope of the noncentral F distribution function for the first degrees of freedom."""
+    return f_for_freedom(True, f_density(x, m, n, nc), x, m, n, nc)
+
+
+def f_for_second(x, m, n, nc):
+    """Return the slope of the noncentral F distribution function for the second degrees of freedom."""
+    return f_for_freedom(False, f_density(x, m, n, nc), x, m, n, nc)
+
+
 def _f_for_noncentrality(cumulative):
     """The slope for nc of a cumulative function of x, which is to be scaled for other degrees of freedom."""
     return lambda z, x, m, n, nc: 0.5 * (cumulative(x * m / (m + 2.0), m + 2.0, n, nc) - z)
@@ -100,6 +134,8 @@ F_CDF = rule(
     "ncf.cdf",
     {
         0: lambda z, x, m, n, nc: f_density(x, m, n, nc),
+        1: lambda z, *args: f_for_first(*args),
+        2: lambda z, *args: f_for_second(*args),
         3: lambda *args: _f_for_noncentrality(F_CDF)(*args),
     },
 )
@@ -107,9 +143,18 @@ _F_SF = rule(
     "ncf.sf",
     {
         0: lambda z, x, m, n, nc: -f_density(x, m, n, nc),
+        1: lambda z, *args: -f_for_first(*args),
+        2: lambda z, *args: -f_for_second(*args),
         3: lambda *args: _f_for_noncentrality(_F_SF)(*args),
     },
 )
+
+
+def _f_variance(m, n, nc):
+    some = np.where(n > 4.0, n, 5.0)
+    spread = np.square(m + nc) + (m + 2.0 * nc) * (some - 2.0)
+    value = 2.0 * np.square(some / m) * spread / (np.square(some - 2.0) * (some - 4.0))
+    return np.where(n > 4.0, value, np.nan)
 
 
 # ---- Chi-squared: like F
@@ -137,6 +182,7 @@ _CHI2_SF = rule(
     "ncx2.sf",
     {
         0: lambda z, x, df, nc: -chi2_density(x, df, nc),
+        1: lambda z, x, df, nc: -chi2_for_freedom(x, df, nc),
         2: lambda z, x, df, nc: 0.5 * (_CHI2_SF(x, df + 2.0, nc) - z),
     },
 )
@@ -163,6 +209,8 @@ register(
         valid=lambda df, nc: [df > 0, *any_real(nc)],
         cdf=finite(_T_CDF, 0.0, 1.0),
         sf=finite(_T_SF, 1.0, 0.0),
+        mean=lambda df, nc: np.where(df > 1.0, nc * _t_mean(df), np.nan),
+        var=_t_variance,
     ),
 )
 register(
@@ -173,6 +221,8 @@ register(
         valid=lambda m, n, nc: [m > 0, n > 0, nc >= 0],
         cdf=within(0.0, F_CDF),
         sf=within(0.0, _F_SF),
+        mean=lambda m, n, nc: np.where(n > 2.0, n * (m + nc) / (m * (n - 2.0)), np.nan),
+        var=_f_variance,
     ),
 )
 register(
@@ -184,6 +234,8 @@ register(
         valid=lambda df, nc: [df > 0, df < INF, nc >= 0],
         cdf=lambda x, df, nc: pick(np.equal(nc, 0.0), lambda: sc.chdtr(df, x), lambda: sc.chndtr(x, df, nc)),
         sf=within(0.0, _CHI2_SF),
+        mean=lambda df, nc: df + nc,
+        var=lambda df, nc: 2.0 * df + 4.0 * nc,
     ),
 )
 extend("skewnorm", cdf=_SKEW_CDF, sf=lambda x, a: _SKEW_CDF(-x, -a))

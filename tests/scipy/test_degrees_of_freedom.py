@@ -1,0 +1,85 @@
+"""Slopes of noncentral laws for degrees of freedom, compared with sums and integrals by mpmath."""
+
+import numpy as np
+import pytest
+import scipy.special as sc
+from scipy import stats
+
+import numbatape as nt
+
+CASES = {
+    "chndtr": (
+        sc.chndtr,
+        [
+            ((3.0, 2.0, 1.0), -0.151830334329208),
+            ((1.0, 3.0, 20.0), -4.10277912668335e-5),
+            ((300.0, 5.0, 250.0), -0.00459955424921883),  # where not every term is added
+            ((60.0, 4.0, 0.0), -4.36828317280833e-12),
+        ],
+        1,
+    ),
+    "ncfdtr, first": (
+        sc.ncfdtr,
+        [((3.0, 5.0, 1.0, 1.0), -0.0044003137552008), ((4.0, 11.0, 80.0, 2.0), 9.36499925042959e-8)],
+        0,
+    ),
+    "ncfdtr, second": (
+        sc.ncfdtr,
+        [((3.0, 5.0, 1.0, 1.0), 0.00729612161807268), ((4.0, 11.0, 80.0, 2.0), -1.63282995675895e-8)],
+        1,
+    ),
+    "nctdtr": (
+        sc.nctdtr,
+        [
+            ((3.0, 0.7, 0.5), 0.00428643562912026),
+            ((0.4, -1.0, 0.3), 0.0347414834172569),
+            ((5.0, 4.0, -3.0), -1.08735060105278e-8),
+            ((2.0, 9.0, 40.0), 0.0601486902401068),
+        ],
+        0,
+    ),
+    "nct.pdf": (
+        stats.nct.pdf,
+        [((0.5, 3.0, 0.7), 0.0107356816093391), ((5.0, 30.0, 2.0), -0.000274287469434817)],
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_known_slopes(name):
+    f, cases, place = CASES[name]
+    args, slopes = zip(*cases, strict=True)
+    columns = [np.array(column) for column in zip(*args, strict=True)]
+    tangents = tuple(np.ones(len(cases)) if k == place else np.zeros(len(cases)) for k in range(len(columns)))
+    np.testing.assert_allclose(nt.jvp(f, tuple(columns), tangents)[1], slopes, rtol=1e-11)
+
+
+LAWS = {"ncx2": (2.3, 1.4), "nct": (3.3, 0.7), "ncf": (3.3, 4.1, 1.6)}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_laws(name):
+    """In both modes, twice, and in quantiles and moments."""
+    law, (df, *others) = getattr(stats, name), LAWS[name]
+
+    def slope(df):
+        return nt.jvp(lambda df: law.logsf(1.3, df, *others), (df,), (1.0,))[1]
+
+    h = 1e-4
+    first = (law.logsf(1.3, df + h, *others) - law.logsf(1.3, df - h, *others)) / (2.0 * h)
+    assert slope(df) == pytest.approx(first, rel=1e-6)
+    assert nt.grad(lambda df: law.logsf(1.3, df, *others))(df) == pytest.approx(slope(df), rel=1e-13)
+    second = (slope(df + h) - slope(df - h)) / (2.0 * h)
+    assert nt.jvp(slope, (df,), (1.0,))[1] == pytest.approx(second, rel=1e-6)
+
+    place, moved = nt.value_and_grad(lambda df: law.ppf(0.3, df, *others))(df)
+    for_df, for_x = nt.grad(lambda df, x: law.cdf(x, df, *others), argnums=(0, 1))(df, place)
+    assert moved == pytest.approx(-for_df / for_x, rel=1e-9)
+    nt.testing.check_derivatives(lambda *a: law.mean(*a) + law.var(*a), 5.3, *others)
+
+
+def test_moments_that_do_not_exist():
+    for law, shapes in ((stats.nct, (1.0, 0.7)), (stats.ncf, (3.0, 2.0, 1.0))):
+        assert np.isnan(nt.value_and_grad(lambda n, law=law, s=shapes: law.mean(s[0], *s[1:]) * n)(1.0)[0])
+        assert np.isnan(nt.value_and_grad(lambda a, law=law, s=shapes: law.mean(a, *s[1:]))(shapes[0])[0])
