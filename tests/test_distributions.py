@@ -170,6 +170,8 @@ def test_continuous(name, shapes, method):
         return
     low, high = law.support(*shapes, loc=LOC, scale=SCALE)
     x = inside(law, shapes)
+    if name == "gausshyper" and method not in ("logpdf", "pdf"):
+        x = x[1::2]  # each of five derivatives at each point is an integral of its own
     edges = [np.nan, -50.0, -1.0, *((low, high, -np.inf, np.inf) if name not in FINER else ())]
     points = np.concatenate([x, edges])
 
