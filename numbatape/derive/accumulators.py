@@ -168,7 +168,7 @@ class Cells(Fitting):
             for part in buffer.pending:
                 self._accumulate(buffer, storage, *part)
         else:
-            self._accumulate_many(buffer, storage)
+            self._write_parts(ADD, buffer, storage)
         buffer.pending = []
         assert buffer.base is not None
         return self._view(tape.storage_of(buffer.base), storage, offset, its.dims, its.strides)
@@ -177,13 +177,13 @@ class Cells(Fitting):
         """Return the sum of cotangents of one view, added up one after another."""
         if len(parts) < MANY:
             return functools.reduce(operator.add, parts)
-        if not all(part.__class__ is Symbol and part.ndim for part in parts):
+        if not all([part.__class__ is Symbol for part in parts]):
             return functools.reduce(operator.add, parts)
         # The same instructions as columns: a loop over arrays adds to what it captures in each step.
         tape, dims, family = self.tape, parts[0].dims, parts[0].family
         numbers = np.array([part.number for part in parts])
         its = tape.values.columns(numbers)
-        if any(tape.layouts[layout].dims != dims for layout in {*its["layout"].tolist()}):
+        if not dims or any(tape.layouts[layout].dims != dims for layout in {*its["layout"].tolist()}):
             return functools.reduce(operator.add, parts)
         own = tape.storage_columns()[2][its["storage"]]
         levels = np.maximum.accumulate(own)[1:].tolist()
@@ -243,14 +243,9 @@ class Cells(Fitting):
         """Copy the cotangents of all cells of a storage into an array."""
         tape, (size, family, _) = self.tape, self.tape.storages[storage]
         buffer.base = tape.array((size,), family, ACTIVE)
-        base = tape.storage_of(buffer.base)
-        for place, _, _, ct in buffer.pending:
-            number = self._summand(ct, family)
-            active = int(ct.__class__ is Symbol and ct.level == ACTIVE)
-            target = self._view(base, storage, place, (), ()).number
-            tape.emit(opcode(COPY, family), active, MAIN, target, number, line=self.emitter.line)
+        self._write_parts(COPY, buffer, storage)
         buffer.pending = []
-        return self._view(base, storage, offset, its.dims, its.strides)
+        return self._view(tape.storage_of(buffer.base), storage, offset, its.dims, its.strides)
 
     def _allocate(self, buffer: Buffer, storage: int) -> None:
         """Give a storage's cotangent cells of its own, zero at first."""
@@ -269,8 +264,8 @@ class Cells(Fitting):
             active = 2
         tape.emit(opcode(ADD, family), active, MAIN, target, target, number, line=self.emitter.line)
 
-    def _accumulate_many(self, buffer: Buffer, storage: int) -> None:
-        """Append what `_accumulate` would for each part that waits, as columns."""
+    def _write_parts(self, op: int, buffer: Buffer, storage: int) -> None:
+        """Add the parts that wait to their cells, or copy them there, as columns; see `_accumulate`."""
         tape = self.tape
         assert buffer.base is not None
         base = tape.storage_of(buffer.base)
@@ -289,8 +284,10 @@ class Cells(Fitting):
             for number, (offset, dims, _, _) in enumerate(buffer.pending, first):
                 self.parts[number] = Part(storage, offset, not dims, 0)
         levels = tape.storage_columns()[2][tape.values.at(numbers)[0]]
-        active, target = np.where(levels == ACTIVE, 2, 0), first + np.arange(count)
-        self._append(opcode(ADD, family), active, MAIN, target, target, numbers)
+        target = first + np.arange(count)
+        operands = (target, numbers) if op == ADD else (numbers,)
+        active = np.where(levels == ACTIVE, len(operands), 0)  # the bit of the last operand
+        self._append(opcode(op, family), active, MAIN, target, *operands)
 
     def _summand(self, ct, family: int) -> int:
         """Return the value of a cotangent."""

@@ -11,7 +11,7 @@ from math import isfinite
 import numpy as np
 
 from ..ops import OPS, Elementwise
-from ..tape.combinations import combinations
+from ..tape.combinations import FEW, combinations
 from ..tape.instruction import NONE
 from ..tape.tape import F64, FAMILIES
 from .accumulators import POOL_COUNT
@@ -98,22 +98,18 @@ class Kinds:
             self.moving.add(self._numbers.get(what, len(self._numbers)))
         return self._numbers.setdefault(what, len(self._numbers))
 
-    def of_addresses(self, first: int, addresses: list) -> list[int]:
+    def of_addresses(self, first: int, addresses: np.ndarray) -> np.ndarray:
         """Return the kinds of values that follow one another, given by storage, offset and layout."""
-        numbers, what, storages = self._numbers, self._what, self._tape.storages
-        found, of_views = [], {}
-        for value, row in enumerate(addresses, first):
-            storage, offset, layout = row
-            if storage < POOL_COUNT:
-                found.append(numbers.setdefault(what(value, *row), len(numbers)))
-                continue
-            # Of an array many cells and parts may be added up at once, and these are of few kinds.
-            key = *storages[storage], layout, offset if layout else None
-            kind = of_views.get(key)
-            if kind is None:
-                kind = of_views[key] = numbers.setdefault(key, len(numbers))
-            found.append(kind)
-        return found
+        samples = number = np.arange(len(addresses))
+        if len(addresses) > FEW:  # many cells and parts of an array were added up at once, of few kinds
+            storage, offset, layout = addresses.T
+            own = np.where(storage < POOL_COUNT, samples, NONE)
+            of_storage = self._tape.storage_columns()[:, storage]
+            samples, number = combinations(own, *of_storage, layout, np.where(layout, offset, 0))
+        numbers, what = self._numbers, self._what
+        its = zip((first + samples).tolist(), addresses[samples].tolist(), strict=True)
+        kinds = [numbers.setdefault(what(value, *address), len(numbers)) for value, address in its]
+        return np.array(kinds, np.int32)[number]
 
     def _what(self, value: int, storage: int, offset: int, layout: int) -> tuple:
         if storage < POOL_COUNT:

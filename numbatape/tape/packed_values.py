@@ -136,11 +136,11 @@ class Values(dict):
             storage[others], offset[others] = rows[:, 0], rows[:, 1]
         return storage, offset
 
-    def rows(self, first: int, stop: int) -> list:
-        """Return the addresses of some values that follow one another."""
+    def rows(self, first: int, stop: int) -> np.ndarray:
+        """Return the addresses of some values that follow one another, as rows of three integers."""
         if stop - first <= FEW:  # most of them are in the dictionary
-            return [self[number] for number in range(first, stop)]
-        return self.columns(np.arange(first, stop)).tolist()
+            return np.array([self[number] for number in range(first, stop)], np.int32).reshape(-1, 3)
+        return self.columns(np.arange(first, stop)).view(np.int32).reshape(-1, 3)
 
     def columns(self, numbers: np.ndarray | None = None) -> np.ndarray:
         """Return the addresses of some values, or of all, as one array."""

@@ -23,7 +23,7 @@ def test_values_are_what_was_appended(addresses):
     assert values.columns().tolist() == addresses
     assert list(Values(np.array(addresses, VALUE).reshape(-1))) == addresses
     for first in range(len(addresses) + 1):
-        assert values.rows(first, len(addresses)) == addresses[first:]
+        assert [*map(tuple, values.rows(first, len(addresses)).tolist())] == addresses[first:]
     assert keys_of(values) == keys_of(addresses) == keys_of(values.columns())
     if addresses:
         numbers = np.arange(len(addresses))[::-1]
