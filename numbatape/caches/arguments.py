@@ -103,12 +103,13 @@ class LeafSpec(NamedTuple):
     """What is fixed about an argument leaf: where it is, its role, dtype and dimensions."""
 
     path: str
-    argument: int  # position; -1 for keywords
+    argument: int  # the position of the argument that the leaf belongs to; -1 for keywords
     level: int
     dtype: np.dtype | None = None
     ndim: int = 0
-    kind: str = "static"  # or "array", "float" and "int" (weakly typed), "scalar" (NumPy's)
-    part: str = ""  # of a complex leaf, which is two in a row: "real" or "imag"
+    # "array"; "float" or "int", Python's numbers, which adapt their dtype; "scalar", NumPy's; or "static".
+    kind: str = "static"
+    part: str = ""  # "real" or "imag": a complex leaf counts as two leaves in a row
 
     def describe(self) -> str:
         if self.kind == "int":

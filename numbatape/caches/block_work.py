@@ -23,7 +23,7 @@ from .elastic_ends import address_of
 from .entry import Entry
 from .leaf_rows import LaneRow
 
-MOST_JOBS = 4  # for arguments of other strides
+MOST_JOBS = 4  # arguments of other strides get jobs of their own, of which so many are kept
 
 
 class Block(NamedTuple):

@@ -37,7 +37,7 @@ def _elsewhere(cache, x, out) -> Callable[[], float]:
     gradient, hessian = out
 
     def elsewhere() -> float:
-        value, gradient[...], hessian[...] = cache._general(x)  # it takes the cache's turn
+        value, gradient[...], hessian[...] = cache._general(x)  # the general call takes the cache's turn
         return float(value)
 
     return elsewhere

@@ -26,7 +26,8 @@ from .gradient import value_and_gradient
 from .results import scalar_output, value_of
 from .variant import VariantWorkspace
 
-MOST_PATHS = 8  # of a seat; a call that none of them serves has run a part of each sweep for nothing
+# A seat keeps this many paths. A call that none of them serves has run a part of each sweep for nothing.
+MOST_PATHS = 8
 FALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * (1 + ARGUMENTS))
 WITHOUT_SEAT = -1
 

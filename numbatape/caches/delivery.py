@@ -92,7 +92,7 @@ class Owned:
         self.last = pytrees.unflatten(structure, leaves)
         return value, *self.last
 
-    call = __call__  # as a `Front` has it
+    call = __call__  # who serves a call asks for `call`, which a `Front` has, too
 
     def adding(self, args_to_zero, *args):
         """Make a call whose derivatives are a tuple (or one vector), and add up where an entry is False."""

@@ -89,7 +89,7 @@ class DerivativeCache(JacobianCache):
         given = [type(pair) is tuple and len(pair) == 2 for pair in pairs]
         if all(given):
             return self._pushing.call(*(x for x, _ in pairs), *(dx for _, dx in pairs))
-        if given == self._moving:  # constants are bare
+        if given == self._moving:  # constants come without a tangent
             both = list(zip(pairs, given, strict=True))
             primals = [pair[0] if moves else pair for pair, moves in both]
             return self._pushing.call(*primals, *(pair[1] for pair, moves in both if moves))
@@ -101,7 +101,7 @@ class DerivativeCache(JacobianCache):
             primals, tangents = arrays[: len(self._moving)], iter(arrays[len(self._moving) :])
             each = zip(primals, self._moving, strict=True)
             return self._push(tuple((x, next(tangents)) if moves else x for x, moves in each))
-        count = len(arrays) // 2  # constants are left out
+        count = len(arrays) // 2  # constants are left out, so that each primal has a tangent
         return self._push(tuple(zip(arrays[:count], arrays[count:], strict=True)))
 
     @one_at_a_time

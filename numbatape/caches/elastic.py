@@ -72,7 +72,7 @@ class ElasticEntry:
         self._one_way = None if isinstance(planner, StripReplanner) else space.one_way
         self.tape = tape = planner.tape
         self._frame = space.frame.copy()
-        self._watched = space.watched  # captured arrays: the frame refers to them by address
+        self._watched = space.watched  # kept alive, because the frame refers to captured arrays by address
         self._seeds, self._seed = space.seeds.copy(), space.seed.copy()
         # An output with a derivative is one number. A tape that is swept forward alone has no seeds.
         seeded = [] if tape.forward else np.flatnonzero(self._seeds[:, 2]).tolist()
@@ -120,7 +120,7 @@ class ElasticEntry:
         if made is None:
             return False
         self._builtin, words, rows, table = made
-        self._tables = made  # kept alive: the next three are views
+        self._tables = made  # kept alive, because the next three are views of its arrays
         self._words = memoryview(words)
         self._rows, self._table = memoryview(rows.reshape(-1)), memoryview(table.reshape(-1))
         self._words[FRAME] = address_of(self._frame)

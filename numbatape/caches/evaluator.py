@@ -23,8 +23,10 @@ from .variant import LONG, Variant, VariantWorkspace
 if TYPE_CHECKING:
     from ..derive.lanes import Lanes
 
-MOST_WORKSPACES = 2048  # that an evaluator keeps: one for each path and each set of sizes
-MOST_BYTES = 1 << 28  # and their bytes, unless ``Config(max_bytes=...)`` says otherwise
+# An evaluator keeps this many workspaces, one for each path and each set of sizes, and this many bytes of
+# them, unless ``Config(max_bytes=...)`` says otherwise.
+MOST_WORKSPACES = 2048
+MOST_BYTES = 1 << 28
 
 
 class Evaluator:

@@ -320,7 +320,7 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
         except AttributeError:
             raise wrong_cache(cache, "value_and_gradient", "prepare_gradient_cache") from None
         if not args and x is not _MISSING:
-            return call(x)  # 0.3 µs less than call(*args)
+            return call(x)  # this takes 0.3 µs less than call(*args)
         return call(*(() if x is _MISSING else (x, *args)))
     if isinstance(cache, DerivativeCache):
         if args_to_zero is not None and not (isinstance(args_to_zero, (tuple, list)) and all(args_to_zero)):

@@ -101,7 +101,7 @@ class HvpCache(PreparedCache):
         outs = self._outs(flat, space, range(flat.count) if several else chosen)
         if outs is not None:
             left_out = self._omitted(args)
-            # The vectors as they were given: a tuple with None for constants always takes the general call.
+            # The table knows the vectors as they were given: a tuple with None always takes the general call.
             self._single.teach(self._multiplying, space, made, outs, left_out, (vectors,))
         return made
 

@@ -80,7 +80,7 @@ class _Result:
         array = self._array
         following = np.empty(array.shape, array.dtype)
         place = address_of(following)
-        # Without a call in between: an interrupt cannot come before both are done, see `Turn`.
+        # There is no call between these two lines, so an interrupt comes before or after both, see `Turn`.
         self._word[0] = place
         self._array = following
         return array

@@ -81,7 +81,7 @@ class Pullback:
         return self._taped.pull(cotangent)
 
     def __copy__(self):
-        return self  # calls do not change it, and two of them would give their workspace back twice
+        return self  # calls do not change a pullback, and a copy would give the same workspace back again
 
     def __deepcopy__(self, memo):
         return self

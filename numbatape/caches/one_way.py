@@ -46,10 +46,11 @@ from .variant import LONG, VariantWorkspace
 if TYPE_CHECKING:
     from .variant import Variant
 
-MOST_INSTRUCTIONS = 2048  # of a trace: deriving its gradient's tape takes some 0.03 ms each
-LEAST_SHARE = 0.25  # of a gradient's work that runs strip by strip
-MOST_PLANS = 64  # that a variant keeps
-# Work of the gradient's tape, and of what does not run in strips there, in times that of the function's.
+# Longer traces are not looked at: to derive the gradient's tape takes some 0.03 ms an instruction.
+MOST_INSTRUCTIONS = 2048
+LEAST_SHARE = 0.25  # at least this share of a gradient's work has to run strip by strip
+MOST_PLANS = 64  # a variant keeps no more plans than these
+# How many times the work of the function's tape the gradient's may take, in all and outside of strips.
 MOST_WORK, MOST_REST = 3.5, 1.3
 # Cells that do not fit into the second cache with their adjoints, and which share of them one sweep may need:
 # time steps of vectors with 400 to 10 000 entries then take 0.5 to 0.87 of the time of two sweeps.
@@ -65,7 +66,7 @@ class OneWay:
         self._passes: Collection[str] = chosen_passes(config)
         self._tapes: list[Tape] = []
         self._plans: dict[tuple[int, ...], Plan | None] = {}
-        self._first: Plan | None = None  # with strips
+        self._first: Plan | None = None  # the first plan that has strips
         self._replanner: OneWayReplanner | None = None
         self._lock = survives_fork(threading.Lock())  # clones in other threads share this object
         self._in_lanes = _has_loops_in_lanes(tape)
@@ -251,7 +252,7 @@ def _has_loops_in_lanes(tape: Tape) -> bool:
     if tape.calls_rules or not all(isinstance(each, Loop) for each in tape.calls):
         return False
     if any(each.test is not None or each.steps is not None for each in tape.calls):
-        return False  # the lanes may take different numbers of steps
+        return False  # the lanes of such a loop may take different numbers of steps
     layouts = tape.values["layout"][tape.code["out"][tape.prologue :][_calls(tape)]]
     return any(len(tape.layouts[k].dims) > 1 for k in layouts.tolist())
 

@@ -28,10 +28,10 @@ class Stop:
     """The guard at which a sweep stopped, because its outcome is not the recorded one."""
 
     variant: Variant
-    at: int  # number of the guard
+    at: int  # the number of the guard that did not hold
     seen: float
     in_prologue: bool  # guards of the main part have not run yet, even those traced before it
-    dimensions: tuple[int, ...]  # of all inputs
+    dimensions: tuple[int, ...]  # those of all inputs, one after the other
 
     @classmethod
     def of(cls, space: VariantWorkspace) -> Stop:
@@ -41,7 +41,7 @@ class Stop:
         kind = tape.guards[at].kind
         if kind == "bool":
             seen = bool(seen)
-        elif kind == "count" and math.isfinite(seen):  # what the data say, beyond what was tried
+        elif kind == "count" and math.isfinite(seen):  # it counts from the size that was tried on
             assert space.variant.counted is not None
             seen = int(seen) + space.variant.counted.seen(space.plan.dimensions, at)
         elif kind == "int" and math.isfinite(seen):  # NaN and infinities are no integers, and fit no variant

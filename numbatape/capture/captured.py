@@ -266,7 +266,7 @@ class Captured:
             if isinstance(mapping, dict) and mapping.get(key) is not value:
                 mapping[key] = value
         for mapping, key in self._absent:
-            # What was imported stays.
+            # A module that the function has imported stays imported.
             made = mapping.get(key, types) if isinstance(mapping, dict) else types
             if not is_module(made):
                 del mapping[key]
@@ -319,7 +319,7 @@ class Captured:
                 value.set(parts[0])
                 continue
             if watching.has_columns(value, self._frames.get(id(value))):
-                continue  # its memory is arranged in another way
+                continue  # pandas arranges the memory of columns in its own way
             site = self.site_of(value)
             raise UnsupportedOperationError(
                 f"{site}: the function changes it, and has to run twice, "

@@ -351,7 +351,7 @@ def restore(trace) -> None:
     trace.capture.containers.clear()
     for made, cls in trace.capture.stand_ins:
         standing = type(made)
-        with contextlib.suppress(TypeError):  # the class has another memory layout
+        with contextlib.suppress(TypeError):  # raised if the class has another memory layout
             object.__setattr__(made, "__class__", cls)
         if standing is not cls:
             pytrees.forget(standing)

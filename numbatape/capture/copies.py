@@ -94,7 +94,7 @@ class Copies(CopiedClasses):
             return self._module(value, names)
         if type(value) is np.vectorize:
             return operations.with_function(value, self.value(value.pyfunc))
-        if type(value) is np.errstate:  # of a decorator
+        if type(value) is np.errstate:  # a function that it decorates refers to it
             note_error_state(value)
             return value
         helper = python_function(value)

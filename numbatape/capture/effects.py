@@ -44,7 +44,7 @@ class Kept(NamedTuple):
     def number(self, outputs):
         view = outputs[self.output]
         if self.kind is np.ndarray:
-            return view.astype(self.dtype)  # a copy
+            return view.astype(self.dtype)  # this copies: the cells are written to by the next sweep
         return self.kind(view[()])
 
 

@@ -127,7 +127,7 @@ class Environment(LibraryObjects, Walk):
         site = self._sites.get(id(value))
         for part in tuple(found):
             if issubclass(type(part.value), NUMBERS) and is_users_object_class(type(part.value)):
-                found += self._number(part.value)  # numbers themselves are not visited
+                found += self._number(part.value)  # here, because the walk does not visit numbers themselves
             if part.kind is not PART and part.kind is not FIELDS:
                 self._note(part)
             elif type(part.value) is types.FunctionType:
@@ -339,7 +339,7 @@ class Environment(LibraryObjects, Walk):
             return found + own
         if isinstance(value, types.SimpleNamespace):
             return [Reference(fields, FIELDS)]
-        if isinstance(fields, dict) and "py_func" in fields:  # the dispatcher of a Numba function
+        if isinstance(fields, dict) and "py_func" in fields:  # it is the dispatcher of a Numba function
             return [Reference(fields["py_func"])]
         if isinstance(value, threading.local):  # each thread sees attributes of its own
             self._parts.append((lambda: tuple(vars(value)), tuple(vars(value)), value))

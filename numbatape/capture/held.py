@@ -109,7 +109,7 @@ def entries(value) -> list:
         return list(value)
     if isinstance(value, set):
         return [*value]
-    if type(value) is np.ndarray:  # of numbers, it is copied in any case
+    if type(value) is np.ndarray:  # arrays of numbers refer to nothing
         return [*value.flat] if value.dtype == object else []
     slots = [part.value for part in of_object(value) if part.kind is SLOT] if slots_of(type(value)) else []
     return [*slots, *entries(getattr(value, "__dict__", ()))]

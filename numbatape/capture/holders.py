@@ -167,7 +167,9 @@ _WRAPPED = Holder(lambda v: (v.__func__,), lambda v, parts: type(v)(*parts))
 def _method(original, parts):
     """Return a method of another object: if the object is a stand-in (of a distribution), its own method."""
     function, owner = parts
-    if getattr(function, "__wrapped__", function) is original.__func__:  # it, or what runs its copy
+    if (
+        getattr(function, "__wrapped__", function) is original.__func__
+    ):  # the method itself, or a wrapper that runs its copy
         found = getattr(owner, function.__name__, None)
         if callable(found) and getattr(original.__self__, function.__name__, None) == original:
             return found

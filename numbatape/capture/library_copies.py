@@ -36,7 +36,7 @@ def as_float(*args):
         return conversions.as_float(*args)
     x = args[0]
     if x.size != 1 or x.dtype.kind == "c":
-        return float(x._value)  # raises Python's error
+        return float(x._value)  # Python raises its own error here
     return np.astype(np.reshape(x, ()), np.float64)
 
 
@@ -125,7 +125,7 @@ def library_copy(original):
     With a traced argument, the function's copy runs, else the function itself.
     """
     if type(original) is not types.FunctionType:
-        return None  # it is compiled
+        return None  # a compiled function has no code that could be copied
     if not (is_library_function(original) or is_users_function(original)):
         return None
     call_original = as_users_call(original)

@@ -51,7 +51,7 @@ class LibraryObjects(Captured):
         self.foreign = False
         self._caches: list = []  # functions of functools.lru_cache
         self._abstract = False  # whether classes of the user's take others for their subclasses by `register`
-        self._packages: set[str] = set()  # of libraries whose code may be called
+        self._packages: set[str] = set()  # names of libraries whose code may be called
         self._states: set[str] = set()  # names of what is noted already, of `watching.STATES`
         self._sites: dict[int, tuple] = {}  # by id: the name under which code refers to a value, and the code
 
@@ -117,7 +117,7 @@ class LibraryObjects(Captured):
         if parts is not None:
             try:
                 found = parts()
-            except (AttributeError, KeyError):  # another version of the library
+            except (AttributeError, KeyError):  # another version of the library names its parts otherwise
                 self._note_opaque(value, always=True)
                 return [], True
             self._parts.append((parts, found, value))

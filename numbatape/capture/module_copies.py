@@ -13,8 +13,13 @@ from ..trace.plain_arrays import is_plain
 from ..trace.trace import current, standing
 from ..usercode.frames import is_compared_by_identity, not_supported
 
-TRUTHS = ("True_", "False_")  # of NumPy's, with which no code compares traced values by identity
-CHANGING = ("timezone", "altzone", "daylight", "tzname")  # which `time.tzset` sets
+TRUTHS = ("True_", "False_")  # NumPy's; no code compares traced values with them by identity
+CHANGING = (
+    "timezone",
+    "altzone",
+    "daylight",
+    "tzname",
+)  # names of the module time that `time.tzset` sets anew
 _DICTIONARY = vars(types.ModuleType)["__dict__"]
 
 

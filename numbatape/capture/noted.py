@@ -60,7 +60,7 @@ class NotedClass:
             return
         for base, before in self._members:
             now = members_of(base)
-            # Not by the metaclass, whose hooks are the user's code.
+            # Attributes are set by `type`, because hooks of the metaclass are the user's code.
             for name in now.keys() - before.keys():
                 type.__delattr__(base, name)
             for name, value in before.items():
@@ -160,7 +160,7 @@ class NotedIterator:
                     self._value.seek(self._position)
                     return True  # a text file that was iterated over does not tell its position
                 self._value.__setstate__(self._state)
-            except (OSError, ValueError):  # it was closed
+            except (OSError, ValueError):  # the file was closed meanwhile
                 return False
         return _position(self._value) == self._position
 

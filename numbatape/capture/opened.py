@@ -138,7 +138,7 @@ class Opened(Walk):
     def _references(self, reference: Reference) -> list[Reference]:
         """Return what the walk follows from a value."""
         value = reference.value
-        if isinstance(value, Wrapper):  # ``nt.value_and_grad(f)``
+        if isinstance(value, Wrapper):  # what a verb has made, such as ``nt.value_and_grad(f)``
             return [Reference(value.__wrapped__)]
         if isinstance(value, Sparse):
             return [Reference(value.values)]
@@ -265,7 +265,7 @@ class Opened(Walk):
         elif isinstance(value, Sparse):
             result = value.with_data(again(value.values))
         elif kind is list:
-            result = done[key] = []  # noted first, too
+            result = done[key] = []  # noted first, because a list may contain itself
             result += map(again, value)
         elif isinstance(value, (list, tuple)):
             parts = [again(part) for part in value]

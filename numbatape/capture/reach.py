@@ -25,7 +25,7 @@ def python_function(value) -> types.FunctionType | None:
         if type(value) is not types.FunctionType:
             return None
     if MARK in value.__globals__:
-        return None  # it is a copy, or a copy has made it
+        return None  # the function is a copy, or code of a copy has defined it
     if is_users_function(value):
         return value
     return value if any(_is_users_function(part) for _, _, part in contents(value)) else None
