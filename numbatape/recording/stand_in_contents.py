@@ -12,7 +12,7 @@ STAND_INS = {
             cho_factor cho_solve cholesky det inv norm solve solve_triangular
         """,
         "scipy_api.linalg.matrix_functions": """
-            coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
+            coshm cosm expm expm_frechet fractional_matrix_power logm signm sinhm sinm sqrtm tanhm tanm
         """,
         "scipy_api.linalg.factors_and_equations": """
             eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal hessenberg ldl lstsq lu lu_factor
@@ -28,7 +28,7 @@ STAND_INS = {
             solve_circulant solve_toeplitz solveh_banded toeplitz
         """,
         "scipy_api.linalg.linalg_refusals": """
-            cossin funm qz signm
+            cossin funm qz
         """,
     },
     "scipy.sparse": {

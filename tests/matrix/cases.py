@@ -219,6 +219,8 @@ FUNCTIONS = {
     "sqrtm": (sl.sqrtm, positive(A)),
     "sqrtm, complex result": (sl.sqrtm, A),
     "sqrtm, complex": (sl.sqrtm, C),
+    "signm": (sl.signm, A),
+    "signm, complex": (sl.signm, C),
     "fractional_matrix_power": (lambda a: sl.fractional_matrix_power(a, 0.3), positive(A)),
     "fractional_matrix_power, whole": (lambda a: sl.fractional_matrix_power(a, -2), positive(A)),
     "expm, complex": (sl.expm, C),

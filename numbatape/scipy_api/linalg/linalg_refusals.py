@@ -13,7 +13,6 @@ INSTEAD = {
     "cossin": "np.linalg.svd",
     "funm": "expm, logm, sqrtm, cosm, sinm or fractional_matrix_power",
     "qz": "scipy.linalg.eigvals(a, b)",
-    "signm": "sqrtm: a @ inv(sqrtm(a @ a))",
 }
 
 

@@ -104,6 +104,13 @@ def sqrtm(A):
     return call(SQRTM, lift_first(A))[0]
 
 
+@stands_for("scipy.linalg", "signm")
+def signm(A):
+    """A square root of the square has the same eigenvectors, and eigenvalues with positive real parts."""
+    a = lift_first(A)
+    return np.linalg.solve(sqrtm(np.matmul(a, a)), a)
+
+
 @stands_for("scipy.linalg", "logm", run=None)
 def logm(A):
     return _off_the_cut("logm", LOGM, lift_first(A))
