@@ -125,7 +125,9 @@ class RandomVariable:
         return x if find_trace(x) is not None else np.asarray(x, float)[()]
 
     def _narrowed(self, result, *points):
-        """Return a result as float32 if everything that went in is."""
+        """Return a result as float32 if everything that went in is; without parameters SciPy has float64."""
+        if not self._parameters:
+            return result
         kinds = {np.asarray(sample_of(x)).dtype for x in (*self._parameters, *points)}
         return result.astype(np.float32) if kinds == {np.dtype(np.float32)} else result
 
