@@ -6,7 +6,7 @@ import numpy as np
 
 from ..caches.arguments import Constant
 from ..verbs.batch import batch
-from .vector_functions import density_of, package
+from .vector_functions import density_of, package, require_finite_start
 
 
 class Walkers(dict):
@@ -82,7 +82,7 @@ def to_emcee(logp, start=None, transforms=None, *, data=None, dims=None, coords=
     ModuleNotFoundError
         If emcee is not installed.
     SpecError
-        If the starting point does not satisfy a constraint.
+        If the starting point does not satisfy a constraint, or the log-density is not finite there.
 
     Examples
     --------
@@ -110,4 +110,5 @@ def to_emcee(logp, start=None, transforms=None, *, data=None, dims=None, coords=
         constants = [Constant(value) for value in data.values()]
         return many(np.zeros(len(points)), Constant(points), *constants)[0]
 
+    require_finite_start(log_prob(density.start)[0], density, data, "emcee")
     return Walkers(density, {"ndim": density.size, "log_prob_fn": log_prob, "vectorize": True})

@@ -10,7 +10,7 @@ import numpy as np
 from ..trace import pytrees
 from ..verbs.first_order import value_and_grad
 from ..verbs.vjp import vjp
-from .vector_functions import density_of, package
+from .vector_functions import density_of, package, require_finite_start
 
 
 def as_jax_function(f, *examples):
@@ -208,7 +208,7 @@ def to_blackjax(logp, start=None, transforms=None, *, dims=None, coords=None):
     ModuleNotFoundError
         If JAX is not installed.
     SpecError
-        If the starting point does not satisfy a constraint.
+        If the starting point does not satisfy a constraint, or the log-density is not finite there.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def to_numpyro(logp, start=None, transforms=None, *, dims=None, coords=None):
     ModuleNotFoundError
         If JAX is not installed.
     SpecError
-        If the starting point does not satisfy a constraint.
+        If the starting point does not satisfy a constraint, or the log-density is not finite there.
 
     Examples
     --------
@@ -259,6 +259,9 @@ def to_numpyro(logp, start=None, transforms=None, *, dims=None, coords=None):
 
 def _sampled(jax, logp, start, transforms, dims, coords, factor: float):
     density = density_of(logp, start, transforms, dims, coords)
+    with np.errstate(all="ignore"):
+        value = density(density.start)
+    require_finite_start(value, density, {}, "blackjax" if factor > 0.0 else "numpyro")
     function = _function(jax, density, [density.start])
 
     def sampled(vector):

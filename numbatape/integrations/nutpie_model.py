@@ -7,12 +7,10 @@ import numpy as np
 from ..caches.arguments import Constant
 from ..caches.c_function import CGradient, CValue
 from ..caches.gradient import prepare_gradient_cache, value_and_gradient
-from ..caches.provenance import why_nonfinite
 from ..caches.pullback import prepare_pullback_cache
 from ..config import Config
-from ..errors import SpecError
 from .compiled_model import compiled_model
-from .vector_functions import density_of, package
+from .vector_functions import density_of, package, require_finite_start, with_data
 
 JITTER = 1.0  # of initial points, in units of the unconstrained parameters: what PyMC adds
 
@@ -67,19 +65,10 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     package("nutpie", "to_nutpie")
     density = density_of(logp, start, transforms, dims, coords)
     data = {name: _as_data(value) for name, value in (data or {}).items()}
-    names = tuple(data)
-
-    def function(vector, *values):
-        return density(vector, **dict(zip(names, values, strict=True)))
-
-    function.__wrapped__ = density  # type: ignore[attr-defined]
+    function = with_data(density, data)
     gradient = prepare_gradient_cache(function, density.start, *map(Constant, data.values()))
     value, _ = value_and_gradient(gradient, density.start)
-    if not np.isfinite(value):
-        raise SpecError(
-            f"the log-density at the starting point is {value}; nutpie needs one that is finite there: "
-            + why_nonfinite(gradient, density.unconstrained_names, density.start)
-        )
+    require_finite_start(value, density, data, "nutpie")
 
     def expanded(vector):
         leaves = density.by_path(density.constrain(vector)).values()
@@ -89,7 +78,7 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     values = prepare_pullback_cache(expanded, density.start, config=Config(values="numpy"))
 
     def functions(values_of_data, failures):
-        constants = [Constant(values_of_data[name]) for name in names]
+        constants = [Constant(values_of_data[name]) for name in data]
         return CGradient(gradient, constants, failures.of_density), CValue(values, (), failures.of_draw)
 
     def initial(seed):

@@ -11,7 +11,7 @@ from ..caches.gradient import GradientCache, prepare_gradient_cache, value_and_g
 from ..caches.hessian import HessianCache, prepare_hessian_cache, value_gradient_and_hessian
 from ..caches.hvp import HvpCache, prepare_hvp_cache, value_and_hvp
 from ..errors import StructureError
-from .vector_functions import density_of
+from .vector_functions import density_of, with_data
 
 
 def to_bridgestan_like(logp, start=None, transforms=None, *, data=None, dims=None, coords=None):
@@ -20,14 +20,13 @@ def to_bridgestan_like(logp, start=None, transforms=None, *, data=None, dims=Non
     Parameters
     ----------
     logp : callable
-        The log-density, ``logp(parameters)``, or ``logp(parameters, data)`` if there are data; or what
-        `transforms.unconstrained` returned.
+        ``logp(parameters, **data)`` → log-density; or what `transforms.unconstrained` returned.
     start : pytree of arrays and numbers
         Parameters at which the density is finite; they say names and shapes.
     transforms : optional
         Constraints of the parameters, see `transforms.unconstrained`.
-    data : pytree, optional
-        The second argument of ``logp``.
+    data : dict, optional
+        Keyword arguments of ``logp``, as for `to_nutpie`.
     dims, coords : dict, optional
         Names of the parameters' axes, and labels along them.
 
@@ -52,7 +51,7 @@ def to_bridgestan_like(logp, start=None, transforms=None, *, data=None, dims=Non
     >>> logp = lambda p, y: np.sum(-0.5 * ((y - p["mu"]) / p["sigma"]) ** 2 - np.log(p["sigma"]))
     >>> start = {"mu": 0.0, "sigma": 1.0}
     >>> positive = {"sigma": nt.transforms.positive}
-    >>> model = to_bridgestan_like(logp, start, positive, data=np.array([1.0, 2.0]))
+    >>> model = to_bridgestan_like(logp, start, positive, data={"y": np.array([1.0, 2.0])})
     >>> model.param_unc_num(), model.param_names()
     (2, ['mu', 'sigma'])
     >>> model.log_density_gradient(np.array([1.5, 0.0]))
@@ -60,7 +59,7 @@ def to_bridgestan_like(logp, start=None, transforms=None, *, data=None, dims=Non
     >>> model.param_constrain(np.array([1.5, 0.0]))
     array([1.5, 1. ])
     """
-    return StanLikeModel(density_of(logp, start, transforms, dims, coords), data)
+    return StanLikeModel(density_of(logp, start, transforms, dims, coords), dict(data or {}))
 
 
 class StanLikeModel:
@@ -71,7 +70,7 @@ class StanLikeModel:
     """
 
     def __init__(self, density, data):
-        self._density, self._data = density, () if data is None else (data,)
+        self._density, self._data = density, data
         self._caches: dict = {}
 
     def __repr__(self) -> str:
@@ -174,8 +173,9 @@ class StanLikeModel:
         key = prepare, jacobian
         if key not in self._caches:
             density = self._density
-            function = density if jacobian else lambda x, *data: density(x, *data) - density.log_jacobian(x)
-            self._caches[key] = prepare(function, density.start, *map(Constant, self._data))
+            whole = with_data(density, self._data)
+            function = whole if jacobian else lambda x, *data: whole(x, *data) - density.log_jacobian(x)
+            self._caches[key] = prepare(function, density.start, *map(Constant, self._data.values()))
         return self._caches[key]
 
 

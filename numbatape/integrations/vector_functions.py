@@ -8,6 +8,9 @@ from types import ModuleType
 
 import numpy as np
 
+from ..caches.arguments import Constant
+from ..caches.gradient import prepare_gradient_cache, value_and_gradient
+from ..caches.provenance import why_nonfinite
 from ..capture import rebinding
 from ..errors import SpecError
 from ..trace.trace import current
@@ -83,3 +86,26 @@ def density_of(logp, start, transforms, dims, coords) -> Unconstrained:
     if start is None:
         raise SpecError("a starting point is needed: the parameters, as an array or a container of arrays")
     return unconstrained(logp, start, transforms, dims=dims, coords=coords)
+
+
+def with_data(density: Unconstrained, data: dict) -> Callable:
+    """Return a density with keyword data as a function of the vector and of the values of the data."""
+    names = tuple(data)
+
+    def function(vector, *values):
+        return density(vector, **dict(zip(names, values, strict=True)))
+
+    function.__wrapped__ = density  # type: ignore[attr-defined]  # what it captures is watched
+    return function
+
+
+def require_finite_start(value, density: Unconstrained, data: dict, needed_by: str) -> None:
+    """Refuse a model by its log-density at the start, and say which term is not finite."""
+    if np.isfinite(value):
+        return
+    gradient = prepare_gradient_cache(with_data(density, data), density.start, *map(Constant, data.values()))
+    value, _ = value_and_gradient(gradient, density.start)
+    raise SpecError(
+        f"the log-density at the starting point is {value}; {needed_by} needs one that is finite there: "
+        + why_nonfinite(gradient, density.unconstrained_names, density.start)
+    )

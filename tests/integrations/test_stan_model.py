@@ -24,7 +24,7 @@ def logp(p, y):
 
 @pytest.fixture(scope="module")
 def model():
-    return to_bridgestan_like(logp, START, CONSTRAINTS, data=Y)
+    return to_bridgestan_like(logp, START, CONSTRAINTS, data={"y": Y})
 
 
 X = np.array([1.0, 0.3, 2.0, -1.0, 0.5])
@@ -85,7 +85,7 @@ def test_errors(model):
 def test_signatures_are_bridgestans():
     """Its programs pass these by name."""
     bridgestan = pytest.importorskip("bridgestan")
-    ours = type(to_bridgestan_like(logp, START, CONSTRAINTS, data=Y))
+    ours = type(to_bridgestan_like(logp, START, CONSTRAINTS, data={"y": Y}))
     names = [name for name, member in vars(ours).items() if not name.startswith("_") and callable(member)]
     assert len(names) == 13
     for name in names:

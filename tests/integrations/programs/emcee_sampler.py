@@ -2,7 +2,9 @@
 
 import emcee
 import numpy as np
+import pytest
 
+import numbatape as nt
 from numbatape import transforms
 from numbatape.integrations import to_emcee
 
@@ -29,3 +31,9 @@ points = walkers.initial(16, seed=1)
 values = walkers["log_prob_fn"](points)
 alone = [float(walkers.density(point, x=x, y=y)) for point in points]
 assert np.allclose(values, alone, rtol=1e-12)
+
+# A start at which the density is not finite is refused, with the term.
+with pytest.raises(
+    nt.SpecError, match=r"nan; emcee needs .*log is nan, at .*emcee_sampler.py(.|\n)*sigma = -1"
+):
+    to_emcee(logp, {**start, "sigma": -1.0}, data={"x": x, "y": y})

@@ -56,6 +56,11 @@ assert np.allclose(logdensity(jnp.ones(2)), density(np.ones(2)))
 assert np.allclose(potential(jnp.ones(2)), -density(np.ones(2)))
 assert np.allclose(jax.grad(logdensity)(jnp.ones(2)), nt.grad(density)(np.ones(2)))
 
+# A start at which the density is not finite is refused, with the term.
+for make, sampler in ((to_blackjax, "blackjax"), (to_numpyro, "numpyro")):
+    with pytest.raises(nt.SpecError, match=rf"nan; {sampler} needs .*log is nan, at .*jax_functions.py"):
+        make(logp, {**start, "sigma": -1.0})
+
 # What does not fit is named before JAX calls back, for its own error then is a page long.
 for wrong, message in [(start, "vector of 2 numbers.* got dict"), (jnp.ones(3), r"got shape \(3,\)")]:
     with pytest.raises(TypeError, match=message):
