@@ -108,9 +108,9 @@ def test_a_call_that_leaves_the_bound_path_reads_and_writes_cells():
         first = value
 
 
-def test_gradients_of_sums_of_products_are_not_multiplied_by_one():
+def test_gradients_of_sums_of_products_and_squares_are_one_instruction():
     """Where a factor itself is the gradient, it is copied, because each gradient has cells of its own."""
-    for f, ops in ((FUNCTIONS["products"][0], "dot copy copy"), (FUNCTIONS["squares"][0], "sub dot add neg")):
+    for f, ops in ((FUNCTIONS["products"][0], "dot copy copy"), (FUNCTIONS["squares"][0], "sub dot mul neg")):
         cache = nt.prepare_gradient_cache(f, X, Y)
         value, (dx, dy) = nt.value_and_gradient(cache, X, Y)
         listed = str(cache._space.plan.tape)
