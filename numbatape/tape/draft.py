@@ -200,9 +200,9 @@ class Draft:
         found = flatnonzero(self.ops.is_any(ops, code["op"]))
         return found[self.is_array(code["out"][found])]
 
-    def small_layouts(self, lanes: int) -> np.ndarray:
-        """Return which layouts have few cells in so many lanes, for all sizes that guards allow."""
-        return np.array([self.sizes.count_few(layout.dims) * lanes <= FEW for layout in self.layouts])
+    def is_small(self, layout: int, lanes: int) -> bool:
+        """Whether a layout has few cells in so many lanes, for all sizes that guards allow."""
+        return self.sizes.count_few(self.layouts[layout].dims) * lanes <= FEW
 
     # ---- one value
 

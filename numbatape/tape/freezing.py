@@ -103,9 +103,8 @@ def _has_few_cells(draft: Draft, code: np.ndarray) -> bool:
     if len(code) > SHORT:
         return False
     lanes = sum(draft.sizes.count_few(draft.layout_of(value).dims) for value in draft.directions)
-    seen = np.zeros(len(draft.layouts), bool)
-    seen[draft.layout[code["out"]]] = True
-    return bool(draft.small_layouts(max(lanes, 1))[seen].all())
+    seen = {*draft.layout[code["out"]].tolist()}
+    return all(draft.is_small(layout, max(lanes, 1)) for layout in seen)
 
 
 def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..column_scans import reach
-from ..combinations import flatnonzero
+from ..combinations import by_combination, flatnonzero
 from ..draft import Draft
 from ..instruction import MAIN, value_numbers
 from ..tape import F64
@@ -87,12 +87,15 @@ def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
     uses, ops, passed = draft.uses(code), draft.ops, (readers > 0) & (readers <= READERS)
     product = ~ops.is_any(ops.with_trait("signs"), code["op"][rows])
     negation = ops.is_any(ops.with_signs((-1,)), code["op"][rows])
-    negation &= ~draft.small_layouts(LANES)[draft.layout[code["out"][rows]]]
+    layouts = draft.layout[code["out"][rows[negation]]]
+    negation[negation] = by_combination(lambda layout: not draft.is_small(layout, LANES), layouts)
     out, operands = uses.out[rows], uses.operands[rows]
     bases = np.where(laned[operands[:, 0]], operands[:, 0], operands[:, 1])
     shared = np.bincount(bases[product], minlength=draft.count) > 1
-    joining = reach(out[passed], operands[passed], uses.flags(out[product & shared[bases]]))
-    passed &= product | (operands[:, 1] == NO_GROUP) | (readers == 1) | joining[out]
+    several = passed & ~product & (operands[:, 1] != NO_GROUP) & (readers > 1)
+    if several.any():
+        joining = reach(out[passed], operands[passed], uses.flags(out[product & shared[bases]]))
+        passed &= ~several | joining[out]
     handed_on, factors = uses.flags(out[passed]), uses.flags(operands[product, :2])
     ends = (factors | uses.flags(operands[negation, :2])) & handed_on
     further = reach(*reversed_edges(out[passed], operands[passed]), ends)
