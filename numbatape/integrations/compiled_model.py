@@ -93,6 +93,11 @@ class Sampler:
             raise self._failures.first from cause
 
 
+def as_data(value):
+    """Return data as the model gets them: a list of numbers is meant as an array."""
+    return np.asarray(value) if isinstance(value, (list, tuple)) else value
+
+
 @functools.cache
 def _model_class():
     """Return the class of models, a subclass of nutpie's."""
@@ -108,7 +113,8 @@ def _model_class():
             for name in updates:
                 if name not in self.shared_data:
                     raise SpecError(f"{name} is no data of this model; it has {', '.join(self.shared_data)}")
-            return dataclasses.replace(self, shared_data=self.shared_data | updates)
+            new = {name: as_data(value) for name, value in updates.items()}
+            return dataclasses.replace(self, shared_data=self.shared_data | new)
 
         def _with_functions(self, failures: Failures):
             density, draw = self.functions(self.shared_data, failures)

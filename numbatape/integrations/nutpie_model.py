@@ -9,7 +9,7 @@ from ..caches.c_function import CGradient, CValue
 from ..caches.gradient import prepare_gradient_cache, value_and_gradient
 from ..caches.pullback import prepare_pullback_cache
 from ..config import Config
-from .compiled_model import compiled_model
+from .compiled_model import as_data, compiled_model
 from .vector_functions import density_of, package, require_finite_start, with_data
 
 JITTER = 1.0  # of initial points, in units of the unconstrained parameters: what PyMC adds
@@ -64,7 +64,7 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     """
     package("nutpie", "to_nutpie")
     density = density_of(logp, start, transforms, dims, coords)
-    data = {name: _as_data(value) for name, value in (data or {}).items()}
+    data = {name: as_data(value) for name, value in (data or {}).items()}
     function = with_data(density, data)
     gradient = prepare_gradient_cache(function, density.start, *map(Constant, data.values()))
     value, _ = value_and_gradient(gradient, density.start)
@@ -79,6 +79,9 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
 
     def functions(values_of_data, failures):
         constants = [Constant(values_of_data[name]) for name in data]
+        if values_of_data is not data:  # those of `with_data`
+            value, _ = value_and_gradient(gradient, density.start, *constants)
+            require_finite_start(value, density, values_of_data, "nutpie")
         return CGradient(gradient, constants, failures.of_density), CValue(values, (), failures.of_draw)
 
     def initial(seed):
@@ -93,11 +96,6 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
         data=data,
         initial=initial,
     )
-
-
-def _as_data(value):
-    """Return data as the model gets them: a list of numbers is meant as an array."""
-    return np.asarray(value) if isinstance(value, (list, tuple)) else value
 
 
 def jitter(seed: int, size: int, radius: float = JITTER) -> np.ndarray:

@@ -44,7 +44,7 @@ again = nutpie.sample(model, cores=1, **sample).posterior
 assert np.array_equal(first["theta"], again["theta"])
 
 # Other data.
-shifted = nutpie.sample(model.with_data(y=0.0 * y), **sample).posterior
+shifted = nutpie.sample(model.with_data(y=list(0.0 * y)), **sample).posterior
 assert abs(float(shifted["mu"].mean())) < 1.0
 
 # Data in a container, as model files of the command line have them.
@@ -140,6 +140,10 @@ with pytest.raises(KeyError, match="beyond one") as caught:
 assert caught.traceback[-1].name == "raises"
 with pytest.raises(nt.SpecError, match="z is no data of this model; it has y"):
     model.with_data(z=y)
+with pytest.raises(
+    nt.SpecError, match=r"is nan; nutpie needs .*sub is nan, at .*nutpie_model.py(.|\n)*mu = 0"
+):
+    nutpie.sample(model.with_data(y=np.nan * y), **sample)
 
 
 # Ctrl-C ends the sampling early, and gives what there is; so does a wait with a limit.
