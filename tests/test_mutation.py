@@ -625,3 +625,44 @@ def test_read_only_views_are_not_written_to_even_where_nothing_is_selected():
         f(np.ones(2))
     with pytest.raises(ValueError, match="assignment destination is read-only"):
         nt.grad(f)(np.ones(2))
+
+
+def loop_over_rows(x):
+    m = np.ones((len(x), 2)) * np.arange(len(x))[:, None]
+    for row in m:
+        row *= 2.0
+    return x @ m
+
+
+def loop_over_entries(x):
+    m = np.arange(len(x)) * 1.5
+    first, *_ = m
+    for k, entry in enumerate(m):
+        m[-1 - k] = entry * 2.0 + first
+    return x * m
+
+
+def loop_over_entries_with_a_traced_write(x):
+    m = np.arange(len(x)) * 1.5
+    for k, entry in enumerate(m):
+        m[-1 - k] = entry * x[0]
+    return m
+
+
+@every("f", [loop_over_rows, loop_over_entries, loop_over_entries_with_a_traced_write])
+def test_loops_write_to_arrays_that_depend_on_sizes_only(f):
+    x = np.array([0.3, 0.5, -0.2, 0.7])
+    for given in (x, x[:3]):
+        np.testing.assert_allclose(nt.jvp(f, (given,), (given,))[0], f(given), rtol=1e-14)
+
+
+def test_cotangents_of_constants_written_to_traced_arrays_are_in_their_places():
+    def f(x):
+        kept, made = x[:-1, 1:], np.array([2.0, 0.25])
+        made[0] = 0.125 * x[0, 0]
+        kept.T[...] = 0.75
+        return x, kept, made
+
+    _, pull = nt.vjp(f, np.ones((3, 3)))
+    (given,) = pull((np.zeros((3, 3)), np.full((2, 2), 9.0), np.array([8.0, 5.0])))
+    np.testing.assert_array_equal(given, np.diag([1.0, 0.0, 0.0]))

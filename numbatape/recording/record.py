@@ -234,7 +234,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
     if result is None and len(trace.arguments.scratch) == 1:
         (result,) = trace.arguments.scratch  # the function writes its result into an argument
     outputs: list[int] = []
-    values, levels, noted = [], [], []
+    values, noted = [], []
     leaves, structure = pytrees.flatten(result)
     for leaf in map(lifted, map(as_ndarrays, leaves)):
         if type(leaf) is not TracedArray:
@@ -247,7 +247,6 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         noted.append(Output(len(outputs)))
         outputs.append(dense_number(leaf))
         values.append(sample_of(leaf))
-        levels.append(leaf._level)
     effects = None if environment is None else effects_of(trace, environment, outputs)
     compute_deferred(trace, leaves)
     # Derivatives have common subexpressions, because several rules need the same values.
@@ -260,6 +259,9 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
     )
     if trace.swept:
         _refuse_unknown(tape)
+    # A constant that is written to a traced array stands in active cells: the tape says what has adjoints.
+    storages = tape.values["storage"][np.array(tape.outputs[: len(values)], int)]
+    levels = tape.storages["level"][storages].tolist()
     kept = pytrees.unflatten(structure, noted)
     return Recording(
         tape,

@@ -64,6 +64,14 @@ def in_place(ufunc):
     return mutate
 
 
+def _has_number(x, number: int) -> bool:
+    """Whether a traced array has this number. It has another one, or none, when it was written to."""
+    try:
+        return object.__getattribute__(x, "_id") == number
+    except AttributeError:
+        return False
+
+
 class Methods(Kinds):
     """Methods that traced arrays share with ndarray."""
 
@@ -85,11 +93,11 @@ class Methods(Kinds):
         """Yield the rows. The size is asked for with the first one: `np.iterable` wants none."""
         # A fixed number of rows whose length is a size, as in ``i, j = np.indices((n, n))``, needs no guard.
         read = self._trace.integers.origins is not None and (self.ndim == 1 or is_size(self._sizes()[0]))
-        if read and rely_on(self._trace, (self,)):
-            yield from self._value.copy()
-        else:
-            for k in range(len(self)):
-                yield self[k]
+        plain = read and rely_on(self._trace, (self,)) and self.ndim == 1
+        number, entries = (self._id, self._value.copy()) if plain else (None, None)
+        for k in range(len(self)):
+            # What runs between the entries may write to the array, or to its rows.
+            yield entries[k] if plain and _has_number(self, number) else self[k]
 
     def __contains__(self, item):
         return bool(np.any(self == item))
