@@ -187,7 +187,7 @@ STAND_INS = {
             genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign
             nchypergeom_fisher pearson3 rel_breitwigner truncweibull_min tukeylambda zipf zipfian
         """,
-        "scipy_api.stats.noncentral_laws": "ncf nct ncx2 skewnorm",
+        "scipy_api.stats.noncentral_laws": "irwinhall ncf nct ncx2 skewnorm",
         "scipy_api.stats.distribution_functions": """
             alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi
             chi2 cosine dgamma dlaplace dweibull erlang expon exponnorm exponpow exponweib f fatiguelife

@@ -1,4 +1,4 @@
-"""Slopes of noncentral laws for degrees of freedom, compared with sums and integrals by mpmath."""
+"""Slopes of noncentral laws for degrees of freedom, compared with mpmath's; sums of uniform variables."""
 
 import numpy as np
 import pytest
@@ -83,3 +83,22 @@ def test_moments_that_do_not_exist():
     for law, shapes in ((stats.nct, (1.0, 0.7)), (stats.ncf, (3.0, 2.0, 1.0))):
         assert np.isnan(nt.value_and_grad(lambda n, law=law, s=shapes: law.mean(s[0], *s[1:]) * n)(1.0)[0])
         assert np.isnan(nt.value_and_grad(lambda a, law=law, s=shapes: law.mean(a, *s[1:]))(shapes[0])[0])
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_sums_of_uniform_variables(n):
+    """For n = 4 the density is a cubic spline: its slope at 1.2 is that of ``(x**3 - 4*(x - 1)**3)/6``."""
+    x = 1.2 if n == 4 else 0.4
+    law = stats.irwinhall
+    slope = (x**2 - 4.0 * (x - 1.0) ** 2) / 2.0 if n == 4 else 0.0
+    value, found = nt.value_and_grad(lambda x: law.pdf(2.0 * x + 1.0, n, loc=1.0, scale=2.0))(x)
+    assert value == pytest.approx(law.pdf(x, n) / 2.0, rel=1e-14)
+    assert found == pytest.approx(slope / 2.0, rel=1e-13, abs=1e-15)
+    assert nt.grad(lambda x: law.sf(x, n))(x) == -law.pdf(x, n)
+    bend = nt.derivative(nt.derivative(lambda x: law.logpdf(x, n)))(x)
+    assert bend == pytest.approx(
+        (-3.0 * x + 4.0) / law.pdf(x, n) - (slope / law.pdf(x, n)) ** 2 if n == 4 else 0.0
+    )
+    assert nt.grad(lambda q: law.ppf(q, n))(0.3) == pytest.approx(1.0 / law.pdf(law.ppf(0.3, n), n))
+    with pytest.raises(nt.UnsupportedOperationError, match="argument 2 with a derivative"):
+        nt.grad(lambda n: law.cdf(x, n))(float(n))

@@ -1,4 +1,4 @@
-"""Noncentral distributions of ``scipy.stats`` and the skew normal one: SciPy's values, slopes by formulas.
+"""Noncentral laws, the skew normal one and sums of uniform variables: SciPy's values, slopes by formulas.
 
 Their cumulative functions are sums or integrals without a closed form, which SciPy computes. Slopes for
 degrees of freedom are in `degrees_of_freedom`.
@@ -202,6 +202,32 @@ def _skew_slope(z, x, a):
 
 _SKEW_CDF = rule("skewnorm.cdf", {0: _skew_density, 1: _skew_slope})
 
+# ---- Irwin and Hall's law, the sum of n uniform variables: a spline, whose slope is a difference of two
+
+
+def _sum_slope(z, x, n):
+    alone = np.less_equal(n, 1.0)
+    fewer = np.where(alone, 1.0, n - 1.0)
+    return np.where(alone, 0.0, _SUM_PDF(x, fewer) - _SUM_PDF(x - 1.0, fewer))
+
+
+_SUM_PDF = rule("irwinhall.pdf", {0: _sum_slope})
+_SUM_CDF = rule("irwinhall.cdf", {0: lambda z, x, n: _SUM_PDF(x, n)})
+_SUM_SF = rule("irwinhall.sf", {0: lambda z, x, n: -_SUM_PDF(x, n)})
+
+register(
+    "irwinhall",
+    Law(
+        lambda x, n: np.log(_SUM_PDF(x, n)),
+        low=0.0,
+        high=lambda n: n,
+        valid=lambda n: [n > 0, np.equal(n, np.floor(n))],
+        cdf=_SUM_CDF,
+        sf=_SUM_SF,
+        mean=lambda n: 0.5 * n,
+        var=lambda n: n / 12.0,
+    ),
+)
 register(
     "nct",
     Law(
