@@ -118,6 +118,11 @@ def test_a_new_op_is_one_file(tmp_path):
     assert run.stdout == "added\n", run.stderr
 
 
+def test_totals_have_one_operand():
+    """Passes put other instructions in the place of what a total adds up, its first operand."""
+    assert [op.arity for op in OPS if op.totals] == [1]
+
+
 def test_sizes_of_array_ops_have_names_of_their_own():
     """A size that a kernel takes is a variable beside those of the loop around the kernel."""
     taken = set("vgdowqracbs")

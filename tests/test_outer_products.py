@@ -23,6 +23,8 @@ NOT_OUTER = {
     "one entry": lambda x, y: np.sum(np.kron(x[:1, :1], y)),
     "one axis": lambda x, y: np.sum(np.sum(np.outer(x[0], y[0]), 1) ** 2),
     "shared axis": lambda x, y: np.sum(x[:3, None, :5] * y[:, :, None]),
+    "a product in an inner product": lambda x, y: np.dot(x[0] * x[1], x[2]) + np.sum(y),
+    "rows of such": lambda x, y: np.sum(np.vecdot(x * y[0, 0], np.sin(x[1])) ** 2),
     "read twice": lambda x, y: (lambda k: np.sum(k) + k[0, 0])(np.kron(x, y)),
 }
 

@@ -120,7 +120,7 @@ class Adjoint:
         if op.__class__ is Elementwise:
             self._pull_elementwise(op, ct, out, numbers, needed)
             return
-        if ct.__class__ is not Symbol and (not op.totals or np.ndim(ct)):
+        if ct.__class__ is not Symbol and (not op.takes_numbers or np.ndim(ct)):
             ct = self.cotangents.spread(ct, out)
         need = tuple(bool(needed >> j & 1) for j in range(len(numbers)))
         if op.calls:  # a pullback may fail where the value does not

@@ -45,7 +45,7 @@ def dot_cells(v, a, b, n, sa0, sb0):
     reads_narrow=True,
     adds_parts=block_dot,
     of_gaps="distance2",
-    totals=True,
+    takes_numbers=True,
     thorough=True,
     integers="sum",
 )

@@ -65,6 +65,7 @@ def sum_cells(v, a, n, sa0):
     cases=LENGTHS,
     beside=f"step_o == 1 and step_a == 1 and sa0 != 1 and turns >= 4 and n <= {4 * BLOCK}",
     totals=True,
+    takes_numbers=True,
     reads_narrow=True,
     adds_parts=block_sum,
     thorough=True,

@@ -52,8 +52,9 @@ class Traits:
     of_gaps
         Of a sum of products: the op that computes the sum of squares of a difference from its two terms.
     totals
-        ``z`` is the sum of the operand, or of the products of two operands, along their core axis. The
-        pullback takes a number for a cotangent that is the same everywhere.
+        ``z`` is the sum of the operand, the only one, along its core axis.
+    takes_numbers
+        The pullback takes a number for a cotangent that is the same everywhere.
     repeats
         ``z`` is the one cell of the operand, many times.
     product
@@ -106,6 +107,7 @@ class Traits:
     summed_apart: str = ""
     of_gaps: str = ""
     totals: bool = False
+    takes_numbers: bool = False
     repeats: bool = False
     product: bool = False
     agrees: bool = False
