@@ -13,6 +13,7 @@ from ..errors import SpecError
 from ..late import imported
 from ..threads import Turn, alone, one_at_a_time
 from ..trace import pytrees
+from ..usercode.ownership import python_of
 from .arguments import Flattened, as_constant, is_mark, like_prepared
 from .contract import check_same, require_active
 from .delivery import Owned
@@ -47,9 +48,11 @@ def parameter_names(function) -> tuple[str, ...]:
 
 def python_function(function):
     """Return what is traced: the Python function behind a Numba dispatcher."""
+    if function.__class__ is types.FunctionType:
+        return function
     if not callable(function):
         raise TypeError(f"{function!r} is not callable")
-    return getattr(function, "py_func", function)
+    return python_of(function)
 
 
 class PreparedCache:

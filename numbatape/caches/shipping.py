@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecError
 from ..threads import survives_fork
+from ..usercode.ownership import python_of
 
 if TYPE_CHECKING:
     from .base import PreparedCache
@@ -149,4 +150,4 @@ def _named(function: Callable) -> Callable:
     found = sys.modules.get(getattr(function, "__module__", None) or "")
     for part in getattr(function, "__qualname__", "").split("."):
         found = getattr(found, part, None)
-    return found if getattr(found, "py_func", None) is function else function  # type: ignore[return-value]
+    return found if python_of(found) is function else function  # type: ignore[return-value]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 import os
+import types
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,6 +71,8 @@ class Native:
 
 def is_dispatcher(function) -> bool:
     """Whether a function is Numba's, compiled without the interpreter."""
+    if type(function) is types.FunctionType:  # `functools.wraps` copies a dispatcher's attributes to it
+        return False
     options = getattr(function, "targetoptions", None)
     return hasattr(function, "py_func") and isinstance(options, dict) and not options.get("forceobj")
 

@@ -13,11 +13,12 @@ from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import stop_gradient, trace_of
 from ..trace.trace import CURRENT, Trace, current, failing
 from ..usercode.bytecode import globals_assigned
+from ..usercode.ownership import python_of
 from .emit import emit
 from .native import Entry
 from .result_shapes import ObservedShapes
 from .site import ArgumentSpec, Callee, allocated, shape_of
-from .untraced_derivatives import Pulled, emit_linear, is_jitted, no_further_derivative, python_of, touches
+from .untraced_derivatives import Pulled, emit_linear, is_jitted, no_further_derivative, touches
 
 
 class Rule(Callee):

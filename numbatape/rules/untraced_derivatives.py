@@ -18,6 +18,7 @@ from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.extents import filled
 from ..trace.primitives import dims_of
+from ..usercode.ownership import python_of
 from .emit import emit
 from .native import Entry
 from .site import Callee, shape_of
@@ -25,7 +26,7 @@ from .site import Callee, shape_of
 
 def is_jitted(function) -> bool:
     """Whether a function is compiled by Numba."""
-    return hasattr(function, "py_func")
+    return python_of(function) is not function
 
 
 def no_further_derivative(name: str) -> UnsupportedOperationError:
@@ -35,11 +36,6 @@ def no_further_derivative(name: str) -> UnsupportedOperationError:
         "pushforward, if it has one, so neither can be traced; give a pushforward= that does without the "
         "workspace to nt.primitive"
     )
-
-
-def python_of(function):
-    """Return the Python function behind one that Numba has compiled, for tracing; others as they are."""
-    return getattr(function, "py_func", function)
 
 
 def touches(function, name: str) -> bool:

@@ -55,6 +55,15 @@ _CORE = (PACKAGE, *(root for root in _ROOTS if root.rstrip(os.sep).endswith(KNOW
 _adopted: set[str] = set()  # libraries' packages that count as the user's, see `adopt`
 
 
+def python_of(function):
+    """Return the Python function behind one that Numba has compiled; others as they are.
+
+    A Python function is its own, whatever attributes it has: `functools.wraps` copies ``py_func`` from a
+    compiled function to one that wraps it.
+    """
+    return function if type(function) is types.FunctionType else getattr(function, "py_func", function)
+
+
 def top(module: str | None) -> str:
     """Return the outermost package of a module's name."""
     return (module or "").partition(".")[0]

@@ -21,8 +21,10 @@ from ..late import imported
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
-from .made import made_by
+from .made import made_with
 from .verb_calls import Served, chosen_arguments, dispatch
+
+OPTIONS = "argnums", "has_aux", "holomorphic", "static_argnums", "static_argnames"
 
 
 def value_and_grad(
@@ -67,16 +69,8 @@ def value_and_grad(
     >>> nt.value_and_grad(lambda x, y: np.sum(x * y), argnums=(0, 1))(np.ones(2), np.arange(2.0))
     (np.float64(1.0), (array([0., 1.]), array([1., 1.])))
     """
-    return made_by(
-        value_and_grad,
-        f,
-        _value_and_grad,
-        argnums=argnums,
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-    )
+    given = argnums, has_aux, holomorphic, static_argnums, static_argnames
+    return made_with(value_and_grad, f, _value_and_grad, OPTIONS, given)
 
 
 def _value_and_grad(f, *options):
@@ -193,16 +187,8 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None,
     >>> nt.grad(lambda x, kind: getattr(np, kind)(x), static_argnums=1)(0.0, "sin")
     np.float64(1.0)
     """
-    return made_by(
-        grad,
-        f,
-        _grad,
-        argnums=argnums,
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-    )
+    given = argnums, has_aux, holomorphic, static_argnums, static_argnames
+    return made_with(grad, f, _grad, OPTIONS, given)
 
 
 def stop_gradient(x):

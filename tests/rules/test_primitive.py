@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -605,3 +606,27 @@ def test_as_a_decorator_and_by_itself():
     assert exp.__doc__.startswith("Return e")
     assert nt.grad(exp)(0.0) == 1.0
     assert nt.vjp(exp, np.zeros(2))[1](np.ones(2))[0].tolist() == [1.0, 1.0]
+
+
+def test_a_function_that_wraps_a_compiled_one_is_not_the_compiled_one():
+    @functools.wraps(_norm)  # which copies its attributes, the function behind it among them
+    def tripled(x):
+        return 3.0 * _norm(x)
+
+    @functools.wraps(_norm_pullback)
+    def tripled_pullback(ybar, y, x):
+        return (9.0 * ybar * x / y,)
+
+    x = np.array([3.0, 4.0])
+    by_rules = nt.primitive(tripled, pullback=tripled_pullback)
+    np.testing.assert_allclose(nt.grad(by_rules)(x), 9.0 * x / 15.0, rtol=1e-14)
+    pushed = nt.primitive(tripled, pullback=lambda ybar, y, x: (9.0 * ybar * x / y,))
+    np.testing.assert_allclose(nt.hessian(pushed)(x), 3.0 * nt.hessian(norm_by_numpy)(x), rtol=1e-13)
+    for f in (tripled, lambda x: tripled(2.0 * x) / 2.0):
+        np.testing.assert_allclose(nt.grad(f)(x), 3.0 * x / 5.0, rtol=1e-14)
+        cache = nt.prepare_gradient_cache(f, x)
+        assert nt.value_and_gradient(cache, x)[0] == pytest.approx(15.0)
+
+
+def norm_by_numpy(x):
+    return np.sqrt(np.sum(x**2))
