@@ -226,8 +226,11 @@ def of_function(function: types.FunctionType) -> list[Reference]:
     if function.__kwdefaults__:
         found.append(Reference(function.__kwdefaults__, DEFAULT, function, "__kwdefaults__"))
     attributes = function.__dict__
+    # What `functools.wraps` copied from a function that Numba has compiled is that one's state.
+    compiled = attributes.get("__wrapped__") if "py_func" in attributes else None
+    copied = getattr(compiled, "__dict__", {})
     for name, value in attributes.items():
-        if is_users_attribute(name):
+        if is_users_attribute(name) and (name not in copied or copied[name] is not value):
             found.append(Reference(value, ATTRIBUTE, attributes, name))
     if is_users_function(function):
         found += _bound(function.__globals__, globals_used(code), code)
