@@ -8,7 +8,7 @@ as it is known: value and gradient of `np.sum(x * y)` with 100 000 entries take 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class StripCopies:
     def __init__(self, space: Workspace, sources: Mapping[int, int], targets: Mapping[int, int]):
         self._space, plan = space, space.plan
         self.copied: frozenset[int] = frozenset()
-        found = _Storages(plan, sources, targets)
+        found = _Storages(plan, *(list(filter(self._is_whole, values)) for values in (sources, targets)))
         moved = in_strips(make_plan(plan.tape, plan.dimensions, plan.values), copied=found)[0]
         if not np.array_equal(moved.code, plan.code) or not np.array_equal(moved.bases, plan.bases):
             return  # the plan has room for longer vectors
@@ -63,6 +63,12 @@ class StripCopies:
                 self._tables.append(table)
                 self._blocks[parts.start : parts.stop, BLOCK.index(f"{name}s")] = address(table)
                 self._blocks[parts.start : parts.stop, BLOCK.index(f"{name}_count")] = len(table)
+
+    def _is_whole(self, value: int) -> bool:
+        """Whether a value is all of its storage: a gradient may be a part of that of a concatenation."""
+        plan, view = self._space.plan, self._space.value_view(value)
+        its = plan.tape.values["storage"][value]
+        return view.flags.c_contiguous and view.size == storage_sizes(plan.tape, plan.sizes)[its]
 
     def _row(self, value: int, memory: int) -> tuple[int, int, int]:
         family, first = self._space.plan.cell(value)
@@ -90,7 +96,7 @@ class _Storages:
         For each block, those that it reads and writes.
     """
 
-    def __init__(self, plan: Plan, sources: Mapping[int, int], targets: Mapping[int, int]):
+    def __init__(self, plan: Plan, sources: Sequence[int], targets: Sequence[int]):
         self._plan, self._sources, self._targets = plan, sources, targets
         self.first: set[int] = set()
         self.read: list[list[int]] = []

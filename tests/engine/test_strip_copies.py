@@ -75,6 +75,20 @@ def test_blocks_that_are_cut_copy_their_own_strips(monkeypatch):
         np.testing.assert_array_equal(own, expected)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_gradient_that_is_a_part_of_an_array_fills_its_own_memory_alone(first):
+    """That of a concatenation was copied whole, beyond the end of the caller's array."""
+
+    def f(x):
+        return np.sum(np.exp(np.concatenate([x, Y] if first else [Y, x])))
+
+    memory = np.full(3 * N, 7.0)
+    bound = nt.prepare_gradient_cache(f, X).bind(X, out=(memory[N : 2 * N],))
+    assert bound() == pytest.approx(np.sum(np.exp(X)) + np.sum(np.exp(Y)), rel=1e-13)
+    np.testing.assert_allclose(memory[N : 2 * N], np.exp(X), rtol=1e-15)
+    assert np.all(memory[:N] == 7.0) and np.all(memory[2 * N :] == 7.0)
+
+
 def test_gradients_may_overwrite_their_arguments():
     f = FUNCTIONS["logarithms"][0]
     memory = np.concatenate([X, np.zeros(7)])
