@@ -42,6 +42,7 @@ class StripCopies:
 
     def __init__(self, space: Workspace, sources: Mapping[int, int], targets: Mapping[int, int]):
         self._space, plan = space, space.plan
+        self._usual = int(space.frame[WORD["STRIPS"]])
         self.copied: frozenset[int] = frozenset()
         found = _Storages(plan, *(list(filter(self._is_whole, values)) for values in (sources, targets)))
         moved = in_strips(make_plan(plan.tape, plan.dimensions, plan.values), copied=found)[0]
@@ -50,7 +51,6 @@ class StripCopies:
         assert moved.strips is not None
         self._strips = moved.strips
         self._blocks, self._words = moved.strips.words()
-        self._usual = int(space.frame[WORD["STRIPS"]])
         self.copied = frozenset(found.first)
         self._tables = []
         for number, parts in enumerate(moved.strips.parts):

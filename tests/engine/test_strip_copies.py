@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.engine import segments
+from numbatape.engine import segments, strip_copies
 from numbatape.engine.strip_blocks import LEAST, STRIP
 
 N = LEAST + 3 * STRIP + 5  # the last strip is not full
@@ -120,6 +122,17 @@ def test_a_call_that_leaves_the_bound_path_reads_and_writes_cells():
             np.testing.assert_array_equal(own, expected)
         x *= 0.5
         first = value
+
+
+def test_plans_with_room_for_longer_vectors_copy_whole_arrays(monkeypatch):
+    roomy = functools.partial(strip_copies.in_strips, spare=2.0)
+    monkeypatch.setattr(strip_copies, "in_strips", roomy)
+    bound, cache = bound_and_not(FUNCTIONS["logarithms"][0], X, Y)
+    value, gradients = nt.value_and_gradient(cache, X, Y)
+    for run in (bound, bound._alive[4]):
+        assert run() == value
+        np.testing.assert_array_equal(bound.out, gradients)
+    assert copied(bound) == 0
 
 
 def test_gradients_of_sums_of_products_and_squares_are_one_instruction():
