@@ -14,6 +14,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.caches import program
+from numbatape.caches.entry import Entry
 from numbatape.caches.evaluator import Evaluator
 from numbatape.trace import pytrees
 from tests.every_case import every
@@ -457,3 +458,26 @@ def test_directions_beside_constants_need_no_general_call(monkeypatch):
             monkeypatch.setattr("numbatape.caches.derived.Derived.sweep", None)
         value, slope = nt.jvp(f, (nt.Constant(x), a, b), (None, float(k), 3.0))
         np.testing.assert_allclose([value, slope], [f(x, a, b), slopes[k]], rtol=1e-14)
+
+
+def test_constants_that_change_are_served_by_the_builtin(monkeypatch):
+    """Python takes the constants, and the builtin does the rest, except where a guard stops the sweep."""
+
+    def f(x, data, scale=1.0):
+        return np.sum(np.sin(data * scale) * x) * (x[0] if x[0] > scale else 2.0)
+
+    gradient, rng = nt.value_and_grad(f), np.random.default_rng(5)
+    for scale in (3.0, 1.0):  # both sides of the guard
+        for _ in range(2):
+            gradient(np.full(3, 2.0), np.ones(3), scale=scale)
+    monkeypatch.setattr(Entry, "swept", None)
+    for k in range(20):
+        x, data, scale = 2.0 + 0.1 * rng.random(3), rng.normal(size=3), [1.0, 1.5][k % 2]
+        value, its = gradient(x, data, scale=scale)
+        assert value == pytest.approx(f(x, data, scale), rel=1e-14)
+        np.testing.assert_allclose(its[1:], np.sin(data * scale)[1:] * x[0], rtol=1e-14)
+    monkeypatch.undo()
+    for k in range(20):
+        x, data = 2.0 + 0.1 * rng.random(3), rng.normal(size=3)
+        value, its = gradient(x, data, scale=1.0 + 2.0 * (k % 2))
+        assert value == pytest.approx(f(x, data, 1.0 + 2.0 * (k % 2)), rel=1e-14)

@@ -158,6 +158,39 @@ class Entry(Served):
         """Return the rows by which a builtin checks what is captured; add to ``alive`` what they refer to."""
         return [] if self.captured is None else self.captured.watch_rows(alive)
 
+    def serve(self, leaves: Sequence):
+        """Do what `Served.serve` does; where only constants changed, the builtin serves once they are taken.
+
+        The builtin takes its turn itself and compares the constants again, as another thread may have come
+        first.
+        """
+        if self._data and not self._retired and self.builtin is not None and self._took(leaves):
+            result = self.builtin(*leaves)
+            if result is not REFUSED:
+                return result
+        return super().serve(leaves)
+
+    def _took(self, leaves: Sequence) -> bool:
+        """Compute with a call's constants from now on; return False if none changed, or some do not fit."""
+        if self.turn.busy or len(leaves) != len(self.rows):
+            return False
+        if self._frozen or self.space.calls is not None:
+            return False
+        self.turn.busy = True
+        try:
+            changed = []
+            for k, row in self._data:
+                leaf = leaves[k]
+                if leaf is row.known and not self._stale:
+                    continue
+                if not row.fits(leaf):
+                    return False
+                if self._stale or row.is_other(leaf):
+                    changed.append((row, leaf))
+            return bool(changed) and self._reload(changed)
+        finally:
+            self.turn.busy = False
+
     def serve_in_turn(self, leaves: Sequence):
         """Do what `serve` does, for who has the turn."""
         if self.rebound is not None and self.rebound():
@@ -215,9 +248,9 @@ class Entry(Served):
         self._set_stale(True)  # it stays so where the prologue stops, at a guard or an error
         for row, leaf in changed:
             row.take(leaf)
-        for _, rows in self._natives:
-            for k, row in self._data:
-                if isinstance(row, KnownNumberRow):  # the builtin knows numbers by identity
+        for k, row in self._data:
+            if row.__class__ is KnownNumberRow:  # the builtins know numbers by identity
+                for _, rows in self._natives:
                     rows[k, OBJECT] = id(row.known)
         try:
             self._set_stale(space.run_prologue() != 0)

@@ -177,6 +177,10 @@ class KnownNumberRow(SameRow):
         # Compared by text, which tells 0.0 from -0.0 and makes all NaNs equal.
         return leaf is not self.known and repr(leaf) != repr(self.known)
 
+    def is_other(self, leaf) -> bool:
+        """Whether a builtin, which knows numbers by identity, takes a number for another one."""
+        return leaf is not self.known
+
     def take(self, leaf) -> None:
         """Compute with another number from now on."""
         self.known = leaf
@@ -210,6 +214,8 @@ class DataRow:
     def changed(self, leaf) -> bool:
         """Whether any bit of the contents has changed."""
         return leaf.tobytes() != self.known.tobytes()
+
+    is_other = changed
 
     def take(self, leaf) -> None:
         """Compute with other contents from now on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -325,6 +326,7 @@ def _sizes(leaves: tuple) -> tuple:
 def _opened(leaves: tuple, sizes: tuple) -> tuple[tuple, tuple]:
     """Return leaves without the marks of constants, and their sizes."""
     if None in sizes:  # not all are arrays
-        leaves = tuple(map(bare, leaves))
-        sizes = _sizes(leaves)
+        opened = tuple(map(bare, leaves))
+        if not all(map(is_, opened, leaves)):
+            return opened, _sizes(opened)
     return leaves, sizes
