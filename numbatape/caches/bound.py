@@ -179,7 +179,8 @@ def _copied_by_strip(flat: Flattened, space: VariantWorkspace, buffers) -> Strip
 def _copies_in(flat: Flattened, space: VariantWorkspace, copied: frozenset[int]) -> np.ndarray:
     """Return (target, source, bytes) of each differentiated argument, but for those that blocks copy."""
     rows = []
-    columns = zip(flat.traced(), space.inputs, space.plan.tape.inputs, strict=True)
+    slots = space.plan.tape.inputs[: len(space.inputs)]  # what follows stands for sizes that data decide
+    columns = zip(flat.traced(), space.inputs, slots, strict=True)
     for (leaf, spec, _), cells, slot in columns:
         if spec.level == ACTIVE:
             if not isinstance(leaf, np.ndarray) or not leaf.flags.c_contiguous:
