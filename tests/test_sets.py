@@ -26,6 +26,7 @@ CASES = {
     "lexsort": (lambda x: x[np.lexsort((B[[0, 1, 2, 0, 1]], np.floor(x)))] * np.arange(5.0), A + 0.5),
     "poly": (lambda x: np.poly(x), B),
     "roots": (lambda p: np.abs(np.roots(p) - 0.3), np.array([2.0, 1.0, 5.0, 3.0])),
+    "real roots": (lambda p: np.roots(p), np.array([1.0, -3.5, 2.0, 0.5])),
     "roots of a line": (lambda p: np.roots(p), np.array([2.0, 3.0])),
     "roots and zeros": (lambda x: np.roots(np.concatenate([np.zeros(1), x, np.zeros(2)])).real, B[:3] + 5.0),
     "polydiv": (lambda u, v: np.concatenate(np.polydiv(u, v)), A, np.array([2.0, 1.0, 3.0])),
@@ -39,6 +40,7 @@ CASES = {
 def test_values_and_derivatives(name):
     f, *args = CASES[name]
     value = nt.vjp(f, *args)[0]
+    assert value.dtype == f(*args).dtype
     np.testing.assert_allclose(value, f(*args), rtol=1e-14)
     if name in ("isin", "setdiff1d", "intersect1d", "setxor1d", "union1d"):
         return check_at_ties(f, *args)
@@ -53,6 +55,15 @@ def check_at_ties(f, x, y):
         assert value == np.sum(f(x + shift, y))
         other = nt.jvp(lambda x, y: np.sum(f(x, y)), (x + shift, y), (x, y))[1]
         np.testing.assert_allclose(other, np.sum(grads[0] * x) + np.sum(grads[1] * y), rtol=1e-13)
+
+
+def test_roots_become_complex():
+    f = lambda p: np.sum(np.abs(np.roots(p)) ** 3)  # noqa: E731
+    cache = nt.prepare_gradient_cache(f, np.array([1.0, -3.0, 2.0]))
+    for p in ([1.0, -3.0, 2.0], [1.0, -3.0, 4.0], [2.0, -3.0, 0.5]):
+        value, gradient = nt.value_and_gradient(cache, np.array(p))
+        np.testing.assert_allclose(value, f(np.array(p)), rtol=1e-13)
+        np.testing.assert_allclose(gradient[0], nt.grad(f)(np.array(p)), rtol=1e-12)
 
 
 def test_counts_follow_the_entries():

@@ -51,6 +51,14 @@ def _eigvals(a):
     return values.astype(ordered.dtype), ordered
 
 
+def _real_eigvals(a):
+    """Return real eigenvalues where those of a real matrix are, which NumPy has left complex since 2.5."""
+    values, vectors = _eigvals(a)
+    if np.iscomplexobj(a) or np.any(values.imag):
+        return values, vectors
+    return values.real, vectors.real
+
+
 def _in_order(values, others, vectors):
     """Return the vectors of other eigenvalues in the order of these values."""
     ordered = np.empty_like(vectors)
@@ -107,6 +115,7 @@ PAIR_EIG = MatrixRule("scipy.linalg.eig", _pair_eig, _pair_pullback, varies=True
 PAIR_EIGVALS = MatrixRule("scipy.linalg.eigvals", _pair_eigvals, _pair_pullback, varies=True)
 EIG = MatrixRule("np.linalg.eig", lambda a: tuple(np.linalg.eig(a)), _eig_pullback, varies=True)
 EIGVALS = MatrixRule("np.linalg.eigvals", _eigvals, _eig_pullback, varies=True)
+REAL_EIGVALS = MatrixRule("np.linalg.eigvals", _real_eigvals, _eig_pullback, varies=True)
 
 
 def scaled(v):
@@ -136,6 +145,11 @@ def eig(a):
 
 def eigvals(a):
     return call(EIGVALS, a)[0]
+
+
+def real_eigvals(a):
+    """Return eigenvalues that are real where all of a real matrix's are; a change of that is a guard."""
+    return call(REAL_EIGVALS, a)[0]
 
 
 # ---- Hermitian matrices

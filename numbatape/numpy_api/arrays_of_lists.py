@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 
+from ..tape.tape import as_dtype
 from ..trace import boxes, operations
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, is_wrong, lift, lift_all, values_of
@@ -19,12 +20,12 @@ PLAIN = frozenset((np.ndarray, np.float64, float, int, bool))
 
 
 def _filled_in(x, dtype, ndmin=0):
-    if dtype is not None and np.dtype(dtype) == object:
+    if dtype is not None and as_dtype(dtype).kind == "O":
         raise unsupported_argument("np.array", "dtype=object", "a list of traced values is")
     x = lift(find_trace(x), x)
     if x._trace.arguments.labels:
         x = operations.without_rows(x)
-    x = x if dtype is None else np.astype(x, np.dtype(dtype))
+    x = x if dtype is None else np.astype(x, as_dtype(dtype))
     return np.expand_dims(x, tuple(range(ndmin - x.ndim))) if x.ndim < ndmin else x
 
 
@@ -105,7 +106,7 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     start, stop = (0.0, start) if stop is None else (start, stop)
     count = max(int(np.ceil((stop - start) / step)), 0)
     points = start + np.arange(count) * ((start + step) - start)  # as NumPy computes them
-    return points if dtype is None else np.astype(points, np.dtype(dtype))
+    return points if dtype is None else np.astype(points, as_dtype(dtype))
 
 
 def _whole(M) -> int:

@@ -10,7 +10,7 @@ import inspect
 
 import numpy as np
 
-from ..tape.tape import CONSTANT
+from ..tape.tape import CONSTANT, as_dtype
 from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex, meets
@@ -326,7 +326,7 @@ def real_if_close(a, tol=100):
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
-    dtype = np.dtype(dtype)
+    dtype = as_dtype(dtype)
     if not copy and dtype == x.dtype:
         return x
     value = np.asarray(x._value).astype(dtype)

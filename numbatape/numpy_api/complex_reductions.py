@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..tape.tape import as_dtype
 from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.operands import values_of
@@ -20,7 +21,7 @@ def _as_complex(a, dtype):
 
 
 def _asks_for_real(dtype) -> bool:
-    return dtype is not None and np.dtype(dtype).kind != "c"
+    return dtype is not None and as_dtype(dtype).kind != "c"
 
 
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
@@ -109,7 +110,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     places = np.arange(num, dtype=float).reshape(shape) / max(count, 1)
     points = np.moveaxis(start + places * (stop - start), 0, axis)
     if dtype is not None:
-        points = np.astype(points, np.dtype(dtype))
+        points = np.astype(points, as_dtype(dtype))
     return (points, (stop - start) / count) if retstep else points
 
 

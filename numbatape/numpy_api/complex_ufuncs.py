@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..tape.tape import CONSTANT
+from ..tape.tape import CONSTANT, as_dtype
 from ..trace import complex_parts, operations
 from ..trace.operands import adopt, values_of
 from ..trace.plain_arrays import as_ndarrays
@@ -40,6 +40,10 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
         return ufunc(np.reshape(left, shape), right, **kwargs)
     function = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}.get(method, {}).get(ufunc)
     if function is not None:
+        if (
+            method == "accumulate" and kwargs.get("dtype") is not None
+        ):  # np.cumsum takes fewer names of dtypes
+            kwargs["dtype"] = as_dtype(kwargs["dtype"])
         return function(inputs[0], axis=kwargs.pop("axis", 0), **kwargs)
     if RULES.find(ufunc) is None or (ufunc.nin, ufunc.nout) != (2, 1):
         raise unsupported(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tape.tape import CONSTANT, family_of_dtype
+from ..tape.tape import CONSTANT, as_dtype, family_of_dtype
 from ..trace import operations
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, pinned
@@ -62,7 +62,7 @@ def _plain_result(function, complex=None):
         trace = find_trace(args, tuple(kwargs.values()))
         alone = function in FILLS and len(args) == 1 and type(args[0]) is TracedArray
         if alone and kwargs.keys() <= {"dtype"}:
-            dtype = np.dtype(args[0].dtype if kwargs.get("dtype") is None else kwargs["dtype"])
+            dtype = as_dtype(args[0].dtype if kwargs.get("dtype") is None else kwargs["dtype"])
             if dtype.kind in "fbiu":
                 return filled(trace, layout_of(args[0]).dims, FILLS[function], dtype)
         for arg in (*args, *kwargs.values()):
@@ -85,7 +85,7 @@ for _function in (
 @composes(np.full_like, complex="complex_functions.full_like")
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     a, fill = lift_all(a, fill_value)
-    kind = np.dtype(dtype) if dtype is not None else a.dtype
+    kind = as_dtype(dtype) if dtype is not None else a.dtype
     if shape is not None:
         seen = np.broadcast_to(fill, shape)
     else:
@@ -95,7 +95,7 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
 
 @implements(np.astype, complex="complex_functions.astype")
 def astype(x, dtype, /, *, copy=True, device=None):
-    dtype = np.dtype(dtype)
+    dtype = as_dtype(dtype)
     if not copy and dtype == x.dtype:
         return x
     if dtype.kind == "c":  # given by its name, or by a function that passes its own dtype on
@@ -166,7 +166,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
         points = expand(start + 0.0 * stop, (0,))[:num]
     points = np.moveaxis(points, 0, axis)
     if dtype is not None:
-        dtype = np.dtype(dtype)
+        dtype = as_dtype(dtype)
         points = np.astype(np.floor(points) if dtype.kind in "iu" else points, dtype)
     return (points, step) if retstep else points
 
@@ -180,7 +180,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
         base = np.expand_dims(base, axis)
     start, stop = lift_all(start, stop)
     points = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
-    return points if dtype is None else np.astype(points, np.dtype(dtype))
+    return points if dtype is None else np.astype(points, as_dtype(dtype))
 
 
 @composes(np.vander, complex="complex_reductions.vander")
@@ -234,4 +234,4 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     if num > 1 and endpoint:
         points = np.concatenate([points[:-1], high])
     points = np.moveaxis(points * sign, 0, axis)
-    return points if dtype is None else np.astype(points, np.dtype(dtype))
+    return points if dtype is None else np.astype(points, as_dtype(dtype))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..matrix.eigen import real_eigvals
 from ..trace.axes import entries, length, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import array_instruction, broadcast_to, dims_of
@@ -29,11 +30,12 @@ def roots(p):
         return np.array([])
     zeros = np.zeros(pinned(p, 0) - last)
     p = p[first:last]
+    p = p if p.dtype.kind in "fc" else np.astype(p, float)
     count = last - first - 1
     if count == 0:
         return zeros
     companion = np.concatenate([(-p[1:] / p[0])[None, :], np.eye(count - 1, count)])
-    return np.concatenate([np.linalg.eigvals(companion), zeros])
+    return np.concatenate([real_eigvals(companion), zeros])
 
 
 @composes(np.polydiv, complex=HOLDS)

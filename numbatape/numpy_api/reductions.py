@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..emitter.instructions import row
-from ..tape.tape import F64
+from ..tape.tape import F64, as_dtype
 from ..trace.array import TracedArray
 from ..trace.axes import along_axis, axes_of, count_of, length, one_axis, over_axes, reduced
 from ..trace.operands import adopt, lift, lift_first
@@ -22,15 +22,15 @@ def prepared(x, dtype=None, where=NO, fill=None):
     """Return a reduction's operand: converted, and with ``fill`` where the mask is False."""
     x = lift_first(x, where)
     if dtype is not None:
-        x = np.astype(x, np.dtype(dtype))
+        x = np.astype(x, as_dtype(dtype))
     return x if where is NO or where is True else np.where(where, x, fill)
 
 
 def held(result, dtype=None):
     """Return a sum or product of whole numbers as a small dtype holds it, in which they wrap around."""
-    if dtype is None or np.dtype(dtype).kind not in "iu":
+    if dtype is None or as_dtype(dtype).kind not in "iu":
         return result
-    return np.astype(result, np.dtype(dtype), copy=False)
+    return np.astype(result, as_dtype(dtype), copy=False)
 
 
 def is_given(argument) -> bool:

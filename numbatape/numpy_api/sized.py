@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from ..tape.tape import CONSTANT
+from ..tape.tape import CONSTANT, as_dtype
 from ..trace import extents, operations, size_fractions
 from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray, new_traced
@@ -50,7 +50,7 @@ def full(trace, shape, fill_value, dtype=None, order="C"):
             trace, dims, fill_value, np.asarray(fill_value).dtype if dtype is None else dtype
         )
     x = lift_first(fill_value)
-    x = x if dtype is None else np.astype(x, np.dtype(dtype))
+    x = x if dtype is None else np.astype(x, as_dtype(dtype))
     return np.copy(broadcast_to(x, [trace.tape.sizes.value(dim) for dim in dims], dims))
 
 
@@ -62,12 +62,12 @@ def as_array(trace, object, dtype=None, device=None, **options):
         if not all(type(n) is int or sizes.is_size(n) for n in object):
             return None
         x = np.stack([as_array(trace, n) if sizes.is_size(n) else lift_first(np.int64(n)) for n in object])
-        return x if dtype is None else np.astype(x, np.dtype(dtype))
+        return x if dtype is None else np.astype(x, as_dtype(dtype))
     if not sizes.is_size(object):
         return None
     x = object.lifted()
     x = new_traced(trace, np.int64(x._value), x._id, x._level, x._family)
-    return x if dtype is None else np.astype(x, np.dtype(dtype))
+    return x if dtype is None else np.astype(x, as_dtype(dtype))
 
 
 def indices(trace, dimensions, dtype=int, sparse=False):
@@ -76,7 +76,7 @@ def indices(trace, dimensions, dtype=int, sparse=False):
     shape = [trace.tape.sizes.value(dim) for dim in dims]
     found = []
     for axis, dim in enumerate(dims):
-        places = np.astype(extents.arange(trace, dim), np.dtype(dtype))
+        places = np.astype(extents.arange(trace, dim), as_dtype(dtype))
         places = expand(places, [k for k in range(len(dims)) if k != axis])
         found.append(places if sparse else broadcast_to(places, shape, dims))
     return tuple(found) if sparse else np.stack(found)
@@ -125,7 +125,7 @@ def arange(trace, start, stop=None, step=1, dtype=None):
         result = result + table.value(first) if table.value(first) else result
     else:
         result = result + start
-    return result if dtype is None else np.astype(result, np.dtype(dtype))
+    return result if dtype is None else np.astype(result, as_dtype(dtype))
 
 
 def _with_whole_bounds(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -150,7 +150,7 @@ def positions(x, axis: int):
 def tri(trace, N, M=None, k=0, dtype=float, *, like=None):
     rows, columns = _dims(trace, (N, N if M is None else M))
     down, right = extents.arange(trace, rows), extents.arange(trace, columns)
-    return np.astype(down[:, None] >= right[None, :] - settled(k), np.dtype(dtype))
+    return np.astype(down[:, None] >= right[None, :] - settled(k), as_dtype(dtype))
 
 
 def tril_indices(trace, n, k=0, m=None):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, lift
 from ..trace.trace import Trace
 from ..usercode.frames import not_supported
@@ -79,14 +80,16 @@ def _agrees(result, value) -> bool:
     """Whether a composition's result is NumPy's, but for the last bits."""
     if isinstance(result, (list, tuple)):
         return len(result) == len(value) and all(map(_agrees, result, value))
-    its = result._value if type(result) is TracedArray else result
+    its = result._value if type(result) in (TracedArray, TracedComplex) else result
     if not isinstance(its, (np.ndarray, np.generic, float, int)):
         return True
     its, expected = np.asarray(its), np.asarray(value)
-    if its.shape != expected.shape or expected.dtype.kind not in "biuf":
-        return its.size == expected.size == 1 or expected.dtype.kind == "c"
-    near = TOLERANCE.get(expected.dtype.itemsize, 1e-9) if expected.dtype.kind == "f" else 0.0
-    return np.allclose(its.astype(float), expected.astype(float), rtol=near, atol=near, equal_nan=True)
+    if its.shape != expected.shape or expected.dtype.kind not in "biufc":
+        return its.size == expected.size == 1
+    kind = expected.dtype.kind
+    near = TOLERANCE.get(expected.real.itemsize, 1e-9) if kind in "fc" else 0.0
+    wide = complex if "c" in (kind, its.dtype.kind) else float
+    return np.allclose(its.astype(wide), expected.astype(wide), rtol=near, atol=near, equal_nan=True)
 
 
 def _literals(trace: Trace, value):

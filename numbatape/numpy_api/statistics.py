@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..rules.searches import Search
-from ..tape.tape import CONSTANT
+from ..tape.tape import CONSTANT, as_dtype
 from ..trace import extents
 from ..trace.array import TracedArray
 from ..trace.axes import axes_of, count_of, entries, length, merge, over_axes, pinned
@@ -35,7 +35,7 @@ def _count(x, axes, where):
 def _dtype(x, dtype):
     """Return the dtype in which a mean is taken."""
     if dtype is not None:
-        return np.dtype(dtype)
+        return as_dtype(dtype)
     return x.dtype if x.dtype.kind == "f" else np.dtype(float)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, find
-from ..tape.tape import ACTIVE
+from ..tape.tape import ACTIVE, as_dtype
 from ..trace import operations
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
@@ -242,7 +242,7 @@ LOOPS = tuple(map(np.dtype, "edfDF"))  # what a caller may choose
 
 def _in_dtype(ufunc, inputs, kwargs):
     """Call a ufunc whose loop is chosen by ``dtype=``: operands are converted first, as NumPy does."""
-    dtype = np.dtype(kwargs["dtype"])
+    dtype = as_dtype(kwargs["dtype"])
     if dtype not in LOOPS or ufunc.nout != 1:
         raise _unsupported(f"{name_of(ufunc)}(dtype={dtype})")
     ufunc(*map(value_of, inputs), **kwargs)  # raises NumPy's own error if the casting rule forbids it
@@ -324,6 +324,8 @@ def accumulate(ufunc, inputs, kwargs):
     axis = kwargs.pop("axis", 0)
     function = ACCUMULATIONS.get(ufunc)
     if function is not None:
+        if kwargs.get("dtype") is not None:  # np.cumsum takes fewer names of dtypes
+            kwargs["dtype"] = as_dtype(kwargs["dtype"])
         return function(x, axis=axis, **kwargs)
     _refuse_options(ufunc, "accumulate", kwargs)
     op = RUNNING.get(ufunc)

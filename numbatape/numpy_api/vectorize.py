@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib._function_base_impl import _parse_gufunc_signature
 
+from ..tape.tape import as_dtype
 from ..trace.operands import find_trace, lift, values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from .registration import unsupported_argument
@@ -65,7 +66,7 @@ class Vectorized(np.vectorize):
 
     def _shaped(self, trace, results, shape):
         """Return the results of all entries as one array with the first one's dtype, as in NumPy."""
-        dtype = np.dtype(self.otypes[0]) if self.otypes else np.asarray(values_of(results[0])).dtype
+        dtype = as_dtype(self.otypes[0]) if self.otypes else np.asarray(values_of(results[0])).dtype
         stacked = np.stack([lift(trace, x) for x in results])
         stacked = stacked if stacked.dtype == dtype else np.astype(stacked, dtype)
         return np.reshape(stacked, shape)

@@ -15,8 +15,18 @@ FAMILIES = ("f64", "f32")
 FAMILY_DTYPE = (np.dtype(np.float64), np.dtype(np.float32))
 NARROW = (np.dtype(np.float32), np.dtype(np.float16))  # in float32 cells
 
+DTYPE_CLASSES = type(np.dtype)  # the class of np.dtypes.Float64DType, say
+
 # Storages 0..5 are the pools of scalars, one a level and family.
 POOLS = tuple((level, family) for level in (CONSTANT, VARYING, ACTIVE) for family in (F64, F32))
+
+
+def as_dtype(dtype) -> np.dtype:
+    """Return the dtype that NumPy's functions take a ``dtype=`` for.
+
+    They know its class, too, such as ``np.dtypes.Float64DType``, of which ``np.dtype`` makes that of objects.
+    """
+    return np.empty(0, dtype).dtype if dtype.__class__ is DTYPE_CLASSES else np.dtype(dtype)
 
 
 def family_of_dtype(dtype) -> int:

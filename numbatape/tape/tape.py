@@ -21,6 +21,7 @@ from ..threads import survives_fork
 from .families import (  # noqa: F401  (readers of a tape import these names from here)
     ACTIVE,
     CONSTANT,
+    DTYPE_CLASSES,
     F32,
     F64,
     FAMILIES,
@@ -30,6 +31,7 @@ from .families import (  # noqa: F401  (readers of a tape import these names fro
     NARROW,
     POOLS,
     VARYING,
+    as_dtype,
     family_of_dtype,
 )
 from .instruction import GUARD, Instruction, tape_instructions, thawed

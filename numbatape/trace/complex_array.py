@@ -14,7 +14,7 @@ from operator import index
 import numpy as np
 
 from ..errors import LeakError
-from ..tape.tape import ACTIVE, CONSTANT
+from ..tape.tape import ACTIVE, CONSTANT, DTYPE_CLASSES, as_dtype
 from ..usercode.frames import is_stored, unreachable
 from ..usercode.ownership import sees_sizes
 from . import operations
@@ -278,7 +278,7 @@ def meets(args) -> bool:
         elif kind is type:
             if issubclass(arg, (complex, np.complexfloating)):
                 return True
-        elif isinstance(arg, np.dtype) and arg.kind == "c":
+        elif isinstance(arg, (np.dtype, DTYPE_CLASSES)) and as_dtype(arg).kind == "c":
             return True
     return False
 
@@ -286,7 +286,7 @@ def meets(args) -> bool:
 def names_complex(kwargs) -> bool:
     """Whether the dtype that a call asks for is complex, and given by its name."""
     dtype = kwargs.get("dtype")
-    return type(dtype) is str and np.dtype(dtype).kind == "c"
+    return type(dtype) is str and as_dtype(dtype).kind == "c"
 
 
 def _apart(z: TracedComplex):

@@ -23,7 +23,7 @@ from ..tape.sizes import (
     SUB,
     fraction,
 )
-from ..tape.tape import CONSTANT, F64, family_of_dtype
+from ..tape.tape import CONSTANT, F64, as_dtype, family_of_dtype
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .primitives import array_instruction, elementwise
@@ -61,7 +61,7 @@ def extent(trace, code: int) -> TracedArray:
 
 def filled(trace, dims, fill, dtype) -> TracedArray:
     """Return an array of the given dimensions (size codes) whose entries are all the same number."""
-    dtype = np.dtype(dtype)
+    dtype = as_dtype(dtype)
     value = np.full([trace.tape.sizes.value(dim) for dim in dims], fill, dtype)
     family = family_of_dtype(dtype)
     number = trace.constants.number_of(np.asarray(fill, dtype)[()], family)
@@ -73,7 +73,7 @@ def filled(trace, dims, fill, dtype) -> TracedArray:
 def eye(trace, rows: int, columns: int, k: int = 0, dtype=float) -> TracedArray:
     """Return a matrix with ones on a diagonal, of as many rows and columns as two size codes say."""
     down, right = arange(trace, rows), arange(trace, columns)
-    return np.astype(right[None, :] == down[:, None] + k, np.dtype(dtype))
+    return np.astype(right[None, :] == down[:, None] + k, as_dtype(dtype))
 
 
 def arange(trace, count: int) -> TracedArray:

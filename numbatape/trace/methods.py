@@ -8,6 +8,7 @@ import sys
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
+from ..tape.tape import as_dtype
 from ..usercode.frames import not_supported, where_in_user_code
 from ..usercode.ownership import sees_sizes
 from . import operations
@@ -260,7 +261,7 @@ class Methods(Kinds):
 
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
         check_attribute(self, "astype")
-        dtype = np.dtype(dtype)
+        dtype = as_dtype(dtype)
         return self if not copy and dtype == self.dtype else np.astype(self, dtype)
 
     def item(self, *args):
@@ -288,7 +289,7 @@ class Methods(Kinds):
         if type not in (None, np.ndarray):
             hint = MASKED if type.__name__ == "MaskedArray" else ""
             raise not_supported(f"ndarray.view({type.__name__}) of a traced array", hint)
-        if dtype in (None, np.ndarray) or np.dtype(dtype) == self._value.dtype:
+        if dtype in (None, np.ndarray) or as_dtype(dtype) == self._value.dtype:
             return self[...] if isinstance(self._value, np.ndarray) else self[()]
         raise UnsupportedOperationError(
             f"ndarray.view to another dtype at {where_in_user_code()} has no derivative; use astype"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..savings import frozen
-from ..tape.tape import CONSTANT, family_of_dtype
+from ..tape.tape import CONSTANT, as_dtype, family_of_dtype
 from . import boxes, operations
 from .aliasing import is_lent, lend, root_of, rooted
 from .array import TracedArray, new_traced, note
@@ -70,7 +70,7 @@ class Plain:
 
     def __array__(self, dtype=None, copy=None):
         """Return the ndarray for code that does not know this class, or a copy where NumPy makes one."""
-        if copy or (dtype is not None and np.dtype(dtype) != self._value.dtype):
+        if copy or (dtype is not None and as_dtype(dtype) != self._value.dtype):
             return np.array(self._value, dtype)
         return lend(self._trace, self._value)
 

@@ -40,7 +40,9 @@ def ways_of(instance) -> tuple[Callable, Callable] | None:
         return _bunch_parts, functools.partial(_bunch, cls)
     if issubclass(cls, types.SimpleNamespace) or (cls.__module__, cls.__name__) == ("argparse", "Namespace"):
         return _namespace_parts, lambda names, parts: cls(**dict(zip(names, parts, strict=True)))
-    if issubclass(cls, Mapping) and (cls.__hash__ is None or issubclass(cls, dict)):
+    # Since Python 3.12 the hash of a mapping proxy is that of what it shows, which has none as a rule.
+    hashable = cls.__hash__ is not None and cls is not types.MappingProxyType
+    if issubclass(cls, Mapping) and (not hashable or issubclass(cls, dict)):
         return _mapping(instance)
     return None
 
