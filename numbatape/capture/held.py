@@ -22,7 +22,12 @@ from ..usercode.bytecode import (
     globals_read,
     names_of,
 )
-from ..usercode.ownership import is_users_function, is_users_object_class, users_classes
+from ..usercode.ownership import (
+    is_users_function,
+    is_users_module,
+    is_users_object_class,
+    users_classes,
+)
 from ..usercode.written_only import WrittenOnly
 from .holders import container_of, holder_of
 from .references import (
@@ -193,6 +198,8 @@ class OfClasses(Walk):
             used = globals_read(value.__code__) if is_users_function(value) else ()
             self._note({name: scope[name] for name in used if name in scope}, scope.get, "")
         elif type(value) is types.ModuleType:
+            if not is_users_module(value):  # an operator of SciPy 1.18 refers to the namespace of its arrays
+                return []
             module = module_scope(reference)
             self._note(module, functools.partial(getattr, value), f"{value.__name__}.")
             found = [Reference(part, GLOBAL) for part in module.values()]

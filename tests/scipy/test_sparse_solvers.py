@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
 import numbatape as nt
+from numbatape.capture.held import OfClasses
 from tests.agreement import agrees
 
 RNG = np.random.default_rng(3)
@@ -131,3 +132,23 @@ CALLED_BACK = {
 @pytest.mark.parametrize("name", CALLED_BACK)
 def test_functions_that_solvers_call_use_traced_matrices(name):
     agrees(lambda x: CALLED_BACK[name](symmetric(x)), X, rtol=1e-6, value_rtol=1e-9)
+
+
+class Shifted(spl.LinearOperator):
+    """An operator that holds the namespace of its arrays, as those of SciPy 1.18 do."""
+
+    namespace = np
+
+    def __init__(self, matrix):
+        super().__init__(float, matrix.shape)
+        self.matrix = matrix
+
+    def _matvec(self, x):
+        return self.namespace.reshape(self.matrix @ x, -1) + x
+
+
+def test_the_namespace_of_an_operator_is_not_walked_through():
+    """What a solver compares are the user's numbers; NumPy's modules refer to thousands of objects."""
+    assert not any(value is np.linalg for value in OfClasses([Shifted]).seen.values())
+    operator, b = Shifted(sp.diags_array(np.arange(1.0, 8.0))), B
+    agrees(lambda x: spl.cg(operator, b * x, rtol=1e-14)[0], X)
