@@ -18,6 +18,7 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..ops import OPCODE
+from ..tape.draft import SCALAR_LAYOUT
 from ..tape.instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
 from ..tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, POOLS, Layout
 from ..tape.uses import key_of
@@ -35,15 +36,23 @@ class Buffer:
     ----------
     pending
         Cotangents that have not been added up: (offset code, dims, strides, cotangent).
+    early
+        Those of them that were added before these, many at once: columns of offsets, layouts and symbols.
     base
         The value that others are added to, in a storage of its own; None as long as there is none.
     """
 
-    __slots__ = ("base", "pending")
+    __slots__ = ("base", "early", "pending")
 
     def __init__(self):
         self.pending: list[tuple] = []
+        self.early: list = []
         self.base: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many cotangents have not been added up."""
+        return len(self.pending) + sum([len(chunk[0]) for chunk in self.early])
 
 
 class Part(NamedTuple):
@@ -142,6 +151,8 @@ class Cells(Fitting):
         if buffer is None:
             return None
         its = tape.layouts[layout]
+        if buffer.early and self._add_early(buffer, storage):
+            return self._view(tape.storage_of(buffer.base), storage, offset, its.dims, its.strides)
         if buffer.base is None:
             pending = buffer.pending
             if len(pending) == 1 and pending[0][:3] == (offset, its.dims, its.strides):
@@ -172,6 +183,58 @@ class Cells(Fitting):
         buffer.pending = []
         assert buffer.base is not None
         return self._view(tape.storage_of(buffer.base), storage, offset, its.dims, its.strides)
+
+    def add_columns(self, buffer: Buffer, values: np.ndarray, cts: np.ndarray) -> None:
+        """Let many cotangents wait, given by the values that they are of and by those that they are."""
+        its = self.tape.values.columns(values)
+        chunk = its["offset"], its["layout"], cts
+        if self._are_columns(buffer):
+            buffer.early.append(chunk)
+        else:
+            self._list(buffer, chunk)
+
+    def _are_columns(self, buffer: Buffer) -> bool:
+        """Let all cotangents that wait be columns, if they are symbols; return whether that is so."""
+        pending, tape = buffer.pending, self.tape
+        if self.lanes is not None or not all([part[3].__class__ is Symbol for part in pending]):
+            return False
+        if pending:
+            rows = [(part[0], tape.layout_number(*part[1:3]), part[3].number) for part in pending]
+            buffer.early.append(np.array(rows).T)
+            buffer.pending = []
+        return True
+
+    def list_early(self, buffer: Buffer) -> None:
+        """Let the early cotangents of a buffer be the first of those that are listed."""
+        if buffer.early:
+            pending, buffer.pending = buffer.pending, []
+            for chunk in buffer.early:
+                self._list(buffer, chunk)
+            buffer.early = []
+            buffer.pending += pending
+
+    def _list(self, buffer: Buffer, chunk) -> None:
+        rows, layouts = zip(*(column.tolist() for column in chunk), strict=True), self.tape.layouts
+        buffer.pending += [
+            (offset, *layouts[layout], Symbol(self.emitter, ct)) for offset, layout, ct in rows
+        ]
+
+    def _add_early(self, buffer: Buffer, storage: int) -> bool:
+        """Add up cotangents of different parts of a storage as columns; list others."""
+        if not self._are_columns(buffer):
+            self.list_early(buffer)
+            return False
+        offsets, layouts, numbers = np.concatenate(buffer.early, axis=1)
+        cells = layouts == SCALAR_LAYOUT
+        if buffer.base is None:
+            alike = np.all(offsets == offsets[0]) and np.all(layouts == layouts[0])
+            if alike or (len(cells) == self.tape.storages[storage][0] and np.all(cells)):
+                self.list_early(buffer)
+                return False
+            self._allocate(buffer, storage)
+        self._append_parts(ADD, buffer, storage, offsets, layouts, cells, numbers)
+        buffer.early = []
+        return True
 
     def _total(self, parts: list):
         """Return the sum of cotangents of one view, added up one after another."""
@@ -266,23 +329,33 @@ class Cells(Fitting):
 
     def _write_parts(self, op: int, buffer: Buffer, storage: int) -> None:
         """Add the parts that wait to their cells, or copy them there, as columns; see `_accumulate`."""
+        assert buffer.base is not None
+        family = self.tape.storages[self.tape.storage_of(buffer.base)][1]
+        offsets, dims, strides, summands = zip(*buffer.pending, strict=True)
+        numbers = np.array([self._summand(ct, family) for ct in summands])
+        views = [*zip(dims, strides, strict=True)]
+        layouts = {view: self._laned_layout(storage, *view) for view in dict.fromkeys(views)}
+        its = [layouts[view] for view in views]
+        self._append_parts(op, buffer, storage, offsets, its, [not each for each in dims], numbers)
+
+    def _laned_layout(self, storage: int, dims, strides) -> int:
+        """Return the number of the layout that a part of a storage has in the sums of cotangents."""
+        return self.tape.layout_number(*self._with_lanes(storage, dims, strides))
+
+    def _append_parts(self, op: int, buffer: Buffer, storage: int, offsets, layouts, cells, numbers) -> None:
+        """Do the same for parts given by where their sums are, whether each is a cell, and values."""
         tape = self.tape
         assert buffer.base is not None
         base = tape.storage_of(buffer.base)
         family = tape.storages[base][1]
-        offsets, dims, strides, summands = zip(*buffer.pending, strict=True)
-        numbers = np.array([self._summand(ct, family) for ct in summands])
-        views = [*zip(dims, strides, strict=True)]
-        layouts = {
-            view: tape.layout_number(*self._with_lanes(storage, *view)) for view in dict.fromkeys(views)
-        }
         first, count = len(tape.values), len(numbers)
         places = np.full((count, 3), base)
-        places[:, 1], places[:, 2] = offsets, [layouts[view] for view in views]
+        places[:, 1], places[:, 2] = offsets, layouts
         tape.values.extend(places)
         if self.parts is not None:
-            for number, (offset, dims, _, _) in enumerate(buffer.pending, first):
-                self.parts[number] = Part(storage, offset, not dims, 0)
+            parts = zip(np.array(offsets).tolist(), np.array(cells).tolist(), strict=True)
+            for number, its in enumerate(parts, first):
+                self.parts[number] = Part(storage, *its, 0)
         levels = tape.storage_columns()[2][tape.values.at(numbers)[0]]
         target = first + np.arange(count)
         operands = (target, numbers) if op == ADD else (numbers,)

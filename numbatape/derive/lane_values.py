@@ -10,7 +10,7 @@ from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.column_scans import reach
 from ..tape.combinations import FEW, flatnonzero, numbered
-from ..tape.instruction import GUARD, chosen, copied, joined, value_numbers
+from ..tape.instruction import GUARD, chosen, copied, joined, replace_items, value_numbers
 from ..tape.sizes import Sizes
 from ..tape.tape import CONSTANT, POOLS, STORAGE, VALUE, Layout
 from ..tape.uses import groups_of
@@ -217,7 +217,8 @@ class LaneValues:
         """Append values, and return their numbers."""
         first, stop = self._value_count, self._value_count + len(storages)
         if stop >= len(self._values):  # the tape's own are read-only
-            self._values = joined([self._values[:first], np.empty(2 * stop - first, VALUE)])
+            self._values, former = np.empty(2 * stop, VALUE), self._values
+            replace_items(self._values, slice(first), former[:first])
         new = self._values[first:stop]
         new["storage"], new["offset"], new["layout"] = storages, offsets, layouts
         self._value_count = stop

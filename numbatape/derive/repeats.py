@@ -13,15 +13,11 @@ The tape is the same, bit for bit, as if Python had appended all of it.
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 
-from .. import jit
 from ..emitter.emitter import Emitter
 from ..ops import OPS
 from ..tape.instruction import NONE, Instruction
@@ -30,28 +26,14 @@ from .accumulators import Cells
 from .activity import Active
 from .row_classes import Kinds, classes_of
 from .template import Before, Unrepeatable
-from .walk_memory import Memory
+from .walk_memory import Memory, kernel
 
 FEW = 64  # instructions that are like others, from which on the kernel pays
 ALIKE = 3  # instructions of a class for which a template pays
 # If more instructions than these, and one in so many of those that were walked, have needed Python, then the
 # walk goes on without the kernel.
 PATIENCE, SHARE = 64, 4
-KERNEL_FILES = "walk_words.py", "walk_signature.py", "walk_kernel.py"
 CALLS = np.array([op.calls for op in OPS])
-
-
-def walk_source() -> str:
-    """Return the module of the kernel ``walk``."""
-    here = Path(__file__).parent
-    texts = [(here / name).read_text() for name in KERNEL_FILES]
-    texts = [re.sub(r"^from \S+ import (\([^)]*\)|.*)\n", "", text, flags=re.MULTILINE) for text in texts]
-    return "# cells: f64\n" + "\n".join(texts)
-
-
-@functools.cache
-def _kernel():
-    return jit.load("walk", walk_source()).function("walk")
 
 
 class Walk:
@@ -139,7 +121,7 @@ class Walk:
 
     def _by_kernel(self) -> int:
         """Walk until the end, or until too many instructions were new; return how many were walked."""
-        memory, walk = self._memory, _kernel()
+        memory, walk = self._memory, kernel("walk")
         w, turns = memory.w, 0
         while True:
             status = walk(w.ctypes.data, 0)

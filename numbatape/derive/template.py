@@ -109,7 +109,7 @@ class Before:
         for value in added:
             storage = values[value][0]
             if storage >= POOL_COUNT:
-                waiting = len(buffers[storage].pending) if storage in buffers else 0
+                waiting = buffers[storage].count if storage in buffers else 0
                 self._arrays[storage] = value, waiting
         self._before: dict[int, list] = {}  # by storage: what was known of collected arrays
         for value in collected:
@@ -125,6 +125,7 @@ class Before:
 
     def _state(self, storage: int) -> list:
         buffer = self._cells.buffers[storage]
+        self._cells.list_early(buffer)
         parts = [(*address, self._number_of(ct)) for *address, ct in buffer.pending]
         return [buffer.base, *parts]
 
@@ -307,7 +308,9 @@ class Before:
     def _array(self, storage: int, value: int, waiting: int) -> list[int]:
         """Return what has become of the cotangents of an array."""
         buffer, stays = self._cells.buffers[storage], waiting != NONE
-        pending = buffer.pending[waiting if stays else 0 :]
+        if not stays:
+            self._cells.list_early(buffer)
+        pending = buffer.pending[len(buffer.pending) - buffer.count + waiting if stays else 0 :]
         base = NONE if buffer.base is None or stays else self._place(buffer.base)
         words = [self._own.index(value), int(stays), base, len(pending)]
         for *address, ct in pending:

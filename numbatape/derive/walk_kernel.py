@@ -22,6 +22,9 @@ from .walk_words import (
     CELL_PART,
     CELLS_COUNT,
     CELLS_WORDS,
+    CHAIN,
+    CHAIN_CTS,
+    CHAIN_VALUES,
     CODE,
     CODE_COUNT,
     CODE_OUT,
@@ -286,6 +289,21 @@ def fits(w, start):
         return False
     # Entries of the chains: one for each operand at most, and what waits in arrays.
     return w[ENTRY_COUNT] + 4 * MOST_ENTRIES <= room
+
+
+def chain(w, pc):
+    """Write down a chain of entries, and return its length."""
+    entry_t = w[ENTRIES]
+    value_t = w[CHAIN_VALUES]
+    ct_t = w[CHAIN_CTS]
+    entry = w[CHAIN]
+    n = 0
+    while entry != NONE:
+        value_t[n] = entry_t[entry]
+        ct_t[n] = entry_t[entry + ENTRY_CT]
+        entry = entry_t[entry + ENTRY_NEXT]
+        n += 1
+    return n
 
 
 def walk(w, pc):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import re
+from pathlib import Path
+
 import numpy as np
 
+from .. import jit
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..jit import address
@@ -11,15 +16,31 @@ from ..tape.code import LAST_OUT
 from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD, NONE, value_numbers
 from ..tape.uses import key_of
+from . import accumulators
 from . import walk_words as names
 from .accumulators import POOL_COUNT, Buffer, Cells
 from .activity import Active, Places
 from .row_classes import Kinds, reading
 from .template import MOST_NUMBERS, newest
 
+KERNEL_FILES = "walk_words.py", "walk_signature.py", "walk_kernel.py"
 FIRST_WORDS = 256  # that there is room for at first in the arrays of templates
 MOST_WORDS = 1024  # of a signature, which names at most `names.MOST_ENTRIES` cotangents of an operand
 ROOM, ROOM_EACH = 4096, 8  # new values that there is room for at first, and further ones for each instruction
+
+
+def walk_source() -> str:
+    """Return the module of the kernels ``walk`` and ``chain``."""
+    here = Path(__file__).parent
+    texts = [(here / name).read_text() for name in KERNEL_FILES]
+    texts = [re.sub(r"^from \S+ import (\([^)]*\)|.*)\n", "", text, flags=re.MULTILINE) for text in texts]
+    return "# cells: f64\n" + "\n".join(texts)
+
+
+@functools.cache
+def kernel(name: str):
+    """Return a kernel of this module."""
+    return jit.load("walk", walk_source()).function(name)
 
 
 class Memory:
@@ -279,34 +300,44 @@ class Memory:
         if places is None:
             known = (self._of_place[:, names.HEAD] != NONE) | (self._of_place[:, names.BASE] != NONE)
             places = flatnonzero(known).tolist()
-        emitter, cells, buffers = self._emitter, self._cells.cells, self._cells.buffers
-        entries = self._arrays[names.ENTRIES].data  # whose items are Python's integers
+        cells, buffers = self._cells.cells, self._cells.buffers
         for place in places:
             key = self._key_of_place(place)
-            entry, _, base, pythons = self._of_place[place].tolist()
-            values, parts = [], []
-            while entry != NONE:
-                values.append(entries[entry])
-                ct, entry = entries[entry + names.ENTRY_CT], entries[entry + names.ENTRY_NEXT]
-                parts.append(Symbol(emitter, ct) if ct > names.FIRST_NUMBER else self._part(ct))
+            entry, tail, base, pythons = self._of_place[place].tolist()
             self._of_place[place] = NONE, NONE, NONE, 1
             if key < 0:
-                if parts:
-                    (cells[key],) = parts
-            elif parts or base != NONE:
+                for _, ct in self._chain(entry):
+                    cells[key] = self._part(ct)
+            elif entry != NONE or base != NONE:
                 buffer = buffers.setdefault(key, Buffer())
                 if not pythons:
-                    buffer.pending, buffer.base = [], None if base == NONE else base
-                buffer.pending += zip(*self._views(values), parts, strict=True)
+                    buffer.pending, buffer.early, buffer.base = [], [], None if base == NONE else base
+                # The entries of a chain are in the order of their numbers.
+                most = (tail - entry) // names.ENTRY_WORDS + 1
+                if most < accumulators.MANY or not self._give_columns(buffer, entry, most):
+                    for value, ct in self._chain(entry):
+                        _, offset, layout = self._tape.values[value]
+                        buffer.pending.append((offset, *self._tape.layouts[layout], self._part(ct)))
             elif not pythons:
                 buffers.pop(key, None)
 
-    def _views(self, values: list[int]) -> tuple[list, list, list]:
-        """Return the offsets, the dimensions and the strides of values."""
-        rows = self._arrays[names.VALUES].reshape(-1, names.VALUE_WORDS)[values]
-        layouts = [self._tape.layouts[layout] for layout in rows[:, names.VALUE_LAYOUT].tolist()]
-        offsets = rows[:, names.VALUE_OFFSET].tolist()
-        return offsets, [each.dims for each in layouts], [each.strides for each in layouts]
+    def _chain(self, entry: int) -> list[tuple[int, int]]:
+        """Return the values of a chain of entries, and the numbers of their cotangents."""
+        entries, found = self._arrays[names.ENTRIES].data, []  # Python's integers
+        while entry != NONE:
+            found.append((entries[entry], entries[entry + names.ENTRY_CT]))
+            entry = entries[entry + names.ENTRY_NEXT]
+        return found
+
+    def _give_columns(self, buffer: Buffer, entry: int, most: int) -> bool:
+        """Let a chain of so many entries or fewer wait as columns, if all of its cotangents are symbols."""
+        w, found = self.w, np.empty((2, most), np.int32)
+        w[names.CHAIN], w[names.CHAIN_VALUES], w[names.CHAIN_CTS] = entry, address(found), address(found[1])
+        values, cts = found[:, : kernel("chain")(w.ctypes.data, 0)]
+        if len(values) < accumulators.MANY or cts.min() < 0:
+            return False
+        self._cells.add_columns(buffer, values, cts)
+        return True
 
     def hand_over(self, touched: list[tuple[int, int]]) -> None:
         """Let the kernel know the cotangents at some places, which have been given back, where it can."""
@@ -324,7 +355,7 @@ class Memory:
             buffer = buffers.get(key)
             if buffer is None:
                 self._enter(place, [], NONE)
-            elif len(buffer.pending) <= names.MOST_ENTRIES:
+            elif not buffer.early and len(buffer.pending) <= names.MOST_ENTRIES:
                 entries = [(self._addresses.get((key, *its)), ct) for *its, ct in buffer.pending]
                 if all(part is not None for part, _ in entries):
                     base = NONE if buffer.base is None else buffer.base

@@ -42,6 +42,9 @@ SUM_COUNT = 35
 ROOM = 36  # how many of each of these there is room for
 LATEST = 37  # the last instruction whose line Python's walk would have set, NONE for none
 GUARD_COUNT = 38  # how many guards are on the tape
+CHAIN = 39  # the first entry of a chain that is read
+CHAIN_VALUES = 40  # out: the values that its cotangents were added to, and the cotangents
+CHAIN_CTS = 41
 
 # The rows of the tables above. A value: storage, offset, layout. What further values refer to: pool, cell.
 VALUE_WORDS = 3

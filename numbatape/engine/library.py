@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from .. import jit
-from ..derive.repeats import walk_source
+from ..derive.walk_memory import walk_source
 from ..jit.release import FUNCTIONS
 from ..ops import OPS
 from ..ops.libm import PREFIX as LIBM

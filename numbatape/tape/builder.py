@@ -342,8 +342,12 @@ class TapeBuilder:
 
     def note_guards(self, rows: np.ndarray) -> None:
         """Note guards on truth values that were appended as instructions, each a row of columns."""
-        for row in instructions(rows.tolist()):
-            self.guards.append(Guard("bool", bool(self.numbers[row.b]), row.line))
+        numbers = self.numbers
+        outcomes, lines = (rows[:, Instruction._fields.index(name)] for name in ("b", "line"))
+        self.guards += [
+            Guard("bool", bool(numbers[outcome]), line)
+            for outcome, line in zip(outcomes.tolist(), lines.tolist(), strict=True)
+        ]
 
     def line(self, code, number: int) -> int:
         """Return the index of a source position (a code object and a line number)."""

@@ -213,7 +213,7 @@ def copied(rows: np.ndarray) -> np.ndarray:
     return rows.view(_as_bytes(dtype)).copy().view(dtype)
 
 
-def replace_items(rows: np.ndarray, numbers: np.ndarray, new: np.ndarray) -> None:
+def replace_items(rows: np.ndarray, numbers: np.ndarray | slice, new: np.ndarray) -> None:
     """Let items of an array of a structured dtype be those of another one."""
     items = _as_bytes(rows.dtype)
     rows.view(items)[numbers] = new.view(items)

@@ -279,6 +279,30 @@ def test_parts_of_an_array_are_added_up_as_columns(function, lanes, monkeypatch)
     assert found[0] == found[1]
 
 
+def turned(x, y):
+    """An array that each turn reads as it is and turned, from parts whose cotangents are not all the same."""
+    a, m = np.outer(x, x) + np.eye(3), x
+    for k in range(COUNT):
+        m = np.tanh(a @ m) + a.T @ m * y[k % 2]
+    return np.sum(m)
+
+
+def test_cotangents_of_parts_of_an_array_go_from_the_kernel_to_the_tape_as_columns(monkeypatch):
+    tape = nt.prepare_gradient_cache(turned, *POINT, config=nt.Config(passes=UNROLLED)).tape
+    waiting, given, add_columns = [], [], accumulators.Cells.add_columns
+
+    def noted(self, buffer, values, cts):
+        add_columns(self, buffer, values, cts)
+        waiting.append(len(buffer.pending))
+        given.append(len(values))
+
+    monkeypatch.setattr(accumulators.Cells, "add_columns", noted)
+    expected, found = derived_both_ways(lambda: adjoint(tape, sizes(*POINT)), monkeypatch)
+    assert found == expected
+    assert max(given) > COUNT
+    assert not any(waiting)  # none of them was listed
+
+
 @pytest.mark.parametrize("function", [scalars, flattened])
 def test_most_instructions_need_no_python(function, monkeypatch, kernels_work):
     by_kernel(monkeypatch)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...late import imported
-from ..combinations import by_combination, flatnonzero
+from ..combinations import by_combination, combinations, flatnonzero
 from ..draft import SCALAR_LAYOUT, Draft
 from ..instruction import NONE, chosen, copied, opcode, without
 from ..tape import Layout
@@ -133,28 +133,35 @@ class _Fusion:
             return
         makers = self._makers(rows, self.code["a"][rows], self.ops.with_trait("summed"), seen_flat=True)
         rows, makers = rows[makers >= 0], makers[makers >= 0]
-        columns = (rows, makers, self.code["a"][rows], self.code["out"][makers], *self._factors(makers))
-        for k, at, value, product, a, b, active in zip(*(each.tolist() for each in columns), strict=True):
-            op = self.ops[self.code["op"][at] >> 1]
-            name = op.summed
-            if product == value:
-                if not all(_same_length(self.draft, x, value) for x in (a, b)):
-                    continue
-            elif not _is_flat(self.draft, value, product):
+        values, products = self.code["a"][rows], self.code["out"][makers]
+        a, b, active = self._factors(makers)
+        layouts = (self.layouts[each] for each in (values, products, a, b))
+        kinds = combinations(self.code["op"][makers], values == products, *layouts)[1]
+        columns = (rows, makers, values, products, a, b, active, kinds)
+        apart = set()  # the kinds of products whose layouts keep them apart from their sums
+        for row in zip(*(each.tolist() for each in columns), strict=True):
+            k, at, value, product, a, b, active, kind = row
+            if kind in apart:
                 continue
-            elif all(
-                _same_cells(self.draft, x, product) for x in (a, b)
-            ):  # the sum of all entries of a matrix
-                a, b = (_flat(self.draft, x) for x in (a, b))
-            else:
-                # Few programs have such a sum, so the module is not among those of a first gradient.
-                apart = op.summed_apart and imported(".outer", __package__).factors_apart
-                factors = apart and apart(self.draft, product, a, b)
-                if not factors:
-                    continue
-                name, (a, b) = op.summed_apart, factors
-            self._rewrite(k, name, a, b, NONE, active)
+            if value != product and not _is_flat(self.draft, value, product):
+                continue
+            found = self._dot(at, value, product, a, b)
+            if found is None:
+                apart.add(kind)
+                continue
+            self._rewrite(k, *found, NONE, active)
             self.gone.append(np.array([at]))
+
+    def _dot(self, at: int, value: int, product: int, a: int, b: int) -> tuple[str, int, int] | None:
+        """Return what a product and its sum become together: an op and its operands, which layouts decide."""
+        op = self.ops[self.code["op"][at] >> 1]
+        if product == value:
+            return (op.summed, a, b) if all(_same_length(self.draft, x, value) for x in (a, b)) else None
+        if all(_same_cells(self.draft, x, product) for x in (a, b)):  # the sum of all entries of a matrix
+            return op.summed, _flat(self.draft, a), _flat(self.draft, b)
+        # Few programs have such a sum, so the module is not among those of a first gradient.
+        factors = op.summed_apart and imported(".outer", __package__).factors_apart(self.draft, product, a, b)
+        return (op.summed_apart, *factors) if factors else None
 
     def _gaps(self) -> None:
         """Turn sums along an axis of squares of a difference that nothing else reads into one op each."""
