@@ -44,6 +44,11 @@ COMPOSITIONS = {
     "factor without it": lambda x, s: scipy.linalg.cho_solve(
         scipy.linalg.cho_factor(MATRIX @ MATRIX.T * s), x
     ),
+    "pseudo-inverse": lambda x, s: np.linalg.pinv(MATRIX[:, :5] * s) @ x,
+    "wide pseudo-inverse": lambda x, s: scipy.linalg.pinv(MATRIX[:5] * s, rtol=1e-9),
+    "least squares": lambda x, s: np.linalg.lstsq(MATRIX[:, :4] * s, x)[0],
+    "squares of what is left": lambda x, s: np.linalg.lstsq(MATRIX[:, :4] * x[:4], x, rcond=None)[1],
+    "matrix exponential": lambda x, s: scipy.linalg.expm(MATRIX * s * 9.0),
     "views of parts": lambda x, s: np.split(x * s, 4)[1] + np.array_split(x, [2, 4])[1],
     "diagonals": lambda x, s: np.diag(x[:, None] * MATRIX * s, 1),
     "backwards": lambda x, s: np.flip(x[:, None] * MATRIX, 1) * s,

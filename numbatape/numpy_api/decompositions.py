@@ -14,10 +14,10 @@ import numpy as np
 from ..late import imported
 from ..trace import symbolic_sizes as sizes
 from ..trace.axes import axes_of, count_of, length
-from ..trace.operands import adopt, lift, lift_all, lift_first, may_be_guard
+from ..trace.operands import adopt, lift, lift_all, lift_first, may_be_guard, values_of
 from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
 from .function_tables import HOLDS
-from .registration import composes, converted, records, unsupported_argument
+from .registration import composes, converted, records, recurring, unsupported_argument
 
 
 def _packed(op: str, a, parts, cores):
@@ -166,14 +166,27 @@ def _of_full_rank(function, a, cutoff):
 
     In the body of a loop, where there can be no guard, a matrix of less than full rank becomes NaN.
     """
-    values = _svd(stop_gradient(lift_first(a)))[1]
-    full = np.min(values, -1) > cutoff * np.max(values, -1)
-    every = np.all(full)
-    if not may_be_guard(every):
+    if not may_be_guard(a):
+        full = _full_rank(a, cutoff)
         return a + np.where(np.expand_dims(full, (-2, -1)), 0.0, np.nan).astype(a.dtype)
-    if not every:
+    values = np.linalg.svd(a._value, compute_uv=False)
+    default = max(a._value.shape[-2:]) * np.finfo(a.dtype).eps
+    share = default if cutoff is None else values_of(cutoff)
+    full = np.all(np.min(values, -1) > share * np.max(values, -1))
+    # The guard is outside of what is repeated, because a template has none.
+    if not recurring(_all_full_rank, full, (a, cutoff), {}, lambda: adopt(_all_full_rank(a, cutoff), full)):
         raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")
     return a
+
+
+def _full_rank(a, cutoff):
+    """Return which matrices have full rank."""
+    values = _svd(stop_gradient(a))[1]
+    return np.min(values, -1) > (relative_cutoff(a) if cutoff is None else cutoff) * np.max(values, -1)
+
+
+def _all_full_rank(a, cutoff):
+    return np.all(_full_rank(a, cutoff))
 
 
 def relative_cutoff(a):
@@ -191,12 +204,28 @@ def _solve_upper(r, b):
     return array_instruction("solve_upper", (r, b), value)
 
 
-def pseudo_inverse(function, a, cutoff):
-    """Return the pseudo-inverse of a real matrix, which must have full rank (a guard)."""
+def pseudo_inverse(function, a, cutoff=None, value=None):
+    """Return the pseudo-inverse of a real matrix, which must have full rank (a guard).
+
+    Parameters
+    ----------
+    function
+        Of NumPy or SciPy, for messages.
+    cutoff
+        Up to which share of the largest singular value others are taken for zero; None for `relative_cutoff`.
+    value
+        What the result carries, where the caller knows that.
+    """
     a = lift_first(a)
     if 0 in a._value.shape:
         raise unsupported_argument(function, "an empty matrix")
     a = _of_full_rank(function, a, cutoff)
+    value = np.linalg.pinv(a._value) if value is None else value
+    return recurring(_inverse, value, (a,), {}, lambda: adopt(_inverse(a), value))
+
+
+def _inverse(a):
+    """Return the pseudo-inverse of a matrix of full rank."""
     if _is_wide(a):
         return np.matrix_transpose(_tall_inverse(np.matrix_transpose(a)))
     return _tall_inverse(a)
@@ -213,24 +242,38 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     if np.ndim(0.0 if cutoff is None else cutoff):
         raise unsupported_argument(np.linalg.pinv, "an array as rcond")
     a = _from_lower(a) if hermitian else a
-    default = relative_cutoff(a) if rtol is None else 1e-15
-    return pseudo_inverse(np.linalg.pinv, a, default if cutoff is None else cutoff)
+    if cutoff is None and rtol is not None:
+        cutoff = 1e-15
+    # Numbers of the result's class and shape will do: NumPy's take their place.
+    return pseudo_inverse(np.linalg.pinv, a, cutoff, np.matrix_transpose(a._value) * 1.0)
 
 
 @records(np.linalg.lstsq, complex="complex_matrices.lstsq")
 def lstsq(value, a, b, rcond=None):
     a, b = lift_all(*(converted([a, b], np.float32, np.float64) if value[0].dtype == np.float64 else (a, b)))
     a, b = (x if x.dtype.kind == "f" else np.astype(x, np.float64) for x in (a, b))
-    cutoff = relative_cutoff(a) if rcond is None else lapacks_cutoff(rcond, a.dtype)
-    solution = np.matmul(pseudo_inverse(np.linalg.lstsq, a, cutoff), b)
-    residuals, rank = value[1], length(a, -1)
-    if _is_wide(a):
-        rank = length(a, -2)
-    if length(a, -2) > length(a, -1):
-        rest = np.square(b - np.matmul(a, solution))
-        residuals = np.sum(rest, 0, keepdims=b.ndim == 1)
+    if 0 in a._value.shape:
+        raise unsupported_argument(np.linalg.lstsq, "an empty matrix")
+    a = _of_full_rank(np.linalg.lstsq, a, None if rcond is None else lapacks_cutoff(rcond, a.dtype))
+    tall = bool(length(a, -2) > length(a, -1))
+    rank = length(a, -2) if _is_wide(a) else length(a, -1)
     rank = adopt(sizes.number_of(a._trace, rank._code), value[2]) if sizes.is_size(rank) else value[2]
-    return adopt(solution, value[0]), adopt(residuals, value[1]), rank, _svd(a)[1]
+    parts = (value[0], value[1], value[3]) if tall else (value[0], value[3])
+
+    def run():
+        return tuple([adopt(part, its) for part, its in zip(_least_squares(a, b, tall), parts, strict=True)])
+
+    solution, *residuals, values = recurring(_least_squares, parts, (a, b, tall), {}, run)
+    return solution, residuals[0] if tall else value[1], rank, values
+
+
+def _least_squares(a, b, tall: bool):
+    """Return the solution, the residuals if there are any, and the singular values."""
+    solution = np.matmul(_inverse(a), b)
+    values = _svd(a)[1]
+    if not tall:
+        return solution, values
+    return solution, np.sum(np.square(b - np.matmul(a, solution)), 0, keepdims=b.ndim == 1), values
 
 
 @composes(np.linalg.cond, complex="complex_matrices.cond")

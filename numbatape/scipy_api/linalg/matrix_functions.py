@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 
 from ...matrix.equations import EXPM, LOGM, SQRTM, by_block, linalg, undisturbed
 from ...matrix.matrix_rule import call, is_complex, traced
-from ...numpy_api.registration import unsupported_argument
+from ...numpy_api.registration import recurring, unsupported_argument
 from ...numpy_api.stand_ins import stands_for
 from ...trace import extents
 from ...trace.axes import is_empty, length
 from ...trace.complex_pairs import join
-from ...trace.operands import lift_all, lift_first
+from ...trace.operands import adopt, lift_all, lift_first
 from ...trace.primitives import dims_of, stop_gradient
 
 PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
         10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)  # fmt: skip
 
 
-def exponential(a):
+def exponential(a, value=None):
     """Scaling and squaring by the Padé approximant [13/13] (Higham 2005); the number of squarings is
-    a guard. The body of a loop can't have one, so there SciPy is called, which takes ten times as long."""
+    a guard. The body of a loop can't have one, so there SciPy is called, which takes ten times as long.
+
+    ``value`` is what the result carries, where the caller knows that."""
     if is_complex(a):
         n = length(a, -1)
         doubled = exponential(_blocks(a.real, -a.imag, a.imag, a.real))
         return join(doubled[..., :n, :n], doubled[..., n:, :n])
     if a._trace.in_loop:
         return call(EXPM, a)[0]
-    norm = 0.0 if is_empty(a) else np.max(np.sum(np.abs(stop_gradient(a)), -2))
+    norm: Any = 0.0
+    if not is_empty(a):
+        plain = np.max(np.sum(np.abs(a._value), -2))
+        norm = recurring(_column_norm, plain, (a,), {}, lambda: adopt(_column_norm(a), plain))
+    # The guards are outside of what is repeated, because a template has none.
     squarings = 0
     while bool(norm > 5.371920351148152 * 2.0**squarings):
         squarings += 1
+    if value is None:
+        return _squared_approximant(a, squarings)
+    run = functools.partial(_squared_approximant, a, squarings)
+    return recurring(_squared_approximant, value, (a, squarings), {}, lambda: adopt(run(), value))
+
+
+def _column_norm(a):
+    return np.max(np.sum(np.abs(stop_gradient(a)), -2))
+
+
+def _squared_approximant(a, squarings: int):
     a = a * 0.5**squarings
     eye = extents.eye(a._trace, *dims_of(a)[-2:])
     a2 = np.matmul(a, a)
@@ -54,7 +74,10 @@ def _blocks(a, b, c, d):
 @stands_for("scipy.linalg", "expm")
 def expm(A):
     A = lift_first(A)
-    return np.reshape(np.exp(A), (1, 1)) if A.ndim < 2 else exponential(A)
+    if A.ndim < 2:
+        return np.reshape(np.exp(A), (1, 1))
+    # Numbers of the result's class and shape will do: SciPy's take their place.
+    return exponential(A, None if is_complex(A) else A._value * 1.0)
 
 
 @stands_for("scipy.linalg", "expm_frechet")

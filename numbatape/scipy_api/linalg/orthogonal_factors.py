@@ -68,10 +68,10 @@ def pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
     if atol is not None or return_rank:
         raise unsupported_argument("scipy.linalg.pinv", "atol or return_rank", "rtol is")
     a = lift_first(a)
-    cutoff = decompositions.relative_cutoff(a) if rtol is None else rtol
     if np.iscomplexobj(a):
-        return np.linalg.pinv(a, cutoff)
-    return decompositions.pseudo_inverse("scipy.linalg.pinv", a, cutoff)
+        return np.linalg.pinv(a, decompositions.relative_cutoff(a) if rtol is None else rtol)
+    value = np.matrix_transpose(a._value) * 1.0  # for which SciPy's numbers are put
+    return decompositions.pseudo_inverse("scipy.linalg.pinv", a, rtol, value)
 
 
 @stands_for("scipy.linalg", "rq")
