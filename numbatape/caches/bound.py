@@ -10,6 +10,7 @@ import numpy as np
 from ..engine import kernels
 from ..engine.frame import WORD
 from ..errors import SpecError
+from ..jit import address
 from ..late import imported
 from ..tape.tape import ACTIVE
 from ..threads import in_turn
@@ -172,8 +173,10 @@ def _copied_by_strip(flat: Flattened, space: VariantWorkspace, buffers) -> Strip
     for k, buffer in enumerate(memory[len(sources) :], len(sources)):
         if any(np.may_share_memory(buffer, other) for other in memory[:k]):
             return None  # an argument would be overwritten before all of it has been read
-    addresses = ({value: each.ctypes.data for value, each in given.items()} for given in (sources, targets))
-    return imported("..engine.strip_copies", __package__).StripCopies(space, *addresses)
+    copies = imported("..engine.strip_copies", __package__).StripCopies(space, sources, targets)
+    for value in copies.copied:
+        copies.word(value)[0] = address(sources[value] if value in sources else targets[value])
+    return copies
 
 
 def _copies_in(flat: Flattened, space: VariantWorkspace, copied: frozenset[int]) -> np.ndarray:

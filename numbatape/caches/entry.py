@@ -16,6 +16,8 @@ import numpy as np
 
 from .. import jit
 from ..engine import kernels
+from ..jit import address
+from ..late import imported
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ..capture.captured import Captured
     from .lane_calls import LaneEntry
     from .steady import SteadyCalls
+    from .steady_strips import SteadyStrips
 
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")
 REFUSED = object()  # what an entry returns for leaves that it cannot serve
@@ -109,6 +112,7 @@ class Entry(Served):
             others = tuple(out.source for out in outs[1:])  # one tuple for all calls
             outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
+        self._is_gradient = sweep == "gradient"
         self.sweep, self.captured, self.turn = space.entry_point(sweep), captured, turn
         self.rebound = None if captured is None else captured.rebound
         self.counted = space.variant.counted
@@ -127,6 +131,14 @@ class Entry(Served):
         """The builtin that returns `REFUSED` for what it cannot serve, None if there is none."""
         return self.native(refuse)
 
+    @functools.cached_property
+    def _strips(self) -> SteadyStrips | None:
+        """What the builtins read and make in place of cells, where value and gradient run strip by strip."""
+        strips = self.space.plan.strips
+        if not self._is_gradient or strips is None or not strips.extents:
+            return None  # what others leave in the cells may be read by later sweeps
+        return imported(".steady_strips", __package__).SteadyStrips(self.space, self.rows, self.outs)
+
     def native(self, fallback: Callable):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
         if self.space.segments is not None or self.space.variant.effects is not None:
@@ -135,11 +147,15 @@ class Entry(Served):
         rows = [row.native(alive) for row in self.rows]
         if any(row is None for row in rows):
             return None
-        outs = [{"kind": out.kind, "object": id(out.source)} for out in self.outs]
-        alive += [self.space, self.rows, self.outs, [out.source for out in self.outs]]
+        entered, its_outs = kernels.entry_words(self.space, self.sweep), self.outs
+        if self._strips is not None:
+            rows, its_outs = self._strips.rows(rows), self._strips.outs
+            entered["frame"] = address(self._strips.frame)
+        outs = [{"kind": out.kind, "object": id(out.source)} for out in its_outs]
+        alive += [self.space, self.rows, self._strips, its_outs, [out.source for out in its_outs]]
         hits = self.space.variant.counter
         made = kernels.steady_call(
-            *(kernels.entry_words(self.space, self.sweep), fallback, rows, outs, self.form),
+            *(entered, fallback, rows, outs, self.form),
             *(self.rebound, self.watch_rows(alive), self.turn, hits, alive),
         )
         if made is None:

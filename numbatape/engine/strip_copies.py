@@ -8,7 +8,7 @@ as it is known: value and gradient of `np.sum(x * y)` with 100 000 entries take 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -30,17 +30,17 @@ class StripCopies:
     Parameters
     ----------
     space
-        A workspace in strips, whose sweeps always read the same arrays.
+        A workspace in strips.
     sources, targets
-        The addresses of contiguous arrays by value of the tape: arguments, and gradients.
+        Values of the tape that contiguous arrays have in each call: arguments, and gradients.
 
     Attributes
     ----------
     copied
-        The values that the blocks copy.
+        Those that the blocks copy.
     """
 
-    def __init__(self, space: Workspace, sources: Mapping[int, int], targets: Mapping[int, int]):
+    def __init__(self, space: Workspace, sources: Iterable[int], targets: Iterable[int]):
         self._space, plan = space, space.plan
         self._usual = int(space.frame[WORD["STRIPS"]])
         self.copied: frozenset[int] = frozenset()
@@ -52,14 +52,12 @@ class StripCopies:
         self._strips = moved.strips
         self._blocks, self._words = moved.strips.words()
         self.copied = frozenset(found.first)
+        self._numbers = {value: k for k, value in enumerate(found.first)}
+        self._memory = np.zeros(len(found.first), np.int64)  # the addresses of the arrays
         self._tables = []
         for number, parts in enumerate(moved.strips.parts):
-            for name, its, addresses in (
-                ("source", found.read[number], sources),
-                ("target", found.written[number], targets),
-            ):
-                rows = [self._row(value, addresses[value]) for value in its]
-                table = np.array(rows, np.int64).reshape(-1, 3)
+            for name, its in ("source", found.read[number]), ("target", found.written[number]):
+                table = np.array([self._row(value) for value in its], np.int64).reshape(-1, 3)
                 self._tables.append(table)
                 self._blocks[parts.start : parts.stop, BLOCK.index(f"{name}s")] = address(table)
                 self._blocks[parts.start : parts.stop, BLOCK.index(f"{name}_count")] = len(table)
@@ -70,10 +68,14 @@ class StripCopies:
         its = plan.tape.values["storage"][value]
         return view.flags.c_contiguous and view.size == storage_sizes(plan.tape, plan.sizes)[its]
 
-    def _row(self, value: int, memory: int) -> tuple[int, int, int]:
+    def _row(self, value: int) -> tuple[int, int, int]:
         family, first = self._space.plan.cell(value)
         item = FAMILY_DTYPE[family].itemsize
-        return address(self._space.v[family]) + item * first, memory, item
+        return address(self._space.v[family]) + item * first, address(self.word(value)), item
+
+    def word(self, value: int) -> np.ndarray:
+        """Return the word for the address of the array that a copied value has in the next call."""
+        return self._memory[self._numbers[value] :]
 
     def begin(self) -> None:
         """Let the sweeps copy."""
@@ -83,6 +85,12 @@ class StripCopies:
     def end(self) -> None:
         """Let the sweeps read and write the cells of the workspace again."""
         self._space.frame[WORD["STRIPS"]] = self._usual
+
+    def frame(self) -> np.ndarray:
+        """Return another frame of the workspace, whose sweeps copy."""
+        frame = self._space.frame.copy()
+        frame[WORD["STRIPS"]] = address(self._blocks)
+        return frame
 
 
 class _Storages:

@@ -40,9 +40,9 @@ BLOCK = (
 # strips are float64 whatever the sum is, so that it is rounded once.
 MOVE_WORDS, MOVE_STEP = 2, 1
 TOTAL_WORDS, TOTAL_FIRST, TOTAL_COUNT, TOTAL_SINGLE = 4, 1, 2, 3
-# What is copied (`numbatape.engine.strip_copies`): the address of a strip's cells, that of a whole vector
-# outside of the workspace, and the bytes of a cell.
-COPY_WORDS, COPY_ALL, COPY_ITEM = 3, 1, 2
+# What is copied (`numbatape.engine.strip_copies`): the address of a strip's cells, that of the word
+# which says where a whole vector outside of the workspace is, and the bytes of a cell.
+COPY_WORDS, COPY_WORD, COPY_ITEM = 3, 1, 2
 _TEXT = """
 def sum_of(v, first, count):
     total = v[first]
@@ -73,12 +73,14 @@ def run_strips(w, block_q, v, e):
         for k in range(block_q[{source_count}]):
             at = {COPY_WORDS} * k
             item = sources_q[at + {COPY_ITEM}]
-            copy_bytes(sources_q[at], sources_q[at + {COPY_ALL}] + item * done, item * part)
+            all_q = sources_q[at + {COPY_WORD}]
+            copy_bytes(sources_q[at], all_q[0] + item * done, item * part)
         invoke(w[SWEEPS], {SWEEP_STRIPS}, w, block_q[{rows}])
         for k in range(block_q[{target_count}]):
             at = {COPY_WORDS} * k
             item = targets_q[at + {COPY_ITEM}]
-            copy_bytes(targets_q[at + {COPY_ALL}] + item * done, targets_q[at], item * part)
+            all_q = targets_q[at + {COPY_WORD}]
+            copy_bytes(all_q[0] + item * done, targets_q[at], item * part)
         done += part
         for k in range(block_q[{move_count}]):
             words_t[moves_t[{MOVE_WORDS} * k]] += moves_t[{MOVE_WORDS} * k + {MOVE_STEP}]
@@ -162,7 +164,7 @@ def strip_source() -> str:
         TOTAL_COUNT=TOTAL_COUNT,
         TOTAL_SINGLE=TOTAL_SINGLE,
         COPY_WORDS=COPY_WORDS,
-        COPY_ALL=COPY_ALL,
+        COPY_WORD=COPY_WORD,
         COPY_ITEM=COPY_ITEM,
         SWEEP_STRIPS=SWEEP_STRIPS,
         **{name: k for k, name in enumerate(BLOCK)},

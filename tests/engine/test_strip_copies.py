@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 
 import numpy as np
 import pytest
@@ -146,3 +147,40 @@ def test_gradients_of_sums_of_products_and_squares_are_one_instruction():
         assert not np.may_share_memory(dx, dy)
     np.testing.assert_array_equal(dx, 2.0 * (X - Y))
     np.testing.assert_array_equal(dy, -dx)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_steady_calls_read_arguments_and_write_gradients_where_they_are(name):
+    f, count = FUNCTIONS[name]
+    cache = nt.prepare_gradient_cache(f, X, Y)
+    value_and_gradient = nt.value_and_grad(f, argnums=(0, 1))
+    kept = []
+    for scale in (1.0, 0.5, -0.25, 1.0):
+        x, y = scale * X, 0.5 * scale * Y
+        kept.append((x, y, *value_and_gradient(x, y)))
+    strips = [each for each in gc.get_objects() if each.__class__.__name__ == "SteadyStrips"]
+    assert any(len(each._copies.copied) == count for each in strips)
+    for x, y, value, gradients in kept:  # each call's gradients stay what they were
+        bound = cache.bind(x, y)
+        assert bound() == value
+        for own, expected in zip(gradients, bound.out, strict=True):
+            assert own.tobytes() == expected.tobytes()
+            assert own.flags.owndata and own.flags.writeable
+
+
+def test_steady_calls_of_other_kinds_read_cells():
+    """Where the captured array changes, or an argument is not contiguous, the general call serves."""
+    data = Y.copy()
+    value_and_gradient = nt.value_and_grad(lambda x: np.sum((x - data) ** 2 * np.exp(x)))
+    reference = nt.value_and_grad(lambda x: np.sum((x - data) ** 2 * np.exp(x)) + 0.0)
+    for k in range(6):
+        x = X + 0.125 * k
+        if k == 3:
+            data[5] += 1.0  # what was captured is compared in the sweep
+        if k == 4:
+            data[5] -= 1.0
+        given = np.repeat(x, 2)[::2] if k == 2 else x  # arrays that are not contiguous take the general call
+        value, gradient = value_and_gradient(given)
+        expected, slope = reference(np.repeat(x, 2)[::2])
+        assert value == expected
+        np.testing.assert_array_equal(gradient, slope)

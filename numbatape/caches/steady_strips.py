@@ -1,0 +1,95 @@
+"""Steady calls whose blocks copy long arguments and gradients strip by strip, see `engine.strip_copies`.
+
+Arguments are read where they are. Gradients are written to arrays that are there already: those of the next
+call are made when a call's gradients are handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import jit
+from ..engine.strip_copies import StripCopies
+from ..jit import address
+from .leaf_rows import ArrayRow
+from .outs import Out
+from .variant import VariantWorkspace
+
+ndarray = np.ndarray
+
+
+class SteadyStrips:
+    """What the builtins of an entry read and make in place of the cells of its workspace.
+
+    Parameters
+    ----------
+    space
+        The workspace of the entry, in strips.
+    rows, outs
+        Those of the entry.
+
+    Attributes
+    ----------
+    frame
+        That of the sweeps.
+    outs
+        How the results are made.
+    """
+
+    def __init__(self, space: VariantWorkspace, rows: Sequence, outs: Sequence[Out]):
+        inputs = zip(space.plan.tape.inputs, space.inputs, strict=True)
+        values = {_place(view): slot.value for slot, view in inputs}
+        values |= {_place(view): value for value, view, _ in space.results() if view is not None}
+        cells = {k: row.cells for k, row in enumerate(rows) if row.__class__ is ArrayRow}
+        sources = {k: values[_place(view)] for k, view in cells.items() if _place(view) in values}
+        views = {k: view for k, out in enumerate(outs) if (view := _copied(out)) is not None}
+        targets = {k: values[_place(view)] for k, view in views.items() if _place(view) in values}
+        if len({*targets.values()}) < len(targets):
+            targets = {}  # an array is returned twice
+        self._copies = copies = StripCopies(space, sources.values(), targets.values())
+        self._sources = {k: value for k, value in sources.items() if value in copies.copied}
+        self.outs = list(outs)
+        for k, value in targets.items():
+            if value in copies.copied:
+                self.outs[k] = Out(jit.steady.CALLED, _Written(views[k], copies.word(value)).take)
+        # It is of use until the workspace gets another entry, as what it watches (`Evaluator.watch`).
+        self.frame = copies.frame() if copies.copied else space.frame
+        self._alive = space.watched
+
+    def rows(self, natives: list[dict]) -> list[dict]:
+        """Return the rows for a builtin: those of arrays that are read where they are, and the others."""
+        placed = [dict(words) for words in natives]
+        for k, value in self._sources.items():
+            placed[k] |= {"kind": jit.steady.PLACED, "cells": address(self._copies.word(value))}
+        return placed
+
+
+class _Written:
+    """The array that the next sweep writes."""
+
+    def __init__(self, like: ndarray, word: ndarray):
+        self._like, self._word = like, word
+        self._next()
+
+    def _next(self) -> None:
+        self._array = np.empty(self._like.shape, self._like.dtype)
+        self._word[0] = address(self._array)
+
+    def take(self) -> ndarray:
+        """Return the array that the last sweep has written, and make another one."""
+        written = self._array
+        self._next()
+        return written
+
+
+def _place(cells: ndarray) -> tuple[int, int]:
+    return address(cells), cells.nbytes
+
+
+def _copied(out: Out) -> ndarray | None:
+    """Return the contiguous cells that a result is a copy of; None for other results."""
+    cells = getattr(out.source, "__self__", None) if out.kind == jit.steady.CALLED else None
+    whole = cells.__class__ is ndarray and out.source == cells.copy and cells.flags.c_contiguous
+    return cells if whole else None
