@@ -157,7 +157,7 @@ binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 el
 # Exponentials and logarithms
 unary ("exp",          "math.exp(x)",           np.exp,                 dx="z", dxx="z", hot=True, loop="exp")
 unary ("exp2",         "math.exp2(x)",          (np.exp2, "sc.exp2"),   dx="0.6931471805599453*z", dxx="0.6931471805599453*dx", loop="exp2")
-unary ("expm1",        "math.expm1(x)",         (np.expm1, "sc.expm1"), dx="z + 1.0 if z > -0.5 else math.exp(x)", dxx="dx", hot=True, loop="expm1")
+unary ("expm1",        "math.expm1(x)",         (np.expm1, "sc.expm1"), dx="z + 1.0 if z > -0.5 else math.exp(x)", dxx="dx", smooth={"x": "math.exp(x)"}, hot=True, loop="expm1")
 unary ("log",          "math.log(x)",           np.log, POSITIVE,       dx="1.0/x", dxx="-dx*dx", hot=True, loop="log")
 unary ("log2",         "math.log2(x)",          np.log2, POSITIVE,      dx="1.4426950408889634/x", dxx="-dx/x", loop="log2")
 unary ("log10",        "math.log10(x)",         np.log10, POSITIVE,     dx="0.4342944819032518/x", dxx="-dx/x", loop="log10")

@@ -76,7 +76,7 @@ class Elementwise(Traits):
     smooth
         ``{"x": ...}``: another formula of the same partial, which is used to differentiate it again, where
         the formula in ``partials`` has a case (``... if x != y else 0.5``) whose derivative is not the
-        function's.
+        function's, or one that takes fewer instructions on a tape, where all cases are computed.
     steps
         Operands whose partial is rightly (or by convention) a constant in a case of its formula, so that its
         derivative is zero there. A test refuses other partials with such a case.

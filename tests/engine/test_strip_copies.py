@@ -136,6 +136,14 @@ def test_plans_with_room_for_longer_vectors_copy_whole_arrays(monkeypatch):
     assert copied(bound) == 0
 
 
+def test_the_slope_of_expm1_is_one_instruction():
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(np.expm1(x)), X)
+    _, (slope,) = nt.value_and_gradient(cache, X)
+    listed = str(cache._space.plan.tape)
+    assert [line.split()[1] for line in listed.splitlines() if " <- " in line] == ["expm1", "sum", "exp"]
+    np.testing.assert_array_equal(slope, np.exp(X))
+
+
 def test_gradients_of_sums_of_products_and_squares_are_one_instruction():
     """Where a factor itself is the gradient, it is copied, because each gradient has cells of its own."""
     for f, ops in ((FUNCTIONS["products"][0], "dot copy copy"), (FUNCTIONS["squares"][0], "sub dot mul neg")):
