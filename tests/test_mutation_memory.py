@@ -68,6 +68,81 @@ def test_the_same_array_twice():
         nt.grad(f, (0, 1))(X[:4], X[1:5])
 
 
+def flips(x, y):
+    y[np.abs(y) > 0.0] = x[::-1]
+
+
+def copies_some(x, y):
+    np.copyto(y, x[::-1], where=W > 0.0)
+
+
+def puts_most(x, y):
+    np.put(y, [0, 4, 2], x[1::2])
+
+
+def splits(x, y):
+    np.modf(7.0 * x, out=(x, y))
+
+
+def shifts(x, y):
+    np.divmod(x[:-1], 0.3, out=(y[1:], x[:-1]))
+
+
+def asks(x, y):
+    y *= 2.0 if np.shares_memory(x[1:], y) else 3.0
+
+
+@pytest.mark.parametrize("write", [flips, copies_some, puts_most, splits, shifts, asks])
+def test_writes_overlap_with_another_argument_that_is_the_same_array(write):
+    def f(x, y):
+        write(x, y)
+        return x + 2.0 * y
+
+    def plain(x):
+        y = x.copy()
+        return f(y, y)
+
+    value, slope = nt.jvp(f, (X, X), (W, W))
+    np.testing.assert_array_equal(value, plain(X))
+    step = 1e-6 * W
+    np.testing.assert_allclose(slope, (plain(X + step) - plain(X - step)) / 2e-6, rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(nt.jvp(f, (X, X.copy()), (W, W))[0], f(X.copy(), X.copy()))
+
+
+def test_only_what_is_written_becomes_the_other_argument_s():
+    def f(x, y):
+        np.copyto(x, 3.0, where=np.arange(6) < 2)
+        y[np.argmin(x[2:])] = 1.0
+        return x @ W + 2.0 * y @ W
+
+    dx, dy = nt.grad(f, (0, 1))(X, X)
+    np.testing.assert_allclose(dx, [0, 0, *W[2:]])
+    np.testing.assert_allclose(dy, 2.0 * dx)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1j])
+def test_the_shape_of_an_argument_that_is_passed_twice_is_not_set(unit):
+    def f(x, y):
+        y.shape = (2, 3)
+        return np.sum(np.abs(x[:2]) ** 2) + np.sum(np.abs(y[1]) ** 2)
+
+    x = X * unit
+    np.testing.assert_allclose(nt.jvp(f, (x, x.copy()), (x, x))[1], 2 * f(x, x.copy()))
+    with pytest.raises(nt.UnsupportedOperationError, match="passed twice"):
+        nt.jvp(f, (x, x), (x, x))
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_lists_with_traced_entries_beside_an_array_of_the_function(kind):
+    def f(x):
+        y = np.full(6, 2.0)
+        y[1:3] += kind([x[0], 5.0])
+        y[[4, 5]] *= kind([x[2], x[1]])
+        return np.sum(W * y) + np.sum(kind([x[3], 1.0]) / np.ones((2, 2)))
+
+    np.testing.assert_allclose(nt.grad(f)(X), [W[1], 2 * W[5], 2 * W[4], 2.0, 0.0, 0.0])
+
+
 def test_a_direction_in_the_memory_of_an_argument_that_is_written_to():
     def f(x):
         x[0] = x[0] * x[1]

@@ -8,8 +8,9 @@ import sys
 import numpy as np
 
 from ..trace.axes import axes_of
-from ..trace.operands import lift_all, lift_first, values_of
+from ..trace.operands import find_trace, lift_all, lift_first, values_of
 from ..trace.primitives import elementwise
+from ..trace.shared_inputs import in_common_memory
 from ..usercode.ownership import sees_sizes
 from .function_tables import HOLDS, implements
 from .registration import composes
@@ -61,8 +62,19 @@ for _function in (np.result_type, np.can_cast, np.common_type, np.isrealobj, np.
 _of_dtypes(np.min_scalar_type)
 
 
+def _of_memory(function):
+    """Let NumPy answer whether arrays share memory; the same array passed as two arguments does."""
+
+    def answer(a, b, max_work=None):
+        trace = find_trace(a, b)
+        trace.arguments.written = True  # a tape for other arguments may do something else
+        return function(*in_common_memory(trace, list(values_of((a, b)))), max_work)
+
+    implements(function, complex="of_values")(answer)
+
+
 for _function in (np.may_share_memory, np.shares_memory):
-    _of_dtypes(_function, "of_values")
+    _of_memory(_function)
 
 
 @composes(np.isclose, complex=HOLDS)

@@ -131,6 +131,8 @@ def call_plain_ufunc(ufunc, method, inputs, kwargs):
         return call_ufunc(ufunc, method, inputs, kwargs)
     trace = trace_of_plain(inputs, kwargs)
     inputs, kwargs = as_ndarrays(inputs), as_ndarrays(kwargs)
+    # Lists may have traced entries, which NumPy would take for numbers.
+    inputs = tuple([lift(trace, x) if type(x) in (list, tuple) and find_trace(x) else x for x in inputs])
     if any(type(x) is TracedArray or type(x) is TracedComplex for x in inputs):
         return getattr(ufunc, method)(*inputs, **kwargs)
     return wrap(trace, getattr(ufunc, method)(*inputs, **kwargs))

@@ -65,6 +65,7 @@ OPERATIONS = {
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
     "numpy_api.calculus": "sums_of_segments",
     "numpy_api.vectorize": "Vectorized with_function",
+    "trace.shared_inputs": "is_shared",
     "trace.stored_results": "store store_all ufunc_at",
     "trace.writes": "assign",
 }

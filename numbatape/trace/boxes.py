@@ -62,9 +62,9 @@ class Box:
         self.settled: list[TracedArray] = []
         self.home: int | None = None
         self.used: ndarray | None = None
-        self.grids = self._window(self.cells, root), self._window(self.levels, root)
+        self.grids = self.window(self.cells, root), self.window(self.levels, root)
 
-    def _window(self, memory: ndarray, value: ndarray) -> ndarray:
+    def window(self, memory: ndarray, value: ndarray) -> ndarray:
         """Return the part of codes, levels or slots that belongs to an array's memory."""
         if not value.size:
             return np.empty(value.shape, memory.dtype)
@@ -84,10 +84,10 @@ class Box:
         """Return (codes, levels) of an array in this memory: writable views."""
         if value is self.root:
             return self.grids
-        return self._window(self.cells, value), self._window(self.levels, value)
+        return self.window(self.cells, value), self.window(self.levels, value)
 
     def slots(self, value: ndarray) -> ndarray:
-        return self._window(np.arange(len(self.cells)), value)
+        return self.window(np.arange(len(self.cells)), value)
 
     def around(self, value: ndarray) -> tuple[ndarray, ndarray] | None:
         """Return (codes, levels) of an array and of the entries around it, or None if it is copied alone."""

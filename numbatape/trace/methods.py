@@ -193,6 +193,11 @@ class Methods(Kinds):
 
     def _in_shape(self, shape):
         """Return a view in another shape, for ``x.shape = shape``."""
+        if self._value.base is None and operations.is_shared(self._trace, self._value):
+            raise UnsupportedOperationError(
+                f"the shape of an argument that is passed twice is set at {where_in_user_code()}; "
+                "use reshape, or pass a copy"
+            )
         other = self.reshape(shape)
         if self._value.size and not np.shares_memory(other._value, self._value):
             raise AttributeError(

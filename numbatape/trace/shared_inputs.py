@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from . import boxes
-from .aliasing import is_same
+from .aliasing import is_same, root_of, window
 from .trace import Trace
 
 OVERLAPS = "overlaps"
@@ -96,11 +96,70 @@ def is_shared(trace: Trace, root: np.ndarray) -> bool:
     return id(root) in trace.arguments.twins
 
 
-def mirror(trace: Trace, box: boxes.Box, value: np.ndarray, key) -> None:
-    """Repeat a write to ``value[key]`` in the arguments that are the same array."""
-    slots = np.unique(box.slots(value)[key])
-    for other in trace.arguments.twins[id(box.root)]:
-        its = boxes.open_box(trace.arguments.joined.get(id(other), other))
+def in_memory_of(trace: Trace, value, root: np.ndarray):
+    """Return an array, or a view of it, as one in the memory of an argument that is the same array.
+
+    Arguments that are the same array have a copy each in the trace, so that each has its derivative.
+
+    Parameters
+    ----------
+    root
+        The memory of one of these arguments; another array is returned as it is.
+    """
+    if not isinstance(value, np.ndarray) or id(root) not in trace.arguments.twins:
+        return value
+    own = root_of(value)
+    same = any(own is root_of(other._value) for other in _twins(trace, root) if other is not None)
+    return window(own, value, root) if same else value
+
+
+def in_common_memory(trace: Trace, values: list) -> list:
+    """Return arrays in memory that those share which are views of the same argument, passed several times."""
+    roots = {id(root_of(x)): root_of(x) for x in values if isinstance(x, np.ndarray)}
+    for root in roots.values():
+        values = [in_memory_of(trace, x, root) for x in values]
+    return values
+
+
+def _twins(trace: Trace, root: np.ndarray) -> list:
+    """Return the arguments that are the same array as one with some memory; None for an overlap."""
+    joined = trace.arguments.joined
+    return [joined.get(id(other), other) for other in trace.arguments.twins[id(root)]]
+
+
+def sources(trace: Trace, box: boxes.Box, item, target: np.ndarray, write) -> tuple | None:
+    """Return what a write changes in an argument that has been passed several times, if it reads another one.
+
+    NumPy's write is repeated with the numbers of cells: which of them it reads depends on the order of
+    writes where the two sides overlap.
+
+    Returns
+    -------
+    tuple or None
+        The slots that are written, and codes and levels of what is written there; None if ``item`` is
+        nowhere in the memory of another argument that is the same array.
+    """
+    seen = in_memory_of(trace, item._value, box.root)
+    if seen is item._value:
+        return None
+    its = boxes.open_box(item)
+    numbers = np.arange(len(box.cells))
+    write(box.window(numbers, target), box.window(numbers, seen))
+    slots = written(box, item._value, target, write)
+    return slots, its.cells[numbers[slots]], its.levels[numbers[slots]]
+
+
+def written(box: boxes.Box, value, target: np.ndarray, write) -> np.ndarray:
+    """Return the slots of a box that a write of NumPy's changes."""
+    is_written = np.zeros(len(box.cells), bool)
+    write(box.window(is_written, target), np.ones(np.shape(value), bool))
+    return np.flatnonzero(is_written)
+
+
+def mirror(trace: Trace, box: boxes.Box, slots: np.ndarray) -> None:
+    """Repeat a write to some slots in the arguments that are the same array."""
+    for other in _twins(trace, box.root):
+        its = boxes.open_box(other)
         its.numbers[slots] = box.numbers[slots]
         its.cells[slots], its.levels[slots] = box.cells[slots], box.levels[slots]
         its.touch()

@@ -12,6 +12,7 @@ from .aliasing import has_twice, order_of_writes, root_of
 from .complex_array import TracedComplex
 from .operands import find_trace, values_of
 from .plain_arrays import as_ndarrays, is_plain
+from .shared_inputs import in_common_memory
 from .writes import assign, expose, masked, write_where
 
 
@@ -22,6 +23,10 @@ def store_all(out, inputs, result, where, name: str, again):
     stored = list(results)
     arrays = [None if target is None else values_of(as_ndarrays(target)) for target in out]
     given = [x for x in values_of(as_ndarrays(inputs)) if isinstance(x, np.ndarray)]
+    trace = find_trace(*out, *inputs)
+    if trace is not None:
+        its = in_common_memory(trace, [*arrays, *given])
+        arrays, given = its[: len(out)], its[len(out) :]
     order = [0] if len(out) == 1 else order_of_writes(arrays, given)
     if len(out) == 2 and all(array is not None for array in arrays) and np.may_share_memory(*arrays):
         written = again()  # with buffers NumPy's order differs; its last write counts

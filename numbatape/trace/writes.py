@@ -27,7 +27,7 @@ from .plain_arrays import (
     is_plain,
 )
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
-from .shared_inputs import is_shared, mirror
+from .shared_inputs import in_common_memory, in_memory_of, is_shared, mirror, sources, written
 from .symbolic_sizes import has_size
 
 
@@ -98,6 +98,8 @@ def setitem(x: TracedArray, key, item) -> None:
     if not x._value.flags.writeable:
         raise ValueError("assignment destination is read-only")  # also where no entry is selected
     keys = key if type(key) is tuple else (key,)
+    if find_trace(keys) is not None and is_shared(trace, root_of(x._value)):
+        key = keys = tuple(map(fixed, keys))  # only what is written becomes the other argument's, too
     if find_trace(keys) is not None:
         if not _is_mask_for_number(keys, item):
             key = keys = tuple(map(key_part, position_masks.as_positions(x, keys)))
@@ -126,10 +128,10 @@ def setitem(x: TracedArray, key, item) -> None:
         def write(target, source):
             target[key] = source
 
-        _write_thrice(x, box, item, write)
+        _write_thrice(x, box, item, write, shared)
     box.touch()
     if shared:
-        mirror(trace, box, x._value, key)
+        mirror(trace, box, np.unique(box.slots(x._value)[key]))
 
 
 def _is_mask_for_number(keys: tuple, item) -> bool:
@@ -145,8 +147,14 @@ def _is_mask_for_number(keys: tuple, item) -> bool:
     )
 
 
-def _write_thrice(x: TracedArray, box, item, write) -> None:
+def _write_thrice(x: TracedArray, box, item, write, shared: bool) -> None:
     """Let NumPy write the numbers, the codes of their cells, and the levels."""
+    if shared and type(item) is TracedArray:
+        found = sources(x._trace, box, item, x._value, write)
+        if found is not None:
+            slots, box.cells[slots], box.levels[slots] = found
+            write(x._value, in_memory_of(x._trace, item._value, box.root))
+            return
     if type(item) is TracedArray and root_of(np.asarray(item._value)) is box.root:
         codes, levels = box.windows(item._value)  # they may overlap; NumPy's order of writes is kept
     else:
@@ -182,6 +190,9 @@ def masked(condition, result, old):
 def overlap(x, item=None) -> bool:
     """Whether an array has an entry twice, or shares only part of its entries with ``item``."""
     value, its = values_of(as_ndarrays((x, item)))
+    trace = find_trace(x, item)
+    if trace is not None:
+        value, its = in_common_memory(trace, [value, its])
     if isinstance(its, np.ndarray) and np.may_share_memory(value, its) and not is_same(value, its):
         return True
     return has_twice(value)
@@ -226,10 +237,10 @@ def _write_cells(x: TracedArray, item, write) -> None:
     item = converted(trace, item, x)
     shared = _for_writing(x)
     box = boxes.open_box(x)
-    _write_thrice(x, box, item, write)
+    _write_thrice(x, box, item, write, shared)
     box.touch()
     if shared:
-        mirror(trace, box, x._value, Ellipsis)
+        mirror(trace, box, written(box, value_of(item), x._value, write))
 
 
 def _for_writing(x: TracedArray) -> bool:
