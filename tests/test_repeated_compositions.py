@@ -120,6 +120,22 @@ def test_values_that_are_written_to_are_looked_at_again():
     np.testing.assert_equal(nt.value_and_gradient(cache, beyond)[0], f(beyond))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_interp_computes_with_float64_as_numpy_does(dtype):
+    """The slopes of float32 knots were float32, and the remainder of a float32 point."""
+    points, knots = (np.array(x).astype(dtype) for x in ([1.1, 3.3, 5.7], [0.3, 2.4, 2.9, 4.6]))
+
+    def f(x):
+        return np.sum(np.interp(points, knots, x)) + np.sum(np.interp(points, knots, x, period=3.3))
+
+    x = np.array([0.1, 100.3, 0.7, 20.9], np.float32)
+    cache = nt.prepare_gradient_cache(f, x)
+    value, (gradient,) = nt.value_and_gradient(cache, 3 * x)
+    assert value == pytest.approx(f(3 * x), rel=1e-14)
+    assert gradient.dtype == np.float32
+    np.testing.assert_allclose(gradient, [f(row) for row in np.eye(4)], rtol=1e-6, atol=1e-7)
+
+
 def test_one_tape_serves_other_sizes(monkeypatch):
     def f(x):
         for _ in range(6):

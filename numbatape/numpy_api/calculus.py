@@ -161,8 +161,7 @@ def correlate(a, v, mode="valid"):
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Piecewise linear in x and fp; the knots are sorted, so that positions stay data."""
     x, xp, fp = (  # NumPy converts all, and differences of small integers would wrap around
-        y if y.dtype.kind == "f" or y.dtype == INT64 else np.astype(y, np.float64)
-        for y in lift_all(x, xp, fp)
+        y if y.dtype in (np.float64, INT64) else np.astype(y, np.float64) for y in lift_all(x, xp, fp)
     )
     if length(xp, 0) != length(fp, 0):  # a guard: NumPy has raised here
         raise ValueError("fp and xp are not of the same length.")
