@@ -61,7 +61,9 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:`distance_matrix` is deprecated")  # since SciPy 1.18
+@pytest.mark.filterwarnings(
+    "ignore:`(distance_matrix|minkowski_distance(_p)?)` is deprecated"
+)  # in SciPy 1.18
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_positions_follow_the_points(name):
     """Values and gradients of one cache, for points among which other ones are neighbours."""

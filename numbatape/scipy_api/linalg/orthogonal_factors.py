@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...matrix import completed, factors
-from ...matrix.matrix_rule import adjoint, call
+from ...matrix.matrix_rule import adjoint, call, is_complex
 from ...numpy_api import decompositions
 from ...numpy_api.registration import run_record, unsupported_argument
 from ...numpy_api.stand_ins import stands_for
@@ -22,7 +22,11 @@ def svd(value, a, full_matrices=True, compute_uv=True, overwrite_a=False, check_
     if lapack_driver != "gesdd" and compute_uv:
         return completed.svd(a, completed.svd_by(lapack_driver, full_matrices))
     result = np.linalg.svd(a, full_matrices, compute_uv)
-    return tuple(result) if compute_uv else result
+    if not compute_uv:
+        return result
+    if full_matrices or is_complex(a):
+        return tuple(result)
+    return tuple(map(adopt, result, value))  # the tape uses SciPy's LAPACK, which may be another than NumPy's
 
 
 @stands_for("scipy.linalg", "svdvals", run=run_record)
