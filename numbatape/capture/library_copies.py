@@ -132,6 +132,7 @@ def library_copy(original):
 
     @functools.wraps(original)
     def call(*args, **kwargs):
+        """Call the original for plain arguments, and the library's copied code for traced ones."""
         given = (*args, *kwargs.values())
         sparse = next((x for x in given if isinstance(x, Sparse)), None)
         trace = find_trace(given) if sparse is None else sparse.values._trace

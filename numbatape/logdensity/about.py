@@ -63,6 +63,7 @@ def _rows(kernels: list[store.Stored]) -> list[dict[str, Any]]:
 
 
 def _text(summary: dict[str, Any]) -> str:
+    """Return the summary as lines for the terminal."""
     lines = [f"{name:<12}{version}" for name, version in summary["versions"].items()]
     lines += [f"{key:<12}{summary[key]}" for key in ("platform", "cpu", "cache_dir")]
     shipped = (

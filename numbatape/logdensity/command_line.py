@@ -73,6 +73,7 @@ def _logp(command: Commands) -> None:
 
 
 def _sample(command: Commands) -> None:
+    """Declare the command ``sample`` and its options."""
     sub = command("sample", "sample", "Draw from a log-density by NUTS (nutpie); a killed run is resumed.")
     _model(sub)
     sub.add_argument(

@@ -218,6 +218,7 @@ def _nonfinite(thetas: Matrix, values: Matrix, grad: Matrix | None) -> dict[str,
 
 
 def _text(summary: dict[str, Any], source: str) -> str:
+    """Return the summary as lines for the terminal."""
     seconds, statistics, bad = summary["seconds"], summary["logp"], summary["nonfinite"]
     counts = f"{counted(summary['parameters'], 'parameter')}, {counted(summary['draws'], 'draw')}"
     lines = [f"{summary['model']}: {counts} from {source}"]

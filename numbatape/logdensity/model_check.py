@@ -91,6 +91,7 @@ def _points(options: argparse.Namespace, model: Model, draws: Draws | None) -> t
 
 
 def _compare(model: Model, worker: Worker, theta: Matrix, names: list[str], rtol: float) -> dict[str, Any]:
+    """Compare value and gradient of the compiled model with NumPy's value and differences at a point."""
     table = np.empty((1, 1 + theta.size))
     worker.fill([0], theta[None], table)
     logp, gradient = float(table[0, 0]), table[0, 1:]

@@ -102,6 +102,7 @@ def _is_vector(start: Any) -> bool:
 
 
 def _of_density(density: Unconstrained, logp: Callable[..., Any], start: Any) -> Parameters:
+    """Return the parameters of a density with constraints: theta is its unconstrained vector."""
     plain = without_labels(start)[0]
     _, unflatten = nt.flatten(plain)
     leaves, structure = pytrees.flatten(plain)

@@ -140,6 +140,7 @@ def _identity(options: argparse.Namespace, model: Model, init: str, before: dict
 
 
 def _text(summary: dict[str, Any]) -> str:
+    """Return the summary of a run as lines for the terminal."""
     chains, draws = summary["chains"], summary["draws"]
     lines = [
         f"{summary['model']}: {counted(summary['parameters'], 'parameter')}, {counted(chains, 'chain')} of "

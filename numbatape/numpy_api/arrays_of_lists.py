@@ -333,6 +333,7 @@ class _Joiner:
         return 0
 
     def __getitem__(self, key):
+        """Return entries of the original, at traced positions, too."""
         slices = [part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, slice)]
         trace = find_trace(key, [(part.start, part.stop, part.step) for part in slices])
         if trace is None:

@@ -232,6 +232,7 @@ def _by_layout(function, implementation):
     """Return what serves arrays and options that consist of ints, None and "C"; see `composes` and `sees`."""
 
     def view(a, *options, **named):
+        """Return the view, by the layout that was worked out before; None for what this is not made for."""
         if named or type(a) is not TracedArray or a._value.__class__ is not np.ndarray or not a._value.size:
             return None
         for option in options:

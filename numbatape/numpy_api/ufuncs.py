@@ -258,6 +258,7 @@ def _need_binary(ufunc, method):
 
 
 def reduce(ufunc, inputs, kwargs):
+    """Return ``ufunc.reduce`` of a traced array: by the function that does the same, if there is one."""
     _need_binary(ufunc, "reduce")
     (x,) = inputs
     axis = kwargs.pop("axis", 0)
@@ -356,6 +357,7 @@ def outer(ufunc, inputs, kwargs):
 
 
 def reduceat(ufunc, inputs, kwargs):
+    """Return ``ufunc.reduceat`` of a traced array, segment by segment."""
     _need_binary(ufunc, "reduceat")
     x, indices = inputs
     axis = kwargs.pop("axis", 0)

@@ -15,6 +15,7 @@ class Vectorized(np.vectorize):
     """NumPy's class, whose calls take traced arrays."""
 
     def __call__(self, *args, **kwargs):
+        """Call the function entry by entry, as NumPy does, on traced entries."""
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
             inner = trace_of_plain(args, kwargs)

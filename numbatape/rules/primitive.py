@@ -100,6 +100,7 @@ class Primitive:
         self.__doc__ = getattr(rule.value, "__doc__", None)
 
     def __call__(self, *args, **kwargs):
+        """Record a call of the rule, or call the function itself if no argument is traced."""
         rule = self._rule
         if kwargs:
             args = self._in_order(args, kwargs)

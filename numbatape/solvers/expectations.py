@@ -162,6 +162,7 @@ def expect(distribution):
     continuous = "scale" in signature.parameters
 
     def call(*args, **kwargs):
+        """Return the expectation: an integral or a sum of traced values, if an argument is traced."""
         opened = Opened(f"scipy.stats.{original.name}.expect", (args, kwargs))
         if not opened.found:
             args, kwargs = opened.filled([])

@@ -111,6 +111,7 @@ class TracedArray(Methods, Reads):
     # ---- containers
 
     def __getitem__(self, key):
+        """Return entries, rows or views, as NumPy does; single entries take the short way first."""
         try:  # this is `failing` written out, which saves 0.2 µs in loops over x[k]
             if type(key) is int:
                 trace = self._trace
@@ -147,6 +148,7 @@ class TracedArray(Methods, Reads):
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        """Record a ufunc of traced values; what the short way for numbers can't do goes to the rules."""
         row, trace = number_rows.get(ufunc), self._trace
         integers = trace.integers
         if row is not None and method == "__call__" and not kwargs and not trace.closed:

@@ -77,6 +77,7 @@ def _jvp_verb(f, has_aux: bool):
     transform = with_aux(pushforward(False)) if has_aux else pushforward(False)
 
     def general(args, kwargs):
+        """Serve a call of `jvp` that is not steady: by a pushforward, traced if it is the first one."""
         count = len(args) // 2
         primals, tangents = args[:count], args[count:]
 
@@ -153,6 +154,7 @@ def _derivative(f, holomorphic: bool, has_aux: bool, *statics):
     transform = with_aux(pushforward(False)) if has_aux else pushforward(False)
 
     def general(args, kwargs):
+        """Serve a call of `derivative` that is not steady: by a pushforward along one."""
         if not args:
             raise SpecError("derivative needs the number at which it is taken")
         x, *constants = args
@@ -242,6 +244,7 @@ def _hvp(f, argnums, has_aux: bool, *statics):
     transform = with_aux(transform) if has_aux else transform
 
     def general(args, kwargs):
+        """Serve a call of `hvp` that is not steady; the last argument is the vector."""
         if len(args) < 2:
             raise SpecError("hvp needs the function's arguments and, last, the vector")
         *args, v = args

@@ -104,6 +104,7 @@ def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, *statics):
         return [*grads, *result_outs(space, result[1])] if has_aux else grads
 
     def general(args, kwargs):
+        """Serve a call that is not steady: by a value sweep and a reverse sweep; the front learns from it."""
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():

@@ -63,6 +63,7 @@ def _hessian(f, argnums, has_aux: bool, *statics):
     transform = with_aux(transform) if has_aux else transform
 
     def general(args, kwargs):
+        """Serve a call of `hessian` that is not steady, and let the front learn from it."""
         chosen = chosen_arguments(argnums, len(args), 1)
 
         def outer():

@@ -109,6 +109,7 @@ def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
     shelf = shelf_of(target)
 
     def call(*args, **kwargs):
+        """Serve a call by a prepared cache that no other call uses."""
         args = with_statics(f, _in_places(f, args, kwargs), *statics)
         chosen = chosen_arguments(argnums, len(args), 1)
         if len(chosen) > 1:

@@ -81,6 +81,8 @@ def _vjp_verb(f, has_aux: bool):
         return general(primals, idle)
 
     def general(primals, idle):
+        """Serve a call of `vjp` that is not steady; its workspace goes to the pullback."""
+
         def nested():
             return inner.vjp(target, primals, has_aux)
 

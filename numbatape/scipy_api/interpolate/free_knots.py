@@ -42,6 +42,7 @@ class FreeKnots:
         raise refuse(f"BSpline.{name} of traced knots", "call it, with nu= for derivatives")
 
     def __call__(self, x, nu: int = 0, extrapolate=None):
+        """Return values (or derivatives of order ``nu``), where knots and coefficients may be traced."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         t, c, k = self.t, self.c, self.k
         first, last = t[k], t[len(t) - k - 1]

@@ -33,6 +33,7 @@ class Grid:
         self.bounds_error, self.fill_value, self.method = bounds_error, fill_value, method
 
     def __call__(self, xi, method=None, *, nu=None):
+        """Return the interpolated values at points; values or points may be traced."""
         method = self.method if method is None else method
         if find_trace(xi, self.values) is None:
             return self._original(xi, method, nu=nu)

@@ -47,6 +47,7 @@ class Piecewise:
         return getattr(original, name)
 
     def __call__(self, x, nu: int = 0, extrapolate=None):
+        """Return values (or derivatives of order ``nu``) at traced points."""
         if find_trace(x) is None and self._original is not None:
             return self._original(x, nu, extrapolate) if extrapolate is not None else self._original(x, nu)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate

@@ -72,6 +72,7 @@ def _of_ranks(name: str) -> None:
 
     @stands_for("scipy.stats", name, run=None)
     def stand_in(*args, **kwargs):
+        """Run the test; its numbers are recorded as what a search through the samples finds."""
         test = getattr(scipy.stats, name)
         keys = [*range(len(args)), *kwargs]
         given = dict(zip(keys, (*args, *kwargs.values()), strict=True))
