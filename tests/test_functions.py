@@ -497,6 +497,7 @@ NUMERIC = [
     case("diff-ends", lambda x, y: np.diff(x, prepend=y, append=1.0), V, ()),
     case("diff-short", lambda x: np.diff(x, 3), (2,)),
     case("ediff1d", lambda x: np.ediff1d(x, to_end=[1.0, 2.0], to_begin=0.0), M),
+    case("ediff1d_lists", lambda x: np.ediff1d(x, to_end=[x[0, 0], 2.0], to_begin=x[1, 1]), M),
     case("gradient", lambda x: np.gradient(x), V),
     case("gradient-both", lambda x: np.gradient(x, 0.5), M),
     case("gradient-points", lambda x: np.gradient(x, np.array([0.0, 0.5, 2.0, 2.5, 4.0])), V),

@@ -352,7 +352,9 @@ def test_zeta_at_and_near_zero():
     "f, x",
     [(lambda n, k=k: sc.binom(n, k), n) for n, k in ((2.0, 4.0), (-0.5, 1.5), (1.5, 2.5))]
     + [(lambda k, n=n: sc.binom(n, k), k) for n, k in ((2.0, 4.0), (0.0, 1.0))]
-    + [(lambda x, m=m: sc.poch(x, m), x) for x, m in ((-2.0, 1.0), (-2.0, 4.0), (-3.0, 1.5), (-5.0, 3.0))],
+    + [(lambda x, m=m: sc.poch(x, m), x) for x, m in ((-2.0, 1.0), (-2.0, 4.0), (-3.0, 1.5), (-5.0, 3.0))]
+    + [(lambda x, y=y: sc.beta(x, y), x) for x, y in ((-3.0, 2.0), (-3.7, 2.7), (2.7, -3.7), (-2.5, -0.5))]
+    + [(lambda y, x=x: sc.beta(x, y), y) for x, y in ((2.0, -3.0), (-3.7, 2.7), (-2.5, -0.5))],
 )
 def test_slopes_where_the_reciprocal_of_gamma_is_zero(f, x):
     h = 1e-3

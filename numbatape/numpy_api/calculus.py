@@ -51,7 +51,7 @@ def _block(part, x, axis):
 def ediff1d(ary, to_end=None, to_begin=None):
     x = lift_first(ary, to_end, to_begin)
     steps = np.diff(merge(x, [x.ndim]))
-    parts = [np.ravel(part) for part in (to_begin, steps, to_end) if part is not None]
+    parts = [np.ravel(lift(x._trace, part)) for part in (to_begin, steps, to_end) if part is not None]
     return np.concatenate(parts) if len(parts) > 1 else steps
 
 

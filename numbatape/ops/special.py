@@ -77,7 +77,15 @@ _A, _B = _psi_rise("x", "y", "x + y"), _psi_rise("y", "x", "x + y")
 _AA, _BB = _zeta_fall("x", "y", "x + y"), _zeta_fall("y", "x", "x + y")
 binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
        dx=f"-{_A}", dy=f"-{_B}", dxx=_AA, dxy="-zeta(2.0, x + y)", dyy=_BB)
-binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta", dx=f"-z*{_A}", dy=f"-z*{_B}",
+# Where x + y is 0, -1, ... and neither is whole, beta is zero and the reciprocal of gamma(x + y) has a slope; where
+# both are whole, psi is infinite twice, and the difference is that of the reflected arguments.
+_WHOLE = "x + y <= 0.0 and floor(x + y) == x + y"
+_ZERO = "sc.gamma(x)*sc.gamma(y)*sc.gamma(1.0 - (x + y))*math.cos(3.141592653589793*(x + y))"
+_REFLECTED = "z*(sc.psi(1.0 - {0}) - sc.psi(1.0 - (x + y))) if floor({1}) == {1} and {1} > 0.0 else " + _ZERO
+binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
+       dx=f"({_REFLECTED.format('x', 'y')}) if {_WHOLE} else -z*{_A}",
+       dy=f"({_REFLECTED.format('y', 'x')}) if {_WHOLE} else -z*{_B}",
+       edges=((-3.7, 2.7), (-2.5, -0.5), (-1.25, 0.25)),
        dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}")
 # The reciprocal of gamma has the slope (-1)**m m! where it is zero, at -m; there psi is infinite
 _POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))"

@@ -105,6 +105,17 @@ def test_distance_of_distributions_that_are_equal_but_for_rounding():
     nt.check(lambda p: distance.jensenshannon(sc.softmax(p), np.ones(6), 2.0), p)
 
 
+def test_jensenshannon_keeps_the_slopes_beside_entries_that_are_zero():
+    p, q = np.array([0.0, 1.0, 3.0]), np.array([0.4, 0.8, 0.0])
+    at_p, at_q = nt.grad(distance.jensenshannon, (0, 1))(p, q)
+    assert at_p[0] == at_q[2] == -np.inf
+    for x, slopes, places in ((p, at_p, (1, 2)), (q, at_q, (0, 1))):
+        for place in places:
+            step = 1e-5 * np.eye(3)[place]
+            ends = [distance.jensenshannon(*((x + h, q) if x is p else (p, x + h))) for h in (step, -step)]
+            assert slopes[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-7)
+
+
 def test_second_derivative_of_areas_by_a_shape_at_several_points():
     x = np.array([0.5, 2.0])
     slopes = nt.derivative(nt.derivative(lambda p: st.geninvgauss.cdf(x, p, 1.5)))(1.3)

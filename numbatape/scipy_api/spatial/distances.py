@@ -155,10 +155,13 @@ def pdist(X, metric="euclidean", *, out=None, **options):
 
 @stands_for("scipy.spatial.distance", "jensenshannon")
 def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
-    p, q = (x / np.sum(x, axis, keepdims=True) for x in lift_all(p, q))
-    middle = (p + q) / 2.0
-    total = np.sum(sc.rel_entr(p, middle), axis, keepdims=keepdims)
-    total = total + np.sum(sc.rel_entr(q, middle), axis, keepdims=keepdims)
+    # Each sum is divided by its weight in the end, in place of each entry before: the slope of an entry that
+    # is zero is infinite, and through the weights it would reach the slopes of all others.
+    p, q = lift_all(p, q)
+    weight, other = np.sum(p, axis, keepdims=True), np.sum(q, axis, keepdims=True)
+    total = np.sum(sc.rel_entr(p, (p + q * (weight / other)) / 2.0), axis, keepdims=True) / weight
+    total = total + np.sum(sc.rel_entr(q, (q + p * (other / weight)) / 2.0), axis, keepdims=True) / other
+    total = total if keepdims else np.squeeze(total, axis)
     # Of distributions that are equal but for rounding, the sum may be just below zero.
     return _root(np.maximum(total, 0.0) / (2.0 if base is None else 2.0 * np.log(base)))
 
