@@ -8,6 +8,7 @@ import pytest
 import numbatape as nt
 from numbatape.caches.elastic import ElasticEntry
 from numbatape.caches.evaluator import Evaluator
+from numbatape.trace import pytrees
 
 
 def labels(rng, n, k):
@@ -265,3 +266,85 @@ def test_numbers_that_come_down_to_zero():
     gradient = nt.grad(f)
     for x in ([], [-1.0, -2.0], [-1.0, 2.0, -0.5, 3.0], [-1.0], [2.0], []):
         np.testing.assert_allclose(gradient(np.array(x)), slopes(np.array(x)), rtol=1e-14)
+
+
+def cubes_of_groups(x, g):
+    sums = np.bincount(g, weights=x)
+    return np.sum(sums**3) + np.sum(x[g > 1] ** 2) * np.sum(x) + len(np.unique(g)) * x[0] ** 2
+
+
+def selected(x, g):
+    return x[g > 1] ** 2 * np.sum(x), np.bincount(g, weights=x**3)
+
+
+def traces_of(cache):
+    """Return the number of traces of a cache and of its derivatives."""
+    derived = [getattr(cache, name, None) for name in ("_single", "_wide")]
+    return max([cache.traces, *(its.program.traces for its in derived if its is not None)])
+
+
+@pytest.mark.parametrize("verb", ["hessian", "hvp", "forward", "reverse", "lanes", "pullback"])
+def test_one_trace_serves_all_counts_in_other_derivatives(verb):
+    """Prepared caches of all kinds, in which directions are lanes, and steady calls of counts that return."""
+    rng = np.random.default_rng(0)
+    f = cubes_of_groups if verb in ("hessian", "hvp") else selected
+    prepare, run = {
+        "hessian": (nt.prepare_hessian_cache, nt.value_gradient_and_hessian),
+        "hvp": (nt.prepare_hvp_cache, lambda c, x, g: nt.value_and_hvp(c, np.cos(x), x, g)),
+        "forward": (nt.prepare_derivative_cache, nt.value_and_jacobian),
+        "reverse": (nt.prepare_pullback_cache, nt.value_and_jacobian),
+        "lanes": (
+            lambda *args: nt.prepare_derivative_cache(*args, lanes=3),
+            lambda c, x, g: nt.value_and_derivative(c, (x, np.cos(np.outer([1.0, 2.0, 3.0], x))), g),
+        ),
+        "pullback": (
+            nt.prepare_pullback_cache,
+            lambda c, x, g: nt.value_and_pullback(c, tuple(map(np.cos, f(x, g.value))), x, g),
+        ),
+    }[verb]
+    cache = None
+    for n, k in ((9, 3), (14, 5), (9, 4), (9, 3), (9, 3), (9, 4), (9, 5), (30, 4), (12, 3), (30, 5)):
+        x, g = rng.normal(size=n), nt.Constant(labels(rng, n, k))
+        cache = cache or prepare(f, x, g)
+        found, expected = run(cache, x, g), run(prepare(f, x, g), x, g)
+        for ours, fresh in zip(pytrees.leaves(found), pytrees.leaves(expected), strict=True):
+            if fresh is not None:
+                np.testing.assert_allclose(ours, fresh, rtol=1e-11, atol=1e-13)
+    assert traces_of(cache) == 1
+
+
+def test_rows_with_other_counts_share_a_trace():
+    """In batches and maps; points of one count are swept together."""
+
+    def f(x):
+        return np.sum(x[x > 0] ** 3) * np.sum(x)
+
+    X = np.random.default_rng(1).normal(size=(40, 6))
+    X[3], X[7, 2] = -1.0, np.nan
+    kept = np.where(X > 0, X, 0.0)
+    total, cubes = X.sum(1), (kept**3).sum(1)
+    expected = cubes[:, None] + np.where(X > 0, 3.0 * kept**2 * total[:, None], 0.0)
+    batch = nt.batch(f)
+    for points in (X, X[::-1].copy()):
+        np.testing.assert_allclose(batch(points)[1], expected if points is X else expected[::-1], rtol=1e-12)
+    np.testing.assert_allclose(nt.vmap(nt.grad(f))(X), expected, rtol=1e-12)
+
+
+def test_functions_with_effects_have_counts_in_second_derivatives():
+    """The derivative is then recorded from the sweep of the function, with its counts."""
+
+    class Counter:
+        runs = 0
+
+    counter = Counter()
+
+    def f(x, g):
+        counter.runs += 1
+        return np.sum(np.bincount(g, weights=x) ** 3) + 0.0 * (counter.runs % 2)
+
+    x = np.arange(1.0, 5.0)
+    cache = nt.prepare_hessian_cache(f, x, nt.Constant(np.array([1, 0, 1, 2])))
+    for g in ([1, 0, 1, 2], [0, 0, 1, 0], [3, 1, 1, 0]):
+        hessian = nt.value_gradient_and_hessian(cache, x, nt.Constant(np.array(g)))[2]
+        sums = np.bincount(g, weights=x)
+        np.testing.assert_allclose(hessian, np.where(np.equal.outer(g, g), 6.0 * sums[g], 0.0))

@@ -138,21 +138,54 @@ class Batch:
 
         Their cells fit into a core's cache, and there are as many blocks for each thread.
         """
-        cells = variant.cells_a_lane(flat.dimensions, self.evaluator.levels, self.inner)
+        dimensions = variant.sizes_for(flat)
+        assert dimensions is not None
+        cells = variant.cells_a_lane(dimensions, self.evaluator.levels, self.inner)
         blocks = -(-count // max(NARROWEST, min(WIDEST, CELLS // cells)))
         threads = max(1, min(self.threads, count * cells // CELLS_A_THREAD))
         blocks = -(-blocks // threads) * threads
         return -(-count // (blocks * NARROWEST)) * NARROWEST  # lanes of a cell start on cache lines
 
-    def _parted(self, space: VariantWorkspace, count: int) -> tuple[np.ndarray, Stop]:
-        """Return which points the guard that stopped a sweep holds for, and the stop of the others."""
-        stop, plan, at = Stop.of(space), space.plan, space.stopped
+    def _parted(self, space: VariantWorkspace, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which of the points the guard that stopped a sweep holds for, and what it sees at each."""
+        plan, at = space.plan, space.stopped
         before = int(plan.tape.code["op"][at - 1]) if at else GUARD
-        if before == GUARD or not OPS[before >> 1].agrees:
-            return np.zeros(count, bool), stop  # the guard is on what all points share
-        seen = space.value_view(int(plan.tape.code["a"][at - 1])).reshape(-1)[:count]
+        if before == GUARD or not OPS[before >> 1].agrees:  # the guard is on what all points share
+            return np.zeros(len(chosen), bool), np.full(len(chosen), space.guard_value(at))
+        seen = space.value_view(int(plan.tape.code["a"][at - 1])).reshape(-1)[: len(chosen)]
         wanted = space.value_view(int(plan.tape.code["b"][at]))[()]
-        return seen == wanted, stop
+        return seen == wanted, seen.copy()
+
+    def leaving(
+        self, space: VariantWorkspace, group: Group, chosen: np.ndarray, seen: np.ndarray, flat: Flattened
+    ) -> list[Group]:
+        """Return the groups of points for which the guard that stopped a sweep does not hold.
+
+        Parameters
+        ----------
+        group
+            The group that was swept.
+        chosen, seen
+            These points, and what the guard sees at each.
+        flat
+            The arguments at some point.
+        """
+        stop, variant = Stop.of(space), space.variant
+        path = Group(chosen, None, stop, group.tried | {id(variant)})
+        if not stop.is_counted:
+            return [path]
+        # The guard compares a size that data decide: points of another size are swept with the same trace.
+        groups: list[Group] = []
+        for more in np.unique(seen):
+            there = chosen[seen == more] if more == more else chosen[seen != seen]
+            assert variant.counted is not None
+            at_count = replace(stop, seen=more + variant.counted.seen(space.dimensions, stop.at))
+            sizes = at_count.other_sizes(flat, group.stops + 1)
+            if sizes is None:
+                groups.append(path._replace(chosen=there))
+            else:
+                groups.append(Group(there, Lookup(variant), None, group.tried, None, sizes, group.stops + 1))
+        return groups
 
 
 class Lookup(NamedTuple):
@@ -199,6 +232,8 @@ class Group(NamedTuple):
         The guard at which they left the last variant's path, and the variants known not to hold for them.
     error
         Why the last variant failed at this point, which is alone in its group.
+    sizes, stops
+        The dimensions of all inputs to try, if they are known, after so many others (`CountedSizes`).
     """
 
     chosen: np.ndarray
@@ -206,6 +241,8 @@ class Group(NamedTuple):
     stop: Stop | None = None
     tried: frozenset[int] = frozenset()
     error: Exception | None = None
+    sizes: tuple[int, ...] | None = None
+    stops: int = 0
 
 
 class _Run:
@@ -262,7 +299,9 @@ class _Run:
         left: list[Group] = []
         tried = group.tried | {id(variant)}
         width = self._lanes(len(chosen))
-        space = batch.evaluator.workspace(variant, flat.dimensions, (*batch.inner, width))
+        dimensions = group.sizes or variant.sizes_for(flat)
+        assert dimensions is not None
+        space = batch.evaluator.workspace(variant, dimensions, (*batch.inner, width))
         space.load(flat, batch.evaluator.lanes)
         if self.fill is not None:
             self.fill(space)
@@ -287,18 +326,20 @@ class _Run:
                 return self._failed(Lookup(variant, fresh), chosen, error) + left
             if outcome == status.DONE:
                 variant.counter[0] += count
+                if variant.counted is not None:
+                    variant.counted.keep(flat.dimensions, dimensions)
                 self.visit(space, place, count)
                 self.sweeps.append(Sweep(space, place, count))
                 break
             if outcome != status.GUARD:
                 return self._failed(Lookup(variant, fresh), chosen, failure(space, outcome)) + left
-            holds, stop = batch._parted(space, count)
+            holds, seen = batch._parted(space, chosen)
             if fresh and not holds[0]:
                 # NumPy's value and the kernel's differ in the last bit. At the point of the trace NumPy's
                 # decided, which is accepted where that point is alone; at the others the kernel's decides.
-                left.insert(0, Group(chosen[:1], found))
-                chosen, holds, fresh = chosen[1:], holds[1:], False
-            left.insert(0, Group(chosen[~holds], None, stop, tried))
+                left.insert(0, Group(chosen[:1], found, sizes=dimensions))
+                chosen, holds, seen, fresh = chosen[1:], holds[1:], seen[1:], False
+            left[:0] = batch.leaving(space, group, chosen[~holds], seen[~holds], flat)
             chosen = chosen[holds]
         return left
 

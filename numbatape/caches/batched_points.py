@@ -114,7 +114,7 @@ class BatchedPoints:
         """Return an array like the function's own result, for arguments of some sizes."""
 
         def like(x):
-            return variant.output_like(x.number, flat.dimensions) if x.__class__ is Output else x
+            return variant.output_like(x.number, flat) if x.__class__ is Output else x
 
         result = self._primal(variant.recording, batch)
         if result.__class__ is Pair:

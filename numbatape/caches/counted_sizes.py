@@ -84,7 +84,7 @@ class CountedSizes:
 
     def following(self, space: VariantWorkspace) -> tuple[int, ...] | None:
         """Return the dimensions to try after a sweep of a workspace that has stopped at a guard, or None."""
-        stopped, dimensions = space.stopped, space.plan.dimensions
+        stopped, dimensions = space.stopped, space.dimensions
         key = dimensions, stopped, space.guard_value(stopped)
         if key not in self._followers:
             if len(self._followers) >= MOST_KNOWN:

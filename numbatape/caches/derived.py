@@ -228,13 +228,14 @@ class Derived:
         return self._lanes_of(variant, extended, total), traced
 
     def _lanes_of(self, variant: Variant, extended: Flattened, total: int) -> int:
-        slots = self.slots(extended)
-        if total <= min(WIDEST, LANE_CELLS // (2 * variant.most_cells(extended.dimensions))):
+        slots, dimensions = self.slots(extended), variant.sizes_for(extended)
+        assert dimensions is not None
+        if total <= min(WIDEST, LANE_CELLS // (2 * variant.most_cells(dimensions))):
             return total  # a bound on the cells of a lane is enough to know this
         lanes = (_lanes(slots, True),)
-        if total <= WIDEST and variant.cells_with_lanes(extended.dimensions, lanes, (total,)) <= LANE_CELLS:
+        if total <= WIDEST and variant.cells_with_lanes(dimensions, lanes, (total,)) <= LANE_CELLS:
             return total
-        return max(1, min(WIDEST, LANE_CELLS // variant.cells_a_lane(extended.dimensions, lanes)))
+        return max(1, min(WIDEST, LANE_CELLS // variant.cells_a_lane(dimensions, lanes)))
 
 
 class UnitSeeds:

@@ -64,7 +64,7 @@ class Evaluator:
                 assert plan is not None
                 found = self._one_way_workspace(variant, plan)
                 if found is None:
-                    found = VariantWorkspace(plan, variant, self._adjoints)
+                    found = VariantWorkspace(plan, variant, self._adjoints, dimensions, widths)
                 if self.gradient:
                     found.one_way = functools.partial(variant.one_way, self.program.config)
                 self._workspaces[key] = found

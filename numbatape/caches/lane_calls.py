@@ -349,7 +349,7 @@ def _entry_of_blocks(lesson: Lesson, entry: Callable, form: int, turn: Turn) -> 
 
 def _another(space: VariantWorkspace) -> VariantWorkspace:
     """Return a workspace with the same contents, for another thread."""
-    made = VariantWorkspace(space.plan, space.variant)
+    made = VariantWorkspace(space.plan, space.variant, None, space.dimensions, space.widths)
     for cells, its in zip(made.inputs, space.inputs, strict=True):
         cells[...] = its
     made.seed[...] = space.seed

@@ -212,7 +212,7 @@ class OneWayWorkspace(VariantWorkspace):
     def whole(self) -> Workspace:
         plan = self.plan
         space = Workspace(make_plan(plan.tape, plan.dimensions, plan.values))
-        for cells, its in zip(space.inputs, self.inputs, strict=True):
+        for cells, its in zip(space.inputs, self.all_inputs, strict=True):
             cells[...] = its
         return space
 

@@ -141,7 +141,7 @@ def empty_stacks(variant: Variant, flat: Flattened, result, verb: str) -> Stacks
     def like(leaf):
         if leaf.__class__ is Pair:
             return join(like(leaf.re), like(leaf.im))
-        return variant.output_like(leaf.number, flat.dimensions) if leaf.__class__ is Output else leaf
+        return variant.output_like(leaf.number, flat) if leaf.__class__ is Output else leaf
 
     leaves, structure = wholes_of(result)
     stacks = Stacks(0, verb)

@@ -31,7 +31,7 @@ class Stop:
     at: int  # the number of the guard that did not hold
     seen: float
     in_prologue: bool  # guards of the main part have not run yet, even those traced before it
-    dimensions: tuple[int, ...]  # those of all inputs, one after the other
+    dimensions: tuple[int, ...]  # those of all inputs without lanes, one after the other
 
     @classmethod
     def of(cls, space: VariantWorkspace) -> Stop:
@@ -43,10 +43,10 @@ class Stop:
             seen = bool(seen)
         elif kind == "count" and math.isfinite(seen):  # it counts from the size that was tried on
             assert space.variant.counted is not None
-            seen = int(seen) + space.variant.counted.seen(space.plan.dimensions, at)
+            seen = int(seen) + space.variant.counted.seen(space.dimensions, at)
         elif kind == "int" and math.isfinite(seen):  # NaN and infinities are no integers, and fit no variant
             seen = int(seen)
-        return cls(space.variant, at, seen, space.stopped < tape.prologue, space.plan.dimensions)
+        return cls(space.variant, at, seen, space.stopped < tape.prologue, space.dimensions)
 
     @property
     def is_counted(self) -> bool:
@@ -173,6 +173,7 @@ class Program:
             recording = imported("..recording.replayed", __package__).replay(
                 space.variant.recording,
                 space.outputs,
+                space.dimensions,
                 flat.inputs(),
                 directions,
                 flat.rebuild,
@@ -215,7 +216,7 @@ class Program:
             data_integers=self._data_integers and not environment.tests_identity,
             captures=self._captures,
             assumes=assumes,
-            counts=self._repeats,
+            counts=True,
         )
         recording = record(self.function, flat.inputs(), flat.rebuild, manner, environment)
         if environment.generator_states() != before:

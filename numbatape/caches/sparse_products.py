@@ -121,7 +121,7 @@ class SparseCache(PreparedCache, ABC):
     def _known_for(self, flat: Flattened, primal: VariantWorkspace) -> KnownPattern:
         """Return pattern and colouring for the path and the sizes of a sweep of the function."""
         # The key has the variant itself: the id of one that was freed may be used again.
-        key = primal.variant, flat.dimensions
+        key = primal.variant, primal.dimensions
         found = self._known.get(key)
         if found is not None and (found.pattern is None or found.pattern.holds(primal.v)):
             return found

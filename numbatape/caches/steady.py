@@ -79,7 +79,7 @@ class SteadyCalls:
         self._entries.setdefault(sizes, []).insert(0, entry)
         counted = entry.counted
         if counted is not None:
-            self._by_counts[id(counted), entry.space.plan.dimensions] = entry
+            self._by_counts[_counts_of(entry.space, entry.space.dimensions)] = entry
         self._alone.pop(sizes, None)
         self._put_in_front(entry)
 
@@ -100,7 +100,7 @@ class SteadyCalls:
         entry.leave()
         counted = entry.counted
         if counted is not None:
-            self._by_counts.pop((id(counted), entry.space.plan.dimensions), None)
+            self._by_counts.pop(_counts_of(entry.space, entry.space.dimensions), None)
         self._release(entry)
         for key, entries in list(self._entries.items()):
             if entry in entries:
@@ -242,7 +242,7 @@ class SteadyCalls:
                     return result
             counted = entry.counted
             sizes = counted and counted.following(entry.space)
-            entry = self._by_counts.get((id(counted), sizes))
+            entry = self._by_counts.get(_counts_of(entry.space, sizes))
             if entry is None:
                 break
         return REFUSED
@@ -282,7 +282,7 @@ class SteadyCalls:
                 self._note(entry)
                 return result
             counted = entry.counted
-            wanted = id(counted), counted.following(entry.space)
+            wanted = _counts_of(entry.space, counted.following(entry.space))
             entry = self._by_counts.get(wanted)
             if entry is None:
                 self._wanted = wanted
@@ -295,6 +295,11 @@ class SteadyCalls:
             self._last = entry
         elif entry is not self._front and entry.owner() is self:
             self._put_in_front(entry)
+
+
+def _counts_of(space, dimensions: tuple[int, ...] | None) -> tuple:
+    """Return the key of an entry of a trace for some sizes of all inputs, with the lanes of a workspace."""
+    return id(space.variant), dimensions, space.widths
 
 
 def _has_counts_of_data(entry: Any) -> bool:

@@ -94,12 +94,13 @@ class Variant:
             tape, sizes = self._laned[levels[:k]], tuple(wide)
         return tape, sizes
 
-    def output_like(self, number: int, dimensions: tuple) -> np.ndarray:
-        """Return zeros in the shape that an output has for some input dimensions, and in its dtype.
+    def output_like(self, number: int, flat: Flattened) -> np.ndarray:
+        """Return zeros in the shape that an output has for some arguments, and in its dtype.
 
         The recorded value has the shape for the dimensions of the trace.
         """
-        tape = self.tape
+        tape, dimensions = self.tape, self.sizes_for(flat)
+        assert dimensions is not None
         rows = tape.sizes.evaluate(dimensions)
         codes = tape.layout_of(tape.outputs[number]).dims
         shape = tuple(code if code >= 0 else rows[-code - 1] for code in codes)
@@ -206,6 +207,8 @@ class VariantWorkspace(Workspace):
 
     Attributes
     ----------
+    dimensions, widths
+        Those of all inputs, without lanes, and the number of lanes of each level.
     inputs, gradients, all_inputs
         Cells of the arguments, and their adjoints; cells of all inputs of the tape.
     constants
@@ -215,8 +218,17 @@ class VariantWorkspace(Workspace):
         Returns how gradients of this variant are computed in one sweep; None where gradients are not meant.
     """
 
-    def __init__(self, plan: Plan, variant: Variant, adjoints: Adjoints | None = None):
+    def __init__(
+        self,
+        plan: Plan,
+        variant: Variant,
+        adjoints: Adjoints | None = None,
+        dimensions: tuple[int, ...] | None = None,
+        widths: tuple[int, ...] = (),
+    ):
         super().__init__(plan, adjoints)
+        self.dimensions = plan.dimensions if dimensions is None else dimensions
+        self.widths = widths
         self.variant = variant  # kept alive, so that no other variant gets its id
         self.all_inputs = self.inputs
         if variant.counted is not None:  # the last inputs are no arguments, but sizes that data decide

@@ -6,12 +6,14 @@ A function that counts, writes to a file or draws items from a generator does so
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..nested.rule_pullbacks import note_sites
 from ..ops import ROWS
 from ..tape.code import Code
+from ..tape.instruction import NONE
 from ..tape.resume import resumed, without_guards
 from ..trace import pytrees
 from ..trace.array import new_traced
@@ -25,6 +27,7 @@ from .recorded import InputLeaf, Manner, Output, Recording
 def replay(
     recording: Recording,
     outputs: Sequence[np.ndarray],
+    dimensions: Sequence[int],
     leaves: Sequence[InputLeaf],
     directions: Collection[int],
     rebuild: Callable,
@@ -38,6 +41,8 @@ def replay(
         The run of the function. A sweep over its tape has checked that its guards hold.
     outputs
         The numbers that the sweep has left, one array for each output of the tape.
+    dimensions
+        Those of all inputs in that sweep.
     leaves
         The function's argument leaves, and the directions among them.
     directions
@@ -47,11 +52,14 @@ def replay(
     """
     assert manner.transform is not None
     tape = without_guards(recording.tape)
-    dimensions = tuple(size for leaf in leaves for size in np.shape(leaf.value))
+    # Behind the arguments come sizes that data decide, which nothing compares any more.
+    counts = tuple(dimensions[len(dimensions) - 2 * len(recording.counted) :])
+    whole = (*(size for leaf in leaves for size in np.shape(leaf.value)), *counts)
     ends = np.cumsum([0, *(np.ndim(leaf.value) for leaf in leaves)]).tolist()
     own = [k for k in range(len(leaves)) if k not in directions]
     moved = [place for k in own for place in range(ends[k], ends[k + 1])]
-    builder = resumed(tape, dimensions, ROWS, moved)
+    moved += range(len(whole) - len(counts), len(whole))
+    builder = resumed(tape, whole, ROWS, moved)
     rows, builder.code = builder.code, Code()
     slots = iter(builder.inputs)
     builder.inputs = []
@@ -67,6 +75,7 @@ def replay(
             number = builder.inputs[-1].value
         trace.derivatives.know(number, leaf.value)
         traced.append(new_traced(trace, own_copy(leaf.value), number, leaf.level, family))
+    builder.inputs += slots
 
     def function(*_args, **_kwargs):
         builder.code = rows
@@ -82,7 +91,8 @@ def replay(
     try:
         args, kwargs = rebuild(traced)
         with np.errstate(all="ignore"):
-            return finish(trace, manner.transform(function)(*args, **kwargs), manner.passes, None)
+            made = finish(trace, manner.transform(function)(*args, **kwargs), manner.passes, None)
+            return replace(made, counted=tuple((NONE, count) for count in counts[::2]))
     finally:
         CURRENT.reset(token)
         trace.close()
