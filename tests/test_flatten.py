@@ -135,3 +135,9 @@ def test_errors():
         nt.grad(lambda v: unflatten(v)["a"])(np.ones(4))
     with pytest.raises(nt.DtypeError, match="z is complex"):
         nt.flatten({"z": 1j * np.ones(2)})
+
+
+def test_a_class_of_numbers_is_no_number():
+    vector, unflatten = nt.flatten([np.float64, 1.0])
+    assert vector.tolist() == [1.0]
+    assert unflatten(vector)[0] is np.float64

@@ -1,5 +1,6 @@
 """Control flow, captured values, constants, sizes: no input ever gets another path's derivative."""
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -822,3 +823,30 @@ def test_guards_on_integers_meet_numbers_that_are_no_integers(late):
             value, gradient = verb(x, q)
         assert value == expected
         np.testing.assert_allclose(gradient, np.full(2, expected / 3.0), rtol=1e-15)
+
+
+def quotient(a, b):
+    return a // b
+
+
+def caught_here(t):
+    try:
+        return 1 / max(t, 0.0)
+    except ZeroDivisionError:
+        return t**2
+
+
+def caught_outside(t):
+    with contextlib.suppress(ArithmeticError):
+        return quotient(1.5, max(t, 0.0)) + t
+    return 3 * t
+
+
+@pytest.mark.parametrize(("f", "slopes"), [(caught_here, (-4.0, -0.6)), (caught_outside, (1.0, 3.0))])
+def test_a_division_of_python_s_numbers_by_zero_is_caught_as_in_python(f, slopes):
+    cache = nt.prepare_gradient_cache(f, 0.5)
+    for t, slope in zip((0.5, -0.3, 0.5), (*slopes, slopes[0]), strict=True):
+        value, (gradient,) = nt.value_and_gradient(cache, t)
+        assert value == f(t)
+        np.testing.assert_allclose(gradient, slope)
+    assert nt.value_and_grad(lambda t: 1 / (t - t))(0.5)[0] == np.inf  # nothing catches it: a limit

@@ -16,7 +16,7 @@ from ..ops import OPCODE, OPS, Elementwise
 from ..tape.code import LAST_OUT
 from ..tape.instruction import NONE, opcode
 from ..tape.tape import ACTIVE, F64, VARYING
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import catches_division_by_zero, where_in_user_code
 from . import number_calls, operations
 from .complex_array import combine as complex_combine
 from .kinds import PYTHON
@@ -215,11 +215,13 @@ def _has_fraction(*operands) -> bool:
 def require_divisor(ufunc, left, right) -> None:
     """Raise where Python's numbers are divided by zero; else record that the divisor is not zero.
 
-    A divisor that is differentiated may be zero: derivatives are limits, which may be infinite. In the body
-    of a loop, only constants are looked at.
+    A divisor that is differentiated may be zero, unless the function may catch the error: derivatives are
+    limits, which may be infinite. In the body of a loop, only constants are looked at.
     """
     traced = type(right) is TracedArray
-    if traced and (right._level == ACTIVE or not right._trace.may_guard(right)):
+    if traced and not right._trace.may_guard(right):
+        return
+    if traced and right._level == ACTIVE and not catches_division_by_zero():
         return
     with failing((right if traced else left)._trace):
         if (right._value if traced else right) == 0:

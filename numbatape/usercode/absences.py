@@ -15,6 +15,9 @@ from .bytecode import ATTRIBUTES, globals_assigned, globals_read, inner, names_o
 
 _ASKING = frozenset(("getattr", "hasattr", "attrgetter", "vars", "__dict__"))
 _CAUGHT = frozenset(("AttributeError", "NameError", "Exception", "BaseException", "suppress"))
+_CAUGHT_DIVISION = frozenset(
+    ("ZeroDivisionError", "ArithmeticError", "Exception", "BaseException", "suppress")
+)
 _HANDLER, _POP = dis.opmap["PUSH_EXC_INFO"], dis.opmap["POP_TOP"]
 
 
@@ -33,6 +36,12 @@ def may_catch(code: types.CodeType) -> bool:
     if code.co_exceptiontable and (not _CAUGHT.isdisjoint(names_of(code)) or _catches_all(code)):
         return True
     return any(map(may_catch, inner(code)))
+
+
+@functools.lru_cache(maxsize=10_000)
+def may_catch_division(code: types.CodeType) -> bool:
+    """Whether code may catch the error of a division by zero."""
+    return not _CAUGHT_DIVISION.isdisjoint(code.co_names) or _catches_all(code)
 
 
 def _catches_all(code: types.CodeType) -> bool:

@@ -10,7 +10,7 @@ import warnings
 
 from ..errors import UnsupportedOperationError
 from ..tape.tape import shown_name
-from . import ownership
+from . import absences, ownership
 from .ownership import is_core
 
 
@@ -27,6 +27,24 @@ def user_frame():
             outside = outside or frame
         frame = frame.f_back
     return outside or sys._getframe(1)
+
+
+def catches_division_by_zero() -> bool:
+    """Whether the function that is traced, or one that it has called, may catch a division by zero."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if is_core[code.co_filename]:
+            if code.co_name == "_run" and code.co_filename.endswith("record.py"):
+                return False
+        elif (
+            code.co_exceptiontable
+            and ownership.is_users_file(code.co_filename, frame.f_globals.get("__name__"))
+            and absences.may_catch_division(code)
+        ):
+            return True
+        frame = frame.f_back
+    return False
 
 
 LOGS = ("logging", "warnings", "traceback", "reprlib")

@@ -250,11 +250,13 @@ def flatten(tree):
     parts, start = [], 0
     for leaf, keys in zip(leaves, structure.paths(), strict=True):
         sample = sample_of(leaf)
-        if isinstance(sample, complex) or getattr(sample, "dtype", np.dtype(int)).kind == "c":
+        dtype = getattr(sample, "dtype", None)
+        kind = dtype.kind if isinstance(dtype, np.dtype) else "O"  # a class has no dtype of its own
+        if isinstance(sample, complex) or kind == "c":
             raise DtypeError(
                 f"{path_of(keys) or 'the argument'} is complex: flatten its real and imaginary parts"
             )
-        if not isinstance(sample, float) and getattr(sample, "dtype", np.dtype(int)).kind != "f":
+        if not isinstance(sample, float) and kind != "f":
             pieces.append(None)
             continue
         if isinstance(sample, np.ndarray) and type(sample) is not np.ndarray:
