@@ -5,6 +5,7 @@ import contextlib
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import numbatape as nt
 
@@ -173,3 +174,17 @@ def test_names_for_one_array_share_it_afterwards():
         assert model.second is model.first and np.shares_memory(model.part, model.first)
         assert model.first.base is None and model.argument.flags.writeable and model.part.flags.writeable
         np.testing.assert_array_equal(model.part, numpy.part)
+
+
+@pytest.mark.parametrize("verb", [lambda f, x: nt.jvp(f, (x,), (x,)), nt.vjp])
+def test_results_of_scipys_code_for_any_array_library_are_numbers_afterwards(verb):
+    x, kept = np.arange(6.0).reshape(2, 3), {}
+
+    def f(x):
+        kept["maximum"] = stats.tmax(x, 4.0)
+        return 2.0 * kept["maximum"]
+
+    for _ in range(2):
+        verb(f, x)
+        assert isinstance(kept["maximum"], np.ndarray) and "numbatape" not in type(kept["maximum"]).__module__
+        np.testing.assert_array_equal(kept["maximum"], stats.tmax(x, 4.0))

@@ -74,6 +74,8 @@ class Kept:
         if type(value) is TracedInteger:
             return value._value
         number = value._value
+        if type(number) in _KINDS:  # code of SciPy for any array library passes plain arrays of the trace on
+            return self._numbers_of(number)
         if not isinstance(number, np.ndarray):
             return number
         if id(value) not in self._plain:
