@@ -339,6 +339,8 @@ class PreparedCache:
     def profile(self, repeats: int = 10) -> Profile:
         """Measure each instruction of the tape of the last call, at its arguments.
 
+        Long vectors that steady calls read strip by strip are an exception: those are of an earlier call.
+
         Parameters
         ----------
         repeats : int

@@ -48,7 +48,7 @@ def why_nonfinite(cache, names: Sequence[str], point: np.ndarray) -> str:
     point
         The vector at which the value was computed.
     """
-    origin = _origin(cache)
+    origin = _origin(cache, point)
     if origin is None:
         return "the function returns it whatever its argument"
     what = "it was returned from a branch" if origin.name == "branch" else f"{origin.name} is {origin.value}"
@@ -65,8 +65,8 @@ def listed(texts: Sequence[str]) -> str:
     return ", ".join(texts[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _origin(cache) -> _Origin | None:
-    """Return why the value that a gradient cache computed last is not finite.
+def _origin(cache, point: np.ndarray) -> _Origin | None:
+    """Return why the value that a gradient cache computed last, at a point, is not finite.
 
     That is the instruction from which the value got what is not finite in it: of each such result either
     the origin of an operand, or, if its operands are finite or data, the instruction itself.
@@ -76,6 +76,9 @@ def _origin(cache) -> _Origin | None:
     space = cache._space
     tape, dimensions = space.plan.tape, space.plan.dimensions
     inputs = [cells.copy() for cells in space.all_inputs]
+    inputs[0][...] = (
+        point  # steady calls read a long vector where it is, and leave other numbers in its cells
+    )
     entries = _Entries(tape, dimensions, inputs)
     reference, rows = Reference(tape, dimensions), tape.instructions()
     origins: dict[tuple[int, int], _Origin] = {}

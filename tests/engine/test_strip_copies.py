@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.caches.provenance import why_nonfinite
 from numbatape.engine import segments, strip_copies
 from numbatape.engine.strip_blocks import LEAST, STRIP
 
@@ -192,3 +193,14 @@ def test_steady_calls_of_other_kinds_read_cells():
         expected, slope = reference(np.repeat(x, 2)[::2])
         assert value == expected
         np.testing.assert_array_equal(gradient, slope)
+
+
+def test_what_is_not_finite_is_found_behind_steady_calls():
+    """They leave numbers of another call in the cells of the argument."""
+    x = np.abs(X) + 1.0
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(np.log(x) - x * np.exp(-x)), x)
+    nt.value_and_gradient(cache, x)
+    x[3] = -5.0
+    for _ in range(2):
+        assert np.isnan(nt.value_and_gradient(cache, x)[0])
+    assert why_nonfinite(cache, [f"x{k}" for k in range(N)], x).startswith("log is nan")
