@@ -49,7 +49,7 @@ CONTINUOUS = {
     "1.6 0.4 1.9": "truncweibull_min",
     "0.3 0.6 1.4 1.7": "dpareto_lognorm",
     "1.4 2.2 0.7 0.5": "gausshyper",
-    "3": "erlang",
+    "3": "erlang irwinhall",
     "5.2 7.1": "f",
     "2.2 3.4": "beta truncpareto",
     "0.2 0.7": "trapezoid",
