@@ -34,6 +34,9 @@ def doubled(line, widths, axis, options):
 
 FUNCTIONS = {
     "companion": (lambda x: linalg.companion(x), X),
+    "tmean in limits, along an axis": (lambda x: stats.tmean(x.reshape(3, 2), (-0.5, 0.8), axis=0), X),
+    "tvar in limits, along an axis": (lambda x: stats.tvar(x.reshape(3, 2), (None, 0.8), axis=0), X),
+    "tmin in limits, along an axis": (lambda x: stats.tmin(x.reshape(3, 2), -0.5, axis=0), X),
     "fiedler": (lambda x: linalg.fiedler(x), X),
     "leslie": (lambda x: linalg.leslie(x[:3], x[3:5]), X),
     "bilinear": (lambda x: signal.bilinear(x[:2], x[2:4])[1], X),

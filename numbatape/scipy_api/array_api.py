@@ -145,7 +145,7 @@ def _length_nonmasked(x, axis, keepdims=False, xp=None):
     return math.prod([found[k] for k in axes_of(x, axis)])
 
 
-@stands_for("scipy.stats._stats_py", "_put_val_to_limits")
+@stands_for("scipy.stats._stats_py", "_put_val_to_limits", run=None)
 def _put_val_to_limits(a, limits, inclusive, val=np.nan, xp=None):
     """Return an array with a value in the place of entries outside of limits, and which entries these are."""
     mask = np.less(a, -np.inf)  # no entry
