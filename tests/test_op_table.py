@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import numbatape as nt
 from numbatape.ops import OPS, ArrayOp, Elementwise, oracle
 from numbatape.ops.oracles import needs_shape
-from numbatape.ops.table import parameters
+from numbatape.ops.table import UNKNOWN, parameters
 from numbatape.trace.primitives import array_instruction, value_of
 
 ARRAY_OPS = [op for op in OPS if isinstance(op, ArrayOp)]
@@ -38,6 +40,62 @@ def is_piecewise_constant(op) -> bool:
     return bool(np.array_equal(oracle(op)(*operands), oracle(op)(*stepped)))
 
 
+ROWS_AND_COLUMNS = np.indices((4, 5))
+WHOLE = np.array([-7.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 9.0])
+# What rows say of themselves by which masks of positions are read off a tape, beside NumPy's functions.
+MEANINGS = {
+    ("compares", "<"): np.less,
+    ("compares", "<="): np.less_equal,
+    ("compares", "=="): np.equal,
+    ("compares", "!="): np.not_equal,
+    ("compares", ">="): np.greater_equal,
+    ("compares", ">"): np.greater,
+    ("logic", "not"): lambda x: x == 0,
+    ("logic", "and"): lambda x, y: np.minimum(x != 0, y != 0),
+    ("logic", "or"): lambda x, y: np.maximum(x != 0, y != 0),
+    ("logic", "xor"): lambda x, y: (x != 0) != (y != 0),
+    ("magnitude", True): lambda x: np.maximum(x, -x),
+    ("floored", "quotient"): lambda x, y: np.floor(x / y),
+    ("floored", "remainder"): lambda x, y: x - y * np.floor(x / y),
+    ("counts_up", True): lambda x, shape: x + np.arange(shape[0]),
+    ("triangle", "<="): lambda x, k: np.where(ROWS_AND_COLUMNS[1] - ROWS_AND_COLUMNS[0] <= k, x, 0.0),
+    ("triangle", ">="): lambda x, k: np.where(ROWS_AND_COLUMNS[1] - ROWS_AND_COLUMNS[0] >= k, x, 0.0),
+}
+OF_ARRAYS = {
+    "counts_up": ("()->(n)", (np.array(3.0), (4,))),
+    "triangle": ("(m,n),()->(m,n)", (np.ones((4, 5)), np.array(1.0))),
+}
+
+
+def means(op, trait: str, its) -> bool:
+    """Whether an op computes what a trait says, by its oracle on whole numbers."""
+    function = MEANINGS[trait, its]
+    if trait in OF_ARRAYS:
+        signature, operands = OF_ARRAYS[trait]
+        if isinstance(op, Elementwise) or (op.signature, needs_shape(op)) != (
+            signature,
+            trait == "counts_up",
+        ):
+            return False
+    else:
+        arity = len(inspect.signature(function).parameters) if inspect.isfunction(function) else function.nin
+        if not isinstance(op, Elementwise) or op.arity != arity:
+            return False
+        numbers = np.append(WHOLE, 0.0) if trait == "logic" else WHOLE  # nothing is divided by zero
+        operands = [x.ravel() for x in np.meshgrid(*[numbers] * arity)]
+    try:
+        with np.errstate(all="ignore"):
+            found = oracle(op)(*operands)
+    except (ArithmeticError, ValueError):
+        return False  # it is not for all whole numbers
+    return bool(np.array_equal(np.asarray(found, float), np.asarray(function(*operands), float)))
+
+
+def unsaid(op) -> list[str]:
+    """Return the traits that a row should have and has not, or has and should not."""
+    return [trait for trait, its in MEANINGS if means(op, trait, its) != (getattr(op, trait) == its)]
+
+
 def missing(op) -> list[str]:
     """Return what a row does not say."""
     found = []
@@ -46,7 +104,9 @@ def missing(op) -> list[str]:
     if isinstance(op, Elementwise):
         if len(op.domains) != op.arity:
             found.append("domains")
-        return found
+        if UNKNOWN in op.partials and not op.third_of:
+            found.append("third_of")
+        return found + unsaid(op)
     if not sys.modules[op.forward.__module__].__dict__[op.forward.__qualname__.split(".")[0]].__doc__:
         found.append("docstring")
     if not op.cases and not (needs_shape(op) or op.calls or op.agrees):
@@ -54,14 +114,14 @@ def missing(op) -> list[str]:
     if op.reverse is None:
         if op.cases and not is_piecewise_constant(op):
             found.append("reverse")
-        return found
+        return found + unsaid(op)
     if op.depends is None:
         found.append("depends")
     if op.interacts is None and not op.linear:
         found.append("interacts")
     if op.pullback is None and not op.calls:  # a rule of the user's has its own
         found.append("pullback")
-    return found
+    return found + unsaid(op)
 
 
 def test_nothing_is_missing():
@@ -73,6 +133,54 @@ def test_what_is_missing_is_named():
     bare = {"oracle": None, "numpy": (), "cases": (), "depends": None, "interacts": None, "pullback": None}
     assert missing(dataclasses.replace(op, **bare)) == ["oracle", "cases", "depends", "interacts", "pullback"]
     assert missing(dataclasses.replace(op, reverse=None)) == ["reverse"]
+    for op in OPS:
+        if UNKNOWN in getattr(op, "partials", ()):
+            assert missing(dataclasses.replace(op, third_of="")) == ["third_of"]
+
+
+@pytest.mark.parametrize(("trait", "its"), MEANINGS)
+def test_a_meaning_that_is_not_said_is_named(trait, its):
+    (op,) = (op for op in OPS if getattr(op, trait) == its)
+    other = {"compares": "<", "logic": "and", "triangle": "<=", "floored": "quotient"}.get(trait, False)
+    bare = dataclasses.replace(op, **{trait: type(its)()})
+    assert missing(bare) == [trait]
+    if its != other and other:
+        wrong = dataclasses.replace(op, **{trait: other})
+        assert missing(wrong) == [trait, trait]  # it says what is not so, and not what is
+
+
+# Strings that are names of ops, and of something else where they are compared: by file of these folders.
+READERS = ("derive", "emitter", "engine", "nested", "rules", "sparse", "tape", "trace")
+OTHER_NAMES = {
+    "trace/column_functions.py": {"sum"},  # a method of a column
+    "trace/integer_ranges.py": {"power", "sum"},  # what the trait `integers` says
+    "trace/pandas_windows.py": {"max", "min", "sum"},  # methods of a window
+    "trace/position_sets.py": {"quotient", "remainder"},  # what the trait `floored` says
+    "trace/row_labels.py": {"dot"},  # a method of a frame
+    "trace/size_fractions.py": {"add", "mul", "sub"},  # Python's operators
+    "trace/symbolic_sizes.py": {"add", "mul", "sub"},  # Python's operators
+}
+
+
+def words(node) -> list[str]:
+    """Return the strings that something is compared with, and those of ``OPCODE["name"]`` in it."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return [text for part in node.elts for text in words(part)]
+    numbers = [part.slice for part in ast.walk(node) if isinstance(part, ast.Subscript)]
+    opcodes = [part for part in numbers if ast.unparse(node).find("OPCODE[") >= 0]
+    return [part.value for part in (node, *opcodes) if isinstance(part, ast.Constant)]
+
+
+def test_no_code_asks_what_an_op_is_called():
+    """What code does with an instruction depends on the traits of its op, never on the op's name."""
+    package, names, found = Path(nt.__file__).parent, {op.name for op in OPS}, {}
+    for path in (path for folder in READERS for path in sorted((package / folder).rglob("*.py"))):
+        compared = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Compare)]
+        parts = [part for node in compared for part in (node.left, *node.comparators)]
+        texts = names.intersection(text for part in parts for text in words(part))
+        if texts:
+            found[path.relative_to(package).as_posix()] = texts
+    assert found == OTHER_NAMES
 
 
 def of_one_operand(op):

@@ -22,18 +22,11 @@ MULTIPLE = re.compile(r"(\d+\.\d+) ?\* ?([xyw])")
 # The ways in which a partial is recorded, see `product`.
 ONE, MINUS_ONE, CONDITION, STRONG, OPERAND, FORMULA, NOBODY_KNOWS = range(7)
 
-RELATIVES = {
-    "gammainc": "gammainc, gammaincc, their inverses, chdtr, gdtr and the distributions made of them",
-    "betainc": "betainc, betaincc, their inverses, stdtr, fdtr and the distributions made of them",
-    "stdtr": "stdtr, stdtrit and the distributions made of them",
-}
-
 
 def unknown_derivative(op: Elementwise, where) -> UnsupportedOperationError:
     """Return the error for a derivative of a row whose partial is `UNKNOWN`."""
-    function = op.name.split("_")[0]
     return UnsupportedOperationError(
-        f"the derivative at {where} is a third one of scipy.special.{function} (of {RELATIVES[function]}) "
+        f"the derivative at {where} is a third one of scipy.special.{op.third_of} "
         "for parameters alone: no formula for it is known. First and second ones are there, and any order "
         "for the other arguments: pass the parameters as nt.Constant, or wrap them in nt.stop_gradient"
     )

@@ -17,7 +17,9 @@ from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE, VARYING
 from . import addresses, instructions
 from .symbol import Symbol
 
-ELEMENTWISE = {op.name: (op, k, op.partials) for k, op in enumerate(OPS) if isinstance(op, Elementwise)}
+ELEMENTWISE = {
+    op.name: (op, k, op.partials, op.chooses) for k, op in enumerate(OPS) if isinstance(op, Elementwise)
+}
 ARRAY_OPS = {op.name: op for op in OPS if isinstance(op, ArrayOp)}
 POWERS = {2.0: "square", 1.0: "copy", -1.0: "reciprocal"}
 
@@ -121,7 +123,7 @@ class Emitter:
 
     def row(self, name: str, *args):
         """Return an elementwise op of the table, by name, of symbols, numbers and arrays."""
-        op, code, partials = ELEMENTWISE[name]
+        op, code, partials, chooses = ELEMENTWISE[name]
         tape = self.tape
         values, storages = tape.values, tape.storages
         numbers, family, level, active, cells, symbols = [], F32, 0, 0, True, False
@@ -133,7 +135,7 @@ class Emitter:
                 _, its_family, its_level = storages[storage]
                 if layout:
                     cells = False
-                if its_family == F64 and not (k == 0 and name == "where"):
+                if its_family == F64 and not (k == 0 and chooses):
                     family = F64
                 if its_level > level:
                     level = its_level
@@ -144,7 +146,7 @@ class Emitter:
                 numbers.append(arg)
         if not symbols:
             return resolve(op.numpy[0])(*args)
-        if name == "where" and args[1].__class__ is not Symbol and args[2].__class__ is not Symbol:
+        if chooses and args[1].__class__ is not Symbol and args[2].__class__ is not Symbol:
             family = args[0].family
         known_floats = tape.cell_literals.floats
         for k, arg in enumerate(args):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-from ..ops import OPCODE
+from ..ops import OPCODE, OPS
 from ..tape import TapeBuilder
 from ..tape.bodies import Stretch
 from ..tape.instruction import MAIN, NONE, Instruction, opcode
@@ -25,7 +25,7 @@ MOST_STEPS = 20
 WORTH_AN_ARRAY = 7  # how many instructions on numbers take as long as one on an array
 
 ADD, MULTIPLY, COPY = (opcode(OPCODE[name], F64) for name in ("add", "mul", "copy"))
-MATMUL, DOT, SUM = (OPCODE[name] for name in ("matmul", "dot", "sum"))
+SUMS_OF_PRODUCTS = frozenset(OPCODE[op.summed] for op in OPS if op.summed)
 
 Place = tuple[int, int]  # a cell: its storage and its offset there
 
@@ -63,9 +63,10 @@ def _cost(stretch: Stretch, row: Instruction) -> int:
     size = len(_indices(shapes[0]))
     if row.family == F64 and op.elementwise and not op.casts:
         return 0 if op.moves else size
-    if row.family != F64 or row.row not in (MATMUL, DOT, SUM) or len(shapes[1]) != 1 + (row.row == MATMUL):
+    known = op.product or op.totals or row.row in SUMS_OF_PRODUCTS
+    if row.family != F64 or not known or len(shapes[1]) != 1 + op.product:
         raise UnknownCells
-    return ((1 if row.row == SUM else 2) * shapes[1][-1] - 1) * size
+    return ((1 if op.totals else 2) * shapes[1][-1] - 1) * size
 
 
 def _number(tape: TapeBuilder, code: int) -> int:
@@ -205,7 +206,8 @@ class UnrolledSteps:
     def _repeat(self, row: Instruction) -> None:
         """Do what an instruction does, entry by entry."""
         shape, places = _shape(self.builder, row.out), self._places(row.out)
-        if row.row == MATMUL:
+        op = self.builder.ops[row.row]
+        if op.product:
             a, b = map(self._entries, row.operands)
             (m, k), n = _shape(self.builder, row.a), shape[1]
             found = [
@@ -213,9 +215,9 @@ class UnrolledSteps:
                 for i in range(m)
                 for j in range(n)
             ]
-        elif row.row == DOT:
+        elif row.row in SUMS_OF_PRODUCTS:
             found = [self._dot(row, *map(self._entries, row.operands), row.active)]
-        elif row.row == SUM:
+        elif op.totals:
             found = [self._total(row, self._entries(row.a))]
         else:
             operands = [self._spread(x, shape) for x in row.operands]

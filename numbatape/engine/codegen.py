@@ -152,10 +152,10 @@ def _rows(op: Elementwise, row: list[str]) -> str:
     return "\n".join(["for line in range(turns):", *("    " + line for line in (*row, *steps))])
 
 
-def _of_any_sign(loop: list[str]) -> list[str]:
-    """Return NumPy's loop for powers, with that of absolute values where a base is negative.
+def _of_any_sign(op: Elementwise, loop: list[str]) -> list[str]:
+    """Return NumPy's loop of a row that is `signed`, with that of absolute values where a base is negative.
 
-    For a negative number NumPy's SIMD code calls the C library: 60 ns in the place of 3.
+    For a negative base of a power NumPy's SIMD code calls the C library: 60 ns in the place of 3.
     """
     cell = "v[{0} + i * s{0}]".format
     return [
@@ -165,9 +165,9 @@ def _of_any_sign(loop: list[str]) -> list[str]:
         "if least < 0.0:",
         "    for i in range(n):",
         f"        {cell('o')} = math.fabs({cell('a')})",
-        "    loop_power(n, v, o, so, v, b, sb, v, o, so)",
+        f"    loop_{op.loop}(n, v, o, so, v, b, sb, v, o, so)",
         "    for i in range(n):",
-        f"        {cell('o')} = signed_power({cell('a')}, {cell('b')}, {cell('o')})",
+        f"        {cell('o')} = {op.signed}({cell('a')}, {cell('b')}, {cell('o')})",
         "else:",
         *("    " + line for line in loop),
     ]
@@ -177,7 +177,7 @@ def _forward_body(op: Elementwise, source: str, cells: str, simd: bool, loop: st
     if loop and source == "v":
         operands = ", ".join(f"v, {x}, s{x}" for x in _LETTERS[: op.arity])
         lines = [f"loop_{loop.replace('sc.', 'sc_')}(n, {operands}, v, o, so)"]
-        return _rows(op, _of_any_sign(lines) if loop == "power" and values == "fast" else lines) + "\n"
+        return _rows(op, _of_any_sign(op, lines) if op.signed and values == "fast" else lines) + "\n"
     text = kernel_text(op.value)
 
     lines = [*_loads(op.value, op, source), f"v[o + i * so] = {text}"]

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..ops import OPCODE
+import numpy as np
+
+from ..ops import ROWS
 from ..ops.products import distinct
 from ..tape import Tape
 from ..tape.families import ACTIVE, F64
-from ..tape.instruction import opcode
 from ..tape.loop import CAPTURE, Loop
 
 STEPS = 64  # that are stacked at most: the stacks of most bodies stay in the processor's first cache
@@ -24,6 +25,8 @@ ONE_THREAD = 524288  # multiplications: OpenBLAS divides a larger product among 
 FEW_STEPS = 16  # that are stacked at least: fewer of them save too little
 LEAST_CELLS = 16  # of a cotangent: adding to fewer of them takes no longer than stacking the vectors
 MOST_ROWS = 4  # of x, or columns of it in W @ x: with more of them, each step's product is worth its call
+
+PRODUCTS = ROWS.with_trait("product")
 
 
 class Stacked(NamedTuple):
@@ -68,10 +71,15 @@ def steps_stacked(work: int) -> int:
     return min(STEPS, max(FEW_STEPS, ONE_THREAD // (work + 1)))
 
 
+def _products(code: np.ndarray) -> list[int]:
+    """Return which instructions are products of matrices, in float64."""
+    return (ROWS.is_any(PRODUCTS, code["op"]) & (code["op"] & 1 == F64)).nonzero()[0].tolist()
+
+
 def may_defer(loop: Loop) -> bool:
     """Whether some sizes may have products that are deferred."""
     body, code = loop.body, loop.body.code
-    rows = (code["op"] == opcode(OPCODE["matmul"], F64)).nonzero()[0].tolist()
+    rows = _products(code)
     captures = _captures(loop)
     for k in rows:
         out, a, b, active = (int(code[name][k]) for name in ("out", "a", "b", "active"))
@@ -108,7 +116,7 @@ def deferred_products(loop: Loop, dimensions: Sequence[int]) -> tuple[Tape, list
         The input dimensions of the body.
     """
     body, code, found = loop.body, loop.body.code, list[DeferredProduct]()
-    rows = (code["op"] == opcode(OPCODE["matmul"], F64)).nonzero()[0].tolist()
+    rows = _products(code)
     if not rows:
         return body, found
     sizes = body.sizes.evaluate(dimensions)

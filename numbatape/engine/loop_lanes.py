@@ -11,16 +11,16 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from ..derive.lanes import Lanes, with_lanes
-from ..ops import OPCODE
+from ..ops import ROWS
 from ..tape import Tape
 from ..tape.families import F64
-from ..tape.instruction import opcode
 from ..tape.loop import Loop
 from ..tape.uses import dependents, keys_of
 from ..threads import survives_fork
 from .plan import Plan
 
 MOST_BODIES = 256
+COPIES = ROWS.with_signs((1,))
 _lock = threading.Lock()
 survives_fork(_lock)
 
@@ -85,7 +85,7 @@ def _shared(plan: Plan, operand: int) -> set[int]:
     Parts without cells, the rows of a loop without steps, begin where the next part does.
     """
     tape = plan.tape
-    rows = tape.code[tape.code["op"] == opcode(OPCODE["copy"], F64)]
+    rows = tape.code[ROWS.is_any(COPIES, tape.code["op"]) & (tape.code["op"] & 1 == F64)]
     storage = tape.values["storage"]
     rows = rows[storage[rows["out"]] == storage[operand]]
     base, step = plan.cell(operand)[1], plan.strides(operand)[-1] or 1

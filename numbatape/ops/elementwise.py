@@ -100,10 +100,10 @@ binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx=
 ternary("quotient",    "x/y if (w + 4.0*y)*0.0 != 0.0 else x*w", quotient, (REAL, POSITIVE, POSITIVE), dx="w", dw="x", second={"xw": "1.0"}, edges=QUOTIENTS, vector_arm=10)
 unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True, exact=True)
 unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", summed="dot", vector_arm=7, integers="product")
-unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True, exact=True, integers="mirror")
-binary("remainder",    "remainder(x, y)",       np.remainder,                dx="1.0", dy="rint((z - x)/y)", integers="divisor")
+unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True, exact=True, magnitude=True, integers="mirror")
+binary("remainder",    "remainder(x, y)",       np.remainder,                dx="1.0", dy="rint((z - x)/y)", floored="remainder", integers="divisor")
 binary("fmod",         "math.copysign(remainder(math.fabs(x), math.fabs(y)), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)", integers="divisor")
-binary("floor_divide", "x // y",                np.floor_divide, integers="within")
+binary("floor_divide", "x // y",                np.floor_divide, floored="quotient", integers="within")
 binary("copysign",     "math.copysign(x, y)",   np.copysign,                 dx="sign(x)*math.copysign(1.0, y)")
 binary("ldexp",        "ldexp(x, y)",           np.ldexp, (REAL, BOOLEAN),   dx="ldexp(1.0, y)", edges=((1e-300, 1100.0), (-1.0, -3.0)), oracle=lambda x, y: np.ldexp(x, np.asarray(y).astype(int)))
 unary ("deg2rad",      "0.017453292519943295*x", (np.deg2rad, np.radians),   dx="0.017453292519943295")
@@ -134,7 +134,7 @@ ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), 
 POWER_MIXED = "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))"
 POWERS = ((0.0, 0.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 3.0), (-2.0, 0.5), (1.0, np.nan), (np.nan, 0.0))
 OF_POWERS = ((0.0, 2.0, 0.0), (-2.0, 3.0, -8.0), (-2.0, 0.5, np.nan), (1e200, 1.5, 1e300), (1e-200, 1.5, 1e-300), (0.0, 1.0, 0.0), (np.nan, 0.0, 1.0))
-binary("power", "math.pow(x, y)", (np.power, np.float_power), (POSITIVE, REAL), hot=True, loop="power",
+binary("power", "math.pow(x, y)", (np.power, np.float_power), (POSITIVE, REAL), hot=True, loop="power", signed="signed_power",
        dx="power_slope(x, y, z)", dy="power_rise(x, y, z)", dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
        dxy=POWER_MIXED, dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", edges=POWERS, integers="power")
 ternary("power_slope", "power_slope(x, y, w)", power_slope, (POSITIVE, REAL, POSITIVE), follows="math.pow(x, y)", edges=OF_POWERS,
@@ -193,22 +193,22 @@ unary ("arctanh",      "math.atanh(x)",         np.arctanh, UNIT,     dx="1.0/((
 # Truth values are 1.0 and 0.0, without adjoints. The bitwise functions take booleans only, which the tracer checks.
 
 # Comparisons
-binary("greater",       "1.0 if x > y else 0.0",   np.greater,       hot=True)
-binary("greater_equal", "1.0 if x >= y else 0.0",  np.greater_equal, hot=True)
-binary("less",          "1.0 if x < y else 0.0",   np.less,          hot=True)
-binary("less_equal",    "1.0 if x <= y else 0.0",  np.less_equal,    hot=True)
-binary("equal",         "1.0 if x == y else 0.0",  np.equal,         hot=True)
-binary("not_equal",     "1.0 if x != y else 0.0",  np.not_equal,     hot=True)
+binary("greater",       "1.0 if x > y else 0.0",   np.greater,       hot=True, compares=">")
+binary("greater_equal", "1.0 if x >= y else 0.0",  np.greater_equal, hot=True, compares=">=")
+binary("less",          "1.0 if x < y else 0.0",   np.less,          hot=True, compares="<")
+binary("less_equal",    "1.0 if x <= y else 0.0",  np.less_equal,    hot=True, compares="<=")
+binary("equal",         "1.0 if x == y else 0.0",  np.equal,         hot=True, compares="==")
+binary("not_equal",     "1.0 if x != y else 0.0",  np.not_equal,     hot=True, compares="!=")
 
 # Logic
 binary("logical_and", "1.0 if x != 0.0 and y != 0.0 else 0.0",
-       (np.logical_and, np.bitwise_and), BOOLEANS, hot=True)
+       (np.logical_and, np.bitwise_and), BOOLEANS, hot=True, logic="and")
 binary("logical_or",  "1.0 if x != 0.0 or y != 0.0 else 0.0",
-       (np.logical_or, np.bitwise_or), BOOLEANS, hot=True)
+       (np.logical_or, np.bitwise_or), BOOLEANS, hot=True, logic="or")
 binary("logical_xor", "1.0 if (x != 0.0) != (y != 0.0) else 0.0",
-       (np.logical_xor, np.bitwise_xor), BOOLEANS)
+       (np.logical_xor, np.bitwise_xor), BOOLEANS, logic="xor")
 unary ("logical_not", "1.0 if x == 0.0 else 0.0",
-       (np.logical_not, np.invert), BOOLEAN, hot=True)
+       (np.logical_not, np.invert), BOOLEAN, hot=True, logic="not")
 
 # Kinds of numbers
 unary ("isnan",       "1.0 if x != x else 0.0",                          np.isnan)

@@ -147,7 +147,7 @@ _rise, _log_t = "student_rise(1.0, x, y)", "(-y if x == math.inf else -(x + 1.0)
 _turn, _bow = "(1.0 - y*y)/(x + y*y)*y/(x + y*y)", "((x + 1.0)*(y*y - x)/((x + y*y)*(x + y*y)))"  # slopes of the score and of _log_t for y
 binary("stdtr_rise", _rise, student_quantile_slope(1.0), ((20.0, 90.0), REAL), dx="student_rise(2.0, x, y)", dy=f"-z*{_log_t} - student_score(x, y)",
        dxy=f"-dx*{_log_t} - z*{_turn} - student_bend(x, y)", dyy=f"-dy*{_log_t} - z*{_bow} - {_turn}")
-binary("stdtr_rise_n", "student_rise(2.0, x, y)", student_quantile_slope(2.0), ((20.0, 90.0), REAL), dx=UNKNOWN, dy=f"-z*{_log_t} - {_rise}*{_turn} - student_bend(x, y)")
+binary("stdtr_rise_n", "student_rise(2.0, x, y)", student_quantile_slope(2.0), ((20.0, 90.0), REAL), third_of="stdtr (of stdtr, stdtrit and the distributions made of them)", dx=UNKNOWN, dy=f"-z*{_log_t} - {_rise}*{_turn} - student_bend(x, y)")
 
 # Noncentral chi-squared of (end, degrees of freedom, noncentrality), by its densities for more degrees
 def _chi2_density(more):

@@ -53,6 +53,7 @@ def _register(name: str, its: str) -> None:
             value=f"math.{name}({letters})",
             numpy=(without_errors(name, otherwise),),
             hot=False,
+            python=True,
             loop=None,
         )
     )

@@ -72,27 +72,31 @@ def _vectorised(text, names):
     return function
 
 
-def _row(name, text, **options):
-    names = "xy" if "gamma" in name else "xyw"
-    register = binary if len(names) == 2 else ternary
-    domains = POSITIVES if len(names) == 2 else (POSITIVE, POSITIVE, PROBABILITY)
-    register(name, text, _vectorised(text, names), domains, **options)
+def _of_gamma(name, text, **options):
+    binary(name, text, _vectorised(text, "xy"), POSITIVES, **options)
 
+
+def _of_beta(name, text, **options):
+    ternary(name, text, _vectorised(text, "xyw"), (POSITIVE, POSITIVE, PROBABILITY), **options)
+
+
+_THIRD_OF_GAMMA = "gammainc (of gammainc, gammaincc, their inverses, chdtr, gdtr and the distributions made of them)"
+_THIRD_OF_BETA = "betainc (of betainc, betaincc, their inverses, stdtr, fdtr and the distributions made of them)"
 
 _GAMMA_DENSITY = gamma_density("x", "y")
 _BETA_DENSITY = beta_density("x", "y", "w")
 _FOR_A = "(math.log(w) - sc.psi(x) + sc.psi(x + y))"
 _FOR_B = "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))"
 
-_row("gamma_factor", "sc._igam_fac(x, y)", dx="z*(math.log(y) - sc.psi(x))", dy="z*(x/y - 1.0)", dxx="dx*(math.log(y) - sc.psi(x)) - z*zeta(2.0, x)",
+_of_gamma("gamma_factor", "sc._igam_fac(x, y)", dx="z*(math.log(y) - sc.psi(x))", dy="z*(x/y - 1.0)", dxx="dx*(math.log(y) - sc.psi(x)) - z*zeta(2.0, x)",
      dxy="dy*(math.log(y) - sc.psi(x)) + z/y", dyy="dy*(x/y - 1.0) - z*x/y/y")
-_row("gammainc_a",  gamma_text(1, "x", "y"), dx=gamma_text(2, "x", "y"), dy=f"strong_mul({_GAMMA_DENSITY}, math.log(y) - sc.psi(x))",
+_of_gamma("gammainc_a",  gamma_text(1, "x", "y"), dx=gamma_text(2, "x", "y"), dy=f"strong_mul({_GAMMA_DENSITY}, math.log(y) - sc.psi(x))",
      dxy="dy*(math.log(y) - sc.psi(x)) - dy/(math.log(y) - sc.psi(x))*zeta(2.0, x)", dyy=f"dy*((x - 1.0)/y - 1.0) + {_GAMMA_DENSITY}/y")
-_row("gammainc_aa", gamma_text(2, "x", "y"), dx=UNKNOWN, dy=f"{_GAMMA_DENSITY}*((math.log(y) - sc.psi(x))*(math.log(y) - sc.psi(x)) - zeta(2.0, x))")
-_row("betainc_a",   beta_text(1, 0, "x", "y", "w"), dx=beta_text(2, 0, "x", "y", "w"), dy=beta_text(1, 1, "x", "y", "w"), dw=f"strong_mul({_BETA_DENSITY}, {_FOR_A})",
+_of_gamma("gammainc_aa", gamma_text(2, "x", "y"), third_of=_THIRD_OF_GAMMA, dx=UNKNOWN, dy=f"{_GAMMA_DENSITY}*((math.log(y) - sc.psi(x))*(math.log(y) - sc.psi(x)) - zeta(2.0, x))")
+_of_beta("betainc_a",   beta_text(1, 0, "x", "y", "w"), dx=beta_text(2, 0, "x", "y", "w"), dy=beta_text(1, 1, "x", "y", "w"), dw=f"strong_mul({_BETA_DENSITY}, {_FOR_A})",
      second={"xw": f"dw*{_FOR_A} + {_BETA_DENSITY}*(zeta(2.0, x + y) - zeta(2.0, x))", "yw": f"dw*{_FOR_B} + {_BETA_DENSITY}*zeta(2.0, x + y)", "ww": f"dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w)) + {_BETA_DENSITY}/w"})
-_row("betainc_b",   beta_text(0, 1, "x", "y", "w"), dx=beta_text(1, 1, "x", "y", "w"), dy=beta_text(0, 2, "x", "y", "w"), dw=f"strong_mul({_BETA_DENSITY}, {_FOR_B})",
+_of_beta("betainc_b",   beta_text(0, 1, "x", "y", "w"), dx=beta_text(1, 1, "x", "y", "w"), dy=beta_text(0, 2, "x", "y", "w"), dw=f"strong_mul({_BETA_DENSITY}, {_FOR_B})",
      second={"xw": f"dw*{_FOR_A} + {_BETA_DENSITY}*zeta(2.0, x + y)", "yw": f"dw*{_FOR_B} + {_BETA_DENSITY}*(zeta(2.0, x + y) - zeta(2.0, y))", "ww": f"dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w)) - {_BETA_DENSITY}/(1.0 - w)"})
-_row("betainc_aa",  beta_text(2, 0, "x", "y", "w"), dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_A}*{_FOR_A} + zeta(2.0, x + y) - zeta(2.0, x))")
-_row("betainc_ab",  beta_text(1, 1, "x", "y", "w"), dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_A}*{_FOR_B} + zeta(2.0, x + y))")
-_row("betainc_bb",  beta_text(0, 2, "x", "y", "w"), dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_B}*{_FOR_B} + zeta(2.0, x + y) - zeta(2.0, y))")
+_of_beta("betainc_aa",  beta_text(2, 0, "x", "y", "w"), third_of=_THIRD_OF_BETA, dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_A}*{_FOR_A} + zeta(2.0, x + y) - zeta(2.0, x))")
+_of_beta("betainc_ab",  beta_text(1, 1, "x", "y", "w"), third_of=_THIRD_OF_BETA, dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_A}*{_FOR_B} + zeta(2.0, x + y))")
+_of_beta("betainc_bb",  beta_text(0, 2, "x", "y", "w"), third_of=_THIRD_OF_BETA, dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_B}*{_FOR_B} + zeta(2.0, x + y) - zeta(2.0, y))")

@@ -78,7 +78,7 @@ class ExactIntegers:
         return DONE
 
 
-@array_op("arange", "()->(n)", integers="position")
+@array_op("arange", "()->(n)", counts_up=True, integers="position")
 class Arange:
     """Consecutive numbers from the operand on."""
 
@@ -98,6 +98,7 @@ class Arange:
     np.tril,
     index="b",
     linear=True,
+    triangle="<=",
     cases=TRIANGLES,
     make=matrix_and_diagonal,
     integers="within",
@@ -135,6 +136,7 @@ class Tril:
     np.triu,
     index="b",
     linear=True,
+    triangle=">=",
     cases=TRIANGLES,
     make=matrix_and_diagonal,
     integers="within",

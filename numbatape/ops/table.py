@@ -93,6 +93,15 @@ class Elementwise(Traits):
     single_loop
         Name of the ufunc whose float32 loop runs long instructions over float32 cells, where there is no
         ``loop`` for float64.
+    signed
+        The function of `numbatape.ops.scalars` that gives the loop's result for the first operand's absolute
+        value, its last argument, the sign that it has for the operands. Where it is given, the loop is
+        called with absolute values if an operand is negative: NumPy's takes far longer for negative numbers.
+    python
+        Whether only ``Config(values="numpy")`` uses it, for the bits of Python's own functions.
+    third_of
+        Of a row with a partial that is `UNKNOWN`: the function of `scipy.special` whose third derivative that
+        is, and which other functions have the same, for the error.
     vector_arm
         Its place among the ops that have arms for contiguous vectors (`numbatape.engine.vectors`), or None.
     """
@@ -114,6 +123,9 @@ class Elementwise(Traits):
     twice: str = ""
     in_register: bool = False
     single_loop: str | None = None
+    signed: str = ""
+    python: bool = False
+    third_of: str = ""
     vector_arm: int | None = None
     elementwise: bool = field(default=True, kw_only=True)
 

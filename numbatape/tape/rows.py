@@ -44,6 +44,19 @@ class Traits:
         Of a quotient: the op that computes it with the divisor's reciprocal as a third operand.
     chooses
         ``z`` is the second operand where the first is true, and the third elsewhere.
+    compares
+        ``z`` tells whether the two operands stand in this relation: "<", "<=", "==", "!=", ">=" or ">".
+    logic
+        ``z`` is what this makes of the operands' truth values: "not", "and", "or" or "xor".
+    magnitude
+        ``z`` is the absolute value of the operand.
+    floored
+        What ``z`` is of a division whose quotient is rounded down: "quotient" or "remainder".
+    counts_up
+        ``z`` is the numbers from the operand on, along an axis.
+    triangle
+        ``z`` is the first operand in the entries whose column, less their row, stands in this relation ("<="
+        or ">=") to the second operand, and zero in all others.
     zero_wins
         Operands of a product that make it zero when they are, whatever the other factor is.
     added, summed, summed_apart
@@ -101,6 +114,12 @@ class Traits:
     quotient: bool = False
     by_reciprocal: str = ""
     chooses: bool = False
+    compares: str = ""
+    logic: str = ""
+    magnitude: bool = False
+    floored: str = ""
+    counts_up: bool = False
+    triangle: str = ""
     zero_wins: str = ""
     added: str = ""
     summed: str = ""

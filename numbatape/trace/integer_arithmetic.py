@@ -10,6 +10,7 @@ import operator
 
 import numpy as np
 
+from ..emitter.instructions import row
 from . import operations, size_fractions
 from .array import TracedArray
 from .primitives import elementwise
@@ -61,15 +62,17 @@ def recorded(op: str, value, *operands) -> TracedArray:
 def exact_integer(op: str, value: int, *operands):
     """Record an instruction whose result is an integer; None if the result is too large to be exact."""
     result = recorded(op, value, *operands)
-    if op not in ("add", "sub"):
+    if not row(op).signs:
         result = recorded("add", value, result, 0)  # turns -0.0 into 0.0
     inside = np.less_equal(np.absolute(result), float(LARGEST))
     return operations.TracedInteger(result) if required(inside, abs(value) <= LARGEST) else None
 
 
 def _exactly(op: str, apply):
+    divides = bool(row(op).floored)
+
     def combine(left, right):
-        if op in ("floor_divide", "remainder") and right == 0:
+        if divides and right == 0:
             return _by_python(apply, left, right)  # raises Python's error
         made = exact_integer(op, apply(number_of(left), number_of(right)), left, right)
         return _by_python(apply, left, right) if made is None else made

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..tape.rows import Traits
 from . import extents, operations
 from . import symbolic_sizes as sizes
 from .array import TracedArray
@@ -62,14 +63,14 @@ def _positions(trace, side: int, pairs: Pairs):
     """Return the rows and the columns of pairs in a square matrix, row by row; None for others."""
     relation, k = pairs
     n = sizes.seen(trace, side)
-    if relation in ("greater", "greater_equal"):
-        k += relation == "greater"
+    if relation in (">", ">="):
+        k += relation == ">"
         return operations.triu_indices(trace, n, k) if k >= 0 else None
-    if relation in ("less", "less_equal"):
-        k -= relation == "less"
+    if relation in ("<", "<="):
+        k -= relation == "<"
         return operations.tril_indices(trace, n, k) if k <= 0 else None
     table = trace.tape.sizes
-    if relation == "equal":
+    if relation == "==":
         count = table.sub(side, abs(k))
         if table.value(count) < 0:
             return None
@@ -78,7 +79,7 @@ def _positions(trace, side: int, pairs: Pairs):
         return at + max(-k, 0), at + max(k, 0)
     if relation == "within":
         return _band(trace, side, k)
-    if relation != "not_equal" or k or table.value(side) < 2:
+    if relation != "!=" or k or table.value(side) < 2:
         return None
     rest = table.sub(side, 1)
     table.guard(rest, ">=", 1)
@@ -109,56 +110,61 @@ class _Masks(Positions):
 
     def pairs_of(self, number: int) -> Pairs | None:
         """Return which entries a matrix of truth values, or of zeros and ones, has."""
-        name, (left, right, third) = self._matrix(number)
-        if name == "logical_not":
+        made = self._matrix(number)
+        if made is None:
+            return None
+        op, (left, right, third) = made
+        if op.logic == "not":
             found = self.pairs_of(left)
             return found and found.others()
-        if name == "copy":
+        if op.signs == (1,):
             return self.pairs_of(left)
-        if name in ("tril", "triu") and self._number(left) == 1:
+        if op.triangle and self._number(left) == 1:
             k = self._number(right)
-            return Pairs("less_equal" if name == "tril" else "greater_equal", k) if type(k) is int else None
-        if name == "sub" and self._number(left) == 1:
+            return Pairs(op.triangle, k) if type(k) is int else None
+        if op.signs == (1, -1) and self._number(left) == 1:
             found = self.pairs_of(right)
             return found and found.others()
-        if name == "where":
+        if op.chooses:
             found, both = self.pairs_of(left), (self._number(right), self._number(third))
             if found is None or both not in ((0, 1), (1, 0)):
                 return None
             return found if both == (1, 0) else found.others()
-        if name not in OPPOSITE:
-            return None
+        return self._compared(op.compares, left, right) if op.compares else None
+
+    def _compared(self, relation: str, left: int, right: int) -> Pairs | None:
+        """Return where two values compare: a mask with a number, or two sums of rows and columns."""
         if self._number(left) is not None:
-            left, right, name = right, left, TURNED.get(name, name)
+            left, right, relation = right, left, TURNED[relation]
         bound = self._number(right)
         if type(bound) is int:
-            found, compare = self.pairs_of(left), COMPARE[name]
+            found, compare = self.pairs_of(left), COMPARE[relation]
             if found is not None and compare(1, bound) != compare(0, bound):
                 return found if compare(1, bound) else found.others()
-            made, (inside, _, _) = self._matrix(left)
-            if made == "abs" and name not in ("equal", "not_equal"):
-                by = self._affine(inside)
+            made = self._matrix(left)
+            if made is not None and made[0].magnitude and relation not in ("==", "!="):
+                by = self._affine(made[1][0])
                 if by not in (Affine(1, -1, 0), Affine(-1, 1, 0)):
                     return None
-                k = bound - (name in ("less", "greater_equal"))
-                return Pairs("within" if name.startswith("less") else "beyond", k)
+                k = bound - (relation in ("<", ">="))
+                return Pairs("within" if relation in ("<", "<=") else "beyond", k)
         one, other = self._affine(left), self._affine(right)
         if one is None or other is None:
             return None
         down, right_by, first = one - other
         if (down, right_by) == (1, -1):
-            return Pairs(TURNED.get(name, name), first)
-        return Pairs(name, -first) if (down, right_by) == (-1, 1) else None
+            return Pairs(TURNED[relation], first)
+        return Pairs(relation, -first) if (down, right_by) == (-1, 1) else None
 
-    def _matrix(self, number: int) -> tuple[str, tuple]:
-        """Return the op that makes a whole value, and its operands."""
+    def _matrix(self, number: int) -> tuple[Traits, tuple] | None:
+        """Return the op that makes a whole value, and its operands; None if it is a part of what is made."""
         row, tape = self._made.get(self._place(number)), self._tape
         if row is None or (tape.offset_of(number), tape.layout_of(number)) != (
             tape.offset_of(row.out),
             tape.layout_of(row.out),
         ):
-            return "", (0, 0, 0)
-        return tape.ops.names[row.row], (row.a, row.b, row.c)
+            return None
+        return tape.ops[row.row], (row.a, row.b, row.c)
 
     def _part(self, number: int):
         """Return the instruction that makes a value, alone or beside others in one storage."""
@@ -176,18 +182,18 @@ class _Masks(Positions):
         row = self._part(number)
         if row is None:
             return None
-        name, layout, made = tape.ops.names[row.row], tape.layout_of(number), tape.layout_of(row.out)
-        operands = [self._number(row.a)] if name == "arange" else [self._affine(row.a)]
-        operands += [self._affine(row.b)] if name in ("add", "sub") else []
+        op, layout, made = tape.ops[row.row], tape.layout_of(number), tape.layout_of(row.out)
+        operands = [self._number(row.a)] if op.counts_up else [self._affine(row.a)]
+        operands += [self._affine(row.b)] if len(op.signs) == 2 else []
         if None in operands:
             return None
-        if name == "arange":
+        if op.counts_up:
             found = Affine(0, 1, operands[0])
-        elif name == "copy":
+        elif op.signs == (1,):
             found = operands[0]
-        elif name in ("add", "sub"):
+        elif len(op.signs) == 2:
             one, other = operands
-            found = one - other if name == "sub" else one - (Affine(0, 0, 0) - other)
+            found = one - other if op.signs == (1, -1) else one - (Affine(0, 0, 0) - other)
         else:
             return None
         if tape.offset_of(number) != tape.offset_of(row.out):

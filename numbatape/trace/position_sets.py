@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..tape.instruction import GUARD, PROLOGUE
+from ..tape.rows import Traits
 from ..tape.tape import CONSTANT, POOLS
 from . import extents
 from . import symbolic_sizes as sizes
@@ -21,18 +22,17 @@ from .operands import lift
 from .primitives import dims_of
 
 # A comparison of a number with positions is one of positions with a number.
-TURNED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
-OPPOSITE = {"less": "greater_equal", "greater": "less_equal", "less_equal": "greater",
-            "greater_equal": "less", "equal": "not_equal", "not_equal": "equal"}  # fmt: skip
+TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+OPPOSITE = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "=="}
 COMPARE = {
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
-BOTH = {"logical_and": operator.and_, "logical_or": operator.or_, "logical_xor": operator.xor}
+BOTH = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 LONGEST_PERIOD, MOST_STRETCHES = 1_000, 20
 
 
@@ -200,71 +200,74 @@ class _Masks(Positions):
         known = self._number(number)
         if known is not None:
             return Selection((), (ALL if known != 0 else NOTHING,)) if type(known) is int else None
-        name, operands = self._maker(number)
-        if name == "":
+        op, operands = self._maker(number)
+        if op is None:
             return self._written(number)
-        if name == "copy":
+        if op.signs == (1,):
             return self.set_of(operands[0])
-        if name == "logical_not":
+        if op.logic == "not":
             found = self.set_of(operands[0])
             return found and found.others()
-        if name in BOTH:
+        if op.logic:
             one, other = map(self.set_of, operands[:2])
-            return None if one is None or other is None else one.combined(other, BOTH[name])
-        return self._compared(name, *operands[:2]) if name in OPPOSITE else None
+            return None if one is None or other is None else one.combined(other, BOTH[op.logic])
+        return self._compared(op.compares, *operands[:2]) if op.compares else None
 
-    def _compared(self, name: str, left: int, right: int) -> Selection | None:
+    def _compared(self, relation: str, left: int, right: int) -> Selection | None:
         if self._number(left) is not None:
-            left, right, name = right, left, TURNED.get(name, name)
+            left, right, relation = right, left, TURNED[relation]
         bound = self._number(right)
         if bound is None:
             return None
-        made, operands = self._maker(left)
-        if made == "remainder":
-            return self._by_remainder(name, *operands[:2], bound)
-        if name in ("less_equal", "greater"):
+        op, operands = self._maker(left)
+        if op is not None and op.floored == "remainder":
+            return self._by_remainder(relation, *operands[:2], bound)
+        if relation in ("<=", ">"):
             found = self._less(left, bound + 1)
         else:
             found = self._less(left, bound)
-        if name in ("equal", "not_equal") and found is not None:
+        if relation in ("==", "!=") and found is not None:
             up_to = self._less(left, bound + 1)
             found = up_to and up_to.combined(found.others(), operator.and_)
-        negative = name in ("greater", "greater_equal", "not_equal")
+        negative = relation in (">", ">=", "!=")
         return found.others() if found is not None and negative else found
 
-    def _by_remainder(self, name: str, positions: int, by: int, bound) -> Selection | None:
+    def _by_remainder(self, relation: str, positions: int, by: int, bound) -> Selection | None:
         period, shift = self._number(by), 0
-        made, operands = self._maker(positions)
-        if made in ("add", "sub"):
+        op, operands = self._maker(positions)
+        if op is not None and len(op.signs) == 2:
             positions, more = operands[:2]
-            if made == "add" and self._number(more) is None:
+            if op.signs == (1, 1) and self._number(more) is None:
                 positions, more = more, positions
             shift = self._number(more)
             if type(shift) is not int:
                 return None
-            shift = -shift if made == "sub" else shift
-            made, operands = self._maker(positions)
-        if made != "arange" or type(period) is not int or type(bound) is not int:
+            shift *= op.signs[1]
+            op, _ = self._maker(positions)
+        if op is None or not op.counts_up or type(period) is not int or type(bound) is not int:
             return None
         if not 1 <= period <= LONGEST_PERIOD:
             return None
-        rest = (k for k in range(period) if COMPARE[name]((k + shift) % period, bound))
+        rest = (k for k in range(period) if COMPARE[relation]((k + shift) % period, bound))
         return Selection((), (_shortest(period, frozenset(rest)),))
 
     def _less(self, positions: int, bound) -> Selection | None:
         """Return where an expression of positions is less than a number."""
-        name, operands = self._maker(positions)
-        if name == "arange":
+        op, operands = self._maker(positions)
+        if op is None:
+            return None
+        if op.counts_up:
             return self._up_to(bound)
-        if name == "copy":
+        if op.signs == (1,):
             return self._less(operands[0], bound)
-        if name == "abs":
+        if op.magnitude:
             return self._between(operands[0], bound)
-        if name not in ("add", "sub", "mul", "floor_divide"):
+        floored = op.floored == "quotient"
+        if not floored and len(op.signs) != 2 and op.factors != "xy":
             return None
         left, right = operands[:2]
-        negated = name == "sub" and self._number(left) is not None
-        if negated or (name in ("add", "mul") and self._number(right) is None):
+        negated = op.signs == (1, -1) and self._number(left) is not None
+        if negated or (op.signs != (1, -1) and not floored and self._number(right) is None):
             left, right = right, left
         by = self._number(right)
         if by is None:
@@ -272,11 +275,11 @@ class _Masks(Positions):
         if negated:  # by - p < bound
             found = self._less(left, by - bound + 1)
             return found and found.others()
-        if name in ("add", "sub"):
-            return self._less(left, bound - by if name == "add" else bound + by)
+        if op.signs:
+            return self._less(left, bound - by if op.signs == (1, 1) else bound + by)
         if type(by) is not int or by < 1:
             return None
-        if name == "floor_divide":
+        if floored:
             return self._less(left, bound * by)
         if bound <= 0 and type(bound) is not int:
             return None
@@ -304,7 +307,7 @@ class _Masks(Positions):
         if not whole or isinstance(storage, tuple) or storage not in self._parts:
             return None
         for row in self._parts[storage]:
-            if tape.ops.names[row.row] != "copy":
+            if tape.ops[row.row].signs != (1,):
                 return None
             known, out = self._number(row.a), tape.layout_of(row.out)
             if known is None or type(known) is not int:
@@ -337,19 +340,22 @@ class _Masks(Positions):
         steps = Selection((), (_shortest(step, frozenset((first % step,))),)) if step > 1 else None
         return found.combined(steps, operator.and_) if steps and found else found
 
-    def _maker(self, number: int) -> tuple[str, tuple]:
-        """Return the op that makes a value, and its operands; positions are those of the whole axis."""
+    def _maker(self, number: int) -> tuple[Traits | None, tuple]:
+        """Return the op that makes a value, and its operands; positions are those of the whole axis.
+
+        There is None for the op of what several instructions write, and of a part of what one makes.
+        """
         place = self._place(number)
         row = self._made.get(place)
         if row is None or len(self._parts[place]) > 1:
-            return "", ()
-        name = self._tape.ops.names[row.row]
+            return None, ()
+        op = self._tape.ops[row.row]
         offset, layout = self._tape.offset_of(number), self._tape.layout_of(number)
-        if name == "arange":
+        if op.counts_up:
             if layout.dims != (self._dim,) or layout.strides != (1,) or offset != 0:
-                return "", ()
+                return None, ()
             if self._number(row.a) != 0:
-                return "", ()
+                return None, ()
         elif (offset, layout) != (self._tape.offset_of(row.out), self._tape.layout_of(row.out)):
-            return "", ()  # a part of what was made
-        return name, (row.a, row.b, row.c)
+            return None, ()  # a part of what was made
+        return op, (row.a, row.b, row.c)
