@@ -221,10 +221,10 @@ class ElasticEntry:
         if outcome:
             self.deferred += outcome == OTHER_WAY
             return -1
-        ends = self._ends
-        total = ends[2] + ends[5]
+        _, first64, cells64, _, first32, cells32 = self._ends  # where the levels of both families end
+        total = cells64 + cells32
         if self._one_way is not None and total >= LONG:
-            two_sweeps = self._one_way().refuses(dimensions, (ends[2], ends[5]), planner.longest)
+            two_sweeps = self._one_way().refuses(dimensions, (cells64, cells32), planner.longest)
             if not two_sweeps:
                 self.deferred += 1
                 return -1
@@ -239,7 +239,7 @@ class ElasticEntry:
             self._space.calls.begin()
         if not self._space.move():
             return -1
-        self._active = ends[1], ends[4]
+        self._active = first64, first32
         self._words[LOCKED] = self._is_short and total <= BRIEF_CELLS
         words = self._rows
         for k, row, place, family, shape in self._copied:

@@ -102,10 +102,10 @@ class Memory:
         tape, (rows, needed, places) = self._tape, found
         table = np.full((len(rows), names.ROW_WORDS), NONE, np.int32)
         table[:, 0], table[:, names.NEEDED], table[:, names.LINE] = classes, needed, rows["line"]
-        table[:, names.OUT : names.OUT + 4] = value_numbers(rows)[:, :4]
-        given = np.ones((len(rows), 4), bool)
+        table[:, names.OUT : names.OUT + names.ROW_VALUES] = value_numbers(rows)[:, : names.ROW_VALUES]
+        given = np.ones((len(rows), names.ROW_VALUES), bool)
         given[:, 1:] = needed[:, None] >> np.arange(3) & 1
-        table[:, names.PLACE : names.PLACE + 4] = np.where(given, places, NONE)
+        table[:, names.PLACE : names.PLACE + names.ROW_VALUES] = np.where(given, places, NONE)
         flags = np.where(reading()[rows["op"] >> 1], names.SLOPED, 0)
         for j, name in enumerate("abc"):
             flags += (names.LITERAL << j) * (self._kinds.literal[rows[name]] != NONE)
@@ -135,8 +135,8 @@ class Memory:
     def touched(self, at: int) -> list[tuple[int, int]]:
         """Return the values whose cotangents the derivative of an instruction concerns, and their places."""
         row = self._rows[at].tolist()
-        pairs = zip(row[names.OUT : names.OUT + 4], row[names.PLACE : names.PLACE + 4], strict=True)
-        return [(value, place) for value, place in pairs if place != NONE]
+        values, places = (row[at : at + names.ROW_VALUES] for at in (names.OUT, names.PLACE))
+        return [(value, place) for value, place in zip(values, places, strict=True) if place != NONE]
 
     def _keep(self, word: int, array: np.ndarray) -> np.ndarray:
         """Let a word of the kernel's be the address of an array."""

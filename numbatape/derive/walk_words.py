@@ -67,6 +67,7 @@ LINE = 2
 OUT = 3
 PLACE = 7
 FLAGS = 11
+ROW_VALUES = 4  # words from OUT on, and from PLACE on: of the result and of three operands
 SLOPED = 1  # a flag: its partials are noted
 SOLE = 2  # the flag 2 << j: nothing else reads operand j, to whose sign a plus belongs
 LITERAL = 32  # the flag 32 << j: operand j is a literal

@@ -13,9 +13,9 @@ here are the words of frames, literals, and the tables of rules.
 
 from __future__ import annotations
 
-from .moving_loop_kernels import branches_follow, cell_of, loop_follows, starts_follow
+from .moving_loop_kernels import branches_follow, bytes_of_cell, cell_of, loop_follows, starts_follow
 from .plan_tables import SIZE_VALUES, STORAGES, size_of
-from .replan_kernels import CELLS, LEVELS, NEW_KERNELS, SWEEP_WORK, WORK
+from .replan_kernels import ALL_CELLS, CELLS, FIRST_ACTIVE, LEVELS, NEW_KERNELS, SWEEP_WORK, WORK
 from .segments import MOST
 from .space_words import (
     ADJOINTS_AT,
@@ -85,21 +85,24 @@ def cells_follow(p_q, w_q):
     """Let the frame say where the cells of a plan are, if there is room for them."""
     end_q = w_q[CELLS]
     for family in range(2):
-        end = end_q[LEVELS * family + 1]
-        total = end_q[LEVELS * family + 2]
+        end = end_q[LEVELS * family + FIRST_ACTIVE]
+        total = end_q[LEVELS * family + ALL_CELLS]
         if total > p_q[VALUES_ROOM + family] or total - end > p_q[ADJOINTS_ROOM + family]:
             p_q[STATUS] = ROOM
             return ROOM
     frame_q = p_q[FRAME]
     frame_q[FRAME_V64] = p_q[VALUES_AT]
     frame_q[FRAME_V32] = p_q[VALUES_AT + 1]
-    frame_q[FRAME_FIRST64] = end_q[1]
-    frame_q[FRAME_FIRST32] = end_q[LEVELS + 1]
-    frame_q[FRAME_G64] = p_q[ADJOINTS_AT] - 8 * end_q[1]
-    frame_q[FRAME_G32] = p_q[ADJOINTS_AT + 1] - 4 * end_q[LEVELS + 1]
+    first64 = end_q[FIRST_ACTIVE]
+    first32 = end_q[LEVELS + FIRST_ACTIVE]
+    frame_q[FRAME_FIRST64] = first64
+    frame_q[FRAME_FIRST32] = first32
+    # Kernels count adjoints from cell 0, but only active cells have them.
+    frame_q[FRAME_G64] = p_q[ADJOINTS_AT] - bytes_of_cell(0) * first64
+    frame_q[FRAME_G32] = p_q[ADJOINTS_AT + 1] - bytes_of_cell(1) * first32
     if p_q[SEEDS] != 0:
-        frame_q[FRAME_CELLS64] = end_q[2] - end_q[1]
-        frame_q[FRAME_CELLS32] = end_q[LEVELS + 2] - end_q[LEVELS + 1]
+        frame_q[FRAME_CELLS64] = end_q[ALL_CELLS] - first64
+        frame_q[FRAME_CELLS32] = end_q[LEVELS + ALL_CELLS] - first32
     return 0
 
 
@@ -111,7 +114,7 @@ def literals_follow(p_q, w_q):
         at = LITERAL_WORDS * k
         family = row_q[at]
         cell = storage_q[row_q[at + LITERAL_STORAGE]] + row_q[at + LITERAL_OFFSET]
-        target = p_q[VALUES_AT + family] + (8 - 4 * family) * cell
+        target = p_q[VALUES_AT + family] + bytes_of_cell(family) * cell
         if target != row_q[at + LITERAL_LAST]:
             row_q[at + LITERAL_LAST] = target
             copy_bytes(target, row_q[at + LITERAL_SOURCE], row_q[at + LITERAL_BYTES])  # noqa: F821

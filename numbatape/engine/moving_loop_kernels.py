@@ -7,7 +7,7 @@ the size codes that the construction of a loop has proved (`numbatape.engine.ext
 from __future__ import annotations
 
 from .plan_tables import END, SIZE_VALUES, STORAGES, size_of
-from .replan_kernels import CELLS, DIMENSIONS, LEVELS
+from .replan_kernels import CELLS, DIMENSIONS, FIRST_ACTIVE, LEVELS
 from .segments import INSTRUCTION, MOST
 from .space_words import (
     ADDRESS_ADJOINT,
@@ -100,6 +100,11 @@ def body_planned(p_q, c_q):
     return invoke(p_q, MOVED, p_q, 0)  # noqa: F821
 
 
+def bytes_of_cell(family):
+    """Return 8 for float64, which is family 0, and 4 for float32."""
+    return 8 - 4 * family
+
+
 def cell_of(p_q, storage, offset):
     """Return the cell at an offset in a storage of a space."""
     w_q = p_q[PLANNER]
@@ -120,9 +125,9 @@ def tables_follow(c_q):
             base = p_q[ADJOINTS_AT + family]
             w_q = p_q[PLANNER]
             end_q = w_q[CELLS]
-            cell -= end_q[LEVELS * family + 1]
+            cell -= end_q[LEVELS * family + FIRST_ACTIVE]
         target_q = row_q[at]
-        target_q[0] = base + (8 - 4 * family) * cell
+        target_q[0] = base + bytes_of_cell(family) * cell
     p_q = c_q[BODY]
     w_q = p_q[PLANNER]
     storage_q = w_q[STORAGES]
@@ -131,7 +136,7 @@ def tables_follow(c_q):
         at = ROOM_WORDS * k
         cells = storage_q[row_q[at + ROOM_LAST] + END] - storage_q[row_q[at + ROOM_FIRST]]
         target_q = row_q[at]
-        target_q[0] = ((8 - 4 * row_q[at + ROOM_FAMILY]) * cells + 7) // 8 * 8
+        target_q[0] = (bytes_of_cell(row_q[at + ROOM_FAMILY]) * cells + 7) // 8 * 8
 
 
 def sum_of(code_q, first, stop, size_q):

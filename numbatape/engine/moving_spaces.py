@@ -22,6 +22,7 @@ from .placement import aligned
 from .plan import Plan
 from .plan_tables import STORAGE_WORDS
 from .replan import Replanner
+from .replan_kernels import ALL_CELLS, FIRST_ACTIVE, LEVELS
 from .strip_replan import StripReplanner
 from .verify_plan import address_of
 
@@ -173,14 +174,14 @@ class MovingSpace:
 
     def _make_room(self) -> None:
         """Make room for a plan."""
-        ends = self.planner.ends.tolist()
+        ends = self.planner.ends.reshape(-1, LEVELS).tolist()
         for family in range(len(FAMILIES)):
-            end, total = ends[3 * family + 1], ends[3 * family + 2]
+            first, total = ends[family][FIRST_ACTIVE], ends[family][ALL_CELLS]
             if total > len(self.v[family]):
                 self.v[family] = aligned(int(SPARE * total), FAMILY_DTYPE[family])
                 self._literal_rows[words.LITERAL_LAST :: words.LITERAL_WORDS] = 0
-            if total - end > len(self.g[family]):
-                self.g[family] = aligned(int(SPARE * (total - end)), FAMILY_DTYPE[family])
+            if total - first > len(self.g[family]):
+                self.g[family] = aligned(int(SPARE * (total - first)), FAMILY_DTYPE[family])
         self._note_memory()
 
     def _note_memory(self) -> None:

@@ -30,6 +30,7 @@ from .plan_tables import (
     LETTER_NUMBERS,
     LETTERS,
     LEVEL,
+    LEVEL_STRIDES,
     LOOP_COUNT,
     LOOP_HEAD,
     LOOP_STRIDES,
@@ -118,10 +119,10 @@ def vector_pattern(info_t, info, n, so, sa, sb, sc):
 def put_level(r_t, at, n, so, sa, sb, sc):
     """Write one level of a record's loop."""
     r_t[at] = n
-    r_t[at + 1] = so
-    r_t[at + 2] = sa
-    r_t[at + 3] = sb
-    r_t[at + 4] = sc
+    r_t[at + LEVEL_STRIDES] = so
+    r_t[at + LEVEL_STRIDES + 1] = sa
+    r_t[at + LEVEL_STRIDES + 2] = sb
+    r_t[at + LEVEL_STRIDES + 3] = sc
 
 
 def derive(w, pc):
@@ -270,7 +271,7 @@ def derive(w, pc):
                 r_t[levels_at] = 0
                 levels = 1
                 for j in range(LEVEL - 1):
-                    r_t[levels_at + 1 + j] = 0
+                    r_t[levels_at + LEVEL_STRIDES + j] = 0
             r_t[top] = levels
             top = levels_at + LEVEL * levels
         else:
@@ -292,9 +293,11 @@ def derive(w, pc):
             pattern = -1
             if levels == 0 and (op & 1) == 0 and (info_t[info + ARITY] < 3 or active == 0):
                 head = top + LOOP_COUNT
-                pattern = vector_pattern(
-                    info_t, info, r_t[head], r_t[head + 1], r_t[head + 2], r_t[head + 3], r_t[head + 4]
-                )
+                so = r_t[head + LEVEL_STRIDES]
+                sa = r_t[head + LEVEL_STRIDES + 1]
+                sb = r_t[head + LEVEL_STRIDES + 2]
+                sc = r_t[head + LEVEL_STRIDES + 3]
+                pattern = vector_pattern(info_t, info, r_t[head], so, sa, sb, sc)
             if pattern >= 0:
                 code_t[at] = (info_t[info + VECTOR] + pattern) | (active << 16)
             if pattern >= 0 and info_t[info + ARITY] < 3:

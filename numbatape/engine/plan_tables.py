@@ -60,8 +60,10 @@ CORE_THIRD = 1
 CORE_SCRATCH = 2
 CORE_CELLS = 3
 CORE_HEAD = 4
-# The further levels of either record: n, so, sa, sb, sc.
+# The further levels of either record: n, so, sa, sb, sc. LEVEL_STRIDES + j is the stride of operand j, the
+# result being number 0.
 LEVEL = 5
+LEVEL_STRIDES = 1
 
 # A row of the op table: kind, arity, number of letters, core ranks of o a b c, the numbers of their letters
 # (at most three each), flags, opcode of the first vector arm (0 if there is none). Flags: bit j, operand j

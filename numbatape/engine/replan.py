@@ -209,15 +209,15 @@ class Replanner:
 
     def plan_in_tables(self, dimensions: tuple[int, ...]) -> Plan:
         """Return the plan that `move` has written to the tables, which the next one overwrites."""
-        ends = self.ends.tolist()
+        (_, first, total), (_, first_single, total_single) = self.ends.reshape(-1, more.LEVELS).tolist()
         return Plan(
             self.tape,
             dimensions,
             self.code,
             self.aux[: max(1, int(self._words[names.AUX_USED]))],
             self.storages[:, 0],
-            (ends[2], ends[5]),
-            ((ends[1], ends[2] - ends[1]), (ends[4], ends[5] - ends[4])),
+            (total, total_single),
+            ((first, total - first), (first_single, total_single - first_single)),
             self.sizes,
             self.kernels,
             self.values,

@@ -82,6 +82,10 @@ LOOK_CLOSER = 2  # Python's way finds out, and says what is wrong
 
 KINDS = 6
 LEVELS = 3  # of each family, constants first
+# Of the ends of a family's levels (`CELLS`): active cells, which have adjoints, begin where varying ones end,
+# and the end of active cells is the number of all.
+FIRST_ACTIVE = 1
+ALL_CELLS = 2
 LINE_CELLS = 8
 FROM_LAST_BIT = 524288  # FROM_LAST and TO_NEXT of numbatape.engine.frame, shifted into place
 TO_NEXT_BIT = 1048576

@@ -5,11 +5,7 @@ from __future__ import annotations
 import functools
 
 from .. import jit
-from .plan_tables import CELL, CODE_WORDS, END, OK, STORAGE_WORDS
-from .replan_kernels import LOOK_CLOSER
-from .segments import INSTRUCTION
-from .strip_blocks import LEAST, STRIP
-from .strip_kernels import BLOCK, TOTAL_COUNT, TOTAL_WORDS
+from .strip_kernels import BLOCK
 
 # The words of ``w``; most are addresses, and a count follows its table.
 WORDS = (
@@ -37,9 +33,12 @@ WORDS = (
     "in_parts",  # out: whether a block has more cells than its first row may have
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
-# The rows of its tables "lengths" and "moving".
+# The rows of its tables: how many words they have, and where each stands that is not the first one.
+CHECKED_WORDS, CHECKED_EXPECTED = 2, 1
 LENGTH_WORDS, LENGTH_MOST, LENGTH_FIRST, LENGTH_SPAN, LENGTH_TOTALS = 5, 1, 2, 3, 4
-MOVING_WORDS = 4
+NARROW_WORDS, NARROW_LENGTH = 2, 1
+MOVING_WORDS, MOVING_TARGET, MOVING_SOURCE, MOVING_SHIFT = 4, 1, 2, 3
+WEIGHT_WORDS, WEIGHT_OF_CELL = 2, 1
 _TEXT = """
 def fits(w, pc):
     whole_q = w[{whole}]
@@ -58,7 +57,8 @@ def follow(w, pc):
     derived_t = w[{derived}]
     checked_t = w[{checked}]
     for k in range(w[{checked_count}]):
-        if derived_t[checked_t[2 * k]] != derived_t[checked_t[2 * k + 1]]:
+        at = {CHECKED_WORDS} * k
+        if derived_t[checked_t[at]] != derived_t[checked_t[at + {CHECKED_EXPECTED}]]:
             return {LOOK_CLOSER}
     length_t = w[{lengths}]
     for k in range(w[{block_count}]):
@@ -68,8 +68,9 @@ def follow(w, pc):
     narrow_t = w[{narrow}]
     storage_q = w[{storages}]
     for k in range(w[{narrow_count}]):
-        at = {STORAGE_WORDS} * narrow_t[2 * k]
-        if storage_q[at + {END}] - storage_q[at] != derived_t[narrow_t[2 * k + 1]]:
+        row = {NARROW_WORDS} * k
+        at = {STORAGE_WORDS} * narrow_t[row]
+        if storage_q[at + {END}] - storage_q[at] != derived_t[narrow_t[row + {NARROW_LENGTH}]]:
             return {LOOK_CLOSER}
     outside_t = w[{outside}]
     code_t = w[{code}]
@@ -100,13 +101,15 @@ def follow(w, pc):
         at = {MOVING_WORDS} * k
         block_q = w[{blocks}] + {block_bytes} * moving_t[at]
         first_t = block_q[{first}]
-        first_t[moving_t[at + 1]] = derived_t[moving_t[at + 2]] + moving_t[at + 3]
+        shifted = derived_t[moving_t[at + {MOVING_SOURCE}]] + moving_t[at + {MOVING_SHIFT}]
+        first_t[moving_t[at + {MOVING_TARGET}]] = shifted
     weight_t = w[{weights}]
     work = 0
     for k in range(w[{weight_count}]):
-        cells = derived_t[weight_t[2 * k]]
+        at = {WEIGHT_WORDS} * k
+        cells = derived_t[weight_t[at]]
         if cells >= {LEAST}:
-            work += weight_t[2 * k + 1] * cells + {INSTRUCTION}
+            work += weight_t[at + {WEIGHT_OF_CELL}] * cells + {INSTRUCTION}
     w[{work}] = work
     return {OK}
 """
@@ -121,25 +124,6 @@ def strip_moves():
 
 def moves_source() -> str:
     """Return the module of the kernels."""
-    names = {
-        "STORAGE_WORDS": STORAGE_WORDS,
-        "END": END,
-        "CODE_WORDS": CODE_WORDS,
-        "CELL": CELL,
-        "OK": OK,
-        "LOOK_CLOSER": LOOK_CLOSER,
-        "STRIP": STRIP,
-        "LEAST": LEAST,
-        "TOTAL_WORDS": TOTAL_WORDS,
-        "TOTAL_COUNT": TOTAL_COUNT,
-        "INSTRUCTION": INSTRUCTION,
-        "LENGTH_WORDS": LENGTH_WORDS,
-        "LENGTH_MOST": LENGTH_MOST,
-        "LENGTH_FIRST": LENGTH_FIRST,
-        "LENGTH_SPAN": LENGTH_SPAN,
-        "LENGTH_TOTALS": LENGTH_TOTALS,
-        "MOVING_WORDS": MOVING_WORDS,
-        "block_bytes": 8 * len(BLOCK),
-    }
+    constants = {name: value for name, value in globals().items() if isinstance(value, int)}
     block = {name: BLOCK.index(name) for name in ("cells", "first", "totals", "total_count")}
-    return "# cells: f64\n" + _TEXT.format(**names, **block, **WORD)
+    return "# cells: f64\n" + _TEXT.format(block_bytes=8 * len(BLOCK), **constants, **block, **WORD)

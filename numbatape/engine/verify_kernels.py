@@ -37,6 +37,7 @@ from .plan_tables import (
     LETTERS,
     LEVEL,
     LEVEL_OF,
+    LEVEL_STRIDES,
     LIMIT,
     LOOP_COUNT,
     LOOP_HEAD,
@@ -283,7 +284,8 @@ def verify(w, pc):
             w[HIGH] = 0
             nothing = False
             for j in range(levels):
-                widen(w, r_t[levels_at + LEVEL * j], r_t[levels_at + LEVEL * j + 1 + which])
+                level = levels_at + LEVEL * j
+                widen(w, r_t[level], r_t[level + LEVEL_STRIDES + which])
             if not arm and kind == CORE:
                 for axis in range(info_t[info + CORE_RANKS + which]):
                     n = r_t[record + CORE_HEAD + info_t[info + LETTER_NUMBERS + MOST_LETTERS * which + axis]]

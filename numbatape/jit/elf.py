@@ -117,8 +117,8 @@ def sections_of(code: bytes) -> list[_Section] | None:
         return None
     (table,) = struct.unpack_from("<Q", code, TABLE_AT)
     (count,) = struct.unpack_from("<H", code, COUNT_AT)
-    rows = struct.iter_unpack("<IIQQQQIIQQ", code[table : table + 64 * count])
-    return [_Section(*row) for row in rows]
+    rows = struct.Struct("<IIQQQQIIQQ")
+    return [_Section(*row) for row in rows.iter_unpack(code[table : table + rows.size * count])]
 
 
 def _is_known(code: bytes, sections: list[_Section]) -> bool:

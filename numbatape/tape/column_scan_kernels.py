@@ -12,6 +12,9 @@ four, too: its result and its operands, see `numbatape.derive.activity.Places`.
 from __future__ import annotations
 
 OPERANDS = 4  # entries of an instruction in operand_t and place_t
+MOST_OPERANDS = 3
+SCRATCH = 3  # in operand_t the scratch is behind three operands
+FIRST_OPERAND = 1  # in place_t the operands are behind the result
 FIELDS = 9  # of an instruction in code_t, in the order of numbatape.tape.instruction.Instruction
 ACTIVE = 1
 STAGE = 2
@@ -127,10 +130,11 @@ def reach(w, pc):
             out = out_t[k]
             if out > 0:
                 at = OPERANDS * k
-                reached = found_t[out] + found_t[operand_t[at]]
-                reached += found_t[operand_t[at + 1]] + found_t[operand_t[at + 2]]
+                reached = found_t[out]
+                for j in range(MOST_OPERANDS):
+                    reached += found_t[operand_t[at + j]]
                 if reached > 0:
-                    scratch = operand_t[at + 3]
+                    scratch = operand_t[at + SCRATCH]
                     if found_t[out] == 0 or (scratch > 0 and found_t[scratch] == 0):
                         found_t[out] = 1
                         if scratch > 0:
@@ -150,7 +154,7 @@ def varied(w, pc):
         active = code_t[FIELDS * k + ACTIVE]
         needed = 0
         for j in range(3):
-            if (active >> j) & 1 != 0 and marked_t[place_t[OPERANDS * k + 1 + j]] != 0:
+            if (active >> j) & 1 != 0 and marked_t[place_t[OPERANDS * k + FIRST_OPERAND + j]] != 0:
                 needed += 1 << j
         if needed != 0:
             needed_t[k] = needed
@@ -171,7 +175,7 @@ def useful(w, pc):
             found_t[k] = 1
             for j in range(3):
                 if (needed_t[k] >> j) & 1 != 0:
-                    wanted_t[place_t[OPERANDS * k + 1 + j]] = 1
+                    wanted_t[place_t[OPERANDS * k + FIRST_OPERAND + j]] = 1
     return 0
 
 
@@ -213,7 +217,7 @@ def repeated(w, pc):
                     steady = False
                 key = (key * PRIME + offset_t[value]) & BITS
                 key = (key * PRIME + layout_t[value]) & BITS
-            place_t[3 * k + j] = where
+            place_t[MOST_OPERANDS * k + j] = where
             key = (key * PRIME + where) & BITS
         if not steady:
             continue
@@ -248,7 +252,7 @@ def same(code_t, group_t, offset_t, layout_t, home_t, place_t, k, other):
     for j in range(3):
         if code_t[FIELDS * k + j] != code_t[FIELDS * other + j]:
             return False
-        if place_t[3 * k + j] != place_t[3 * other + j]:
+        if place_t[MOST_OPERANDS * k + j] != place_t[MOST_OPERANDS * other + j]:
             return False
         x = code_t[FIELDS * k + A + j]
         y = code_t[FIELDS * other + A + j]
