@@ -5,7 +5,11 @@ from __future__ import annotations
 import functools
 
 from .. import jit
-from .strip_kernels import BLOCK
+from .plan_tables import CELL, CODE_WORDS, END, OK, STORAGE_WORDS
+from .replan_kernels import LOOK_CLOSER
+from .segments import INSTRUCTION
+from .strip_blocks import LEAST, STRIP
+from .strip_kernels import BLOCK, TOTAL_COUNT, TOTAL_WORDS
 
 # The words of ``w``; most are addresses, and a count follows its table.
 WORDS = (
@@ -124,6 +128,34 @@ def strip_moves():
 
 def moves_source() -> str:
     """Return the module of the kernels."""
-    constants = {name: value for name, value in globals().items() if isinstance(value, int)}
+    names = {
+        "STORAGE_WORDS": STORAGE_WORDS,
+        "END": END,
+        "CODE_WORDS": CODE_WORDS,
+        "CELL": CELL,
+        "OK": OK,
+        "LOOK_CLOSER": LOOK_CLOSER,
+        "STRIP": STRIP,
+        "LEAST": LEAST,
+        "TOTAL_WORDS": TOTAL_WORDS,
+        "TOTAL_COUNT": TOTAL_COUNT,
+        "INSTRUCTION": INSTRUCTION,
+        "CHECKED_WORDS": CHECKED_WORDS,
+        "CHECKED_EXPECTED": CHECKED_EXPECTED,
+        "LENGTH_WORDS": LENGTH_WORDS,
+        "LENGTH_MOST": LENGTH_MOST,
+        "LENGTH_FIRST": LENGTH_FIRST,
+        "LENGTH_SPAN": LENGTH_SPAN,
+        "LENGTH_TOTALS": LENGTH_TOTALS,
+        "NARROW_WORDS": NARROW_WORDS,
+        "NARROW_LENGTH": NARROW_LENGTH,
+        "MOVING_WORDS": MOVING_WORDS,
+        "MOVING_TARGET": MOVING_TARGET,
+        "MOVING_SOURCE": MOVING_SOURCE,
+        "MOVING_SHIFT": MOVING_SHIFT,
+        "WEIGHT_WORDS": WEIGHT_WORDS,
+        "WEIGHT_OF_CELL": WEIGHT_OF_CELL,
+        "block_bytes": 8 * len(BLOCK),
+    }
     block = {name: BLOCK.index(name) for name in ("cells", "first", "totals", "total_count")}
-    return "# cells: f64\n" + _TEXT.format(block_bytes=8 * len(BLOCK), **constants, **block, **WORD)
+    return "# cells: f64\n" + _TEXT.format(**names, **block, **WORD)
