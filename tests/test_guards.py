@@ -850,3 +850,12 @@ def test_a_division_of_python_s_numbers_by_zero_is_caught_as_in_python(f, slopes
         assert value == f(t)
         np.testing.assert_allclose(gradient, slope)
     assert nt.value_and_grad(lambda t: 1 / (t - t))(0.5)[0] == np.inf  # nothing catches it: a limit
+
+
+def test_what_calls_a_verb_does_not_catch_for_the_function():
+    """A handler above the verb is none of the function's, whose divisor may be zero."""
+    with contextlib.suppress(ZeroDivisionError):
+        cache = nt.prepare_gradient_cache(lambda t: 1.0 / t, 0.5)
+        assert nt.value_and_gradient(cache, 0.0) == (np.inf, (-np.inf,))
+        return
+    pytest.fail("the function has no handler")

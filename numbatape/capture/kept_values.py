@@ -18,7 +18,16 @@ from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..usercode.bytecode import globals_assigned
 from ..usercode.ownership import is_users_class
-from .references import is_dead_proxy, is_users_attribute
+from .references import (
+    FIELDS,
+    SLOT,
+    contents,
+    is_dead_proxy,
+    is_users_attribute,
+    members_of,
+    of_object,
+    slots_of,
+)
 
 _KINDS = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 _LISTS = (list, collections.deque)
@@ -112,11 +121,7 @@ class Kept:
                 value.clear()
                 value.update(members)
         elif isinstance(value, types.FunctionType):
-            for cell in value.__closure__ or ():
-                try:
-                    part = cell.cell_contents
-                except ValueError:  # an empty cell
-                    continue
+            for _, cell, part in contents(value):
                 self._replace(part, lambda new, cell=cell: setattr(cell, "cell_contents", new))
             if any(map(is_users_attribute, vars(value))):
                 self._look_into_names(vars(value))
@@ -126,20 +131,17 @@ class Kept:
                     self._replace(scope[name], lambda new, name=name: scope.__setitem__(name, new))
         elif isinstance(value, type):
             if is_users_class(value):
-                for name, part in list(vars(value).items()):
+                for name, part in members_of(value).items():
                     self._replace(part, lambda new, name=name: setattr(value, name, new))
         elif is_users_class(type(value)) or isinstance(value, types.SimpleNamespace):
-            self._look_into_names(getattr(value, "__dict__", {}))
-            for cls in type(value).__mro__:
-                for name, member in vars(cls).items():
-                    if isinstance(member, types.MemberDescriptorType) and hasattr(value, name):
-                        self._replace(
-                            getattr(value, name), lambda new, name=name: object.__setattr__(value, name, new)
-                        )
+            for reference in of_object(value):
+                if reference.kind is FIELDS:
+                    self._look_into_names(reference.value)
+                elif reference.kind is SLOT:
+                    slot = slots_of(type(value))[reference.name]
+                    self._replace(reference.value, lambda new, slot=slot: slot.__set__(value, new))
 
-    def _look_into_names(self, names) -> None:
-        if not isinstance(names, dict):
-            return  # the class answers something else where its objects' dictionary is asked for
+    def _look_into_names(self, names: dict) -> None:
         if not _KINDS.isdisjoint(map(type, names)):
             items = [(self._number(key), part) for key, part in names.items()]
             names.clear()

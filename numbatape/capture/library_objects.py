@@ -188,7 +188,7 @@ class LibraryObjects(Captured):
         found += slots
         if isinstance(fields, dict):
             # Attributes of distributions and of numbatape's objects are not followed further.
-            shallow = module_of(value).startswith(("numbatape", "scipy.stats"))
+            shallow = module_of(value).startswith(("numbatape.", "scipy.stats"))
             kinds = (np.ndarray, *SEQUENCES, dict, types.FunctionType, *generators())
             for name, part in list(fields.items()):
                 self._bindings.append((fields, name, part))

@@ -25,7 +25,7 @@ from ..tape.tape import ACTIVE, shown_name
 from ..trace.methods import MASKED
 from ..trace.pytrees import LABELLED
 from ..usercode.frames import user_frame, where_in_user_code
-from ..usercode.ownership import PACKAGE, is_core_file, is_users_file
+from ..usercode.ownership import PACKAGE, is_core, is_users_file
 from ..usercode.running_solver import RULES, SOLVERS, implicit, public_name, solver_above
 
 INTERPOLATORS = tuple(
@@ -78,7 +78,7 @@ def leak(x, what: str, hint: str) -> LeakError:
 
 def _is_trial(frame) -> bool:
     """Whether numbatape itself tried it to see what happens, perhaps by way of NumPy."""
-    while frame is not None and is_core_file(frame.f_code.co_filename):
+    while frame is not None and is_core[frame.f_code.co_filename]:
         if frame.f_code in STAND_FOR_CALLS:
             return False
         if frame.f_code.co_filename.startswith(PACKAGE):
@@ -188,9 +188,8 @@ def _of_compiled_code(error) -> UnsupportedOperationError | None:
         return None
     step, called = error.__traceback__, None
     while step is not None:
-        if not is_core_file(step.tb_frame.f_code.co_filename) and step.tb_frame.f_code.co_filename.endswith(
-            ".py"
-        ):
+        file = step.tb_frame.f_code.co_filename
+        if not is_core[file] and file.endswith(".py"):
             called = step
         step = step.tb_next
     if called is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -160,6 +161,7 @@ class _Runs:
         outer = CURRENT.get()
         trace.capture.copies = outer and outer.capture.copies  # the copies that an enclosing trace has made
         token = CURRENT.set(trace)
+        trace.start = sys._getframe()
         try:
             args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
             foreign = environment is not None and environment.foreign

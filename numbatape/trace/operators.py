@@ -221,7 +221,7 @@ def require_divisor(ufunc, left, right) -> None:
     traced = type(right) is TracedArray
     if traced and not right._trace.may_guard(right):
         return
-    if traced and right._level == ACTIVE and not catches_division_by_zero():
+    if traced and right._level == ACTIVE and not catches_division_by_zero(right._trace.start):
         return
     with failing((right if traced else left)._trace):
         if (right._value if traced else right) == 0:

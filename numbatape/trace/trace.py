@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,8 @@ class Trace:
         The line of a user's rule whose pullback is being recorded, or None.
     closed
         Whether the run is over.
+    start
+        The frame that has called the function, while it runs.
     places
         The index of a source line by id of the code + offset of the instruction, which is an address inside
         of the code object. A frame has this offset, while the number of its line has to be searched in a
@@ -129,6 +132,7 @@ class Trace:
         "memory",
         "places",
         "reused",
+        "start",
         "strong",
         "swept",
         "tape",
@@ -152,6 +156,7 @@ class Trace:
         self.distributes = True
         self.directions: tuple[int, ...] = ()
         self.differentiating: int | None = None
+        self.start: FrameType | None = None
         self.places: dict[int, int] = {}
 
     # ---- derivatives taken inside
@@ -221,6 +226,7 @@ class Trace:
         needs it; Python's garbage collector would examine all of it first.
         """
         self.closed = True
+        self.start = None
         self.tape.code, self.tape.values, self.tape.storages = Code(), Values(), []
         self.derivatives.close()
         self.constants.close()

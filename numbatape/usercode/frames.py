@@ -29,16 +29,20 @@ def user_frame():
     return outside or sys._getframe(1)
 
 
-def catches_division_by_zero() -> bool:
-    """Whether the function that is traced, or one that it has called, may catch a division by zero."""
+def catches_division_by_zero(start: types.FrameType | None) -> bool:
+    """Whether the function that is traced, or one that it has called, may catch a division by zero.
+
+    Parameters
+    ----------
+    start
+        The frame that has called the function.
+    """
     frame = sys._getframe(1)
-    while frame is not None:
+    while frame is not None and frame is not start:
         code = frame.f_code
-        if is_core[code.co_filename]:
-            if code.co_name == "_run" and code.co_filename.endswith("record.py"):
-                return False
-        elif (
+        if (
             code.co_exceptiontable
+            and not is_core[code.co_filename]
             and ownership.is_users_file(code.co_filename, frame.f_globals.get("__name__"))
             and absences.may_catch_division(code)
         ):
@@ -53,9 +57,9 @@ LOGS = ("logging", "warnings", "traceback", "reprlib")
 def asked_by(modules: tuple[str, ...]) -> bool:
     """Whether code of some module of the standard library is between here and the user's code."""
     frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("numbatape"):
+    while frame is not None and frame.f_code.co_filename.startswith(ownership.PACKAGE):
         frame = frame.f_back
-    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in modules
+    return frame is not None and ownership.top(frame.f_globals.get("__name__")) in modules
 
 
 def where_in_user_code() -> str:

@@ -116,11 +116,6 @@ class _Core(dict):
 is_core = _Core()
 
 
-def is_core_file(file: str) -> bool:
-    """Whether code of a file is numbatape's, NumPy's, SciPy's or Numba's."""
-    return is_core[file]
-
-
 def sees_sizes(frame: types.FrameType) -> bool:
     """Whether a frame's code reads sizes as traced ints: the user's, and copies of a library's functions."""
     return not is_core[frame.f_code.co_filename] or MARK in frame.f_globals
