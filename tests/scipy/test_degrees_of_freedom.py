@@ -1,5 +1,6 @@
 """Slopes of noncentral laws for degrees of freedom, compared with mpmath's; sums of uniform variables."""
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special as sc
@@ -77,6 +78,43 @@ def test_laws(name):
     for_df, for_x = nt.grad(lambda df, x: law.cdf(x, df, *others), argnums=(0, 1))(df, place)
     assert moved == pytest.approx(-for_df / for_x, rel=1e-9)
     nt.testing.check_derivatives(lambda *a: law.mean(*a) + law.var(*a), 5.3, *others)
+
+
+MANY = [
+    (400.0, 400.0, 1e-8),
+    (5000.0, 5000.0, 5.0),
+    (1e-3, 400.0, 1.0),
+    (3.0, 12.0, 1e-70),
+    (1500.0, 2000.0, 300.0),
+]
+
+
+@pytest.mark.parametrize("point", MANY, ids=str)
+def test_densities_where_bessel_functions_are_small(point):
+    """SciPy's own log-density, but not its density, is minus infinity at most of these points."""
+
+    def exact(x, df, nc):
+        order = df / 2 - 1
+        bessel = mpmath.log(mpmath.besseli(order, mpmath.sqrt(x * nc)))
+        return -mpmath.log(2) - (x + nc) / 2 + order / 2 * mpmath.log(x / nc) + bessel
+
+    with mpmath.workdps(60):
+        exacts = [mpmath.mpf(number) for number in point]
+        value = float(exact(*exacts))
+        slopes = [
+            mpmath.diff(exact, exacts, n, h=exacts[k] * 1e-14)
+            for k, n in enumerate(np.eye(3, dtype=int).tolist())
+        ]
+        across = float(mpmath.diff(exact, exacts, (1, 1, 0), h=exacts[0] * 1e-14))
+    found, gradient = nt.value_and_grad(stats.ncx2.logpdf, argnums=(0, 1, 2))(*point)
+    assert found == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(gradient[:2], np.array(slopes[:2], float), rtol=1e-11)
+    assert gradient[2] == pytest.approx(float(slopes[2]), rel=1e-11, abs=1e-11)
+    assert nt.hessian(lambda z: stats.ncx2.logpdf(*z))(np.array(point))[0, 1] == pytest.approx(
+        across, rel=1e-11
+    )
+    density = nt.prepare_gradient_cache(stats.ncx2.pdf, *point)
+    assert nt.value_and_gradient(density, *point)[0] == pytest.approx(stats.ncx2.pdf(*point), rel=1e-11)
 
 
 def test_moments_that_do_not_exist():

@@ -159,16 +159,68 @@ def _f_variance(m, n, nc):
 
 # ---- Chi-squared: like F
 
+# Smaller Bessel functions are not used: the third derivatives of their logarithm would overflow.
+_SMALL = 1e-100
+
+
+def _log_large_order(x, df, nc):
+    """Return the log-density where its Bessel function is small; powers of ``nc`` cancel, and are left out.
+
+    The Bessel function's power series is one term times a sum. At orders below 100 a few terms of the sum
+    are enough, since ``x * nc`` is below 60 there. At others the sum follows from Debye's expansion
+    (DLMF 10.41.3), whose first term left out is below 1e-12.
+    """
+    order = 0.5 * df - 1.0
+    central = order * np.log(0.5 * x) - sc.gammaln(order + 1.0) - 0.5 * (x + nc) - LOG2
+    few = np.less(order, 100.0)
+    return central + np.where(
+        few, _log_series(0.25 * x * nc, order), _log_debye(x * nc, np.where(few, 100.0, order))
+    )
+
+
+def _log_series(q, order):
+    """Return log of 0F1(order + 1; q), for q up to a seventh of the order."""
+    total = 1.0
+    for k in range(9, 0, -1):
+        total = 1.0 + q * total / (k * (order + k))
+    return np.log(total)
+
+
+def _log_debye(square, order):
+    """Return log of 0F1(order + 1; square/4) for large orders.
+
+    The same expansion of the factorial is taken off, so that the result vanishes with ``square``.
+    """
+    square = square / np.square(order)
+    root = np.sqrt(1.0 + square)
+    exponent = square / (1.0 + root) - np.log(0.5 * (1.0 + root))
+    terms = np.log(_debye_terms(order, 1.0 / root) / _debye_terms(order, 1.0))
+    return order * exponent - 0.5 * np.log(root) + terms
+
+
+def _debye_terms(order, p):
+    """Return 1 + U_1(p)/order + U_2(p)/order**2 + U_3(p)/order**3 (DLMF 10.41.10)."""
+    q = p * p
+    first = p * (3.0 - 5.0 * q) / 24.0
+    second = q * (81.0 + q * (385.0 * q - 462.0)) / 1152.0
+    third = p * q * (30375.0 + q * (q * (765765.0 - 425425.0 * q) - 369603.0)) / 414720.0
+    return 1.0 + (first + (second + third / order) / order) / order
+
 
 def _log_chi2(x, df, nc):
     def central():
         return sc.xlogy(0.5 * df - 1.0, 0.5 * x) - 0.5 * x - sc.gammaln(0.5 * df) - LOG2
 
     def ratio():
-        root = np.sqrt(nc * x)
-        gap = np.sqrt(x) - np.sqrt(nc)
-        bessel = np.log(sc.ive(0.5 * df - 1.0, root))
-        return -LOG2 - 0.5 * gap * gap + (0.25 * df - 0.5) * np.log(x / nc) + bessel
+        # Many degrees of freedom beside a small noncentrality, as 400 and 1e-8, let `ive` underflow. SciPy's
+        # logpdf, but not its pdf, is minus infinity there.
+        small = np.less(sc.ive(0.5 * df - 1.0, np.sqrt(nc * x)), _SMALL)
+        safe = np.where(small, 3.0, df)
+        mean = np.where(small, 1.0, x)
+        gap = np.sqrt(mean) - np.sqrt(nc)
+        bessel = np.log(sc.ive(0.5 * safe - 1.0, np.sqrt(nc * mean)))
+        usual = -LOG2 - 0.5 * gap * gap + (0.25 * safe - 0.5) * np.log(mean / nc) + bessel
+        return np.where(small, _log_large_order(x, np.where(small, df, 4.0), nc), usual)
 
     return pick(np.equal(nc, 0.0), central, ratio)
 
