@@ -117,7 +117,7 @@ class Captured:
                 if now is not value and not same(now, value):
                     return True
         except (ValueError, LookupError, AttributeError):
-            return True  # the name or the attribute is gone
+            return True  # the name or the attribute is gone, so something has changed
         # Loops, because `any` of a generator takes 0.2 µs even of nothing.
         for function, code in self._functions:
             if function.__code__ is not code:

@@ -322,7 +322,7 @@ def _of_text(original):
 def _numbers(tree):
     """Return what `json` writes as it does a tree: numbers for traced ones, plain dicts and lists."""
     if is_traced(tree):
-        repr(tree)  # notes that the function writes the number down
+        repr(tree)  # repr notes that the function writes the number down
         return tree._value
     if isinstance(tree, dict):
         return {key: _numbers(part) for key, part in tree.items()}

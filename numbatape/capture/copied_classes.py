@@ -44,7 +44,7 @@ class CopiedClasses:
     def _needed(self, value) -> bool:
         cls = value if isinstance(value, type) else type(value)
         if type(cls) in self._metaclasses.values():
-            return False  # it is a stand-in, or is derived from one
+            return False  # such a class is a stand-in already, or derived from one
         return bool(users_classes(cls)) and needs_stand_in(value, self.known)
 
     # ---- objects
@@ -60,7 +60,8 @@ class CopiedClasses:
             holder, result = self._like(original, made)
             if hasattr(original, "__dict__"):
                 object.__setattr__(result, "__dict__", original.__dict__)
-            self._objects[id(original)] = result  # its attributes may refer to it
+            # Noted before its attributes are copied, because they may refer to it.
+            self._objects[id(original)] = result
             self._own[id(result)] = original
             self._objects[id(result)] = result
             self._note(result, cls)
@@ -165,7 +166,7 @@ class CopiedClasses:
                 parents = (_shield(), *parents) if quiet else parents
                 body = {"__slots__": (), "__module__": base.__module__, "__qualname__": base.__qualname__}
                 body["__numbatape_own__"] = base
-                if users_metaclasses(cls):  # its constructor might register the new class
+                if users_metaclasses(cls):  # the metaclass's constructor might register the new class
                     made[base] = type.__new__(meta, base.__name__, parents, body)
                 else:
                     made[base] = meta(base.__name__, parents, body)

@@ -94,7 +94,7 @@ class Copies(CopiedClasses):
             return self._module(value, names)
         if type(value) is np.vectorize:
             return operations.with_function(value, self.value(value.pyfunc))
-        if type(value) is np.errstate:  # a function that it decorates refers to it
+        if type(value) is np.errstate:  # a function that it decorates refers to the very object
             note_error_state(value)
             return value
         helper = python_function(value)
@@ -102,7 +102,8 @@ class Copies(CopiedClasses):
             return self.function(helper)
         found = self._objects.get(id(value))
         if found is None:
-            self._objects[id(value)] = value  # for objects that refer to themselves
+            # Noted before its parts are, because an object may refer to itself.
+            self._objects[id(value)] = value
             self._kept.append(value)
             self._unfinished[id(value)] = []
             found = self._objects[id(value)] = self._other(value)

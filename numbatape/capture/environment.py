@@ -127,7 +127,8 @@ class Environment(LibraryObjects, Walk):
         site = self._sites.get(id(value))
         for part in tuple(found):
             if issubclass(type(part.value), NUMBERS) and is_users_object_class(type(part.value)):
-                found += self._number(part.value)  # here, because the walk does not visit numbers themselves
+                # Numbers are noted here, because the walk does not visit them.
+                found += self._number(part.value)
             if part.kind is not PART and part.kind is not FIELDS:
                 self._note(part)
             elif type(part.value) is types.FunctionType:
@@ -176,7 +177,7 @@ class Environment(LibraryObjects, Walk):
         if id(place) in self._written:
             _, keys = self._written[id(place)]
             if keys is None or name in keys:
-                return  # a counter, to which each call adds
+                return  # a counter may change: each call adds to it
         if kind is CELL:
             self._cells.append((place, value))
             self._variables[id(place)] = name
@@ -196,7 +197,7 @@ class Environment(LibraryObjects, Walk):
 
     def _mapping(self, value):
         if value is sys.modules:
-            return []  # code does not refer to modules by way of this table of all modules
+            return []  # sys.modules refers to all modules, but code does not reach modules by way of it
         if id(value) in self._written:
             return [*map(Reference, self._unwritten(*self._written[id(value)]))]
         self._sequences.append((value, tuple(value)))
@@ -274,7 +275,8 @@ class Environment(LibraryObjects, Walk):
         found = references(function)
         if not ownership.is_users_function(function):
             self._note_foreign(function.__module__)
-            if holder_of(function) is not None:  # further implementations may be registered
+            # The function dispatches by class, and further implementations may be registered.
+            if holder_of(function) is not None:
                 found.append(Reference(gc.get_referents(function.registry)[0]))  # type: ignore[attr-defined]
             # Functions in a library's closure may be the user's; what else is there is not followed.
             return [
@@ -339,7 +341,8 @@ class Environment(LibraryObjects, Walk):
             return found + own
         if isinstance(value, types.SimpleNamespace):
             return [Reference(fields, FIELDS)]
-        if isinstance(fields, dict) and "py_func" in fields:  # it is the dispatcher of a Numba function
+        # The object is the dispatcher of a Numba function.
+        if isinstance(fields, dict) and "py_func" in fields:
             return [Reference(fields["py_func"])]
         if isinstance(value, threading.local):  # each thread sees attributes of its own
             self._parts.append((lambda: tuple(vars(value)), tuple(vars(value)), value))
@@ -357,7 +360,8 @@ class Environment(LibraryObjects, Walk):
 def _reader_of(cls: type) -> Callable[[Environment, Any], list[Reference]]:
     """Return the method of `Environment` that reads objects of a class."""
     module = cls.__module__ if isinstance(cls.__module__, str) else ""
-    if issubclass(cls, _NEVER_CHANGE) or module.startswith("numbatape.trace"):  # of an enclosing trace
+    # Values of an enclosing trace never change.
+    if issubclass(cls, _NEVER_CHANGE) or module.startswith("numbatape.trace"):
         return Environment._nothing
     if module.startswith("numbatape.subtapes"):
         return Environment._sub_tape

@@ -63,7 +63,7 @@ def _reads(name: str, args: tuple) -> bool:
         # A number is a pipe or the like. Files in /sys describe the machine, numbatape's own are its code.
         if isinstance(path, int) or os.fsdecode(path).startswith(("/sys/", PACKAGE)):
             return False
-        if mode is None:  # os.open
+        if mode is None:  # os.open has flags and no mode
             return (flags & (os.O_WRONLY | os.O_RDWR)) != os.O_WRONLY
         return "+" in mode or not {"w", "a", "x"} & set(mode)
     return name in _READING or name.startswith(_FAMILIES)

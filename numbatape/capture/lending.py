@@ -52,7 +52,7 @@ class FieldSwitch:
     def __get__(self, owner, cls=None):
         try:
             return standing(vars(owner)[self._name])
-        except (KeyError, TypeError):  # the class itself is asked, which has no value
+        except (KeyError, TypeError):  # the class itself is asked for its descriptor, which has no value
             raise AttributeError(self._name) from None
 
     def __set__(self, owner, value):

@@ -113,7 +113,7 @@ def _around(given) -> Trace | None:
         return None
     try:
         used = imported(".opened", __package__).Opened("a library's function", functions).found
-    except UnsupportedOperationError:  # they use traced values, of a kind that is not followed further
+    except UnsupportedOperationError:  # the arguments use traced values in a way that is not followed further
         return trace
     return trace if used else None
 

@@ -57,7 +57,7 @@ class ModuleCopy(types.ModuleType):
             if name in like_users:
                 return stand_in(getattr(original, name))
             if name not in late:
-                return getattr(original, name)  # an attribute that was added later
+                return getattr(original, name)  # an attribute that was added to the module later
             made = scope[name] = late[name]()
             return made
 

@@ -102,7 +102,7 @@ class Opened(Walk):
         value = reference.value
         kind = type(value)
         if (kind is TracedArray or kind is TracedComplex) and value._trace.closed:
-            return []  # something has kept it beyond its call: it has no place on this tape
+            return []  # something has kept the value beyond its call, so it has no place on this tape
         if kind is TracedComplex:
             raise not_supported(
                 f"{self._name} with complex traced parameters", "pass real and imaginary parts"

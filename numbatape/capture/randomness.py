@@ -41,7 +41,7 @@ def _state_of(generator) -> tuple:
     """Return the part of the state of a Mersenne twister that every draw changes; all of another state."""
     state = generator.get_state(legacy=False)
     words = state["state"]
-    if "pos" not in words:  # `np.random.set_bit_generator` has set another one
+    if "pos" not in words:  # another generator has been set by `np.random.set_bit_generator`
         return (repr(state),)
     return words["pos"], words["key"][:KEPT].tobytes(), state["has_gauss"], state["gauss"]
 
@@ -73,7 +73,7 @@ def _words_of_python() -> ctypes.Array | None:
 def _state_of_numpy() -> tuple:
     """Return what `_state_of` returns of NumPy's global generator, as bytes."""
     generator = np.random.get_bit_generator()
-    if len(_known) != 1 or generator not in _known:  # it is new, or another one than before
+    if len(_known) != 1 or generator not in _known:  # the generator is new, or another one than before
         _known.clear()
         _known[generator] = _words_of_numpy(generator)
     parts = _known[generator]

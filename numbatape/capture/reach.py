@@ -81,7 +81,7 @@ class Reach(Walk):
             return (Reference(helper),)
         if type(value) is types.ModuleType:
             return of_module(value, names, reference.code)
-        if type(value) is types.FunctionType:  # a library's, which is not copied
+        if type(value) is types.FunctionType:  # a library's functions are not copied
             return map(Reference, parts_of(value))
         return references(value)
 

@@ -100,7 +100,7 @@ class Table:
                     late[inner] = functools.partial(self._imported, f"numpy.{inner}")
             proxies[name] = self._add(name, {}, _copied(sys.modules[name]) | late)
         proxies["numpy.lib"] = self._add("numpy.lib", {})
-        for name, proxy in proxies.items():  # np.linalg, np.lib.stride_tricks, os.path
+        for name, proxy in proxies.items():  # submodules, such as np.linalg, np.lib.stride_tricks and os.path
             package, _, leaf = name.rpartition(".")
             if package in proxies:
                 setattr(proxies[package], leaf, proxy)
@@ -170,7 +170,7 @@ def _replaced_in(name: str) -> dict[str, tuple]:
     """Return ``{name: (original, maker of the stand-in)}`` of a module."""
     module, found = sys.modules[name], {}
     for key in STAND_INS.get(name, ()):
-        original: Any = module  # members of classes have dotted names
+        original: Any = module  # the names of classes' members have dots
         for part in key.split("."):
             original = getattr(original, part, None)  # older versions lack some names
         if original is not None:

@@ -127,7 +127,7 @@ def same(now, before) -> bool:
         type(now) is type(before)
         and isinstance(before, NUMBERS)
         and repr(now) == repr(before)
-        and not is_users_object_class(type(before))  # which may have attributes
+        and not is_users_object_class(type(before))  # objects of users' classes may have attributes
     )
 
 

@@ -59,7 +59,7 @@ class _Kind(type):
 
     def __call__(cls, *args, **kwargs):
         if cls is not Type:
-            return super().__call__(*args, **kwargs)  # a metaclass that the function derives from type
+            return super().__call__(*args, **kwargs)  # the function has derived a metaclass from type
         return type_of(*args) if len(args) == 1 and not kwargs else builtins.type(*args, **kwargs)
 
     def __instancecheck__(cls, instance):

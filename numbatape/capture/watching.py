@@ -150,7 +150,8 @@ def fixed_parts_of(value) -> tuple | None:
         kept = ("_range",) if isinstance(value, pd.RangeIndex) else ("_levels", "_codes")
         names = kept if hasattr(value, kept[0]) else ("_data",)
         return tuple(getattr(value, name) for name in names)
-    if isinstance(value, pd.api.extensions.ExtensionDtype):  # its other attributes only cache earlier answers
+    # A dtype's other attributes only cache earlier answers.
+    if isinstance(value, pd.api.extensions.ExtensionDtype):
         return (getattr(value, "categories", None),)
     # The blocks of a manager are parts of its owner.
     return () if type(value).__module__.startswith("pandas.core.internals") else None

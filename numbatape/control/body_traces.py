@@ -325,7 +325,7 @@ class BodyTrace:
             [max(VARYING, level) for level in captured],
             [(k, k) for k in range(carries)],
         )
-        dimensions = input_codes(self.tape.sizes)  # of the sizes that the body gets
+        dimensions = input_codes(self.tape.sizes)  # the codes of the sizes that the body is given
         tape = stretch.tape(not trace.swept, passes, trace.derivatives.taken)
         return Traced(tape, dimensions, stretch.captured, self._samples(tape, stretch))
 

@@ -33,7 +33,8 @@ def loop_values(loop: Loop | Branches, size, values: str, first, rest) -> np.nda
         return result
     except MissingBodyError as missing:
         if trace is not None:
-            trace.validity.missing = missing  # the function may catch the error
+            # Noted on the trace as well, because the function may catch the error.
+            trace.validity.missing = missing
         raise
     finally:
         CURRENT.reset(token)

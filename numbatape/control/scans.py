@@ -143,7 +143,8 @@ def fori_loop(lower, upper, body_fun: Callable, init_val):
     """
     check_functions("nt.fori_loop", body_fun=body_fun)
     lower = whole("nt.fori_loop", "lower", lower)
-    tracing = current() is not None  # else there are no sizes, and perhaps no file that knows of them
+    # Without a trace there are no traced sizes, and their file need not be imported.
+    tracing = current() is not None
     upper = upper if tracing and is_size(upper) else whole("nt.fori_loop", "upper", upper)
 
     def step(carry, _):
@@ -216,7 +217,8 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
         outputs.append(leaves)
     if reverse:
         outputs.reverse()
-    if kind is None:  # no step says what the outputs are: the body runs once, and its carry is dropped
+    # Without a step nothing says what the outputs are, so the body runs once, and its carry is dropped.
+    if kind is None:
         empty = [None if x is None else np.zeros(x.shape[1:], x.dtype)[()] for x in arrays]
         with np.errstate(all="ignore"):
             _, y = _pair(name, f(pytrees.copied(init), pytrees.unflatten(structure, empty)))

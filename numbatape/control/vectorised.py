@@ -118,7 +118,9 @@ class _Body:
             result = body.run(self.function, self.leaves, levels)
         except UnsupportedOperationError:
             trace.validity.failed = before[0]
-            raise Apart from None  # it may work row by row: writing to an array from outside, for example
+            # What fails for all rows at once may work row by row: writing to an array from outside, for
+            # example.
+            raise Apart from None
         with abandoned(body):
             found, structure = leaves_of(result)
             outputs = [leaf for leaf in found if leaf is not None]
@@ -128,7 +130,7 @@ class _Body:
                     f"{NAME} stacks numbers and arrays, and the function returns something else"
                 )
             numbers = [body.output(leaf) for leaf in outputs]
-            if self._single_use() != before:  # what the function did holds for the numbers of this row only
+            if self._single_use() != before:  # what was recorded holds for the numbers of this row only
                 raise Apart
         traced = body.close_lane(numbers, levels)
         numbers = [leaf.number for leaf in self.leaves]
@@ -137,8 +139,8 @@ class _Body:
             values = append_lanes(
                 tape, traced.tape, traced.dimensions, numbers, traced.captured, trace.line(), self._guard
             )
-            self._compute_fallible(start)  # also before a branch that parts the lanes
-        except FAILURES:  # in some lane, whose call of the function may catch what NumPy raises
+            self._compute_fallible(start)  # evaluated before a branch parts the lanes, too
+        except FAILURES:  # NumPy raises in some lane, where the function itself might catch the error
             tape.code.cut(start)
             trace.evaluation.forget(start)
             raise Apart from None
@@ -206,8 +208,9 @@ class _Body:
         same = np.nonzero(self.parting)[0]
         rest = np.nonzero(np.logical_not(self.parting))[0]
         if not len(same) or not len(rest):
-            raise Apart  # NaN steered Python
-        rows = [of_trace(self.trace, x) for x in self.rows]  # np.take looks for traced arrays nowhere else
+            raise Apart  # no lane goes either way: the number that decided was NaN
+        # np.take finds a trace by its first argument alone.
+        rows = [of_trace(self.trace, x) for x in self.rows]
         groups = [
             in_lanes(self.trace, self.function, [np.take(x, places, axis=0) for x in rows])
             for places in (same, rest)

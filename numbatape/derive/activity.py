@@ -45,7 +45,8 @@ class Places:
     def of(self, values) -> np.ndarray:
         """Return the places of values; NONE has the place NONE."""
         numbers = np.asarray(values, np.intp)
-        if numbers.size > len(self._values):  # the same values several times
+        # Some values occur several times, so all places are computed once.
+        if numbers.size > len(self._values):
             return np.append(self._each(slice(None)), np.int32(NONE))[numbers]
         places = self._each(numbers)
         places[numbers == NONE] = NONE
@@ -110,7 +111,8 @@ def varied_in(tape, places: Places, start: int, stop: int, sources) -> Active:
     """Return the instructions in a stretch of the tape that depend on some values."""
     rows = tape.code.part(start, stop)
     numbers = value_numbers(rows)[:, : 1 + OPERANDS]
-    found = places.of(np.append(numbers, sources))  # both at once: each call takes some time in any case
+    # Both in one call, because each call takes some time however few values there are.
+    found = places.of(np.append(numbers, sources))
     at = found[: numbers.size].reshape(numbers.shape)
     marked = np.zeros(places.count, np.int32)
     marked[found[numbers.size :]] = 1

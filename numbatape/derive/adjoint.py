@@ -145,6 +145,6 @@ class Adjoint:
         for j, number in enumerate(numbers):
             if needed >> j & 1:
                 part = product(emitter, op, j, ct, numbers, out, self.strong, self.either)
-                if values[number][2] != layout:  # a sum over the broadcast axes follows
+                if values[number][2] != layout:  # the operand was broadcast: a sum over these axes follows
                     part = cotangents.spread(part, out)
                 cotangents.add(number, part)

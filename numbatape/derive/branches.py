@@ -159,7 +159,8 @@ def _run(emitter, called, out, numbers, linear: Symbol, what: str, derived, resu
     if not any(part.outputs for part in parts):
         return None
     end = sizes.add(size, extent)
-    primals = addresses.cut(tape, numbers[0], 0, 0, size)  # all but the cell of an operand without parts
+    # An operand without parts has one cell, which is left out.
+    primals = addresses.cut(tape, numbers[0], 0, 0, size)
     pieces = [([(0, size)], primals), ([(size, extent)], linear.number)]
     first = Symbol(emitter, instructions.pieces(tape, (end,), F64, pieces, emitter.line))
     second, index, length = Symbol(emitter, numbers[1]), None, called.extents[2]

@@ -57,7 +57,7 @@ class Fitting:
     def _fit(self, ct, dims):
         """Return a cotangent in the given dimensions: summed, or repeated, where they differ."""
         if ct.__class__ is not Symbol:
-            return ct  # a number is the same in every entry
+            return ct  # a plain number stands for an array of any dimensions
         own = ct.dims
         if own == (*self.lead, *dims):
             return ct

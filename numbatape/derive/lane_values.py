@@ -216,7 +216,8 @@ class LaneValues:
     def new_values(self, storages: np.ndarray, offsets, layouts) -> np.ndarray:
         """Append values, and return their numbers."""
         first, stop = self._value_count, self._value_count + len(storages)
-        if stop >= len(self._values):  # the tape's own are read-only
+        # The columns of the tape itself are read-only, so they are copied first.
+        if stop >= len(self._values):
             self._values, former = np.empty(2 * stop, VALUE), self._values
             replace_items(self._values, slice(first), former[:first])
         new = self._values[first:stop]

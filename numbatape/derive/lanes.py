@@ -184,7 +184,7 @@ class _Widened:
         laned, guards = values.laned[out], code["op"] == GUARD
         compared = guards & values.laned[values.group[code["a"]]]
         apart = np.zeros(len(code), bool)
-        if not self.level.hoist:  # fused vectors have no reverse arms
+        if not self.level.hoist:  # fused vectors can only be swept forward
             fused = PRODUCT_IN[np.where(guards, 0, code["op"] >> 1)] != NONE
             apart = laned & fused & (code["active"] != 0) & (values.ranks_of(code["out"]) == 0)
         same = flatnonzero(~laned & ~compared)

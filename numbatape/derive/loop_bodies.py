@@ -78,7 +78,7 @@ class Call:
 
     def past(self, k: int) -> Symbol:
         """Return the rows of a carry before each step."""
-        if self._past is None:  # the loop did not keep them: it runs again
+        if self._past is None:  # the loop did not keep its carries, so it runs again
             self._with_past = self.loop.with_history(self.sizes)
             a, b = (Symbol(self.emitter, number) for number in self.numbers[:2])
             self._past = emit(self.emitter, self._with_past, a, b).number

@@ -89,7 +89,7 @@ class LoopRules(Rules):
         def one_lane(rows: list[Symbol]):
             mine, others = iter(rows), iter(shared)
             along, out, a, b = (next(mine) if k in whole else next(others) for k in range(4))
-            if read:  # also of this lane
+            if read:  # the carries of this lane are read, too
                 storage, first, _ = tape.values[out.number]
                 tape.view(storage, tape.sizes.add(first, loop.history[0]), (1,), (1,))
             numbers_of_lane = a.number, b.number, numbers[2]
@@ -116,7 +116,7 @@ def pull(emitter: Emitter, loop: Loop, out: int, numbers, ct: Symbol, rules: Rul
     body = Body(call)
     tape, inputs = body.tape, loop.body.inputs
     for k, port in enumerate(loop.ports):
-        if port.role != SUM:  # nothing reads those
+        if port.role != SUM:  # a body does not read the sum that it adds to
             source = call.past(k) if port.role == CARRY else call.source(k)
             body.has(inputs[k].value, Given(CAPTURE if port.role == CAPTURE else SLICE, source))
     active = [k for k, slot in enumerate(inputs) if slot.level == ACTIVE]
@@ -128,7 +128,8 @@ def pull(emitter: Emitter, loop: Loop, out: int, numbers, ct: Symbol, rules: Rul
             if tape.level_of(value) == ACTIVE:
                 seeds.append((value, Symbol(body.emitter, body.values[carried[out.port]])))
         elif out.role == SUM and out.port in active:
-            passed[out.port] = whole  # the same in all steps, and for the sum before the first one
+            # This cotangent is the same in all steps, and is that of the sum before the first step.
+            passed[out.port] = whole
             seed = body.input(value, Given(CAPTURE, whole))
             seeds.append((value, Symbol(body.emitter, body.values[seed])))
         elif out.role == STACK and tape.level_of(value) == ACTIVE:
@@ -237,7 +238,7 @@ def push(
         else:
             part = call.zeros(extent)
         pieces.append(([(out.start, extent)], part.number))
-    if loop.test is not None:  # the number of steps, and whether there would be more
+    if loop.test is not None:  # the number of steps, and whether there would be more, have no tangent
         pieces.append(([(loop.counted, 2)], call.zeros(2).number))
     for k, start in zip(loop.carries, loop.history or (), strict=False):
         extent = sizes.mul(loop.length, loop.ports[k].count)
@@ -250,7 +251,7 @@ def push(
         pieces.append(([(start, extent)], part.number))
     tape = emitter.tape
     if derived.extents[0] == loop.extents[0] and _in_place(tape, pieces, result.number):
-        return result  # the tangents are where the pushforward has put them
+        return result  # the derived loop has put the tangents where they belong
     return Symbol(emitter, instructions.pieces(tape, (loop.extents[0],), F64, pieces, emitter.line))
 
 

@@ -150,7 +150,7 @@ def product(
 
 def _product(emitter: Emitter, op: Elementwise, ct, slope, strong: bool, either: bool):
     if slope.__class__ is not Symbol:
-        slope = float(slope)  # it is computed from literals
+        slope = float(slope)  # a slope that is computed from literals is a number
         if ct.__class__ is float and ct == 1.0:
             return slope
         if np.isfinite(slope):

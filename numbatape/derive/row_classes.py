@@ -101,7 +101,8 @@ class Kinds:
     def of_addresses(self, first: int, addresses: np.ndarray) -> np.ndarray:
         """Return the kinds of values that follow one another, given by storage, offset and layout."""
         samples = number = np.arange(len(addresses))
-        if len(addresses) > FEW:  # many cells and parts of an array were added up at once, of few kinds
+        # Where many cells were added up at once, they are of few kinds, so that a sample of each is enough.
+        if len(addresses) > FEW:
             storage, offset, layout = addresses.T
             own = np.where(storage < POOL_COUNT, samples, NONE)
             of_storage = self._tape.storage_columns()[:, storage]

@@ -196,7 +196,8 @@ class Before:
             return NONE
         if value not in self._places:
             if value not in self._literals:
-                raise Unrepeatable  # a value that the signature does not name
+                # The signature does not name this value, so no other instruction has one in its place.
+                raise Unrepeatable
             self._places[value] = self._constant(value)
         return self._places[value]
 
@@ -258,7 +259,7 @@ class Before:
             return NONE
         address = part.storage, part.offset, SCALAR_LAYOUT
         its = [v for v in self._touched if self._tape.values[v] == address]
-        if part.start or not its:  # the kernel adds no offsets: they may be symbolic sizes
+        if part.start or not its:  # the kernel cannot add offsets, which may be symbolic sizes
             raise Unrepeatable
         return self._place(its[0])
 
@@ -288,10 +289,10 @@ class Before:
                 raise Unrepeatable  # the sums may begin at the offset of an argument that is moving
         elif cell != NONE:
             if same:
-                raise Unrepeatable  # of a part or of an argument: the offset may be that of either
+                raise Unrepeatable  # the offset may be that of the part, or that of the argument
         elif loose:  # a view of a cell has the offset of the cell
             if len(loose) < len(its) or not same:
-                raise Unrepeatable  # of an array and one of its cells: the offset may be that of either
+                raise Unrepeatable  # the offset may be that of the array, or that of one of its cells
             cell = self._place(same[0])
         return NewValue(THEIRS, self._place(its[0]), cell, offset, layout)
 

@@ -323,7 +323,7 @@ class Memory:
 
     def _chain(self, entry: int) -> list[tuple[int, int]]:
         """Return the values of a chain of entries, and the numbers of their cotangents."""
-        entries, found = self._arrays[names.ENTRIES].data, []  # Python's integers
+        entries, found = self._arrays[names.ENTRIES].data, []  # a memoryview gives Python's integers
         while entry != NONE:
             found.append((entries[entry], entries[entry + names.ENTRY_CT]))
             entry = entries[entry + names.ENTRY_NEXT]

@@ -142,7 +142,7 @@ def describe(w, i):
             through = entry_t[entry]
             if not cell and not same_address(through, own, value_t):
                 if value_t[VALUE_WORDS * through + VALUE_LAYOUT] == 0:
-                    return REFUSED  # another cell of the array
+                    return REFUSED  # the cotangent is that of another cell of the array
                 sig_t[n] = OTHER_VIEW
                 sig_t[n + 1] = kind_t[through]
                 n += 2
@@ -201,7 +201,7 @@ def describe(w, i):
                     at_t[m] = slope
                     m += 1
                 n += 1
-    if exact:  # numbers are multiplied with those of literals
+    if exact:  # plain numbers are multiplied with literals at once, so the literals' values decide
         for j in range(3):
             if row_t[row + FLAGS] & (LITERAL << j) != 0:
                 sig_t[n] = OF_LITERAL - row_t[row + OUT + 1 + j]

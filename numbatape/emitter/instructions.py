@@ -36,7 +36,7 @@ def broadcast_dims(tape: TapeBuilder, shapes) -> tuple[int, ...]:
                 break
             common = dims
     else:
-        return common  # all have one shape, or are numbers
+        return common  # all shapes are equal but for those of numbers
     sizes = tape.sizes
     result: list[int] = []
     for k in range(max(map(len, shapes))):

@@ -126,7 +126,7 @@ class LoopDistribution:
             try:
                 return form(core.stretch, len(core.carries), past, count).stretch, count
             except UnknownCells:
-                pass  # a cell that this step has not written: only whole arrays can be handed on
+                pass  # a cell is read that this step has not written, and only whole arrays can be handed on
         return core.stretch, 1
 
     # ---- what stays in the loop

@@ -195,7 +195,7 @@ class UnrolledSteps:
 
     def _number(self, place: Place) -> int:
         found = self._numbers.get(place)
-        if found is None:  # a literal, or from outside of the loop
+        if found is None:  # the number is a literal, or comes from outside of the loop
             if key_of(*place) in self._inside:
                 raise UnknownCells
             found = self._numbers[place] = self.builder.view(*place, (), ())

@@ -39,7 +39,7 @@ class Symbol:
 
     def __mul__(self, other):
         if other.__class__ is Symbol and other.number == self.number:
-            return self.emitter.row("square", self)  # its adjoint takes one pass instead of two
+            return self.emitter.row("square", self)  # the adjoint of a square takes one pass instead of two
         return self.emitter.row("mul", self, other)
 
     def __rmul__(self, other):

@@ -25,7 +25,7 @@ class Call(Protocol):
     """An entry of `Tape.calls`."""
 
     family: int
-    size_codes: set[int]  # that it refers to
+    size_codes: set[int]  # the size codes that it refers to
 
     def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
         """Return how many cells the result and the two operands have at least, given the values of sizes."""

@@ -187,7 +187,8 @@ class Calls:
         operands = [int(row[name]) for name in "ab"]
         if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
             return
-        if not plan.is_dense(int(row["out"])):  # its place in the result tells a lane's memory
+        # The place of a lane in a result that is not dense tells its memory.
+        if not plan.is_dense(int(row["out"])):
             return
         layouts, tape = plan.tape.values["layout"], plan.tape
         in_order = all(tape.layouts[layouts[x]].strides[-1] == 1 for x in (*operands, row["out"]))
@@ -248,7 +249,7 @@ class Calls:
     def begin(self) -> None:
         """Forget what an earlier sweep raised; but raise an interrupt, which a steady call ignores."""
         if self.error is None and not (self.raised.item() or self.words.item(CALL_FAILED)):
-            return  # as nearly always
+            return  # nearly all sweeps end here
         signal = self.interrupt()
         if signal is not None:
             raise signal
@@ -350,7 +351,8 @@ class Calls:
             reverse = not self._plan.tape.forward
             instance: Instance = LoopInstance(self._run(number, reverse, again=True), *views)
         else:
-            if found is None or found[0] == self._moves:  # the first one, or another lane's
+            # This is the first call, or the one found belongs to another lane of this sweep.
+            if found is None or found[0] == self._moves:
                 instance = movable = call.place(self._size, *views)
             else:
                 instance = movable = found[1]

@@ -86,7 +86,8 @@ def reverse_arm(op: Elementwise) -> list[str]:
     if any(uses(p, "z") for p in op.partials):
         lines.append("z = v[o]")
     targets = ("a", "b", f"code[at + {CELL_C}]")
-    order = range(op.arity)[::-1] if register else range(op.arity)  # a last: it stays in the register
+    # Operand a comes last, because it stays in the register.
+    order = range(op.arity)[::-1] if register else range(op.arity)
     for k in order:
         partial = op.partials[k]
         if partial is None:
@@ -372,7 +373,8 @@ def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
         return flags
     follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, CELL_A] == code[:-1, CELL_O])
     if 0 < prologue < len(code):
-        follows[prologue - 1] = False  # prologue and main part are separate sweeps
+        # No register is handed from the prologue to the main part, which is a sweep of its own.
+        follows[prologue - 1] = False
     flags[1:][follows] |= FROM_LAST
     back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0)
     back &= (code[1:, CELL_B] != code[1:, CELL_A]) & (

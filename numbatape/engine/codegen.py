@@ -21,6 +21,8 @@ from .frame import (
     CELL_O,
     CORE_HEAD,
     LOOP_HEAD,
+    LOOP_STRIDES,
+    LOOP_THIRD,
     RECORD_WORD,
     STRIDE,
     constants,
@@ -213,7 +215,7 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cell
         return _strips(op, call, ["for i in range(n):", *each])
     head = _cell_loop(kernel_text(partial), simd)
     loop = [head, *each]
-    if op.arity == 2 and "parallel" in head:  # a broadcast operand takes one sum
+    if op.arity == 2 and "parallel" in head:  # a broadcast operand gets its adjoint as one sum
         total = ["for i in range(n):", *("    " + line for line in (*lines, "total += term"))]
         total = ["total = 0.0", *total, f"{adjoint}[{x}] += total"]
         branches = [["    " + line for line in branch] for branch in (total, loop)]
@@ -224,8 +226,8 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cell
 def elementwise_source(op: Elementwise, cells: str, values: str, direction: str) -> str:
     """Return the module of a row's vector kernel in one direction."""
     letters, simd = _LETTERS[: op.arity], is_simd(op, values, direction)
-    strides = "".join(f"    s{x} = r[record + {2 + 'oabc'.index(x)}]\n" for x in "o" + letters)
-    third = f"    c = r[record + {LOOP_HEAD - 1}]\n" if op.arity == 3 else ""
+    strides = "".join(f"    s{x} = r[record + {LOOP_STRIDES + 'oabc'.index(x)}]\n" for x in "o" + letters)
+    third = f"    c = r[record + {LOOP_THIRD}]\n" if op.arity == 3 else ""
     names = "o" + letters
     passed = ", ".join(["v, g, n, turns", *(f"{x}, s{x}, step_{x}" for x in names)])
     source, adjoint, other = "v", "g", ""

@@ -181,7 +181,7 @@ class Job:
     def __init__(self, lists: Sequence[Sequence[Block]], bases: int, step: int, alive=()):
         self._count, self._step, self._alive = len(lists[0]), step, [alive]
         self.workers = len(lists)
-        self._wanted = min(self.workers - 1, MOST)  # helpers
+        self._wanted = min(self.workers - 1, MOST)  # how many helpers a job may want
         its_lists = self._kept([self._list_of(blocks) for blocks in lists])
         self._record = dict.fromkeys(JOB, 0) | {
             "lists": its_lists,

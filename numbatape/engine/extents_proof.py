@@ -118,7 +118,7 @@ def _has_room(tape: Tape, row, size, number: int | None) -> bool:
         enough = _polynomial(needed) == cells
     try:
         return enough and extents_hold(op, letters)
-    except TypeError:  # the condition orders sizes
+    except TypeError:  # the condition compares sizes by order, which polynomials do not have
         return False
 
 

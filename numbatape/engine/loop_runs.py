@@ -141,7 +141,8 @@ class LoopRun:
             None if loop.test is None else _space(workspace, body_plan(loop.test, dimensions, values))
         )
         frame = space.frame
-        for name in ("SEED_COUNT", "CELLS64", "CELLS32"):  # the loop's kernels clear and seed adjoints
+        # The words are zero, because the loop's kernels clear and seed the adjoints themselves.
+        for name in ("SEED_COUNT", "CELLS64", "CELLS32"):
             frame[FRAME_WORD[name]] = 0
         self._tables = tables = LoopTables(loop, self._body, self._plan, space, size)
         self.state = tables.words

@@ -312,7 +312,8 @@ class LoopTables:
             right, _, n = stack(tuple(product.right for product in several))
             row_step, step = strides(target)
             pair = (left, m, right, n) if step == 1 else (right, n, left, m)
-            gaps = (row_step, step) if step == 1 else (step, row_step)  # of the product, or its transpose
+            # Those of the product, or of its transpose.
+            gaps = (row_step, step) if step == 1 else (step, row_step)
             rows.append((self._address(target, adjoint=True), *gaps, *pair, count))
         self._table("PARTS", parts)
         self._table("PRODUCTS", rows)

@@ -169,14 +169,14 @@ def zeros(size: int, dense: bool = False) -> np.ndarray:
     Many of them are mapped by themselves, and go back to the system when nobody needs them. The heap keeps
     such blocks after some have been freed, and small ones that come between them fragment it.
     """
-    if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):  # which Windows does not have
+    if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):  # Windows has no private mappings
         return np.zeros(size, np.uint8)
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError):
-        return np.zeros(size, np.uint8)  # which says how much memory is missing
+        return np.zeros(size, np.uint8)  # NumPy's error says how much memory is missing
     if dense and size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a system may be without
+        with contextlib.suppress(OSError):  # a system may have no huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)
 

@@ -196,7 +196,8 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
 
     index, dims, strides = tape.layout_tables
     used = np.zeros(len(index) + 1, bool)
-    used[tape.values["layout"]] = True  # the layouts of dead code are not checked
+    # Only layouts in use are checked, because those of dead code may hold anything.
+    used[tape.values["layout"]] = True
     used = used[:-1].repeat(index[:, 1])
     extents, strides = dims[: len(used)][used], strides[: len(used)][used]
     codes = np.concatenate((extents, tape.storages["size"], strides, tape.values["offset"]))

@@ -64,7 +64,8 @@ class Replanner:
         self.ends = np.zeros(OUTCOMES, np.int64)
         self._works = np.zeros(max(1, len(tape)), np.int64)
         self._rank = len(first.dimensions)
-        self._dimensions = np.zeros(max(1, self._rank), np.int64)  # a body has its loop's
+        # The dimensions of a body are those of its loop.
+        self._dimensions = np.zeros(max(1, self._rank), np.int64)
         bounded, positive = _bounded(tape)
         guards = [(g.left, g.relation == ">=", g.right) for g in tape.sizes.guards]
         kinds = 3 * tape.storages["family"].astype(np.int32) + tape.storages["level"]
@@ -248,7 +249,8 @@ def _bounded(tape: Tape) -> tuple[np.ndarray, int]:
     """Return the size codes that must be 32-bit numbers; how many, the first ones, must not be negative."""
     index, dims, strides = tape.layout_tables
     used = np.zeros(len(index) + 1, bool)
-    used[tape.values["layout"]] = True  # the layouts of dead code are not checked
+    # Only layouts in use are checked, because those of dead code may hold anything.
+    used[tape.values["layout"]] = True
     used = np.repeat(used[:-1], index[:, 1])
     positive = {*dims[: len(used)][used].tolist(), *tape.storages["size"].tolist()}
     others = {*strides[: len(used)][used].tolist(), *tape.values["offset"].tolist()} - positive

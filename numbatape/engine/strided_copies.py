@@ -35,7 +35,7 @@ def copies(
         return None
     records = []
     together = _joined([first, *others])
-    if len(together) == 1:  # such as memory without gaps on both sides
+    if len(together) == 1:  # memory without gaps on both sides, for instance
         first, others = together[0], []
     count, here, there = first
     # Points in tiles: within one, the cache lines of both arrays stay in the fastest cache, even where the

@@ -121,7 +121,7 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
     word, o, a, b, last = code[k].tolist()
     number, family = word & 0xFFFF, F64
     if number >= FIRST_VECTOR:
-        if number >= STRIP_OPCODE:  # it runs a block itself, or is a guard
+        if number >= STRIP_OPCODE:  # the instruction runs a block itself, or is a guard
             return None
         op, pattern = _ARMS[number - FIRST_VECTOR]
         steps = [1, *(int(kind == "v") for kind in pattern)]

@@ -47,7 +47,7 @@ class StripCopies:
         found = _Storages(plan, *(list(filter(self._is_whole, values)) for values in (sources, targets)))
         moved = in_strips(make_plan(plan.tape, plan.dimensions, plan.values), copied=found)[0]
         if not np.array_equal(moved.code, plan.code) or not np.array_equal(moved.bases, plan.bases):
-            return  # the plan has room for longer vectors
+            return  # the plan has room for longer vectors, so its blocks are not those that were found here
         assert moved.strips is not None
         self._strips = moved.strips
         self._blocks, self._words = moved.strips.words()

@@ -65,7 +65,7 @@ def op_info(values: str) -> np.ndarray:
                 if name in op.index:
                     row[names.FLAGS] |= 1 << (names.POSITIONS + j)
                 elif op.reverse is not None:
-                    row[names.FLAGS] |= 1 << j  # it may take an adjoint
+                    row[names.FLAGS] |= 1 << j  # bit j says that operand j may take an adjoint
             if "so0" in parameters(op.forward):
                 row[names.FLAGS] |= 1 << names.FREE_STRIDES
         else:
@@ -188,7 +188,8 @@ def _check_instructions(tape: Tape) -> None:
             raise VerificationError(f"instruction {k}: {reason.format(OPERANDS[which])}")
 
     def bits(flags):
-        each = flags.view(np.uint8)  # one bit for each operand; np.packbits takes ten times as long
+        # Each instruction gets a bit for each operand; np.packbits takes ten times as long.
+        each = flags.view(np.uint8)
         return each[0] | each[1] << 1 | each[2] << 2 | each[3] << 3
 
     fail(~guards & (code["op"] >= FIRST_KERNEL), "unknown op")

@@ -200,7 +200,7 @@ def verify(w, pc):
             arm = False
             if word >> 16 != active:
                 return UNKNOWN_OP
-            if arity == 3 and active != 0:  # these vectors have no reverse arm
+            if arity == 3 and active != 0:  # vectors of three operands have no reverse arm
                 return NO_ADJOINT
         elif not arm and word != ((op + kernels) | (active << 16)):
             return UNKNOWN_OP

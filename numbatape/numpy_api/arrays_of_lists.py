@@ -32,7 +32,8 @@ def _filled_in(x, dtype, ndmin=0):
 @stands_for("numpy", "array")
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=None):
     made = _filled_in(object, dtype, ndmin)
-    return made if type(object) in (list, tuple) else np.copy(made)  # of a list it is a new array already
+    # An array made from a list is new already.
+    return made if type(object) in (list, tuple) else np.copy(made)
 
 
 @stands_for("numpy", "asarray", "asanyarray")
@@ -249,7 +250,8 @@ class UfuncOfLists:
             elif kind not in PLAIN:
                 usual = False
         if usual and traced is not None and not kwargs and len(args) == self._arity:
-            return traced.__array_ufunc__(self.__wrapped__, "__call__", *args)  # as NumPy would, 1 µs later
+            # NumPy would call the same method 1 µs later.
+            return traced.__array_ufunc__(self.__wrapped__, "__call__", *args)
         return self.__wrapped__(*args, **kwargs)
 
     @property

@@ -88,7 +88,7 @@ def _gradient(x, spacing, axis, edge_order):
         return sliced(array, axis, *span)
 
     slopes = np.diff(x, axis=axis) / steps
-    if even:  # without the entries in the middle, which may be NaN or infinite
+    if even:  # the sum leaves out the entries in the middle, which may be NaN or infinite
         inner = (at(x, 2, None) - at(x, None, -2)) / (2.0 * lift(x._trace, spacing))
     else:
         before, behind = at(steps, None, -1), at(steps, 1, None)
@@ -233,9 +233,10 @@ def _counted(x, weights, minlength):
     if some and is_wrong(np.any(x < 0)):
         raise ValueError("'list' argument must have no negative elements")
     if most is not None and minlength > most and np.asarray(x._value).dtype == INT64:
-        count = minlength  # whatever the bins are
+        count = minlength  # the count is fixed, whatever the bins are
     elif minlength and some and not x._trace.may_guard(x) and int(np.max(x._value)) < minlength:
-        count = minlength  # in the body of a loop, where a bin beyond raises when the tape runs
+        # This is the body of a loop, where a bin beyond the last one raises when the tape runs.
+        count = minlength
     else:
         count = operations.counted(np.max(x) + 1) if some else 0
         count = count if count > minlength else minlength

@@ -77,7 +77,7 @@ def _is_elementwise(function: Callable, x, part, chosen) -> bool:
             alone = values_of(function(x[group]))
             if not np.allclose(alone, part[group], last_bits, 0.0, equal_nan=True):
                 return False
-        except Exception:  # the user's function may raise anything of the wrong entries
+        except Exception:  # the user's function may raise anything when it gets the wrong entries
             return False
     return True
 

@@ -74,7 +74,7 @@ def plus(a, b):
 def minus(a, b):
     if is_zero(b):
         return a if b is None or not is_zero(a) else None if a is None else _zero(operator.sub, a, b)
-    if is_zero(a):  # 0 - 0 is +0
+    if is_zero(a):  # the difference of two zeros is +0
         return -b if a is NEGATIVE else signed(a) - b
     return a - b
 

@@ -81,7 +81,7 @@ def sqrt(a):
     """The root with real part >= 0; for negative numbers the sign of the imaginary zero decides."""
     x, y = full(a)
     left = np.less(x, 0.0)
-    size = np.where(left, -x, x)  # |x|; np.abs would have derivative zero at zero
+    size = np.where(left, -x, x)  # this is abs(x), but np.abs would have derivative zero at zero
     root = np.sqrt(0.5 * size + 0.5 * np.hypot(x, y))
     at_zero = root == 0.0
     other = y / (2.0 * np.where(at_zero, 1.0, root))

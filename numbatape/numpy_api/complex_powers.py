@@ -50,7 +50,7 @@ def _product(a, n: int):
         x, y = full(a)
         return np.where(True, 1.0, x + y), None  # ones of the shape that both parts broadcast to
     of_python = all(getattr(x, "_value", 0.0).__class__ is float for x in a)
-    base, result = a, (1.0, None) if of_python else None  # Python begins with a product with one
+    base, result = a, (1.0, None) if of_python else None  # Python's power begins with a product with one
     k = abs(n)
     while k:
         if k & 1:

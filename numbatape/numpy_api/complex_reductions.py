@@ -28,7 +28,7 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
     """Multiply the two halves of the entries, recursively, which needs neither logarithms nor long chains."""
     if where is not NO and where is not True:
         a = np.where(where, a, 1.0)
-    if _asks_for_real(dtype):  # NumPy casts before it multiplies
+    if _asks_for_real(dtype):  # cast first, because NumPy casts before it multiplies
         return np.prod(np.astype(a, dtype), axis, keepdims=keepdims, initial=initial)
     a = _as_complex(a, dtype)
     keepdims = flag(keepdims)

@@ -259,7 +259,7 @@ class _Table:
             self._note_older(number)
         new = sum([self._note_new(number) for number in range(state.values, len(tape.values))])
         if new != state.grown():
-            raise Unrepeatable  # cells without a value
+            raise Unrepeatable  # no value names these cells
 
     def _home(self, number: int) -> tuple[int | tuple, int]:
         storage, offset, _ = self.tape.values[number]

@@ -98,9 +98,10 @@ def astype(x, dtype, /, *, copy=True, device=None):
     dtype = as_dtype(dtype)
     if not copy and dtype == x.dtype:
         return x
-    if dtype.kind == "c":  # given by its name, or by a function that passes its own dtype on
+    if dtype.kind == "c":  # a complex dtype is given by its name, or by a function that passes its own on
         return operations.call_complex_function(np.astype, (x, dtype), {})
-    value = np.asarray(x._value).astype(dtype)  # the method, because np.astype refuses scalars
+    # The array's method is used, because np.astype refuses scalars.
+    value = np.asarray(x._value).astype(dtype)
     return adopt(_converted(x, dtype), value if isinstance(x._value, np.ndarray) else value[()])
 
 
@@ -173,7 +174,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 
 @composes(np.logspace)
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
-    if np.ndim(values_of(base)):  # its own axes stand beside that of the points
+    if np.ndim(values_of(base)):  # the axes of an array of bases stand beside that of the points
         start, stop, base = lift_all(start, stop, base)
         most = max(start.ndim, stop.ndim, base.ndim)
         start, stop, base = (expand(x, tuple(range(most - x.ndim))) for x in (start, stop, base))
@@ -229,7 +230,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     low, high = start / sign, stop / sign
     points = np.logspace(np.log10(low), np.log10(high), num, endpoint)
     low, high = (expand(x, (0,)) for x in np.broadcast_arrays(low, high))
-    if num > 0:  # both ends are exact
+    if num > 0:  # both ends are written as they were given, without rounding
         points = np.concatenate([low, points[1:]])
     if num > 1 and endpoint:
         points = np.concatenate([points[:-1], high])

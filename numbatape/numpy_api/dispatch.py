@@ -136,7 +136,7 @@ def _plain_values(tree):
 
 def unsupported(name: str) -> UnsupportedOperationError:
     """Return the error for a function without a rule: its name, the user's line, what works."""
-    import difflib  # only for an error
+    import difflib  # imported here, because only an error needs it
 
     known = sorted(f"np.{each}" for each in REAL.files)
     near = difflib.get_close_matches(name, known, 3, 0.6)

@@ -248,7 +248,8 @@ def pad(array, pad_width, mode="constant", **options):
     if mode == "empty":  # NumPy leaves these entries undefined
         mode = "constant"
     copies = mode in COPYING and options.get("reflect_type", "even") == "even"
-    if mode != "constant" and not copies:  # means, extremes, ramps, reflections at a point, functions
+    # The mode computes entries: means, extremes, ramps, reflections at a point, functions.
+    if mode != "constant" and not copies:
         return operations.library_copy(np.pad._implementation)(array, pad_width, mode, **options)
     if has_size(pad_width) and mode == "constant":
         widths = _widths_of_sizes(x, pad_width)

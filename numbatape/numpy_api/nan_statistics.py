@@ -58,7 +58,7 @@ def nanquantile(
     if weights is None:
         return _ordered(x, axis, keepdims, shape, np.quantile, q, **options)
     weights = lift(x._trace, weights)
-    if weights.ndim != x.ndim:  # those of the axis, for each row
+    if weights.ndim != x.ndim:  # the weights are those of the axis, for each row
         weights = expand(weights, tuple(k for k in range(x.ndim) if k not in axes_of(x, axis)))
     weights = np.broadcast_to(weights, x.shape)
 
@@ -77,7 +77,7 @@ def _ordered(x, axis, keepdims, shape, function, *args, others=(), **options):
         return lift(x._trace, np.full(shape, np.nan))
 
     if any([length(x, k) == 0 for k in range(x.ndim)]):
-        return np.nanmean(x, axis, keepdims=keepdims)  # as NumPy does, whatever the shape is
+        return np.nanmean(x, axis, keepdims=keepdims)  # NumPy does this, too, whatever the shape is
     return without_nan(x, axis, keepdims, reduce, *others)
 
 
@@ -103,7 +103,8 @@ def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=NO):
     ends = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, np.maximum(count - 1, 0))
     low, high = (np.take_along_axis(rows, end, -1)[..., 0] for end in ends)
     result = np.where(np.equal(*ends)[..., 0], low, (low + high) / 2)
-    result = np.where(np.greater(count, 0)[..., 0], result, np.nan)  # without a slope
+    # NaN takes the place of what has no entries, without a slope.
+    result = np.where(np.greater(count, 0)[..., 0], result, np.nan)
     return expand(result, tuple(sorted(axes))) if keepdims else result
 
 

@@ -48,7 +48,8 @@ def flatnonzero(a):
 
 @composes(np.argwhere, complex="of_truth")
 def argwhere(a):
-    if np.ndim(values_of(a)) == 0:  # as many rows as there are such entries, which have no position
+    # A number has no axes, so there are as many empty rows as entries that are not zero.
+    if np.ndim(values_of(a)) == 0:
         return np.stack(np.nonzero(np.atleast_1d(a)), -1)[:, :0]
     return np.stack(np.nonzero(a), -1)
 
@@ -118,7 +119,7 @@ def unique(value, ar, return_index=False, return_inverse=False, return_counts=Fa
     if return_inverse:
         group = np.cumsum(first) - 1
         group = group[np.argsort(order)]
-        its = np.shape(value[1 + return_index])  # versions of NumPy differ
+        its = np.shape(value[1 + return_index])  # the shape is NumPy's own, because versions of NumPy differ
         if len(its) > 1:
             group = unmerge(group, dims_of(x)) if its == x._value.shape else np.reshape(group, its)
         results.append(group)

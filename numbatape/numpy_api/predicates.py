@@ -42,7 +42,7 @@ def _sizes(a) -> tuple:
     frame = frame.f_back or frame
     while not sees_sizes(frame) and frame.f_code.co_filename.endswith(
         STAND_INS
-    ):  # which the user's code calls in NumPy's place
+    ):  # these are what the user's code calls in NumPy's place
         frame = frame.f_back
     x = lift_first(a)
     return x._sizes() if sees_sizes(frame) else x.shape

@@ -208,7 +208,7 @@ def tensordot(a, b, axes=2):
     else:
         axes_a, axes_b = axes
         axes_a, axes_b = axes_of(a, axes_a), axes_of(b, axes_b)
-    if len(axes_a) > 1:  # they are merged: each pair has to agree, not only their product (guards)
+    if len(axes_a) > 1:  # several axes are merged: guards say that each pair agrees, not only their products
         for one, other in zip(axes_a, axes_b, strict=True):
             if length(a, one) != length(b, other):
                 raise ValueError("shape-mismatch for sum")

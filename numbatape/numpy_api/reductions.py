@@ -97,7 +97,8 @@ def _extremum(op: str, function, pairwise, worst):
         axes = axes_of(x, axis)
         if not is_given(initial):
             return over_axes(op, x, axes, function, flag(keepdims))
-        if any([length(x, axis) < 1 for axis in axes]):  # the op has no identity
+        # An op without an identity has no result for no entries.
+        if any([length(x, axis) < 1 for axis in axes]):
             count_of(x, range(x.ndim))
             shape = np.shape(np.sum(x._value, axis, keepdims=flag(keepdims)))
             return np.broadcast_to(np.astype(lift(x._trace, initial), x.dtype), shape)

@@ -115,10 +115,10 @@ def _describe(trace, args, parts: list, traced: list) -> None:
                 raise Unrepeatable
             if value.__class__ is np.ndarray:
                 if boxes and id(root_of(value)) in boxes:
-                    raise Unrepeatable  # it is read entry by entry
+                    raise Unrepeatable  # the array is read entry by entry
                 parts.append(value.dtype)
             storage, offset, layout = trace.tape.values[x._id]
-            bound = trace.integers.range_of((storage, offset, layout))  # says what needs a guard
+            bound = trace.integers.range_of((storage, offset, layout))  # the bound decides what needs a guard
             parts += (value.__class__, layout, x._level, x._family, bound)
             if x._level == CONSTANT:
                 # Its contents may decide what is recorded, and that it is a fraction of a size.
@@ -128,7 +128,7 @@ def _describe(trace, args, parts: list, traced: list) -> None:
         elif kind in OPTIONS:
             parts += (kind, x)
         elif kind in NUMBERS or kind in COMPLEX:
-            parts += (kind, np.array(x).tobytes())  # 0.0 and -0.0 are equal
+            parts += (kind, np.array(x).tobytes())  # compared by bytes, because 0.0 and -0.0 are equal
         elif kind is TracedComplex:
             if x._zeros is not None:
                 raise Unrepeatable

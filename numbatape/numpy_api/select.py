@@ -144,7 +144,7 @@ def take_along_axis(arr, indices, axis=-1):
     x, positions = lift_first(arr, indices), indices
     if axis is None:
         return merge(x, [x.ndim])[positions]
-    sized = imported(".sized", __package__)  # a first gradient does without it
+    sized = imported(".sized", __package__)  # imported late, because a first gradient does without it
 
     axis = one_axis(x, axis)
     key = [np.expand_dims(sized.positions(x, k), [j for j in range(x.ndim) if j != k]) for k in range(x.ndim)]
@@ -199,7 +199,7 @@ def delete(arr, obj, axis=None):
         place = obj + length(x, axis) if obj < 0 else obj
         return np.concatenate([x[(*lead, slice(None, place))], x[(*lead, slice(place + 1, None))]], axis)
     n = length(x, axis)
-    sized = imported(".sized", __package__)  # a first gradient does without it
+    sized = imported(".sized", __package__)  # imported late, because a first gradient does without it
     if isinstance(obj, slice) and is_size(n):
         obj = sized.counted(n)[obj]
     elif has_size(obj):
@@ -208,7 +208,7 @@ def delete(arr, obj, axis=None):
         obj = lift(x._trace, np.asarray(obj, int))
     if type(obj) is TracedArray and obj.dtype.kind == "b":
         return np.compress(np.logical_not(obj), x, axis)
-    if type(obj) is TracedArray:  # positions are data
+    if type(obj) is TracedArray:  # traced positions are data
         if is_wrong(np.logical_not(np.all(np.logical_and(obj + n >= 0, obj - n < 0)))):
             raise IndexError(f"index {obj._value} is out of bounds for axis {axis} with size {n}")
         obj = np.where(obj < 0, obj + n, obj)
@@ -216,7 +216,7 @@ def delete(arr, obj, axis=None):
             places = sized.counted(n - 1)
             return np.take(x, places + (places >= obj).astype(int), axis)
         gone = np.any(np.equal(np.expand_dims(np.ravel(obj), -1), sized.counted(n)), 0)
-        return np.compress(np.logical_not(gone), x, axis)  # how many are left is counted
+        return np.compress(np.logical_not(gone), x, axis)  # np.compress counts how many entries are left
     return np.take(x, np.delete(np.arange(int(n)), obj), axis)
 
 
@@ -237,7 +237,8 @@ def insert(value, arr, obj, values, axis=None):
         parts = x[(*lead, slice(None, place))], np.broadcast_to(block, tuple(shape))
         return adopt(np.concatenate([*parts, x[(*lead, slice(place, None))]], axis), value)
     n = pinned(x, axis)
-    obj = obj if trace is None else fixed(lift(trace, obj))  # positions decide on slices: guards
+    # The positions decide on slices, so they are guarded.
+    obj = obj if trace is None else fixed(lift(trace, obj))
     count = np.shape(value)[axis] - n
     if np.ndim(obj) == 0 and not isinstance(obj, slice):
         values = np.moveaxis(values, 0, axis)

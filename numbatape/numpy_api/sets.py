@@ -168,7 +168,8 @@ def _edges_along(x, bins, range):
     """Return the edges along one axis of a histogram of several."""
     if not _is_number(bins):
         return _given(bins, x)
-    if range is not None and find_trace(range) is None:  # they have no dtype of the sample here
+    # Without a traced end, the ends do not take the dtype of the sample.
+    if range is not None and find_trace(range) is None:
         return np.histogram_bin_edges(np.zeros(0), bins, range)
     return _edges(x, bins, range)
 
@@ -176,7 +177,7 @@ def _edges_along(x, bins, range):
 @composes(np.histogramdd)
 def histogramdd(sample, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each row is data."""
-    if isinstance(sample, (list, tuple)):  # columns
+    if isinstance(sample, (list, tuple)):  # a list is one of columns
         sample = np.stack([np.ravel(column) for column in sample], -1)
     x = lift_first(sample, weights, bins, range)
     x = np.reshape(x, (-1, 1)) if x.ndim == 1 else x
@@ -205,7 +206,7 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
 def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each point is data."""
     if hasattr(bins, "__len__") and len(bins) not in (1, 2):
-        bins = [bins, bins]  # edges of both axes
+        bins = [bins, bins]  # one array of edges serves both axes
     trace = find_trace(x, y, bins, range, weights)
     columns = [lift(trace, column) for column in (x, y)]
     sums, (first, second) = histogramdd(columns, bins, range, density, weights)

@@ -164,7 +164,7 @@ def _split(value, ary, indices_or_sections, axis=0):
         parts = _cut(x, axis, ends)
     else:
         count, n = index(indices_or_sections), length(x, axis)  # a traced count records a guard
-        longer = int(n % count)  # so many parts have an entry more than the others
+        longer = int(n % count)  # the first ``longer`` parts have an entry more than the others
         ends = [k * (n // count) + min(k, longer) for k in range(count + 1)]
         parts = _cut(x, axis, ends)
     for part, its in zip(parts, value, strict=True):

@@ -21,7 +21,7 @@ from ..trace.operands import find_trace, lift_first, values_of
 from ..trace.plain_arrays import wrap
 from ..trace.primitives import broadcast_to, expand
 from ..trace.trace import current, failing
-from . import arrays_of_lists  # its stand-ins are wrapped here
+from . import arrays_of_lists  # imported here, because the stand-ins of that file are wrapped
 from .function_tables import MAKERS, REAL, implements
 from .stand_ins import named_like
 
@@ -115,7 +115,7 @@ def arange(trace, start, stop=None, step=1, dtype=None):
     ends = sizes.code_of(trace, stop), first
     count = sizes.combined(table, "sub", *(ends if step > 0 else ends[::-1]))
     if table.value(count) < 0:
-        return None  # there are no entries, which holds only for sizes in the same order
+        return None  # the range is empty, which holds only for sizes in the same order
     table.guard(count, ">=", 0, trace.line())
     if abs(step) > 1:
         count = table.floordiv(table.add(count, abs(step) - 1), abs(step))

@@ -37,7 +37,7 @@ def composed(implementation: Callable, value, args, kwargs):
     for convert in (_as_given, _as_floats):
         try:
             result = implementation(*convert(args), **convert(kwargs))
-        except Exception as its:  # of a function that does not take truth values, or floats
+        except Exception as its:  # the function may not take truth values, or floats
             error = error or its
             if whole and not constant:
                 break

@@ -205,7 +205,8 @@ def stand_in(
         args = unflattened(args)
         if not USUAL.issuperset(map(type, (*args, *kwargs.values()))):
             if numpys and operations.has_labels(args):
-                return original(*args, **kwargs)  # by NumPy's protocol
+                # The function reaches our implementation by NumPy's protocol.
+                return original(*args, **kwargs)
             args, kwargs = operations.arrays_of(args), operations.arrays_of(kwargs)
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None and knows_sizes and sizes.has_size((*args, *kwargs.values())):

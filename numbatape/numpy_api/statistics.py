@@ -40,7 +40,8 @@ def _dtype(x, dtype):
 
 
 def _mean(x, axes, keepdims, where, dtype=None):
-    if not _masked(where) and x.dtype == _dtype(x, dtype) == np.float64:  # a sum without options
+    # A sum without options is one instruction.
+    if not _masked(where) and x.dtype == _dtype(x, dtype) == np.float64:
         return over_axes("sum", x, axes, np.add.reduce, keepdims) / _count(x, axes, where)
     total = np.sum(x, axes, _dtype(x, dtype), keepdims=keepdims, where=where)
     count = _count(x, axes, where)
@@ -185,7 +186,7 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     if n == 0:
         return _of_nothing(x, axis, flag(keepdims))
     if ordered.dtype.kind != "f":
-        ordered = np.astype(ordered, float)  # True + True would be True
+        ordered = np.astype(ordered, float)  # truth values become numbers, because True + True would be True
     middle = ordered[..., n // 2]
     if n % 2 == 0:
         middle = (ordered[..., n // 2 - 1] + middle) / 2
@@ -195,7 +196,8 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
 def _interpolated(ordered, place: float):
     """Return the entry at a fractional position, as NumPy's "linear" method interpolates."""
     n = length(ordered, ordered.ndim - 1)
-    if type(place) is TracedArray and place._level == CONSTANT:  # a size
+    # A position that is a size is known when the tape is planned.
+    if type(place) is TracedArray and place._level == CONSTANT:
         below = np.minimum(np.floor(place), n - 1)
         low, high = (_at(ordered, k) for k in (below, np.minimum(below + 1, n - 1)))
         return low + (high - low) * (place - below)
@@ -236,7 +238,7 @@ def _quantile(function, scale: float):
         if trace is not None:
             places = _traced_places(function, q, scale, n, method)
         elif method == "linear":
-            count = entries(ordered, (last,), 1)  # zero entries are NaN by NumPy's own value
+            count = entries(ordered, (last,), 1)  # without entries the result is NaN, as NumPy's own value is
             places = [k * count for k in (q / scale).reshape(-1).tolist()]
         else:  # a quantile of the numbers 0, 1, ... is its position
             places = np.quantile(np.arange(float(n)), (q / scale).reshape(-1), method=method)

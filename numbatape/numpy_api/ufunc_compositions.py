@@ -36,7 +36,8 @@ def power(x, y):
                 return elementwise("copy", x, value=value)
             if exponent == -1.0:
                 return elementwise("reciprocal", x, value=value)
-            if exponent in (0.5, 3.0, 4.0) and x._trace.values == "fast":  # within an ulp and a half
+            # Products are within an ulp and a half of NumPy's powers.
+            if exponent in (0.5, 3.0, 4.0) and x._trace.values == "fast":
                 x = np.astype(x, value.dtype) if x.dtype != value.dtype else x
                 if exponent == 0.5:
                     return elementwise("sqrt", x, value=value)
@@ -72,7 +73,8 @@ def reciprocal(x):
         return elementwise("reciprocal", x, value=value)
     if is_wrong(np.any(np.equal(x, 0))):
         raise not_supported("np.reciprocal of a traced integer 0", "NumPy's result depends on the processor")
-    return adopt(np.where(np.abs(x) == 1, x, 0), value)  # of integers, rounded towards zero
+    # The reciprocal of an integer is rounded towards zero.
+    return adopt(np.where(np.abs(x) == 1, x, 0), value)
 
 
 def _as_floats(x, dtype):

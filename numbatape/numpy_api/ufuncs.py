@@ -105,7 +105,7 @@ def usual_call(ufunc) -> Callable | None:
 
 def _call_rule(ufunc, rule, recorder, inputs):
     if recorder is not None:
-        a, b = inputs  # these ufuncs are products
+        a, b = inputs  # the generalised ufuncs are products
         if type(a) is TracedArray and type(b) is TracedArray:
             return recorder(ufunc(a._value, b._value), a, b)
     if any([is_series(x) or is_frame(x) for x in inputs]):
@@ -192,7 +192,7 @@ def call(ufunc, inputs, kwargs):
     if constant_only(inputs):
         return on_constants(ufunc, inputs, kwargs)
     name = name_of(ufunc)
-    if name.startswith("the ufunc"):  # np.frompyfunc has made it, or Numba
+    if name.startswith("the ufunc"):  # np.frompyfunc or Numba has made the ufunc
         hint = "np.vectorize(f) of the Python function is, and so is the function itself, called with arrays"
         raise _unsupported(name, hint)
     raise unsupported(name)
@@ -213,7 +213,7 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
         return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
-            op, inputs = SQUARE, inputs[:1]  # its adjoint takes one pass instead of two
+            op, inputs = SQUARE, inputs[:1]  # the adjoint of a square takes one pass instead of two
         return elementwise(op, *inputs, value=value)
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])
@@ -264,7 +264,7 @@ def reduce(ufunc, inputs, kwargs):
     axis = kwargs.pop("axis", 0)
     keepdims = kwargs.pop("keepdims", False)
     trace = find_trace(kwargs.get("where"), kwargs.get("initial"))
-    if trace is not None:  # an untraced array would get here again
+    if trace is not None:  # without a trace, the call would come back here for ever
         x = lift(trace, x)
     function = REDUCTIONS.get(ufunc)
     if function is not None:

@@ -123,7 +123,7 @@ def put_along_axis(arr, indices, values, axis=-1):
     axis %= len(shape)
     places = list(
         np.ix_(*map(np.arange, shape))
-    )  # positions that have one entry along an axis serve all of it
+    )  # positions with one entry along an axis serve the whole axis
     places[axis] = as_ndarrays(indices)
     assign(arr, tuple(places), values, "np.put_along_axis")
 

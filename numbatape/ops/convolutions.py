@@ -27,7 +27,7 @@ def convolved(x, w):
 
 def gather_products(zv, z, sz0, sz1, xv, x, sx0, sx1, wv, w, sw0, sw1, m, n, k, u):
     """``z[i, j] += sum of x[i+p, j+q] * w[p, q]``, for z of (m, n) and w of (k, u) entries."""
-    if sx1 == 1 and sw1 == 1 and u > n:  # long rows of w: each sum is one of dot products
+    if sx1 == 1 and sw1 == 1 and u > n:  # rows of w are long, so each entry is computed as a dot product
         whole = n - n % 4
         for i in range(m):
             for p in range(k):

@@ -60,7 +60,7 @@ def scaled_exp(x, rest, more):
     r = high - low
     z = 1.0 + (high + (r * r * exp_rest(r) - low))
     k += more
-    half = (0.5 * k + SHIFT) - SHIFT  # in two steps, because 2**k alone may be out of range
+    half = (0.5 * k + SHIFT) - SHIFT  # the power 2**k is applied in two steps, because it may be out of range
     return z * power_of_two(half) * power_of_two(k - half)
 
 

@@ -25,7 +25,8 @@ def add_shared(v, a, n, sa0, z, gz, g, t, st0):
         ties = 0.0
         for i in range(n):
             ties += 1.0 if v[a + i * sa0] == z else 0.0
-        part = gz if ties == 1.0 else gz / ties  # of a mere quotient LLVM would make a branch below
+        # For a mere quotient LLVM would emit a branch below, in place of a choice.
+        part = gz if ties == 1.0 else gz / ties
         for i in range(n):
             g[t + i * st0] += part if v[a + i * sa0] == z else 0.0
     else:

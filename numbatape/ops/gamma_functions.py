@@ -25,7 +25,7 @@ def positive_gammaln(x):
     """Stirling's formula from 3 on, with log(x) - 1 as a sum of two, since its error is multiplied by x."""
     small = x < 0.75
     y = x + 1.0 if small else min(x, 3.0)
-    near = (y - 1.0) * (y - 2.0) * gammaln_ratio(y) + 0.0  # at 1 zero has no sign
+    near = (y - 1.0) * (y - 2.0) * gammaln_ratio(y) + 0.0  # adding 0 makes the zero at 1 positive
     near = near - fast_log(x) if small else near
     e = log_exponent(x)
     k = float_of(e + 4841369599423283200) - (4503599627370496.0 + 1023.0)

@@ -137,7 +137,8 @@ def _student(t):
 
 _density, _slope, _bend, _, _, _log_x, _log_t = _student("y")
 binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), loop="sc.stdtr", steps="x", dx=f"0.0 if math.fabs(y) == math.inf else {_slope}", dxx=f"0.0 if math.fabs(y) == math.inf else {_bend}", dxy=f"dy*{_log_x}", dy=_density, dyy=f"dy*{_log_t}",
-       smooth={"x": f"0.0 if math.fabs(y) == math.inf else {_slope} if y != 0.0 else y*{_density}*{_log_x}"})  # at 0 a betainc has an infinite slope
+       # Written apart at 0, where a betainc has an infinite slope.
+       smooth={"x": f"0.0 if math.fabs(y) == math.inf else {_slope} if y != 0.0 else y*{_density}*{_log_x}"})
 _density, _, _, _rise, _lift, _log_x, _log_t = _student("z")
 binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), loop="sc.stdtrit", dx=_rise, dy=f"1.0/({_density})",
        dxx=f"{_lift} - 2.0*dx*{_log_x} - dx*dx*{_log_t}", dxy=f"-dy*({_log_x} + dx*{_log_t})", dyy=f"-dy*dy*{_log_t}",

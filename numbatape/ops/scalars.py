@@ -78,7 +78,7 @@ def tanh_slope(x, z):
 
 def logaddexp(x, y):
     if x == y:
-        return x + 0.6931471805599453  # for equal infinities, too, whose difference is NaN
+        return x + 0.6931471805599453  # equal infinities come here as well: their difference would be NaN
     return max(x, y) + math.log1p(math.exp(-math.fabs(x - y)))
 
 
@@ -277,7 +277,7 @@ def psi_rise(x, w):
     near += 1.0 / ((x + 7.0) * (y + 7.0)) + 1.0 / ((x + 8.0) * (y + 8.0))
     p = 1.0 / (x + 9.0)
     q = 1.0 / (y + 9.0)
-    fall = w * p * q  # p - q
+    fall = w * p * q  # the product is p - q
     u = p * p
     v = q * q
     # Of u**k - v**k the factor beside u - v, for k = 2, 3, ...

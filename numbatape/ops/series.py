@@ -35,7 +35,7 @@ def zeta(s, x):
     For x <= 0 it is the sum over all integers (periodic, and elementary for small s) less that over n < 0.
     SciPy's own takes 260 ns, and -x of its steps left of 0.
     """
-    if not x <= 0.0:  # true for NaN, too
+    if not x <= 0.0:  # written so that NaN passes the test, too
         return zeta_right(s, x)
     r = x - rint(x)
     if r == 0.0 or x == -math.inf:

@@ -51,7 +51,7 @@ def all_zero(g, a, n):
     """Whether n adjoints are zero: those of vectors that nothing reads."""
     found = 0
     for i in parallel(n):
-        found += 1 if g[a + i] != 0.0 else 0  # true for NaN, too
+        found += 1 if g[a + i] != 0.0 else 0  # NaN differs from 0 and is counted, too
     return found == 0
 
 

@@ -35,7 +35,7 @@ POSITIVE: Interval = (0.1, 4.0)
 UNIT: Interval = (-0.95, 0.95)
 PROBABILITY: Interval = (0.05, 0.95)
 ABOVE_ONE: Interval = (1.05, 4.0)
-BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1, and no number between them
+BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1 from this interval, and no number between them
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
 

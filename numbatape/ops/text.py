@@ -70,7 +70,8 @@ def source_of(function) -> str:
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]
     margin = len(lines[0]) - len(lines[0].lstrip())
-    end = next(k for k, line in enumerate(lines) if line.lstrip().startswith("def ")) + 1  # no decorators
+    # The first line behind the decorators.
+    end = next(k for k, line in enumerate(lines) if line.lstrip().startswith("def ")) + 1
     while end < len(lines):
         text = lines[end].lstrip()
         if text and len(lines[end]) - len(text) <= margin and not text.startswith(")"):

@@ -148,7 +148,7 @@ def _length_nonmasked(x, axis, keepdims=False, xp=None):
 @stands_for("scipy.stats._stats_py", "_put_val_to_limits", run=None)
 def _put_val_to_limits(a, limits, inclusive, val=np.nan, xp=None):
     """Return an array with a value in the place of entries outside of limits, and which entries these are."""
-    mask = np.less(a, -np.inf)  # no entry
+    mask = np.less(a, -np.inf)  # the mask is false for each entry
     for limit, included, outside in zip(
         limits or (), inclusive, ((np.less, np.less_equal), (np.greater, np.greater_equal)), strict=False
     ):

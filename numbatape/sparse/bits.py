@@ -77,7 +77,8 @@ class BitRows:
             if self.uses[number] and self.union[number]:
                 needed.append(number)
                 start = self.start[number]
-                self.uses[self.cells[start : start + self.length[number]]] += 1  # distinct parts
+                # The parts of a union are distinct, so that each place is added to once.
+                self.uses[self.cells[start : start + self.length[number]]] += 1
         return np.array(needed[::-1], np.int64)
 
     # ---- rows

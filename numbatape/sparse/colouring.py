@@ -71,7 +71,8 @@ def star_colouring(pattern: scipy.sparse.csr_array) -> np.ndarray:
         colours = _greedy_stars(near, [v for v in order if used[v]])
         if best is None or colours.max(initial=-1) < best.max(initial=-1):
             best = colours
-        if best.max(initial=-1) < 3:  # optimal: stars get two colours, all else needs three
+        # Fewer than three colours cannot be improved: only stars take two, all else needs three.
+        if best.max(initial=-1) < 3:
             break
     assert best is not None
     return best
@@ -123,7 +124,8 @@ def _greedy_stars(near: list[list[int]], order) -> np.ndarray:
     own = [0] * len(near)  # a vertex's colour, as a bit; 0: none yet
     around = [0] * len(near)  # colours of its neighbours
     hubs = [0] * len(near)  # colours of those neighbours in whose stars of several leaves it is a leaf
-    alone: dict[tuple[int, int], int] = {}  # (vertex, colour): its only neighbour of that colour, hub open
+    # (vertex, colour): the only neighbour of that colour; which of the two is the hub is open
+    alone: dict[tuple[int, int], int] = {}
     for v in order:
         seen = twice = 0
         for w in near[v]:

@@ -75,7 +75,9 @@ class Compression:
         if products.flags.c_contiguous:
             return products.reshape(-1), self.place
         turned = np.moveaxis(products, 0, -1)
-        assert turned.flags.c_contiguous  # an output of a tape is dense, with lanes first or last
+        # The outputs of tapes are dense, with lanes first or last, so that one of the two forms is
+        # contiguous.
+        assert turned.flags.c_contiguous
         lanes, cells = products.shape[0], products[0].size
         return turned.reshape(-1), self.place % cells * lanes + self.place // cells
 
@@ -90,7 +92,7 @@ class Compression:
         indptr = self.indptr if indptr is None else indptr
         shape = len(indptr) - 1, self.shape[1]
         result = scipy.sparse.csr_array((data, self.indices, indptr), shape=shape)
-        result.indices, result.indptr = self.indices, indptr  # the same objects, not views of them
+        result.indices, result.indptr = self.indices, indptr  # SciPy's constructor would make views of them
         result.has_canonical_format = True
         return result
 

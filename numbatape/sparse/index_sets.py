@@ -164,7 +164,7 @@ class IndexSets:
         if not several.size:
             return result
         start, sizes = start[several], sizes[several]
-        if sizes.max() == 2:  # pairs: the same one is met in many cells
+        if sizes.max() == 2:  # unions of two are often the same in many cells
             pairs = member[start] * self.count + member[start + 1]
             pairs, inverse = np.unique(pairs, return_inverse=True)
             member = np.stack(np.divmod(pairs, self.count), axis=1).reshape(-1)

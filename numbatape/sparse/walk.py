@@ -63,7 +63,7 @@ class Walk:
         shift = np.array(self._shift)[storages["family"][values["storage"]]]
         self._first = plan.bases[values["storage"]] + offset + shift
         self._shapes: dict[int, tuple] = {}  # by layout
-        self._positions: dict[int, np.ndarray] = {}  # what was read, by value
+        self._positions: dict[int, np.ndarray] = {}  # by value: the positions that were read
         slots = [slot.value for slot in self.tape.inputs if slot.level == ACTIVE]
         sizes = [math.prod(self.shape(value)) for value in slots]
         self.sets = IndexSets(sum(sizes))
@@ -72,8 +72,9 @@ class Walk:
             self.view(value)[...] = start + np.arange(size).reshape(self.shape(value))
             start += size
         self._second_order = second_order
-        self._pairs: set[tuple[int, int]] = set()  # what interacts, from one-cell instructions
-        self._pair_arrays: list[np.ndarray] = []  # and from others, (n, 2)
+        self._pairs: set[tuple[int, int]] = set()  # pairs that interact by one-cell instructions
+        # Pairs that interact by other instructions, in arrays of (n, 2).
+        self._pair_arrays: list[np.ndarray] = []
         self._relevant = self._reaching(output) if second_order else np.ones(len(self.tape), bool)
 
     # ---- values

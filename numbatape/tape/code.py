@@ -42,7 +42,7 @@ class Code:
         self.recent: list[int] = []
         self._packed: list[np.ndarray] = []  # nobody changes these arrays
         self._firsts: list[int] = []  # the number of the first instruction in each of them
-        self._count = 0  # of instructions that are packed
+        self._count = 0  # how many instructions are packed
         if rows is not None:
             self._pack(rows)
 
@@ -60,7 +60,7 @@ class Code:
                 self._pack(np.frombuffer(np.array(self.recent, np.int32), COLUMNS))
                 self.recent.clear()
             self._pack(np.frombuffer(rows[:-1].astype(np.int32), COLUMNS))
-            self.recent += rows[-1].tolist()  # because its result is looked for there
+            self.recent += rows[-1].tolist()  # the last instruction's result is looked for there
 
     def pack(self) -> None:
         """Pack what is old enough, if it is worth the time; the last instruction's result is looked for."""
@@ -85,7 +85,7 @@ class Code:
         self.pack()
         if self.recent:
             self._pack(np.frombuffer(np.array(self.recent, np.int32), COLUMNS))
-            self.recent.clear()  # this list may be known to others
+            self.recent.clear()  # cleared and not replaced, because others may hold this list
         if len(self._packed) != 1:
             self._packed = [joined([np.zeros(0, COLUMNS), *self._packed])]
             self._firsts = [0]

@@ -26,12 +26,13 @@ def combinations(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rank = {row: k for k, row in enumerate(sorted(set(rows)))}
         place = {row: k for k, row in reversed([*enumerate(rows)])}
         return np.array([place[row] for row in rank], np.int64), np.array([rank[r] for r in rows], np.int64)
-    key, bound = np.zeros(len(columns[0]), np.int64), 1  # the numbers of a row as the digits of one number
+    # The numbers of a row are taken for the digits of one number.
+    key, bound = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         least, most = int(column.min()), int(column.max())
         width = most - least + 1
         if width == 1:
-            continue  # the same in all rows
+            continue  # a column that is the same in all rows tells nothing apart
         digit = np.subtract(column, least, dtype=np.int64)
         if bound * width > _densest(len(key)):
             (key, bound), (digit, width) = numbered(key), numbered(digit)

@@ -61,7 +61,7 @@ class Draft:
         self.literals = builder.literals.copy()
         self._end_values = np.array([*outputs, *(slot.value for slot in builder.inputs)], np.intp)
         self.rewrites: list[Rewrite] = list(builder.rewrites)
-        self._literal_values: list[int] = []  # of those that passes have added
+        self._literal_values: list[int] = []  # the numbers of the literals that passes have added
         self._cells = list(builder.pool_cells)
         values = builder.values.columns()
         storage, offset, layout = (np.ascontiguousarray(values[name]) for name in VALUE.names)
@@ -78,7 +78,7 @@ class Draft:
         self._covering: dict[tuple[int, int], bool] = {}
         self._uses: Uses | None = None
         self._fixed: tuple[Uses, np.ndarray] | None = None  # see `fixed`
-        self._recorded_literals: np.ndarray | None = None  # their groups
+        self._recorded_literals: np.ndarray | None = None  # the groups of the literals that were recorded
 
     def _group_at(self, storage: np.ndarray, offset: np.ndarray) -> np.ndarray:
         pooled = storage < len(POOLS)

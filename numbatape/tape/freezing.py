@@ -70,7 +70,7 @@ class RewriteLog:
         """Return how often each op occurs. The last answer is kept: the next pass begins with that code."""
         if self._counted is None or self._counted[0] is not code:
             count = len(self._draft.ops)
-            times = np.bincount(code["op"] >> 1, minlength=count)[:count]  # without guards
+            times = np.bincount(code["op"] >> 1, minlength=count)[:count]  # guards are no ops
             self._counted = code, times
         return self._counted[1]
 

@@ -280,7 +280,7 @@ def dimensions_used(tape: Tape) -> set[int]:
         operation, left, right = table.rows[-code - 1]
         if operation == INPUT:
             found.add(left)
-        else:  # the right one is a number in some rows
+        else:  # the right operand is a number in some rows
             waiting += [part for part in (left, right) if part < 0]
     return found
 

@@ -71,7 +71,8 @@ def _index(builder: TapeBuilder) -> None:
     for number, (storage, offset, layout) in enumerate(builder.values):
         if storage < len(POOLS):
             count[storage, offset] += 1
-            if layout == SCALAR_LAYOUT:  # a literal may be named by a view with dimensions, too
+            # A view with dimensions may name a literal, too, but numbers are looked for without any.
+            if layout == SCALAR_LAYOUT:
                 places.setdefault((storage, offset), number)
     builder._viewed = {place for place, times in count.items() if times > 1}
     for item in builder.literals:

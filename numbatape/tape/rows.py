@@ -143,7 +143,7 @@ class Traits:
 
     @property
     def jumps(self) -> bool:
-        raise NotImplementedError  # each kind of row knows it by its derivative
+        raise NotImplementedError  # each kind of row states this in its own way
 
 
 class Signature(NamedTuple):
@@ -218,5 +218,5 @@ def _table(rows: frozenset[int]) -> np.ndarray:
     """Return for each opcode whether it names one of some rows."""
     table = np.zeros(GUARD + 1, bool)
     for row in rows:
-        table[2 * row : 2 * row + 2] = True  # one opcode for each family
+        table[2 * row : 2 * row + 2] = True  # a row has one opcode for each family
     return table

@@ -276,7 +276,7 @@ class Sizes:
             left, right = right, left
         (base, by), (other, _) = self._apart(left), self._apart(right)
         if base == other:
-            return  # it holds for all sizes
+            return  # the relation holds for all sizes
         if left < 0 <= right:  # n - 2 >= 3 says of n that it is 5 at least, and n - 2 == 3 that it is 5
             left, number = base, right - by
             is_input = self.rows[-left - 1][0] == INPUT
@@ -339,7 +339,8 @@ class Sizes:
         if left < 0 or right < 0 or (operation == FLOORDIV and right == 0):
             return code
         number = _APPLY[operation](left, right)
-        return number if number >= 0 else code  # a negative number would be another code
+        # A negative number cannot stand for itself, because it would be another code.
+        return number if number >= 0 else code
 
     def pin(self, code: int, line: int = -1) -> int:
         """Return the value behind a code, guarded: the trace holds for this size alone."""

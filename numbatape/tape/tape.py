@@ -213,7 +213,7 @@ class Tape:
         return imported(".listing", __package__).html(self)
 
     def __copy__(self):
-        return self  # nothing changes a tape
+        return self  # a copy may be the tape itself, because nothing changes a tape
 
     def __deepcopy__(self, memo):
         return self
@@ -296,7 +296,7 @@ class Tape:
 
 
 for _name in ("layout_tables", "digest", "calls_rules"):
-    if hasattr(vars(Tape)[_name], "lock"):  # Python 3.11
+    if hasattr(vars(Tape)[_name], "lock"):  # cached properties have a lock in Python 3.11 only
         survives_fork(vars(Tape)[_name].lock)
 
 

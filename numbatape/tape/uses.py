@@ -147,7 +147,8 @@ class Uses:
         return found
 
     def _last(self, groups: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        last = np.full(self.count, NONE, np.int32)  # a long trace takes most memory where these are
+        # 32 bits, because a long trace takes most of its memory here
+        last = np.full(self.count, NONE, np.int32)
         last[groups] = numbers  # of several assignments the last one holds
         last[NO_GROUP] = NONE
         return last

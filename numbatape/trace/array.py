@@ -265,7 +265,7 @@ class TracedArray(Methods, Reads):
         if not isinstance(self._value, ndarray):
             return self._value.imag
         zeros = np.zeros_like(self)  # traced, so that its size may change
-        zeros.setflags(write=False)  # as NumPy's imaginary part of a real array
+        zeros.setflags(write=False)  # NumPy's imaginary part of a real array is read-only
         return zeros
 
     @imag.setter
@@ -285,7 +285,8 @@ class TracedArray(Methods, Reads):
             return labels.read(self, name)
         if labels is not None and labels.has_row(name):
             return labels.read(self, "loc")[name]
-        if name == "is_integer" and not isinstance(self._value, np.ndarray):  # only numbers have this method
+        # NumPy's numbers have this method, arrays do not
+        if name == "is_integer" and not isinstance(self._value, np.ndarray):
             return lambda: bool(np.equal(np.remainder(self, 1), 0))
         raise missing(self, name, f"ndarray.{name} of a traced array")
 

@@ -106,7 +106,8 @@ class Box:
         for array in self.settled:
             if array._trace.memory.located:
                 hold(array)
-            with contextlib.suppress(AttributeError):  # the array is listed twice
+            # An array that is listed twice has lost the attribute already.
+            with contextlib.suppress(AttributeError):
                 del array._id, array._level
         self.settled.clear()
 
@@ -170,7 +171,7 @@ def open_box(x) -> Box:
         assert len(sharing) == 1
         revalue(x, x._value.copy())
     box = Box(root_of(x._value), x._family)
-    if box.root.dtype.kind == "c":  # the other part may have no array
+    if box.root.dtype.kind == "c":  # a part that is zero has no array
         box.cells[...] = ~x._trace.tape.literal(np.float64(0.0), box.family)
     for array in sharing:
         hold(array)
@@ -239,7 +240,7 @@ def locate_plain(row, x, indices) -> None:
 def hold(x) -> None:
     """Restrict the tape to the present position of a row, because its memory is written to."""
     trace = x._trace
-    with contextlib.suppress(AttributeError):  # it had no value number yet
+    with contextlib.suppress(AttributeError):  # the attribute is missing if there was no value number yet
         number = object.__getattribute__(x, "_id")
         for k in trace.memory.located.pop(trace.tape.storage_of(number), ()):
             trace.guard(k.reshape(()), "int", int(k._value))

@@ -47,7 +47,8 @@ def _meets(self, other) -> bool:
 def combine(ufunc, *operands):
     """Return the result of Python's operator; numbers of Python give a weakly typed number (NEP 50)."""
     kinds = [getattr(x, "_value", x).__class__ for x in operands]
-    if kinds[0] is complex and ufunc not in COMPARISONS:  # whose own operator computes with NumPy's doubles
+    # Python's own operator of complex numbers would compute with NumPy's doubles
+    if kinds[0] is complex and ufunc not in COMPARISONS:
         kinds = [float if kind is np.float64 else kind for kind in kinds]
     of_python = all(kind in WEAK for kind in kinds)
     if of_python and ufunc in ORDER:
@@ -110,7 +111,7 @@ class TracedComplex(Methods):
     def __abs__(self):
         result = np.absolute(self)
         if self._value.__class__ is complex:
-            result._value = float(result._value)  # weakly typed
+            result._value = float(result._value)  # a Python number takes the dtype of what it meets
         return result
 
     # ---- parts
@@ -200,7 +201,7 @@ class TracedComplex(Methods):
 
     def _as_real(self, kind):
         with failing(self._trace):
-            kind(self._value)  # Python's TypeError, or NumPy's warning
+            kind(self._value)  # Python raises its TypeError here, or NumPy gives its warning
         return kind(self.real)
 
     def __array__(self, dtype=None, copy=None):

@@ -42,7 +42,7 @@ def join(re, im):
     if type(re) is TracedArray or type(im) is TracedArray:
         value = _complex(values_of(re), values_of(im))
         if isinstance(value, np.ndarray) and not getattr(values_of(re), "flags", value.flags).writeable:
-            value.flags.writeable = False  # as the arrays of the caller are
+            value.flags.writeable = False  # the caller's arrays are read-only, too
         z = complex_parts.make(re, im, value)
         if type(re) is type(im):
             note_pair(z._trace, re, im, z)

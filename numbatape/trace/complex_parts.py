@@ -71,7 +71,7 @@ def part(z: TracedComplex, name: str) -> TracedArray:
     if zero is not None:
         result = np.copysign(result, zero.signs({}))
     if z._value.__class__ is complex:
-        result._value = 0.0  # weakly typed
+        result._value = 0.0  # a Python number takes the dtype of what it meets
     elif z._value.__class__ is np.ndarray:
         result = adopt(result, z._value.real if name == "_re" else z._value.imag)
     return result

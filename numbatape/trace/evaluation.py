@@ -118,7 +118,7 @@ class Derivatives:
     def close(self) -> None:
         """Let go of all that refers to the trace, so that it is freed without the garbage collector."""
         self.given, self.deferred, self.evaluation = [], [], None
-        if self.emitter is not None:  # the partials that it notes refer to it
+        if self.emitter is not None:  # the partials that the emitter notes refer to it
             self.emitter.slopes, self.emitter = {}, None
 
 
@@ -139,7 +139,7 @@ class Evaluation:
         self._cells: dict[int, np.ndarray] = {}  # by key: a storage, or (negative) a cell of a pool
         self._writers: dict[int, list[int]] = {}  # instructions that write to a key, in order
         self._written: dict[int, int] = {}  # how many of them have been evaluated
-        self._lanes: dict[int, int] = {}  # by key: the value that it is a copy of
+        self._lanes: dict[int, int] = {}  # by key: the value that the cells with this key are a copy of
         self._indexed = self._literals = 0
 
     def note(self, number: int, value) -> None:

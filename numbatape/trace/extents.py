@@ -52,7 +52,7 @@ def extent(trace, code: int) -> TracedArray:
             numerator, denominator = fraction(right)
             number = size * (numerator / denominator)
         result = elementwise(ROUNDED[operation], number, value=np.float64(value))
-    else:  # a difference may be negative, so it is no number of entries
+    else:  # a difference of sizes may be negative, so it cannot be a number of entries
         operands = sizes.number_of(trace, left), sizes.number_of(trace, right)
         result = elementwise(ARITHMETIC[operation], *operands, value=np.float64(value))
     result._value = value

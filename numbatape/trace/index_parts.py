@@ -41,7 +41,7 @@ def key_part(k):
     if isinstance(k, np.integer):
         return int(k)
     if hasattr(type(k), "__index__") and not isinstance(k, (int, np.ndarray)) and type(k) is not TracedArray:
-        return k.__index__()  # an object of the user's
+        return k.__index__()  # an object of the user's class may be an index, too
     return k
 
 

@@ -63,7 +63,7 @@ def item(x: TracedArray, k: int) -> TracedArray:
     values = builder.values
     number = len(values)
     values.append((storage, offset, 0))
-    if not trace.memory.boxes and not trace.arguments.labels:  # of a Series, a number may be a label
+    if not trace.memory.boxes and not trace.arguments.labels:  # a number may be a label of a Series
         if len(trace.reused.entries) >= MOST_ENTRIES:
             trace.reused.entries.clear()
         trace.reused.entries[x._id, k] = number
@@ -217,7 +217,7 @@ def advanced(x: TracedArray, key, value=None) -> TracedArray:
             for own, dim in zip(_dims(k), dims, strict=False):
                 if table.value(own) == table.value(dim):
                     table.same(own, dim)  # NumPy raises if a mask is longer or shorter
-                else:  # unless the mask has no entry
+                else:  # a mask without entries has no last axis to compare
                     table.pin(own)
                     table.pin(dim)
             parts.extend(mask_positions(k))
@@ -226,7 +226,8 @@ def advanced(x: TracedArray, key, value=None) -> TracedArray:
             if k is not None:
                 next(dims)
     if any(k is None for k in parts):
-        x = expand(x, tuple(n for n, k in enumerate(parts) if k is None))  # an axis that is taken as a whole
+        # None in an index is a new axis of one entry
+        x = expand(x, tuple(n for n, k in enumerate(parts) if k is None))
         parts = [slice(None) if k is None else k for k in parts]
     # Slices are taken first, as a view; integers and index arrays are left.
     views = tuple(k if isinstance(k, slice) else slice(None) for k in parts)

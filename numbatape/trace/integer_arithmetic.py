@@ -48,7 +48,7 @@ def _float_power(base, exponent):
         value = np.power(float(number_of(base)), float(number_of(exponent)))
     power = recorded("power", float(value), base, exponent)
     if not required(np.isfinite(power), bool(np.isfinite(value))):
-        return _by_python(operator.pow, base, exponent)  # which raises, or gives a complex number
+        return _by_python(operator.pow, base, exponent)  # Python raises here, or gives a complex number
     return power
 
 
@@ -63,7 +63,7 @@ def exact_integer(op: str, value: int, *operands):
     """Record an instruction whose result is an integer; None if the result is too large to be exact."""
     result = recorded(op, value, *operands)
     if not row(op).signs:
-        result = recorded("add", value, result, 0)  # turns -0.0 into 0.0
+        result = recorded("add", value, result, 0)  # adding 0 turns -0.0 into 0.0
     inside = np.less_equal(np.absolute(result), float(LARGEST))
     return operations.TracedInteger(result) if required(inside, abs(value) <= LARGEST) else None
 

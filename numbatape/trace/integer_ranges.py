@@ -21,7 +21,7 @@ from .state import MOST_ENTRIES, Drift
 USUAL = (
     (2**24, MOST_ENTRIES),
     (2**36, 2**40),
-)  # numbers that are below the first when traced must stay below the second
+)  # a number that is below the first bound when it is traced must stay below the second one
 
 ARITHMETIC = frozenset(("sum", "product", "power", "sum at"))
 
@@ -44,7 +44,8 @@ def checked_integers(trace, op, args, result: TracedArray) -> TracedArray:
         _note_farthest(trace, read, result._id)
     elif op.integers == "divisor":
         bound = range_of(trace, args[1])
-        bound = bound and bound - 1  # no remainder is as large; what NumPy divides by 0 is 0
+        # A remainder is smaller than the divisor; NumPy's remainder of a division by 0 is 0.
+        bound = bound and bound - 1
     elif op.integers in ARITHMETIC:
         bound = _growing(trace, op, args, result)
         if bound is None:
@@ -71,7 +72,7 @@ def range_of(trace, arg) -> int | None:
     if dtype.kind == "b":
         return 1
     if dtype.kind == "f":
-        return None  # its cells may have been those of integers before
+        return None  # its cells may have held integers before
     if dtype.kind in "iu" and dtype.itemsize < 8:
         return 2 ** (8 * dtype.itemsize)
     return trace.integers.range_of(trace.tape.values[arg._id])

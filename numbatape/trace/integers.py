@@ -43,7 +43,7 @@ class TracedInteger:
         self._trace = array._trace
         self._array = array
         self._value: int = array._value
-        self._code: int | None = None  # of a size
+        self._code: int | None = None  # the size code, if this is a size
         self._settled = False  # whether a guard has fixed its value
 
     @classmethod
@@ -56,7 +56,7 @@ class TracedInteger:
 
     @property  # type: ignore[misc]
     def __class__(self):
-        return int  # for ``isinstance`` of other code; numbatape asks ``type``
+        return int  # this serves ``isinstance`` in other code; numbatape itself asks ``type``
 
     def lifted(self) -> TracedArray:
         """Return the number as an operand, weakly typed."""
@@ -299,7 +299,8 @@ def _combine(name: str, left, right):
         return INTEGER[name](left, right) if traced else apply(left, right)
     if isinstance(left, _ARRAYS) or isinstance(right, _ARRAYS):
         return apply(*_with_array(name, left, right))
-    return apply(settled(left), settled(right))  # a list to repeat, a Fraction, a sparse matrix
+    # The other operand is a list to repeat, a Fraction or a sparse matrix, which needs a plain int.
+    return apply(settled(left), settled(right))
 
 
 def _of_sizes(name: str, left, right):

@@ -21,7 +21,7 @@ def ufunc_of_labelled(ufunc, inputs, kwargs):
         return NotImplemented  # NumPy asks the column next
     labelled = (x for x in inputs if type(x) is TracedSeries or package_of(x) in LABELLED)
     owner = next(labelled, None)
-    if owner is None:  # an operand whose own class has computed something of its own kind
+    if owner is None:  # an operand's own class has computed something of its own kind
         foreign = [x for x in inputs if _is_foreign(x)]
         if any(hasattr(type(x), "__array_ufunc__") for x in foreign):
             return (

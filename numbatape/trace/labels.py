@@ -82,7 +82,7 @@ def _equal(a, b) -> bool:
         return len(a) == len(b) and all(map(_equal, a, b))
     if type(a) is dict:
         return a.keys() == b.keys() and all(_equal(part, b[key]) for key, part in a.items())
-    if hasattr(a, "equals"):  # an index or a column
+    if hasattr(a, "equals"):  # pandas' indexes and columns compare themselves
         return bool(a.equals(b)) and getattr(a, "names", None) == getattr(b, "names", None)
     return bool(a == b)
 

@@ -235,7 +235,8 @@ class Methods(Kinds):
     def fill(self, value):
         check_attribute(self, "fill")
         self._value.copy().fill(getattr(value, "_value", value))  # NumPy's errors
-        if isinstance(self._value, np.ndarray):  # of a number NumPy fills a copy
+        # NumPy's numbers fill a copy, so nothing is left to do for them
+        if isinstance(self._value, np.ndarray):
             self[...] = value
 
     def sort(self, axis=-1, kind=None, order=None, *, stable=None):

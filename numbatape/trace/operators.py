@@ -128,7 +128,7 @@ def _comparison(name: str, ufunc, function):
             or (its is not ndarray and is_no_array(other))
         ):
             if its is ndarray and ufunc in DIFFER and (other is None or kind in (str, bytes, dict, set)):
-                return np.full_like(self, DIFFER[ufunc], dtype=bool)  # entry by entry
+                return np.full_like(self, DIFFER[ufunc], dtype=bool)  # the answer is the same for each entry
             return NotImplemented
         if _is_usual(self, other):
             with failing(self._trace):
@@ -180,7 +180,7 @@ def general(ufunc, left, right):
         return NotImplemented
     if type(other) in (list, tuple) and _is_weak(number):
         whole = _is_whole(number) and ufunc is np.multiply
-        return other * int(number) if whole else NotImplemented  # Python repeats it, or raises
+        return other * int(number) if whole else NotImplemented  # Python repeats a list or text, or raises
     if package_of(other) in LABELLED and ufunc is not np.matmul:
         return operations.ufunc_of_labelled(ufunc, (left, right), {})
     if not may_be_operand(left) or not may_be_operand(right) or type(right) is operations.TracedInteger:
@@ -233,7 +233,8 @@ def require_divisor(ufunc, left, right) -> None:
 def _power(left, right):
     if _has_fraction(left, right):
         left, right = _without_fractions(left, right) or (left, right)
-    trace = (left if isinstance(left, TracedArray) else right)._trace  # arrays of the trace have one, too
+    # Plain arrays that were made while tracing have a trace, too.
+    trace = (left if isinstance(left, TracedArray) else right)._trace
     if trace.values == "numpy" and may_be_operand(left) and may_be_operand(right):
         with failing(trace):
             result = operations.power_of_scalars(left, right)

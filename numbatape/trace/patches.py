@@ -57,7 +57,7 @@ class Patchwork:
     def put(self, spans: tuple[Span, ...], number: int) -> bool:
         """Let a value cover some spans; return False if the patches that remain are too many."""
         remaining = self._outside(spans)
-        if remaining is None:  # the steps of two writes are different
+        if remaining is None:  # None says that the steps of two writes are different
             self.flatten()
             remaining = self._outside(spans)
         if remaining is None or len(remaining) >= MOST_PATCHES:
@@ -325,7 +325,7 @@ def _may_begin(x: TracedArray, root: np.ndarray, sized: bool) -> bool:
         return False
     if (
         not sized and x is not owner and (own := region_of(x)) is not None
-    ):  # it may be a part of symbolic size
+    ):  # a part of the owner may have a symbolic size
         sized = any(settled(code) < 0 for span in own.spans for code in (span.first, span.size))
     if not sized and all(settled(dim) >= 0 for dim in region.dims):
         return False

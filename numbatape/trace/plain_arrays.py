@@ -145,7 +145,8 @@ class PlainArray(Plain, TracedArray):
     __slots__ = ()
 
     def __getattr__(self, name):
-        if name == "_id":  # an operand's value number: the array becomes a literal
+        # Who asks for the value number uses the array as an operand, so that it becomes a literal.
+        if name == "_id":
             # All uses of a captured array share one literal; others are copied, because writes may follow.
             trace, value = self._trace, self._value
             borrowed = id(root_of(value)) in trace.capture.borrowed

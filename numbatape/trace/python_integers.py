@@ -34,13 +34,13 @@ def combine_integers(ufunc, left, right):
     trace = (left if type(left) is TracedArray else right)._trace
     left, right = as_integer(left), as_integer(right)
     if _is_large(ufunc, value_of(left), value_of(right)):
-        return ARITHMETIC[ufunc](int(left), int(right))  # which are guards
+        return ARITHMETIC[ufunc](int(left), int(right))  # both conversions record guards
     if ufunc is np.power:
         exponent = value_of(right)
         if type(right) is TracedArray and trace.may_guard(right):
             trace.guard(right < 0, "bool", exponent < 0)
         if exponent < 0:
-            require_divisor(np.true_divide, right, left)  # of 0 it raises
+            require_divisor(np.true_divide, right, left)  # Python raises for a divisor of 0
             left = left * 1.0 if type(left) is TracedArray else float(left)
     elif ufunc in DIVISIONS:
         require_divisor(ufunc, left, right)

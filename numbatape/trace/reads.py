@@ -81,7 +81,7 @@ class Reads:
         outcome = float(self._value)
         if self._level == ACTIVE:
             if asked_by(LOGS):
-                return outcome  # the number is used for nothing else
+                return outcome  # a logger writes the number down and uses it for nothing else
             if is_stored():
                 raise self._unreachable()
             raise self._leak("float(x)", "a number of shape () is x.reshape(()), of an array x[0]")

@@ -31,9 +31,7 @@ def ways_of(instance) -> tuple[Callable, Callable] | None:
     if hasattr(cls, "__pydantic_decorators__") and hasattr(cls, "model_fields"):
         return _fields(cls, tuple(cls.model_fields), list(cls.__private_attributes__), _set_model)
     if hasattr(cls, "__dataclass_fields__"):
-        fields = (
-            cls.__dataclass_fields__.values()
-        )  # a dataclass of pydantic, which would validate traced values
+        fields = cls.__dataclass_fields__.values()  # pydantic's dataclasses would validate traced values
         made = [field.name for field in fields if not field.init]
         return _fields(cls, tuple(field.name for field in fields), made, _set_fields)
     if hasattr(cls, "_extra_fields"):
@@ -112,7 +110,7 @@ def _mapping(instance) -> tuple[Callable, Callable] | None:
                 made[key] is value for key, value in zip(keys, values, strict=True)
             ):
                 return _ways_of_mapping(make)
-        except Exception:  # the class's own, whatever its constructor asks for
+        except Exception:  # the constructor of a user's class may raise anything
             continue
     return None
 

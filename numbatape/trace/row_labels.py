@@ -132,7 +132,7 @@ def entry_of_rows(x: TracedArray, key):
     rows = rows_in(x)
     if rows is None or x.ndim != 1:
         return operations.getitem(x, key)
-    if type(key).__module__.partition(".")[0] == "pandas":  # a captured Series
+    if type(key).__module__.partition(".")[0] == "pandas":  # the key is a captured Series
         key = _mask_of_pandas(x, rows, key) if key.dtype == np.bool_ else key.to_numpy()
     if key is Ellipsis:
         key = slice(None)
@@ -145,7 +145,7 @@ def entry_of_rows(x: TracedArray, key):
     numbers = np.asarray(getattr(key, "_value", key))
     if numbers.dtype.kind not in "iuOUS" or (isinstance(key, tuple) and numbers.ndim):
         return by_places(x, rows, key)
-    if rows.parts[0] is None and not rows.steps:  # labels are places
+    if rows.parts[0] is None and not rows.steps:  # the labels count the rows, so a label is a place
         return by_places(x, rows, key)
     index = rows.now_of(x)
     wanted = [numbers[()]] if not numbers.ndim else list(numbers)
@@ -176,7 +176,8 @@ def by_places(x: TracedArray, rows: SeriesLabels, key, columns=None):
     found = found[keys[0]]
     if columns is not None:
         names = columns[_now(keys[1])] if len(keys) > 1 else columns
-        if type(keys[0]) is not slice and not np.ndim(_now(keys[0])):  # a row is a Series by names of columns
+        # One row is a Series whose labels are the names of columns.
+        if type(keys[0]) is not slice and not np.ndim(_now(keys[0])):
             return SeriesLabels(names, None).on(found) if np.ndim(found) else found
         rows = SeriesLabels(rows.parts[0], names if found.ndim > 1 else None)
     return rows.taken(x, keys[0], _now(keys[0])).on(found) if np.ndim(found) else found

@@ -55,7 +55,7 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
     else:
         # Of several writes to one position the last one counts.
         last = _totals(x, *_last_turns(x, flat, count))
-        if item.ndim > len(shape):  # by axes of one entry, which NumPy drops
+        if item.ndim > len(shape):  # NumPy drops leading axes of one entry
             item = reshape(item, lengths(item)[item.ndim - len(shape) :])
         wide = broadcast_to(item, valued(shape), [code_of(trace, n) for n in shape])
         turns = merge(np.maximum(last - 1.0, 0.0), [x.ndim])

@@ -94,7 +94,8 @@ def _fraction(factor: float) -> int | None:
     """Return a float between 0 and 1 as numerator and denominator in one number; None if they are large."""
     if not 0.0 < factor < 1.0:
         return None
-    from fractions import Fraction  # with `decimal` it takes 2 ms, and few programs get here
+    # Imported late, because it takes 2 ms with `decimal`, and few programs get here.
+    from fractions import Fraction
 
     near = Fraction(factor).limit_denominator(2**DENOMINATOR_BITS - 1)
     if not 0 < near.numerator <= MOST_NUMERATOR or near.numerator / near.denominator != factor:

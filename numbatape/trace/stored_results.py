@@ -29,7 +29,7 @@ def store_all(out, inputs, result, where, name: str, again):
         arrays, given = its[: len(out)], its[len(out) :]
     order = [0] if len(out) == 1 else order_of_writes(arrays, given)
     if len(out) == 2 and all(array is not None for array in arrays) and np.may_share_memory(*arrays):
-        written = again()  # with buffers NumPy's order differs; its last write counts
+        written = again()  # NumPy's order differs where it uses buffers; its last write counts
 
         def came_last(k):
             its = np.asarray(values_of(as_ndarrays(results[k]))).astype(arrays[k].dtype)

@@ -57,7 +57,7 @@ def is_size(x) -> bool:
     """Whether a number is a size that no guard has fixed yet."""
     if type(x) is not operations.TracedInteger or x._code is None or x._settled:
         return False
-    x._settled = x._trace.tape.sizes.settled(x._code) >= 0  # perhaps by a guard on another size
+    x._settled = x._trace.tape.sizes.settled(x._code) >= 0  # a guard on another size may have fixed this one
     return not x._settled
 
 
@@ -252,7 +252,7 @@ class _Origins:
             if row.op != GUARD and row.stage == PROLOGUE:
                 operands = self._operands.setdefault(self._place(row.out), [])
                 operands += [operand for operand in (row.a, row.b, row.c) if operand != NONE]
-                operands.append(row.out)  # the sizes of the result count, too
+                operands.append(row.out)  # the array depends on the sizes of the result, too
         for literal in tape.literals[literals:]:
             in_pool = literal.storage < len(POOLS)
             self._literals.add((literal.storage, literal.offset) if in_pool else literal.storage)

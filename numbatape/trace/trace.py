@@ -182,7 +182,7 @@ class Trace:
             return np.reshape(rows, (*lanes, -1))
         if isinstance(called, (Loop, Branches)):
             return self._result_of(called, first, rest)
-        if call not in self.calls.sites:  # another trace has recorded it
+        if call not in self.calls.sites:  # the call was recorded by another trace
             return self._result_of(called, first, rest)
         return np.concatenate([np.ravel(part._value) for part in self.calls.sites[call][1]])
 

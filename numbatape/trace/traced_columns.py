@@ -38,7 +38,7 @@ class TracedDtype(ExtensionDtype):
     """
 
     na_value = np.nan
-    _metadata = ("numpy_dtype",)  # what pandas compares
+    _metadata = ("numpy_dtype",)  # pandas compares these attributes of two dtypes
 
     def __init__(self, numpy_dtype: np.dtype):
         self.numpy_dtype = numpy_dtype
@@ -87,7 +87,7 @@ class TracedColumn(ExtensionArray):
         Of one dimension.
     """
 
-    __array_priority__ = 10_000.0  # above that of a traced array
+    __array_priority__ = 10_000.0  # the priority is above that of a traced array
 
     def __init__(self, entries):
         self._entries = entries
@@ -158,7 +158,8 @@ class TracedColumn(ExtensionArray):
         return TracedColumn(np.where(places < 0, fill, self._entries[np.maximum(places, 0)]))
 
     def copy(self):
-        return TracedColumn(self._entries)  # writes make another array
+        # This array itself may be returned, because a write makes another one.
+        return TracedColumn(self._entries)
 
     def isna(self):
         return missing(self._entries)
@@ -178,7 +179,7 @@ class TracedColumn(ExtensionArray):
             if x.dtype == bool:
                 return read(x)
             if sys._getframe(1).f_globals.get("__name__", "").startswith("pandas.io.formats"):
-                x._trace.note_text(x._level)  # it makes text of the entries
+                x._trace.note_text(x._level)  # the caller makes text of the entries
                 return np.asarray(x._value, dtype)
         return np.asarray(x, dtype)  # a traced array raises
 

@@ -96,7 +96,8 @@ def setitem(x: TracedArray, key, item) -> None:
     if x._value.__class__ is not np.ndarray:
         raise TypeError(f"'numpy.{x.dtype.name}' object does not support item assignment")
     if not x._value.flags.writeable:
-        raise ValueError("assignment destination is read-only")  # also where no entry is selected
+        # NumPy raises this also where no entry is selected
+        raise ValueError("assignment destination is read-only")
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None and is_shared(trace, root_of(x._value)):
         key = keys = tuple(map(fixed, keys))  # only what is written becomes the other argument's, too
@@ -159,7 +160,7 @@ def _write_thrice(x: TracedArray, box, item, write, shared: bool) -> None:
         codes, levels = box.windows(item._value)  # they may overlap; NumPy's order of writes is kept
     else:
         codes, levels = _cells(x._trace, item, x)
-        levels = np.broadcast_to(np.int8(levels), np.shape(codes))  # without values, nothing is written
+        levels = np.broadcast_to(np.int8(levels), np.shape(codes))  # an item without values writes nothing
     write(x._value, value_of(item))
     for target, source in zip(box.windows(x._value), (codes, levels), strict=True):
         write(target, source)
@@ -217,7 +218,7 @@ def write_by(x, item, write, what: str) -> None:
         expose(x)
     item = as_ndarrays(item)
     if type(x) in (TracedArray, TracedComplex) and x._value.__class__ is not np.ndarray:
-        write(x._value, values_of(item))  # a number: NumPy raises, or writes to a copy
+        write(x._value, values_of(item))  # for a number, NumPy raises or writes to a copy
     elif type(x) is TracedArray:
         _write_cells(x, item, write)
     elif type(x) is TracedComplex:
@@ -247,7 +248,7 @@ def _for_writing(x: TracedArray) -> bool:
     """Make an array of literals writeable; return whether a write changes another argument, too."""
     root = root_of(x._value)
     x._trace.memory.check_write(root)
-    if id(root) in x._trace.constants.roots:  # a view of memory that was an operand
+    if id(root) in x._trace.constants.roots:  # the array is a view of memory that was an operand
         ordinary = next(filter(is_plain, boxes.sharers(x)), None)
         if ordinary is None:
             raise LeakError(unreachable("an assignment"))

@@ -206,7 +206,7 @@ def gaussian_gradient_magnitude(input, sigma, output=None, mode="reflect", cval=
     slopes = _gaussian_derivatives(x, sigma, 1, mode, cval, axes, options)
     return np.linalg.norm(
         np.stack(list(slopes)), axis=0
-    )  # whose slope at zero, as in mirrored corners, is zero
+    )  # the slope of this size at zero, as in mirrored corners, is zero
 
 
 # ---- weights over several axes

@@ -37,7 +37,7 @@ def _constructor(original):
     def __init__(self, xi, yi=None, axis=0, *, wi=None, **options):
         construct(self, xi, yi, axis, wi=weights(xi) if wi is None else wi, **options)
         if wi is None:
-            self._inv_capacity = _scale(self.xi)  # which `add_xi` multiplies further weights with
+            self._inv_capacity = _scale(self.xi)  # kept, because `add_xi` multiplies further weights with it
 
     return __init__
 

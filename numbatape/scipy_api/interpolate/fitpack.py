@@ -80,7 +80,8 @@ def _evaluated(inside, x, nu: int, ext: int):
         outside = np.less(x, first) | np.greater(x, last)
         if ext == 2 and is_wrong(np.any(outside)):
             raise ValueError("a value of x is outside of the knots of the spline")
-        value = np.where(outside, np.nan if ext == 2 else 0.0, value)  # NaN in later steps of a loop
+        # In later steps of a loop, a place outside gives NaN and no error.
+        value = np.where(outside, np.nan if ext == 2 else 0.0, value)
     return value
 
 

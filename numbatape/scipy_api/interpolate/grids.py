@@ -55,7 +55,8 @@ class Grid:
         outside: Any = False
         for d, axis in enumerate(axes):
             outside = outside | (xi[..., d] < axis[0]) | (xi[..., d] > axis[-1])
-        fill = np.nan if self.bounds_error else self.fill_value  # NaN in later steps of a loop
+        # In later steps of a loop, a place outside gives NaN and no error.
+        fill = np.nan if self.bounds_error else self.fill_value
         if self.bounds_error and is_wrong(np.any(outside)):
             raise ValueError("One of the requested xi is out of bounds")
         if method == "nearest":
@@ -221,7 +222,7 @@ class Surface:
 
 def surface_of(value) -> Surface | None:
     """Return the stand-in for a spline of two variables that SciPy has made."""
-    if not hasattr(value, "tck") or hasattr(value, "phi"):  # a sphere's
+    if not hasattr(value, "tck") or hasattr(value, "phi"):  # the spline is one on a sphere
         return None
     tx, ty, c = value.tck
     kx, ky = value.degrees

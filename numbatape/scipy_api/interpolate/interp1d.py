@@ -46,13 +46,13 @@ class Interp1d:
         if find_trace(x) is None and find_trace(self._inside.c, self._inside.x, self._fill) is None:
             return self._original(x)
         value, fill = self._inside(x), self._fill
-        if isinstance(fill, str):  # "extrapolate"
+        if isinstance(fill, str):  # the only text that SciPy takes is "extrapolate"
             return value
         low, high = np.less(x, self._inside.x[0]), np.greater(x, self._inside.x[-1])
         if self._raises:
             if is_wrong(np.any(low | high)):
                 raise ValueError("A value in x is outside of the interpolation range.")
-            fill = np.nan  # in later steps of a loop
+            fill = np.nan  # in later steps of a loop, a place outside gives NaN and no error
         below, above = fill if isinstance(fill, tuple) else (fill, fill)
         return np.where(low, below, np.where(high, above, value))
 

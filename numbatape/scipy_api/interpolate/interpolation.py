@@ -184,7 +184,8 @@ def _cubic(original, x, y, axis=0, bc_type="not-a-knot", extrapolate=None):
 
     def of_units(x):
         c = original(x, np.eye(len(x)), 0, bc_type).c
-        return np.concatenate([c, np.zeros_like(c[:, :1])], 1)  # as many as there are breakpoints
+        # SciPy stores as many coefficients as there are breakpoints.
+        return np.concatenate([c, np.zeros_like(c[:, :1])], 1)
 
     found = Search("scipy.interpolate.CubicSpline", of_units, (x,), any_size=True)
     parts = [found.numbers(f"coefficients {k}", lambda c, k=k: c[k])[:-1] for k in range(4)]

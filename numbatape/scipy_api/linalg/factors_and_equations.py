@@ -74,7 +74,7 @@ def eigh(a, b=None, *, lower=True, eigvals_only=False, type=1, subset_by_index=N
     matrices = lift_all(a) if b is None else lift_all(a, b)
     if eigvals_only and b is None:
         values = np.linalg.eigvalsh(matrices[0], "L" if lower else "U")
-    elif type != 1 and b is not None:  # eigenvalues of a @ b, and of b @ a
+    elif type != 1 and b is not None:  # types 2 and 3 are eigenvalues of a @ b and of b @ a
         a, b = (_mirrored(matrix, lower) for matrix in matrices)
         root = np.linalg.cholesky(b)
         values = np.linalg.eigvalsh(np.matrix_transpose(root) @ a @ root)

@@ -130,7 +130,7 @@ TRIANGLES = ("lower triangular", "upper triangular")
 DIAGONALS = {
     "diagonal": 0,
     "tridiagonal": 1,
-}  # on each side of the main one
+}  # how many diagonals there are on each side of the main one
 
 
 def _as_read(a, assume_a, lower: bool):

@@ -74,7 +74,8 @@ def pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
     a = lift_first(a)
     if np.iscomplexobj(a):
         return np.linalg.pinv(a, decompositions.relative_cutoff(a) if rtol is None else rtol)
-    value = np.matrix_transpose(a._value) * 1.0  # for which SciPy's numbers are put
+    # These numbers only have the right shape; SciPy's take their place.
+    value = np.matrix_transpose(a._value) * 1.0
     return decompositions.pseudo_inverse("scipy.linalg.pinv", a, rtol, value)
 
 

@@ -134,7 +134,7 @@ def eig_banded(a_band, lower=False, eigvals_only=False, overwrite_a_band=False, 
         return eigvals_banded(a_band, lower, select=select)
     refuse("scipy.linalg.eig_banded", {"select": None if select in ("a", "all", 0) else select})
     band = lift_first(a_band)
-    if is_complex(band):  # its vectors have phases of their own
+    if is_complex(band):  # the vectors of a complex matrix may be turned by any phase
         hint = "eigvals_banded is, and np.linalg.eigh of the whole matrix"
         raise unsupported_argument("scipy.linalg.eig_banded", "vectors of complex matrices", hint)
     return tuple(call(_banded_eigen(band.shape[-2], bool(lower)), _lower_triangle(band, lower)))

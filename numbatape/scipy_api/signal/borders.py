@@ -53,9 +53,9 @@ def extended(line, width: int, mode: str, cval=0):
             np.where(place < size, 1.0, -1.0) * line[..., np.where(place < size, place, 2 * size - 1 - place)]
         )
     first, last = line[..., :1], line[..., -1:]
-    if mode == "line":  # through both ends
+    if mode == "line":  # the line through the first and the last entry
         slopes = 2 * [(last - first) / (size - 1)]
-    else:  # "smooth": through the last two entries on each side
+    else:  # "smooth" continues the line through the last two entries on each side
         slopes = [line[..., 1:2] - first, last - line[..., -2:-1]]
     steps = np.arange(1.0, width + 1.0)
     return np.concatenate([first - slopes[0] * steps[::-1], line, last + slopes[1] * steps], -1)

@@ -357,7 +357,7 @@ def lombscargle(x, y, freqs, precenter=False, normalize=False, weights=None, flo
     centred = y - moment(y) if floating_mean else y
     yc, ys = moment(cosine * centred), moment(sine * centred)
     if floating_mean:
-        inner = moment(centred)  # zero but for rounding
+        inner = moment(centred)  # the first moment of centred data is zero but for rounding
         yc, ys = yc - inner * moment(cosine), ys - inner * moment(sine)
     least = np.finfo(float).epsneg
     power = 2.0 * (np.square(yc) / np.maximum(cc, least) + np.square(ys) / np.maximum(ss, least))

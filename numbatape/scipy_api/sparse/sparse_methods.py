@@ -32,7 +32,7 @@ def attribute_of_sparse(matrix, name: str):
         return functools.partial(_applied, matrix, getattr(np, name))
     if name in ATTRIBUTES:
         return ATTRIBUTES[name](matrix)
-    if name in METHODS and hasattr(_of_scipy(matrix), name):  # some are those of SciPy's matrices only
+    if name in METHODS and hasattr(_of_scipy(matrix), name):  # some methods belong to SciPy's matrices only
         return functools.partial(METHODS[name], matrix)
     if not hasattr(_of_scipy(matrix), name):
         raise AttributeError(f"{_of_scipy(matrix).__name__!r} object has no attribute {name!r}")
@@ -46,7 +46,7 @@ def attribute_of_sparse(matrix, name: str):
 def _applied(matrix, function):
     found = matrix.asformat(matrix.format) if matrix.format != "coo" else matrix._summed_up("coo")
     if function is np.sqrt:
-        found = found.stored  # its slope at zero is infinite
+        found = found.stored  # the root's slope at a stored zero is infinite
     return found.with_data(function(found.values))
 
 
@@ -230,7 +230,7 @@ METHODS = {
     "nonzero": _nonzero,
     "reshape": _reshaped,
     "setdiag": _changed(_with_diagonal),
-    "sort_indices": lambda matrix: None,  # they are sorted
+    "sort_indices": lambda matrix: None,  # the indices of these matrices are always sorted
     "sum_duplicates": _changed(lambda matrix: matrix._summed_up(matrix.format)),
     "todense": _dense,
 }

@@ -58,7 +58,8 @@ def _maker(implementation):
     def make(original):
         def call(x, degrees=False):
             trace = find_trace(x)
-            if trace is None:  # a traced position may be an index of the result
+            # Without a trace this is SciPy's own; with one, a traced position may be an index of the result.
+            if trace is None:
                 made = implementation(np.asarray(x), degrees)
                 return made if current() is None else wrap(current(), made)
             return implementation(lift_first(x), degrees)

@@ -29,7 +29,7 @@ def trigamma(z):
     """The derivative of psi: by reflection, 5.5.4, recurrence, 5.15.5, and the asymptotic series, 5.15.8."""
     left = np.less(np.real(z), 0.5)
     w = np.where(left, 1.0 - z, z)
-    far = 1.0 / (w + 15.0)  # its powers do not overflow
+    far = 1.0 / (w + 15.0)  # the powers of the reciprocal do not overflow
     square, series = far * far, 0.0
     for number in reversed(BERNOULLI):
         series = (series + number) * square
@@ -134,7 +134,8 @@ def _rule(function, slope: Callable, at: int) -> Primitive:
 
     def value(re, im, *parameters):
         if name == "_lambertw":
-            parameters = np.asarray(parameters[0]).astype(int), *parameters[1:]  # the number of a branch
+            # The parameter is the number of a branch.
+            parameters = np.asarray(parameters[0]).astype(int), *parameters[1:]
         found = function(*parameters[:at], re + 1j * im, *parameters[at:])
         results = found if isinstance(found, tuple) else (found,)
         return np.stack([part for each in results for part in (each.real, each.imag)])

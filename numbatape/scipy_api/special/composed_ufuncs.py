@@ -371,7 +371,7 @@ def zeta(x, q=None, out=None):
     if q is None:
         return riemann(x)
     if type(x) is not TracedArray and np.all(np.greater_equal(x, 2.0) & np.equal(x, np.floor(x))):
-        return by_row("hurwitz")(np.asarray(x, float)[()], q)  # to the left of 0 as well
+        return by_row("hurwitz")(np.asarray(x, float)[()], q)  # the row holds to the left of 0 as well
     return pick(np.less(x, 1.0) | np.less_equal(q, 0.0), lambda: np.nan * x * q, lambda: _hurwitz(x, q))
 
 

@@ -43,7 +43,7 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     result = np.log(np.abs(total) if return_sign else total) + largest
     above_all = np.equal(total, np.inf)
     exceeds = np.any(above_all)
-    if not may_be_guard(exceeds) or exceeds:  # what is infinite shares the slope, as without weights
+    if not may_be_guard(exceeds) or exceeds:  # infinite terms share the slope, as they do without weights
         infinite = np.where(np.equal(terms, np.inf), x + np.inf, -np.inf)
         shared = over_axes("logsumexp", infinite, axes, np.logaddexp.reduce, keepdims)
         result = np.where(above_all, shared, result)

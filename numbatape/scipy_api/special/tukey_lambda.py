@@ -22,7 +22,7 @@ def _part(p, power):
     small = np.abs(t) < 0.5
     near, far = np.where(small, t, 0.0), np.where(small, 1.0, t)
     series = 0.0
-    for k in range(14, 1, -1):  # of exp(t)*t - expm1(t), over the square of t
+    for k in range(14, 1, -1):  # the Taylor series of (exp(t)*t - expm1(t))/t**2, by Horner's rule
         series = series * near + (k - 1.0) / math.factorial(k)
     ratio = np.where(small, series, (np.exp(far) * far - np.expm1(far)) / np.square(far))
     return np.square(np.log(p)) * ratio

@@ -29,7 +29,8 @@ QUANTILES = ("ppf", "isf", "median", "interval")
 
 def _lacks(law: Law, name: str) -> bool:
     """Whether a law has no function from which a method follows."""
-    if name not in NEEDS or (law.discrete and name in QUANTILES):  # those of counts are data
+    # Quantiles of counts are whole numbers, which are data.
+    if name not in NEEDS or (law.discrete and name in QUANTILES):
         return False
     return not any(getattr(law, source) for source in NEEDS[name])
 
@@ -153,11 +154,11 @@ class Frozen:
             return getattr(distribution._original(*self._args, **self._kwargs), name)
         method = getattr(distribution, name)
         given = dict(self._kwargs)
-        given.pop("seed", None)  # only draws, which are refused, come from it
+        given.pop("seed", None)  # a seed is for draws alone, which are refused
         if name == "entropy":
             given.pop("allow_singular", None)  # only densities have this option
 
-        if name == "stats":  # whose own argument comes behind the parameters
+        if name == "stats":  # the option of ``stats`` itself comes behind the parameters
 
             def call(moments="mv"):
                 return method(*self._args, moments=moments, **given)

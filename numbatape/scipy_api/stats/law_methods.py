@@ -87,8 +87,9 @@ def _with_shift(result, scale, broken):
     """Return a log-density of x for one in standard form: NaN where the parameters are not valid."""
     shift = None
     if type(scale) is TracedArray or np.any(scale != 1.0):
-        shift = -np.log(scale)  # NaN for negative scales; zero becomes NaN below
-    if broken is not None:  # of the shape of the parameters, which often are numbers
+        shift = -np.log(scale)  # the logarithm is NaN for negative scales; a scale of zero becomes NaN below
+    # Computed in the shape of the parameters, which often are numbers, before the variable's shape comes in.
+    if broken is not None:
         shift = np.where(broken, np.nan, 0.0 if shift is None else shift)
     return result if shift is None else result + shift
 
@@ -103,7 +104,8 @@ def _density(law, x, shapes, scale, broken):
     broken = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
     if broken is None and type(scale) is not TracedArray and np.all(scale == 1.0):
         return result
-    factor = 1.0 / scale  # of the shape of the parameters, which often are numbers
+    # Computed in the shape of the parameters, which often are numbers, before the variable's shape comes in.
+    factor = 1.0 / scale
     return result * (factor if broken is None else np.where(broken, np.nan, factor))
 
 

@@ -42,7 +42,8 @@ def standard_moment(distribution, law: Law, name: str, shapes):
             return distribution.stats(*shapes, moments=name[0])
         return getattr(distribution, name)(*shapes)
     shapes = [shape + 0.0 for shape in shapes]
-    if getattr(scipy.stats, distribution.name, None) is not distribution:  # of a class of the user's
+    # The distribution is that of a user's class.
+    if getattr(scipy.stats, distribution.name, None) is not distribution:
         return _by_users_formula(distribution, name, shapes)
     try:
         result = _by_scipys_formula(distribution, name, shapes)

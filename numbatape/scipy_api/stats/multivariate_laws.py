@@ -197,7 +197,8 @@ def wishart(x, df, scale):
     inverse = _solve_lower(factor, np.eye(dim))
 
     def one(matrix):
-        trace = np.sum(inverse * np.matmul(inverse, matrix))  # it depends on both triangles, as in SciPy
+        # The trace depends on both triangles of the matrix, as in SciPy.
+        trace = np.sum(inverse * np.matmul(inverse, matrix))
         log_det = log_det_of(factor_of(matrix))
         constant = 0.5 * df * dim * np.log(2.0) + 0.5 * df * log_det_of(factor) + multigammaln(0.5 * df, dim)
         return 0.5 * (df - dim - 1.0) * log_det - 0.5 * trace - constant

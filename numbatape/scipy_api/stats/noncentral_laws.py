@@ -283,7 +283,8 @@ register(
 register(
     "nct",
     Law(
-        finite(lambda x, df, nc: np.log(T_PDF(x, df, nc)), np.nan, np.nan),  # NaN is SciPy's
+        # Where this is NaN, SciPy's density is, too.
+        finite(lambda x, df, nc: np.log(T_PDF(x, df, nc)), np.nan, np.nan),
         valid=lambda df, nc: [df > 0, *any_real(nc)],
         cdf=finite(_T_CDF, 0.0, 1.0),
         sf=finite(_T_SF, 1.0, 0.0),

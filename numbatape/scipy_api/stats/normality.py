@@ -37,7 +37,8 @@ def _weights(size: int):
         from scipy.stats._ansari_swilk_statistics import swilk
 
         weights = np.zeros(size // 2)
-        swilk(np.arange(float(size)), weights, 0)  # fills the weights in
+        # SciPy's function writes the weights to its second argument.
+        swilk(np.arange(float(size)), weights, 0)
         return weights
     if size == 3:
         return np.array([np.sqrt(0.5)])
@@ -79,7 +80,7 @@ def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
         found = [shapiro(value, line, nan_policy=nan_policy) for line in rows]
         return type(value)(*(np.reshape(np.stack(parts), shape) for parts in zip(*found, strict=True)))
     y = np.sort(np.ravel(x))
-    if nan_policy == "omit":  # sorted, they are the last; how many there are is a guard
+    if nan_policy == "omit":  # NaN is sorted to the end; how many there are is a guard
         y = y[: int(np.sum(~np.isnan(y)))]
     elif nan_policy == "raise" and is_wrong(np.any(np.isnan(y))):
         raise ValueError("The input contains nan values")

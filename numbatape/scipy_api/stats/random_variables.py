@@ -148,7 +148,7 @@ class RandomVariable:
 
     def _log_mass(self, x, y):
         """Return the logarithm of the probability of an interval, whose ends may be infinite."""
-        first, last = np.equal(x, -INF), np.equal(y, INF)  # where formulas have no slope
+        first, last = np.equal(x, -INF), np.equal(y, INF)  # formulas have no slope at infinite ends
         above_x = np.where(first, 0.0, self._logccdf(x))
         by_upper = log_of_difference(above_x, np.where(last, -INF, self._logccdf(y)))
         below_y, below_x = np.where(last, 0.0, self._logcdf(y)), np.where(first, -INF, self._logcdf(x))
@@ -278,7 +278,7 @@ class Shifted(Transformed):
         return np.minimum(*ends), np.maximum(*ends)
 
     def _placed_end(self, end):
-        infinite = np.isinf(end)  # such an end has no slope
+        infinite = np.isinf(end)  # an infinite end has no slope
         finite = self._placed(np.where(infinite, 0.0, end))
         return np.where(infinite, np.where(self._rises, end, -end), finite)
 

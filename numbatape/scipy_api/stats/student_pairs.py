@@ -32,7 +32,7 @@ def _area(a: float, b: float, r: float, df: float) -> float:
     sign = 1.0 if r >= 0.0 else -1.0
     gap, product = a - sign * b, 4.0 * sign * a * b
 
-    def slope(angle):  # for the arcsine of the correlation, at its distance from the end
+    def slope(angle):  # the slope for the arcsine of the correlation, given its distance from the end
         sine = math.sin(angle)
         if sine == 0.0:
             return 0.0 if gap else math.exp(-0.5 * df * math.log1p(0.25 * product / df))
@@ -40,7 +40,8 @@ def _area(a: float, b: float, r: float, df: float) -> float:
         return math.exp(-0.5 * df * math.log1p(square / df))
 
     end = math.acos(min(abs(r), 1.0))  # rounded, the correlation of equal variables may be above 1
-    from scipy.integrate import quad  # a first gradient of other functions does not import it
+    # Imported late, because first gradients of other functions do without it.
+    from scipy.integrate import quad
 
     middle = [min(abs(gap), 0.5 * end)] if gap and end else None
     area = quad(slope, 0.0, end, points=middle, epsabs=1e-14, epsrel=1e-13, limit=200, full_output=1)[0]

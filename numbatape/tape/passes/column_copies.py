@@ -72,7 +72,7 @@ def _read_apart(draft: Draft, code: np.ndarray) -> Found:
         reads &= draft.storage[values] >= len(POOLS)
         for k, value in zip(rows[reads].tolist(), values[reads].tolist(), strict=True):
             whole, its = (draft.layout_of(v).dims for v in (code["out"].item(k), value))
-            if its == whole or [*map(settled, its)] == [*map(settled, whole)]:  # it is not broadcast
+            if its == whole or [*map(settled, its)] == [*map(settled, whole)]:  # the view is not broadcast
                 # The copy has the dtype of the view, which a conversion's result has not.
                 found.setdefault((draft.address(value), draft.kind_of(value)[0]), []).append((k, name))
     return {view: places for view, places in found.items() if _pays(draft, code, places)}
@@ -100,9 +100,9 @@ def _is_apart(draft: Draft, layout: Layout) -> bool:
     dims, strides = (tuple(map(draft.sizes.settled, part)) for part in layout)
     axes = [(dim, stride) for dim, stride in zip(dims, strides, strict=True) if dim != 1]
     if not axes or any(stride == 0 for _, stride in axes):
-        return False  # one cell, or broadcast
+        return False  # the view is one cell, or broadcast
     if any(inner < 0 or 0 <= outer < inner for (_, outer), (_, inner) in pairwise(axes)):
-        return False  # transposed: its copy would be as slow as what reads it
+        return False  # the view is transposed: to copy it would be as slow as to read it
     if all(dim >= 0 for dim in dims) and prod(dims) < FEWEST:
         return False
     run = 1  # how many entries follow one another
@@ -110,7 +110,7 @@ def _is_apart(draft: Draft, layout: Layout) -> bool:
         if stride != run:
             break
         if dim < 0:
-            return False  # as many as an argument says
+            return False  # the length of the run is that of an argument
         run *= dim
     return run < WIDTH
 

@@ -79,7 +79,7 @@ class _Distribution(CountedCoefficients):
         self.before = 0
         self.forms: dict[int, Form] = {}  # by group
         self.arrays: dict[int, int] = {}  # by group
-        self.known: dict[tuple, tuple[int, str]] = {}  # coefficients that are there already
+        self.known: dict[tuple, tuple[int, str]] = {}  # coefficients that have been computed already
         self.zero, self.one = (self._number(value) for value in (0.0, 1.0))
 
     def _number(self, value: float) -> int:

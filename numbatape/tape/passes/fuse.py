@@ -168,7 +168,7 @@ class _Fusion:
         code = self.code
         rows = self._of(self.ops.with_trait("of_gaps"))
         rows = rows[(code["a"][rows] == code["b"][rows]) & (code["op"][rows] & 1 == 0)]
-        rows = rows[self.layouts[code["out"][rows]] != 0]  # of one vector, strips are as good
+        rows = rows[self.layouts[code["out"][rows]] != 0]  # for a single vector, strips are as fast
         if not len(rows):
             return
         uses = self.draft.uses(without(code, np.concatenate(self.gone)) if self.gone else code)

@@ -134,7 +134,8 @@ class _Moves:
         made += [row.replace(active=active, out=table, a=a, b=b, c=c), last]
         self.changes[k] = made
         for at, gather in {gather.at: gather for gather in its}.items():
-            self.changes[at] = self.changes.get(at, [gather.row])[:-1]  # all but the gather itself
+            # Everything that was to replace the gather, but not the gather itself.
+            self.changes[at] = self.changes.get(at, [gather.row])[:-1]
         # Its positions are named as before, so that it can be compared with gathers that have not moved.
         self.gathers[draft.group.item(row.out)] = Gather(last.replace(b=first.b), k, True)
         return True

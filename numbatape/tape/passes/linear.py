@@ -83,7 +83,7 @@ class _Contraction(Coefficients):
         self.code = instructions(chosen(code, rows.numbers).tolist())
         self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by group
         self._numbers = draft.builder.numbers
-        self._literals: dict[float, int] = {}  # those that are made here
+        self._literals: dict[float, int] = {}  # the literals that this pass makes
 
     def changes(self) -> dict[int, list[Instruction]]:
         """Return what replaces each instruction that changes."""
@@ -91,7 +91,8 @@ class _Contraction(Coefficients):
         columns = (self.rows.numbers, self.rows.readers)
         for row, k, readers in zip(self.code, *(column.tolist() for column in columns), strict=True):
             if not readers and self._is_plain(row):
-                continue  # the instruction needs no change
+                # The instruction needs no change.
+                continue
             self.emitted = []
             form = self._form(row)
             most = READERS if len(form) == 1 else 1 if len(form) <= TERMS else 0
@@ -100,7 +101,7 @@ class _Contraction(Coefficients):
             elif len(form) == 1 and form[0].base in (row.a, row.b) and not form[0].more:
                 if not self.emitted:
                     continue
-                self.emitted.append(row)  # unchanged
+                self.emitted.append(row)  # the instruction itself is unchanged
             else:
                 self._write(row, form)
             found[k] = self.emitted

@@ -70,7 +70,8 @@ def _passed_over(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.
         its = draft.layout_of(out)
         again.append(draft.view(out, draft.address(out)[1], its.dims, its.strides))
     draft.redirect(alias, again)
-    draft.builder.spare.update(again)  # where they fail, the first ones have failed before
+    # A repeated instruction can fail only where the first one has failed before.
+    draft.builder.spare.update(again)
     code = copied(code)
     code["out"][repeats] = again
     return code

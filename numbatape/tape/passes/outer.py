@@ -10,7 +10,7 @@ def factors_apart(draft: Draft, product: int, a: int, b: int) -> tuple[int, int]
     value = draft.sizes.value
     rank = len(draft.layout_of(product).dims)
     axes = [_varying(draft, x, rank) for x in (a, b)]
-    if not all(axes):  # one number times an array, whose sum keeps its bits
+    if not all(axes):  # a product of a number and an array is left alone, so that its sum keeps its bits
         return None
     for axis, dim in enumerate(draft.layout_of(product).dims):
         if value(dim) != 1 and (axis in axes[0]) == (axis in axes[1]):

@@ -37,7 +37,7 @@ def write_in_place(draft: Draft, code: np.ndarray) -> np.ndarray:
     for k, source, target, maker in zip(*columns, strict=True):
         its = group.item(source)
         if uses.writes.item(its) != 1:
-            continue  # it is part of another copy by now
+            continue  # an earlier move has made the source a part of another array
         read = [group.item(value) for value in code[maker].item()[_OPERANDS]]
         if group.item(target) in read:
             continue
@@ -45,7 +45,9 @@ def write_in_place(draft: Draft, code: np.ndarray) -> np.ndarray:
         if not places.have_same_shape(layout.item(target), whole):
             continue
         if not places.are_same(layout.item(source), whole):
-            continue  # a part of a result; thousands of them may read one result, so others are not looked at
+            # Only a part of a result is read here; thousands may read one result, so the other readers are
+            # not looked at.
+            continue
         values = uses.values(its)
         if all(offset.item(v) == 0 and places.are_same(layout.item(v), whole) for v in values):
             its_layout = draft.layout_of(target)

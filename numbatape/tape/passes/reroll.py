@@ -98,14 +98,14 @@ class _Search:
         if len(code) * (SCALAR - CELL) <= SHARE * OTHER_SLOT * (len(self.code) - len(code)):
             return False
         if saving(1, int(np.bincount(code["op"]).max())) <= 0:
-            return False  # not even at all lines together
+            return False  # not even one vector over the instructions of all lines would pay
         number, _ = numbered(code["op"].astype(np.int64) << 32 | code["line"])
         return saving(1, int(np.bincount(number).max())) > 0
 
     def _bits(self) -> None:
         """Note which instructions may be computed as vectors, and which additions in another order."""
         code, ops = self.code, self.draft.ops
-        alike = ops.with_trait("exact")  # ops whose vectors have the bits of single cells
+        alike = ops.with_trait("exact")  # of these ops, vectors have the bits of single cells
         free = np.zeros(len(code), bool)
         if not self.draft.builder.exact:
             alike |= frozenset(range(len(ops))) - ops.with_trait("loop")
@@ -227,7 +227,8 @@ class _Search:
         The bound counts as 0 if it is small beside the time that the other instructions take.
         """
         within = self.vectors_before[stretch.stop] - self.vectors_before[stretch.start]
-        if saving(int(within) // stretch.turns, stretch.turns) < LEAST:  # no more slots can be vectors
+        # At most so many slots can be vectors, and these do not pay.
+        if saving(int(within) // stretch.turns, stretch.turns) < LEAST:
             return 0.0
         vector = self.vector[stretch.start : stretch.stop].reshape(stretch.turns, stretch.period).all(axis=0)
         single = self.single[stretch.start : stretch.start + stretch.period]

@@ -99,7 +99,8 @@ def _steps(draft: Draft, code: np.ndarray, shifted: np.ndarray) -> dict[int, Ste
     reached = reach(uses.out[rows], uses.operands[rows], views)
     rows = rows[reached[uses.out[rows]]]
     pooled = np.append(False, draft.groups()[0][1:] < len(POOLS))
-    for _ in range(ROUNDS):  # all that a step reads are views, numbers and results of steps
+    # Each round leaves out steps, until all that is read are views, numbers and results of steps.
+    for _ in range(ROUNDS):
         fit = views | pooled | uses.flags(uses.out[rows])
         fit[NO_GROUP] = True
         steps = fit[uses.operands[rows]].all(axis=1)

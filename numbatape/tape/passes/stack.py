@@ -236,7 +236,7 @@ class _Search:
         if any(step != b - a for a, b in zip(column, column[1:], strict=False)):
             return None
         if step and kind in (DATA, VIEW) and min(column) < 0:
-            return None  # an offset that is not a number
+            return None  # the offset is a symbolic size
         return step if kind != MEMBER or step in (0, 1) else None
 
     def _whole(self, group: int, size: int) -> bool:

@@ -125,7 +125,7 @@ def _along(draft: Draft, operand: int, view: Layout, axes, rank: int, last: bool
     """Return the view of a product's operand that corresponds to ``view``, a view of the product."""
     its, dims = draft.layout_of(operand), view.dims
     missing = rank - len(its.dims)
-    settled = draft.sizes.settled  # a size of an argument that a guard says to be 1 broadcasts as 1 does
+    settled = draft.sizes.settled  # a size of an argument broadcasts, too, if a guard says that it is 1
 
     def stride(axis) -> int:
         if axis is None or axis < missing or settled(its.dims[axis - missing]) == 1:

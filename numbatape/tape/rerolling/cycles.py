@@ -140,8 +140,8 @@ class RecurrenceRows:
 
     def _coefficients(self) -> tuple[Term, Term]:
         """Return what a turn multiplies the state by, and what it adds to the product."""
-        a: Term | None = None  # None stands for one
-        b: Term | None = None  # and here for zero
+        a: Term | None = None  # None stands for the factor one
+        b: Term | None = None  # None stands for the addend zero
         negative = False
         for slot, carried, form in self.steps:
             other = None if form == NEGATE else self._operand(slot, 1 - carried)

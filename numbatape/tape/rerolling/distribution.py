@@ -19,7 +19,7 @@ from .single_cells import Cells
 from .turns import GATHERED, IRREGULAR, MISSING, SAME, TURN, Column, Turns
 
 ONCE, VECTOR_SLOT, SUM, RECURRENCE, REST = range(5)  # what becomes of a component
-SUM_CALL = 30.0  # nanoseconds that a sum takes in both sweeps beside its cells
+SUM_CALL = 30.0  # nanoseconds that a sum takes in both sweeps, without those for its cells
 RECURRENCE_CELL = 2.5  # nanoseconds
 GATHER_CELL = 3.0
 MOST_TRIES = 6
@@ -74,7 +74,7 @@ class Distribution:
         self.saved = 0.0
         if self._try(0) and any(column.kind == IRREGULAR for row in self.turns.columns for column in row):
             found = self.turns, self.parts, self.saved
-            if not self._try(1) or self.saved <= found[-1]:  # the first turn is often another
+            if not self._try(1) or self.saved <= found[-1]:  # the first turn often differs from the others
                 self.turns, self.parts, self.saved = found
 
     def _try(self, left_out: int) -> bool:
@@ -113,7 +113,8 @@ class Distribution:
         edges: list[set[int]] = [set(read) for read in self.turns.slots_read]
         ordered = np.flatnonzero(self.slots.ordered).tolist()
         for slot, before in zip(ordered, [*ordered[-1:], *ordered[:-1]], strict=True):
-            edges[slot].add(before)  # the first one of a turn follows the last one of the turn before
+            # The first ordered slot of a turn follows the last one of the turn before.
+            edges[slot].add(before)
         parts = []
         for slots in components(edges):
             if len(slots) > 1 or slots[0] in edges[slots[0]]:
@@ -202,7 +203,8 @@ class Distribution:
             return False
         tail = steps[-1].slot
         if any(column.slot == tail and column.lag > 1 for row in turns.columns for column in row):
-            return False  # only the state before the first turn is beside the others
+            # A recurrence keeps one state before the first turn, so no slot may read an earlier one.
+            return False
         return all(
             turns.results[slot]
             and not turns.differing[slot] & ~(1 << carried)
@@ -290,7 +292,7 @@ class Distribution:
             total += SCALAR * turns * len(part.slots)
             if part.what == ONCE:
                 continue
-            if part.what == RECURRENCE:  # a product and a sum need no further vectors
+            if part.what == RECURRENCE:  # a recurrence of a product and a sum needs no further vectors
                 more = max(len(part.slots) - 2, 0)
                 total -= VECTOR + RECURRENCE_CELL * turns + more * (VECTOR + CELL * turns)
             else:

@@ -69,7 +69,8 @@ class Turns:
     def __init__(self, cells: Cells, stretch: Stretch, left_out: int = 0):
         self.cells, self.stretch, self.left_out = cells, stretch, left_out
         self.count = stretch.turns - left_out
-        self.first = stretch.start + left_out * stretch.period  # the first instruction that is not left out
+        # The first instruction of the turns that are not left out.
+        self.first = stretch.start + left_out * stretch.period
         self.out = self._cells("out")
         self.slots_read: list[set[int]] = [set() for _ in range(stretch.period)]
         self.deepest = 0  # how many turns must be left out at least, so that fewer columns are irregular
@@ -115,7 +116,7 @@ class Turns:
         writers = cells.writer[operands]
         behind = writers - (start + period * np.arange(turns))[:, None]
         inside = writers >= start
-        late = writers >= self.first  # results of turns that are not left out
+        late = writers >= self.first  # these values are results of turns that are not left out
         lag, slot = -(behind[-1] // period), behind[-1] % period
         early = np.arange(turns)[:, None] < lag
         turn = inside[-1] & ((behind == behind[-1]) | early)[self.left_out :].all(axis=0)
@@ -167,7 +168,7 @@ class Turns:
         if (home == home[0]).all() and home[0] >= len(POOLS):
             written = cells.draft.uses(cells.recorded).last_write
             if written[cells.draft.group[value]] >= self.stretch.start:
-                return Column(IRREGULAR)  # the array is not complete yet
+                return Column(IRREGULAR)  # the array is still being filled by the turns
             inner = inner_turns(cells.offset[column])
             return Column(GATHERED) if inner is None else Column(STRIDED, inner=inner)
         return Column(LOOSE) if self._may_move(column) else Column(IRREGULAR)

@@ -89,7 +89,8 @@ class Windows:
         self.builder = builder
         self.replaced = 0
         self.values = 0
-        self._cells = np.zeros(len(POOLS), np.int64)  # of each pool, when the last window was made
+        # How many cells each pool had when the last window was made.
+        self._cells = np.zeros(len(POOLS), np.int64)
         self._windows: list[Window] = []
         self._written = np.zeros(len(POOLS), np.int64)  # windows write no cell of a pool from this one on
 
