@@ -24,8 +24,9 @@ def put(v, o, gap, re, im, wr, wi):
 
 def stage2(v, x, y, gap, m, s, d, w, sw):
     for p in range(m):
-        wr = d[w + 2 * p * sw]
-        wi = d[w + (2 * p + 1) * sw]
+        t = opaque(w + 2 * p * sw)
+        wr = d[t]
+        wi = d[t + sw]
         a0 = opaque(x + s * p)
         a1 = opaque(a0 + s * m)
         o = opaque(y + 2 * s * p)
@@ -41,7 +42,7 @@ def stage2(v, x, y, gap, m, s, d, w, sw):
 
 def stage3(v, x, y, gap, m, s, d, w, sw):
     for p in range(m):
-        t = w + 4 * p * sw
+        t = opaque(w + 4 * p * sw)
         w1r = d[t]
         w1i = d[t + sw]
         w2r = d[t + 2 * sw]
@@ -86,7 +87,7 @@ def butterfly4(v, a0, step, o, s, gap, w1r, w1i, w2r, w2i, w3r, w3i):
 
 def stage4(v, x, y, gap, m, s, d, w, sw):
     for p in range(m):
-        t = w + 6 * p * sw
+        t = opaque(w + 6 * p * sw)
         w1r = d[t]
         w1i = d[t + sw]
         w2r = d[t + 2 * sw]
@@ -106,7 +107,7 @@ def stage4(v, x, y, gap, m, s, d, w, sw):
 
 def stage5(v, x, y, gap, m, s, d, w, sw):
     for p in range(m):
-        t = w + 8 * p * sw
+        t = opaque(w + 8 * p * sw)
         a0 = opaque(x + s * p)
         a1 = opaque(a0 + s * m)
         a2 = opaque(a1 + s * m)
@@ -142,7 +143,7 @@ def stage5(v, x, y, gap, m, s, d, w, sw):
 
 def stage7(v, x, y, gap, m, s, d, w, sw):
     for p in range(m):
-        t = w + 12 * p * sw
+        t = opaque(w + 12 * p * sw)
         a0 = opaque(x + s * p)
         a1 = opaque(a0 + s * m)
         a2 = opaque(a1 + s * m)
@@ -243,6 +244,23 @@ def fits(d, c, sc, n, t):
     return m == 1 and size <= t
 
 
+def weigh(v, x, re, im, gap, n, lanes, d, w, sc, sign):
+    """Multiply n numbers by those at w, or by their conjugates: read ``re`` and ``im`` cells behind x."""
+    if lanes == 1:
+        for i in range(n):
+            o = x + i
+            t = w + 2 * i * sc
+            put(v, o, gap, v[o + re], v[o + im], d[t], sign * d[t + sc])
+    else:
+        for i in range(n):
+            t = opaque(w + 2 * i * sc)
+            wr = d[t]
+            wi = sign * d[t + sc]
+            o = opaque(x + i * lanes)
+            for j in parallel(lanes):
+                put(v, o + j, gap, v[o + re + j], v[o + im + j], wr, wi)
+
+
 def transform(v, x, n, lanes, d, c, sc):
     """Transform the n numbers of each lane at x, with room behind; return where the result is.
 
@@ -262,32 +280,18 @@ def transform(v, x, n, lanes, d, c, sc):
         im = v[x + i + n * lanes]
         v[x + 2 * gap + i] = re
         v[x + 3 * gap + i] = im
-    for i in range(n):
-        wr = d[chirp + 2 * i * sc]
-        wi = d[chirp + (2 * i + 1) * sc]
-        o = x + i * lanes
-        for j in parallel(lanes):
-            put(v, o + j, gap, v[o + 2 * gap + j], v[o + 3 * gap + j], wr, wi)
+    weigh(v, x, 2 * gap, 3 * gap, gap, n, lanes, d, chirp, sc, 1.0)
     for i in range((length - n) * lanes):
         v[x + n * lanes + i] = 0.0
         v[x + n * lanes + i + gap] = 0.0
     y = stages(v, x, x + 2 * gap, length, lanes, d, c, sc)
-    for i in range(length):  # with both parts exchanged, the transform computes the inverse transform
-        wr = d[kernel + 2 * i * sc]
-        wi = d[kernel + (2 * i + 1) * sc]
-        o = y + i * lanes
-        for j in parallel(lanes):
-            put(v, o + j, gap, v[o + gap + j], v[o + j], wr, -wi)
+    # With both parts exchanged, the transform computes the inverse transform.
+    weigh(v, y, gap, 0, gap, length, lanes, d, kernel, sc, -1.0)
     other = x
     if y == x:
         other = x + 2 * gap
     z = stages(v, y, other, length, lanes, d, c, sc)
-    for i in range(n):
-        wr = d[chirp + 2 * i * sc]
-        wi = d[chirp + (2 * i + 1) * sc]
-        o = z + i * lanes
-        for j in parallel(lanes):
-            put(v, o + j, gap, v[o + gap + j], v[o + j], wr, wi)
+    weigh(v, z, gap, 0, gap, n, lanes, d, chirp, sc, 1.0)
     return z
 
 

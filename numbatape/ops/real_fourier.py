@@ -10,7 +10,7 @@ of the inner ones, which stand for two of the whole spectrum. Roots of unity fol
 table of the complex transform.
 """
 
-from ..jit.language import parallel, simd
+from ..jit.language import opaque, parallel, simd
 from .fourier import LANES, fits, take, transform
 
 
@@ -41,10 +41,10 @@ def pairs(v, z, gap, m, lanes, d, c, sc):
         down = 1
         turn = 0
     for k in range(rows):
-        e = z + (k + 1) * lanes
-        f = z + (m - 1 - k) * lanes
-        wk = w + (k + 1) * sc
-        uk = u + (k + 1) * sc
+        e = opaque(z + (k + 1) * lanes)
+        f = opaque(z + (m - 1 - k) * lanes)
+        wk = opaque(w + (k + 1) * sc)
+        uk = opaque(u + (k + 1) * sc)
         for i in simd(count):
             xr = v[e + i]
             xi = v[e + gap + i]
@@ -88,14 +88,14 @@ def pairs_back(v, xv, s, a, b, m, sa, sb, lanes, step_a, step_b, d, c, sc):
         down_a = step_a
         down_b = step_b
     for k in range(rows):
-        e = s + (k + 1) * lanes
-        f = s + (m - 1 - k) * lanes
-        ak = a + (k + 1) * sa
-        bk = b + (k + 1) * sb
-        al = a + (m - 1 - k) * sa
-        bl = b + (m - 1 - k) * sb
-        wk = w + (k + 1) * sc
-        uk = u + (k + 1) * sc
+        e = opaque(s + (k + 1) * lanes)
+        f = opaque(s + (m - 1 - k) * lanes)
+        ak = opaque(a + (k + 1) * sa)
+        bk = opaque(b + (k + 1) * sb)
+        al = opaque(a + (m - 1 - k) * sa)
+        bl = opaque(b + (m - 1 - k) * sb)
+        wk = opaque(w + (k + 1) * sc)
+        uk = opaque(u + (k + 1) * sc)
         for i in simd(count):
             xr = xv[ak + i * by_a]
             xi = xv[bk + i * by_b]
@@ -181,8 +181,8 @@ def put_spectra(v, d, o, a, c, h, n, sa, sc, s, turns, step_o, step_a):
         lanes = min(LANES, turns - first)
         z = spectra(v, s, v, a + first * step_a, n, sa, lanes, step_a, d, c, sc)
         for j in range(lanes):
-            to = o + (first + j) * step_o
-            y = z + gap * lanes + j
+            to = opaque(o + (first + j) * step_o)
+            y = opaque(z + gap * lanes + j)
             for k in parallel(h):
                 v[to + k] = v[z + j + k * lanes]
                 v[to + h + k] = v[y + k * lanes]
@@ -201,12 +201,12 @@ def add_spectra(v, g, d, o, a, b, c, h, n, sa, sb, sc, s, need_a, need_b, turns,
         z = spectra(v, s, g, o + first * step_o, n, 1, lanes, step_o, d, c, sc)
         for j in range(lanes):
             if need_a:
-                to = a + (first + j) * step_a
+                to = opaque(a + (first + j) * step_a)
                 for k in parallel(h):
                     g[to + k * sa] += v[z + j + k * lanes]
             if need_b:
-                to = b + (first + j) * step_b + sb
-                y = z + (gap + 1) * lanes + j
+                to = opaque(b + (first + j) * step_b + sb)
+                y = opaque(z + (gap + 1) * lanes + j)
                 for k in parallel((n - 1) // 2):
                     g[to + k * sb] += v[y + k * lanes]
         first += lanes
@@ -222,8 +222,8 @@ def put_sequences(v, d, o, a, b, c, n, sa, sb, sc, s, turns, step_o, step_a, ste
             v, s, v, a + first * step_a, b + first * step_b, n, sa, sb, lanes, step_a, step_b, d, c, sc
         )
         for j in range(lanes):
-            to = o + (first + j) * step_o
-            y = z + gap * lanes + j
+            to = opaque(o + (first + j) * step_o)
+            y = opaque(z + gap * lanes + j)
             if n % 2 == 0:
                 for k in range(n // 2):
                     v[to + 2 * k] = v[y + k * lanes]
@@ -243,8 +243,8 @@ def add_sequences(v, g, d, o, a, c, h, n, sa, sc, s, turns, step_o, step_a):
         by = o + first * step_o
         z = sequences(v, s, g, by, by + h, n, 1, 1, lanes, step_o, step_o, d, c, sc)
         for j in range(lanes):
-            to = a + (first + j) * step_a
-            y = z + gap * lanes + j
+            to = opaque(a + (first + j) * step_a)
+            y = opaque(z + gap * lanes + j)
             if n % 2 == 0:
                 for k in range(n // 2):
                     g[to + 2 * k * sa] += v[y + k * lanes]

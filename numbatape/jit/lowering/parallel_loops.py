@@ -23,18 +23,24 @@ class _NotContiguous(Exception):
     """Cells of the loop are never contiguous, so that it has no SIMD code."""
 
 
-def write(to, node: ast.For, first: str, last: str, finished: str) -> str:
-    """Write the SIMD code of a loop from first to last; return the iteration that the loop goes on with.
+def write(to, node: ast.For, first: str, last: str, finished: str) -> tuple[str, bool]:
+    """Write the SIMD code of a loop from first to last.
 
     Where no iteration is left, the code goes on with the label ``finished``.
+
+    Returns
+    -------
+    tuple
+        The iteration that the loop goes on with, and whether at most three are left whatever the strides are.
     """
     lines, slots, block = len(to.lines), len(to.slots), to.block
     try:
-        return _Loop(to, node, first, last, finished).onward
+        loop = _Loop(to, node, first, last, finished)
+        return loop.onward, not loop.loaded and not loop.stored
     except _NotContiguous:
         del to.lines[lines:], to.slots[slots:]
         to.block, to.ended = block, False
-        return first
+        return first, False
 
 
 class _Loop(Turns):

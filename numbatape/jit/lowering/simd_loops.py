@@ -32,17 +32,18 @@ class SimdLoop:
         head, turn, onward, behind = (to.label(hint) for hint in ("simd", "turn", "next", "behind"))
         before, following = to.block, f"%next.{head}"
         to.begin(head)
-        self.i = f"%i.{head}"
-        to.line(f"{self.i} = phi i64 [ 0, %{before} ], [ {following}, %{onward} ]")
-        to.branch(to.new(f"icmp slt i64 {self.i}, {count}"), turn, behind)
+        counter = f"%i.{head}"
+        to.line(f"{counter} = phi i64 [ 0, %{before} ], [ {following}, %{onward} ]")
+        to.branch(to.new(f"icmp slt i64 {counter}, {count}"), turn, behind)
         to.begin(turn)
+        self.i = to.opaque(counter)
         left = to.new(f"sub i64 {count}, {self.i}")
         self.whole = to.new(f"icmp sge i64 {left}, {WIDTH}")
         self.some = to.new(f"icmp ult <{WIDTH} x i64> {IDS}, {spread(to, left, VECTOR['int'])}")
         for statement in node.body:
             self._statement(statement)
         to.begin(onward)
-        to.line(f"{following} = add nsw i64 {self.i}, {WIDTH}")
+        to.line(f"{following} = add nsw i64 {counter}, {WIDTH}")
         to.jump(head, to.module.plain_loop())
         to.begin(behind)
 

@@ -218,18 +218,18 @@ class Function(Expressions):
         first, last, step = ("0", *given, "1") if len(given) == 1 else (*given, "1")[:3]
         if not step.lstrip("-").isdigit() or int(step) == 0:
             raise refused(call, "a step is a number, and not 0")
-        behind = self.label("behind")
+        behind, at_most_three = self.label("behind"), False
         if name == "parallel":
             if step != "1":
                 raise refused(node, "a loop over parallel(...) goes on by one")
-            first = parallel_loops.write(self, node, first, last, behind)
+            first, at_most_three = parallel_loops.write(self, node, first, last, behind)
         head, turn, onward = (self.label(hint) for hint in ("for", "turn", "next"))
         before, i, following = self.block, f"%i.{head}", f"%next.{head}"
         self.begin(head)
         self.line(f"{i} = phi i64 [ {first}, %{before} ], [ {following}, %{onward} ]")
         self.branch(self.new(f"icmp {'slt' if int(step) > 0 else 'sgt'} i64 {i}, {last}"), turn, behind)
         self.begin(turn)
-        self.assign(node.target.id, Value(i, "int"), node)
+        self.assign(node.target.id, Value(self.opaque(i) if at_most_three else i, "int"), node)
         self._turn(node, None, onward, behind)
         self.begin(onward)
         self.line(f"{following} = add nsw i64 {i}, {step}")
