@@ -73,6 +73,7 @@ class Kept:
         return value
 
     def _numbers_of(self, value):
+        """Return what stands in the place of a traced value: an argument's original, or NumPy's numbers."""
         trace = value._trace
         if trace is not self._trace:
             return value  # it belongs to an enclosing trace, which replaces it later

@@ -307,6 +307,7 @@ def chain(w, pc):
 
 
 def walk(w, pc):
+    """Derive instructions by templates from ``w[AT]`` on; return `DONE`, or why Python has to go on there."""
     template_t = w[TEMPLATES]
     for i in range(w[AT], w[COUNT]):
         w[AT] = i

@@ -292,6 +292,7 @@ class _Caller:
             self._store_part(*part)
 
     def _store_part(self, leaf: Leaf, kind, value):
+        """Write what a rule has returned for one leaf to the leaf's cells; None is a cotangent of zeros."""
         builder, signature = self.builder, self.signature
         cells = self._cells(leaf, signature.reverse)
         if isinstance(kind, types.NoneType):

@@ -191,6 +191,10 @@ class _Text:
     # ---- the function
 
     def write(self) -> None:
+        """Write the whole function: check and copy in the leaves, ask for changes, sweep, make the results.
+
+        Whatever does not fit ends at ``other``, which calls the fallback with the same arguments.
+        """
         builder, i64 = self.builder, self.i64
         self_, arguments, count = self.function.args
         self.position, self.key, self.value = (builder.alloca(i64) for _ in range(3))

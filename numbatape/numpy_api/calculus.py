@@ -88,7 +88,7 @@ def _gradient(x, spacing, axis, edge_order):
         return sliced(array, axis, *span)
 
     slopes = np.diff(x, axis=axis) / steps
-    if even:  # the sum leaves out the entries in the middle, which may be NaN or infinite
+    if even:  # an entry that is NaN or infinite must not reach the slope at its own place
         inner = (at(x, 2, None) - at(x, None, -2)) / (2.0 * lift(x._trace, spacing))
     else:
         before, behind = at(steps, None, -1), at(steps, 1, None)

@@ -150,6 +150,7 @@ def imag(val):
 
 @composes(np.linspace, complex="complex_reductions.linspace")
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    """Compute the points from their number and a step, as NumPy does; the last one is ``stop`` itself."""
     start, stop = lift_all(lifted(start), lifted(stop))
     trace = start._trace
     num = num if is_size(num) else int(num)

@@ -157,6 +157,7 @@ def _repeat_blocks(x, reps, first: bool):
 
 @composes(np.repeat, complex="by_parts")
 def repeat(a, repeats, axis=None):
+    """Repeat by broadcasting if there is one count for all entries, and by a gather if each has its own."""
     x = lift_first(a, repeats)
     if axis is None or not x.ndim:
         x, axis = merge(x, [x.ndim]), 0
@@ -243,6 +244,7 @@ COPYING = ("edge", "reflect", "symmetric", "wrap")
 
 @composes(np.pad, complex="complex_functions.pad")
 def pad(array, pad_width, mode="constant", **options):
+    """Write constants and copies of entries as concatenations; other modes run a copy of NumPy's code."""
     fills = options.get("constant_values", 0)
     x = lift_first(array, fills)
     if mode == "empty":  # NumPy leaves these entries undefined

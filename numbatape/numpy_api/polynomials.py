@@ -134,6 +134,7 @@ def polyint(p, m=1, k=None):
 
 @composes(np.polyfit)
 def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
+    """Solve the least squares of a scaled Vandermonde matrix, with the scale and the cutoff of NumPy."""
     if full:
         raise unsupported_argument(np.polyfit, "full")
     trace = find_trace(x, y, w)

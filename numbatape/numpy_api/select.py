@@ -190,6 +190,7 @@ def extract(condition, arr):
 
 @composes(np.delete, complex="by_parts")
 def delete(arr, obj, axis=None):
+    """Take the entries that stay; positions that are traced are data, and their number is counted."""
     x = lift_first(arr)
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0

@@ -192,6 +192,7 @@ def stand_in(
     numpys = (getattr(original, "__module__", None) or "numpy").partition(".")[0] == "numpy"
 
     def call(*args, **kwargs):
+        """Call the implementation if an argument is traced, else the original; frequent cases come first."""
         if short_way is not None:
             found = short_way(args, kwargs)
             if found is not NotImplemented:

@@ -126,6 +126,7 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO,
 
 @composes(np.average, complex="by_parts")
 def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
+    """Divide a weighted sum by the sum of the weights, in the dtypes that NumPy chooses."""
     keepdims = flag(keepdims)
     if weights is None:
         x = lift_first(a)

@@ -107,6 +107,7 @@ def putmask(a, mask, values):
 
 @in_place(np.put_along_axis)
 def put_along_axis(arr, indices, values, axis=-1):
+    """Write to positions along one axis; positions that are traced are known when the tape runs."""
     if find_trace(indices) is None:
         indices = as_ndarrays(indices)
 

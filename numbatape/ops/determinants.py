@@ -210,6 +210,7 @@ class Det:
         return DONE
 
     def reverse(v, g, o, a, n, sa0, sa1, s):
+        """Multiply by an inverse, or where pivots are small by the adjugate of a complete factorisation."""
         if n > 0:
             t = s + n * n
             p = t + n * n

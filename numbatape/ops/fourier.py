@@ -41,6 +41,7 @@ def stage2(v, x, y, gap, m, s, d, w, sw):
 
 
 def stage3(v, x, y, gap, m, s, d, w, sw):
+    """Do a stage for the factor 3, with two roots of unity for each place."""
     for p in range(m):
         t = opaque(w + 4 * p * sw)
         w1r = d[t]
@@ -106,6 +107,7 @@ def stage4(v, x, y, gap, m, s, d, w, sw):
 
 
 def stage5(v, x, y, gap, m, s, d, w, sw):
+    """Do a stage for the factor 5: sums and differences of places p and 5 - p share all products."""
     for p in range(m):
         t = opaque(w + 8 * p * sw)
         a0 = opaque(x + s * p)
@@ -142,6 +144,7 @@ def stage5(v, x, y, gap, m, s, d, w, sw):
 
 
 def stage7(v, x, y, gap, m, s, d, w, sw):
+    """Do a stage for the factor 7, as `stage5` does for 5."""
     for p in range(m):
         t = opaque(w + 12 * p * sw)
         a0 = opaque(x + s * p)

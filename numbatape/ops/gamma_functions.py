@@ -145,6 +145,7 @@ def fast_i1e(x):
 
 
 def i0e_near(x):
+    """Return exp(-x) I_0(x) for 0 <= x < 8, a quotient of polynomials in x."""
     u = x * x
     p = 1.0 + x * (
         0.06708555813868651
@@ -192,6 +193,7 @@ def i0e_near(x):
 
 
 def i1e_near(x):
+    """Return exp(-x) I_1(x)/x for 0 <= x < 8, a quotient of polynomials in x."""
     u = x * x
     p = 0.5 + x * (
         0.04748797070724617
@@ -239,6 +241,7 @@ def i1e_near(x):
 
 
 def i0e_far(x):
+    """Return sqrt(x) exp(-x) I_0(x) for x >= 8, a polynomial in 16/x - 1."""
     u = x * x
     w = u * u
     return (
@@ -300,6 +303,7 @@ def i0e_far(x):
 
 
 def i1e_far(x):
+    """Return sqrt(x) exp(-x) I_1(x) for x >= 8, a polynomial in 16/x - 1."""
     u = x * x
     w = u * u
     return (

@@ -115,6 +115,7 @@ class Cholesky:
         return DONE
 
     def reverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
+        """Go back through the blocks of columns, from the last one to the first."""
         # The cells at s hold adjoints: of L in columns that are still to come, of A in columns that are done.
         # The upper triangle is never read, because that of L is constant.
         for i in range(n):

@@ -49,6 +49,7 @@ def beta_text(p, q, a, b, x, rest=None):
 def _vectorised(text, names):
     """Return a formula as a function of arrays: what the rows' own values are compared with."""
     def function(*args):
+        """Evaluate the formula for each entry; what raises in Python is NaN."""
         import math
         import types
 

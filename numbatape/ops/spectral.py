@@ -84,6 +84,7 @@ class Eigh:
         return DONE
 
     def reverse(v, g, o, a, n, sa0, sa1, s):
+        """Add the formula of the class; without cotangents of vectors it is one product with ``V``."""
         t = s + n * n
         u = o + n
         if n > 0:
@@ -144,6 +145,7 @@ class Svd:
         return DONE
 
     def reverse(v, g, o, a, m, n, sa0, sa1, s):
+        """Add the formula of the class; without cotangents of vectors this is a single product."""
         k = min(m, n)
         u = o + k
         t = u + k * m
@@ -184,6 +186,7 @@ class Svd:
             multiply(g, a, sa0, sa1, v, u, 1, m, v, right, 1, k, m, n, k, 1.0, 1.0)
 
     def pullback(e, ct, z, operands, need):
+        """Return what ``reverse`` adds, as instructions."""
         m, n = operands[0].shape[-2:]
         k = min(m, n)
         if k == 0:

@@ -53,6 +53,7 @@ recursive = Primitive(
 
 @stands_for("scipy.signal", "lfilter")
 def lfilter(b, a, x, axis=-1, zi=None):
+    """Filter by the numerator with shifted products, and by the denominator with a recurrence."""
     trace = find_trace(b, a, x, zi)
     b, a = (_atleast_1d(part, trace) for part in (b, a))
     order, terms = max(b.shape[0], a.shape[0]), a.shape[0] - 1
@@ -173,6 +174,7 @@ def sosfilt(sos, x, axis=-1, zi=None):
 
 @stands_for("scipy.signal", "filtfilt")
 def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=None):
+    """Filter forward and backward from the steady state of a continued signal."""
     trace = find_trace(b, a, x)
     b, a = (_atleast_1d(part, trace) for part in (b, a))
     count = max(len(a), len(b)) * 3 if padlen is None else padlen

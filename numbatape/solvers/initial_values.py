@@ -122,6 +122,7 @@ def _after(time: float, forward: bool):
 
 def solve_ivp(original, fun, t_span, y0, method="RK45", t_eval=None, dense_output=False, events=None,
               vectorized=False, args=None, **options):  # fmt: skip
+    """Solve by SciPy, and look the solution up as a function of start, times and parameters (`Flow`)."""
     args = () if args is None else tuple(args)
     problem = InitialValueProblem(
         original, fun, t_span, y0, method, t_eval, events, vectorized, args, options

@@ -43,6 +43,7 @@ def right_hand_side(name: str, func, args, size: int, time_first: bool, columns:
 def odeint(original, func, y0, t, args=(), Dfun=None, col_deriv=0, full_output=0, ml=None, mu=None,
            rtol=None, atol=None, tcrit=None, h0=0.0, hmax=0.0, hmin=0.0, ixpr=0, mxstep=0, mxhnil=0,
            mxordn=12, mxords=5, printmessg=0, tfirst=False):  # fmt: skip
+    """Solve by SciPy with its options, as one flow whose derivatives are those of the equation."""
     if full_output:
         raise refuse("scipy.integrate.odeint(full_output=True)", "leave it out")
     args = args if isinstance(args, tuple) else (args,)

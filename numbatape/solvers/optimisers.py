@@ -207,6 +207,7 @@ def _ends(bounds) -> tuple:
 
 
 def curve_fit(original, *args, **kwargs):
+    """Fit by SciPy, and differentiate the parameters as the minimum of the squared residuals."""
     solve = Solve(original, args, kwargs)
     solve.refuse("full_output")
 

@@ -167,6 +167,7 @@ def _derivative(f, holomorphic: bool, has_aux: bool, *statics):
             )
 
         def outer():
+            """Sweep a pushforward along one, outside of any trace."""
             flat = served.flatten(args, kwargs, (0,), holomorphic)
             if len({spec.path for spec in flat.active}) > 1:
                 raise SpecError("derivative needs a function of one number, got a container of several")

@@ -52,6 +52,7 @@ class _Loop(Turns):
     # ---- statements
 
     def statement(self, node: ast.stmt) -> None:
+        """Write a statement for eight iterations; what all of them share may only be added to or raised."""
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(node, ast.Assign) and isinstance(target, ast.Name):
             if _is_maximum_with(target.id, node.value) and target.id not in self.names:

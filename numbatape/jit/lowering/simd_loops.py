@@ -48,6 +48,7 @@ class SimdLoop:
         to.begin(behind)
 
     def _statement(self, node: ast.stmt) -> None:
+        """Write a statement for all lanes: both branches of an ``if`` are computed, under masks."""
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(node, ast.If):
             self._if(node)
@@ -183,6 +184,7 @@ class SimdLoop:
         )
 
     def _load(self, node: ast.Subscript) -> Value:
+        """Read a cell a lane: one vector if they are contiguous, one cell at stride zero, else a gather."""
         to = self.to
         kind, first, stride = self._place(node)
         vector, _ = vector_of(kind)
@@ -208,6 +210,7 @@ class SimdLoop:
         return Value(widened(to, kind, value), "float")
 
     def _store(self, node: ast.Subscript, value: str, added: bool) -> None:
+        """Write, or add to, a cell for each lane: one vector if they are contiguous, else a scatter."""
         to = self.to
         kind, first, stride = self._place(node)
         vector, suffix = vector_of(kind)

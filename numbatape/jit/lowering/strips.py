@@ -227,6 +227,10 @@ def _strip(to, node, formula: str, pattern: str, v, o, a, b, c, n) -> Value:
 
 
 def _strip_adjoint(to, node, term: str, pattern: str, operand: int, v, g, o, a, b, c, n) -> Value:
+    """Add adjoints of a strip to an operand: cell by cell, or as one sum if the operand is a single cell.
+
+    A product with a cotangent of zero is zero, so that an infinite partial does no harm there.
+    """
     target = (a, b, c)[operand]
     cells = {"x": (v, a), "y": (v, b), "w": (v, c), "z": (v, o), "gz": (g, o)}
     operands = _Operands(to, node, term, pattern, cells)

@@ -188,6 +188,7 @@ def affine_transform(
     cval=0.0,
     prefilter=True,
 ):
+    """Look the image up at the places that the matrix maps the grid to."""
     image = lift_first(input, matrix, offset)
     rank = image.ndim
     shape = [pinned(image, axis) for axis in range(rank)] if output_shape is None else list(output_shape)
@@ -218,6 +219,7 @@ def rotate(
     cval=0.0,
     prefilter=True,
 ):
+    """Look each plane up at the places that are turned about its centre."""
     if find_trace(angle) is not None and reshape:
         raise unsupported_argument(
             "scipy.ndimage.rotate", "a traced angle that decides the shape", "pass reshape=False"

@@ -113,6 +113,7 @@ def percentile_filter(
     *,
     axes=None,
 ):
+    """Take the entry of the rank that SciPy gives a percentile, for the number of entries of the window."""
     if find_trace(percentile) is not None:
         raise unsupported_argument("scipy.ndimage.percentile_filter", "a traced percentile")
     percent = percentile + 100.0 if percentile < 0.0 else percentile

@@ -69,6 +69,7 @@ def _finite(function: str, w) -> None:
 @stands_for("scipy.linalg", "eigh")
 def eigh(a, b=None, *, lower=True, eigvals_only=False, type=1, subset_by_index=None, subset_by_value=None,
          driver=None, **options):  # fmt: skip
+    """Compute all values, and choose a subset of them behind the rule."""
     kind = None if type == 1 or b is None or eigvals_only else type
     refuse("scipy.linalg.eigh", {"type": kind, **options})
     matrices = lift_all(a) if b is None else lift_all(a, b)

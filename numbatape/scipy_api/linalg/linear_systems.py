@@ -148,6 +148,7 @@ def _as_read(a, assume_a, lower: bool):
 @stands_for("scipy.linalg", "solve", run=run_long_record)
 def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None,
           transposed=False):  # fmt: skip
+    """Choose the factorisation that ``assume_a`` asks for; SciPy's number stays the value."""
     a, b = lift_all(a, b)
     if _complex(a, b):
         if assume_a in POSITIVE:

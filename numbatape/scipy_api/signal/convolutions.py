@@ -138,6 +138,7 @@ def _bordered(a, b, mode, boundary, fillvalue):
 
 @stands_for("scipy.signal", "detrend")
 def detrend(data, axis=-1, type="linear", bp=0, overwrite_data=False):
+    """Subtract means, or lines of least squares: by one slope, or by an orthogonal basis for each piece."""
     x = lift_first(data)
     axis = one_axis(x, axis)
     if type in ("constant", "c"):

@@ -61,6 +61,7 @@ def upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
 
 @stands_for("scipy.signal", "resample_poly")
 def resample_poly(x, up, down, axis=0, window=("kaiser", 5.0), padtype="constant", cval=None):
+    """Filter by SciPy's weights between zeros, and leave out what the filter delays."""
     x = lift_first(x)
     up, down = int(up) // math.gcd(int(up), int(down)), int(down) // math.gcd(int(up), int(down))
     if up == down == 1:

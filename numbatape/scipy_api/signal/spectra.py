@@ -214,6 +214,7 @@ def spectrogram(
     axis=-1,
     mode="psd",
 ):
+    """Return powers of segments, or amplitudes and angles of their transforms."""
     line = _last(x, axis)
     if mode == "psd":
         overlap = length(_window("spectrogram", window, nperseg, length(line, -1)), 0) // 8
@@ -266,6 +267,7 @@ def stft(
     axis=-1,
     scaling="spectrum",
 ):
+    """Transform segments of the signal, continued by half a window at both ends."""
     line = _last(x, axis)
     weights = _window("stft", window, nperseg, length(line, -1))
     width, step = length(weights, 0), _step(weights, noverlap)

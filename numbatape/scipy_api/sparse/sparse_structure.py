@@ -177,6 +177,7 @@ def _kron(original) -> Callable:
     """Return the implementation of the Kronecker product of two sparse matrices."""
 
     def kron(A, B, format=None):
+        """Multiply all pairs of entries; positions follow from those of the factors."""
         trace = trace_of(A, B)
         if trace is None:
             return UsersLine().call(original, as_ndarrays(A), as_ndarrays(B), format)

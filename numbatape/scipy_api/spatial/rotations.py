@@ -58,7 +58,7 @@ def _maker(implementation):
     def make(original):
         def call(x, degrees=False):
             trace = find_trace(x)
-            # Without a trace this is SciPy's own; with one, a traced position may be an index of the result.
+            # A plain rotation is wrapped while tracing, because a traced position may be an index of it.
             if trace is None:
                 made = implementation(np.asarray(x), degrees)
                 return made if current() is None else wrap(current(), made)

@@ -19,6 +19,7 @@ from .ufunc_table import whole
 
 @stands_for("scipy.special", "logsumexp")
 def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
+    """Add weighted exponentials relative to the largest one; without weights this is one instruction."""
     x = lift_first(a, b)
     axes = axes_of(x, axis)
     if type(x) is TracedComplex or type(b) is TracedComplex or np.asarray(values_of(b)).dtype.kind == "c":

@@ -88,7 +88,7 @@ def _with_shift(result, scale, broken):
     shift = None
     if type(scale) is TracedArray or np.any(scale != 1.0):
         shift = -np.log(scale)  # the logarithm is NaN for negative scales; a scale of zero becomes NaN below
-    # Computed in the shape of the parameters, which often are numbers, before the variable's shape comes in.
+    # This has the shape of the parameters, which often are numbers: so it takes an instruction on few cells.
     if broken is not None:
         shift = np.where(broken, np.nan, 0.0 if shift is None else shift)
     return result if shift is None else result + shift
@@ -104,7 +104,7 @@ def _density(law, x, shapes, scale, broken):
     broken = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
     if broken is None and type(scale) is not TracedArray and np.all(scale == 1.0):
         return result
-    # Computed in the shape of the parameters, which often are numbers, before the variable's shape comes in.
+    # This has the shape of the parameters, which often are numbers: so it takes an instruction on few cells.
     factor = 1.0 / scale
     return result * (factor if broken is None else np.where(broken, np.nan, factor))
 
