@@ -209,7 +209,7 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
     carry, outputs, kind = pytrees.copied(init), [], None
     order = reversed(range(count)) if reverse else range(count)
     for k in order:
-        row = pytrees.copied(pytrees.unflatten(structure, [None if x is None else x[k] for x in arrays]))
+        row = pytrees.unflatten(structure, [None if x is None else pytrees.copied_leaf(x[k]) for x in arrays])
         before = carry
         carry, y = pytrees.copied(_pair(name, f(carry, row)))  # the next step may write to its carry
         compare(name, before, carry)

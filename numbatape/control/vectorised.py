@@ -21,6 +21,7 @@ from ..derive.inlined_lanes import append_lanes
 from ..emitter import addresses
 from ..errors import OutputError, StructureError, UnsupportedOperationError
 from ..tape.tape import VARYING
+from ..trace import pytrees
 from ..trace.array import TracedArray, deferred, is_deferred, new_traced
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace
@@ -240,11 +241,6 @@ def _one_by_one(function: Callable, rows: list) -> Stacks:
     """Return the results of one call of the function for each row, which are recorded one after another."""
     groups = []
     for k in range(int(rows[0].shape[0])):
-        leaves, structure = leaves_of(function([_copied(x[k]) for x in rows]))
+        leaves, structure = leaves_of(function([pytrees.copied_leaf(x[k]) for x in rows]))
         groups.append(Stacks(structure, [None if x is None else np.expand_dims(x, 0) for x in leaves], []))
     return _joined(groups, np.concatenate)
-
-
-def _copied(x):
-    """Return a row that the function may write to."""
-    return np.copy(x) if np.ndim(sample_of(x)) else x

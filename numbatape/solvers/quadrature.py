@@ -189,15 +189,19 @@ def quad(original, func, a, b, args=(), complex_func=False, **options):
     ):
         raise refuse(f"scipy.integrate.quad(weight={weight!r})", "multiply the integrand by the weight")
 
-    def integral(part):
-        def f(x, *p):
-            return np.reshape(part(at(p)(x)), ())
+    def integral(at):
+        return Integral(lambda x, *p: np.reshape(at(p)(x), ()), options, line, at).integrate(a, b, *p)
 
-        return Integral(f, options, line, lambda p: lambda x: part(at(p)(x))).integrate(a, b, *p)
+    def of_part(part):
+        def these(p):
+            integrand = at(p)
+            return lambda x: part(integrand(x))
+
+        return these
 
     if not complex_func:
-        return Integral(lambda x, *p: np.reshape(at(p)(x), ()), options, line, at).integrate(a, b, *p)
-    real, imaginary = integral(np.real), integral(np.imag)
+        return integral(at)
+    real, imaginary = integral(of_part(np.real)), integral(of_part(np.imag))
     return tuple(x + 1j * y for x, y in zip(real, imaginary, strict=True))
 
 

@@ -216,8 +216,12 @@ def mapped(function: Callable, tree, *others):
 
 
 def copied(tree):
-    """Return a tree with copies of its arrays."""
-    return mapped(lambda x: x.copy() if getattr(x, "ndim", 0) else x, tree)
+    """Return a tree with copies of its arrays, which may be written to."""
+    return mapped(copied_leaf, tree)
+
+
+def copied_leaf(leaf):
+    return leaf.copy() if getattr(leaf, "ndim", 0) else leaf
 
 
 def leaves(tree) -> list:

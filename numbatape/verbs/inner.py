@@ -65,9 +65,7 @@ class Call:
 
     def apart(self, tree):
         """Return a result in memory of its own, if the function that is traced writes to arrays."""
-        if not self.trace.memory.writes:
-            return tree
-        return pytrees.mapped(lambda x: x.copy() if _is_shared(x) else x, tree)
+        return pytrees.copied(tree) if self.trace.memory.writes else tree
 
     @property
     def complex_arguments(self) -> list[bool]:
@@ -131,11 +129,6 @@ def _own(part):
     # What nobody has computed has no memory yet that another array could share.
     own = type(part) is not TracedArray or is_deferred(part) or not np.ndim(part._value)
     return part if own else part.copy()
-
-
-def _is_shared(x) -> bool:
-    """Whether a result may be an array of the traced function's."""
-    return isinstance(x, (TracedArray, TracedComplex)) and np.ndim(x._value) > 0 and not is_deferred(x)
 
 
 def _is_pair(leaf) -> bool:
