@@ -5,12 +5,14 @@ import inspect
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import numbatape.solvers  # noqa: F401  (it announces stand-ins of its own)
 from numbatape.numpy_api import function_tables
 from numbatape.recording import contents
 from numbatape.trace import operations
+from numbatape.trace.operands import values_of
 
 contents.load_all()
 TABLES = {
@@ -134,3 +136,10 @@ def test_a_stand_in_is_made_by_the_files_that_are_announced_for_it():
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == ""
+
+
+def test_a_function_is_registered_once():
+    table = function_tables.Table()
+    table.register((np.sum, np.prod), values_of)
+    with pytest.raises(AssertionError, match="sum is registered twice"):
+        table.register((np.sum,), values_of)

@@ -56,8 +56,10 @@ class Table:
             self.files[name] = file
 
     def register(self, functions: Iterable[Callable], implementation: Callable) -> None:
-        """Put an implementation into the table, for some functions."""
-        self.registered.update(dict.fromkeys(functions, implementation))
+        """Put an implementation into the table, for some functions that have none yet."""
+        for function in functions:
+            assert function not in self.registered, f"{name_of(function)} is registered twice"
+            self.registered[function] = implementation
 
     def registering(self, *functions: Callable):
         """Return a decorator that registers an implementation for some functions."""
@@ -123,9 +125,9 @@ def register_form(functions: Iterable[Callable], name: str | None) -> None:
     assert name == HOLDS or not FORM_FILES or name in FORM_FILES or "." in name, name
     for function in functions:
         if name == HOLDS:
-            COMPLEX.registered[function] = REAL.registered[function]
+            COMPLEX.register((function,), REAL.registered[function])
         else:
-            COMPLEX.registered[function] = _Later(function, name)
+            COMPLEX.register((function,), _Later(function, name))
 
 
 class _Later:

@@ -43,7 +43,7 @@ def join_stacked(trace, arrays, axis: int, value) -> TracedArray:
     return new_traced(trace, value, out, level, family)
 
 
-@records(np.concatenate, *([np.concat] if hasattr(np, "concat") else []), complex="by_parts")
+@records(np.concatenate, complex="by_parts")
 def concatenate(value, arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind"):
     trace = find_trace(arrays)
     if axis is None:
