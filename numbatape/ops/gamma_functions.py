@@ -2,7 +2,8 @@
 SIMD code.
 
 Where its zeros are, each is the distance from the zeros times a quotient of polynomials. Beyond, it is an
-asymptotic series in 1/x, whose coefficients are fitted so that it begins early. Left of zero SciPy is called,
+asymptotic series in 1/x (DLMF 5.11.1, 5.11.2), whose coefficients are fitted so that it begins early. The far
+pieces of the Bessel functions have the form of DLMF 10.40.1, fitted as well. Left of zero SciPy is called,
 cell by cell. ``tests/engine/test_elementary.py`` holds them to 4 ulp.
 
 The polynomials are printed by ``python -m benchmarks.coefficients``.

@@ -71,7 +71,7 @@ ternary("gdtrc",    "sc.gdtrc(x, y, w)",  "sc.gdtrc",     (POSITIVE, POSITIVE, P
        dx=f"-w*{_P}", dw=f"-x*{_P}",
        second={"xx": "dx*((y - 1.0)/x - w)", "xy": f"dx*{_LOG}", "xw": "dx/w*(y - x*w)", "yy": f"-{_AA}", "yw": f"dw*{_LOG}", "ww": "dw*((y - 1.0)/w - x)"})
 
-# Beta, F and Student's t: constant sqrt(pi)
+# Beta, F and Student's t (the last two by betainc: Abramowitz and Stegun 26.6.2, 26.7.1): constant sqrt(pi)
 _LOGS = ("(math.log(w) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))")
 _P = beta_density("x", "y", "w")
 for _name, _sign in (("betainc", ""), ("betaincc", "-")):
@@ -150,7 +150,8 @@ binary("stdtr_rise", _rise, student_quantile_slope(1.0), ((20.0, 90.0), REAL), d
        dxy=f"-dx*{_log_t} - z*{_turn} - student_bend(x, y)", dyy=f"-dy*{_log_t} - z*{_bow} - {_turn}")
 binary("stdtr_rise_n", "student_rise(2.0, x, y)", student_quantile_slope(2.0), ((20.0, 90.0), REAL), third_of="stdtr (of stdtr, stdtrit and the distributions made of them)", dx=UNKNOWN, dy=f"-z*{_log_t} - {_rise}*{_turn} - student_bend(x, y)")
 
-# Noncentral chi-squared of (end, degrees of freedom, noncentrality), by its densities for more degrees
+# Noncentral chi-squared of (end, degrees of freedom, noncentrality): the slope for the noncentrality is minus the
+# density for two more degrees (J. D. Cohen, "Noncentral chi-square: some observations on recurrence", 1988)
 def _chi2_density(more):
     power = f"0.25*y + {0.25 * more - 0.5}"
     return f"0.5*math.exp(-0.5*(math.sqrt(x) - math.sqrt(w))*(math.sqrt(x) - math.sqrt(w)))*math.pow(x/w, {power})*sc.ive(0.5*y + {0.5 * more - 1.0}, math.sqrt(x*w))"
@@ -160,18 +161,19 @@ ternary("chndtr",   "sc.chndtr(x, y, w)", "sc.chndtr",    (POSITIVE, POSITIVE, P
        dx=_chi2_density(0), dw=f"-({_chi2_density(2)})",
        second={"xx": f"0.5*({_chi2_density(-2)} - dx)", "xw": "-0.5*(dw + dx)", "ww": f"-0.5*({_chi2_density(4)} + dw)"})
 
-# Kolmogorov's limit, by its two theta series
+# Kolmogorov's limit, by its two theta series (DLMF 20.7.32)
 unary ("kolmogorov", "sc.kolmogorov(x)",  "sc.kolmogorov", (0.3, 2.0), dx="kolmogorov_slope(1.0, x)", dxx="kolmogorov_slope(2.0, x)", loop="sc.kolmogorov")
 binary("kolmogorov_slope", "kolmogorov_slope(x, y)", kolmogorov_derivative, ((1.0, 1.0), (0.6, 2.0)), opaque="x",
        dy="kolmogorov_slope(x + 1.0, y)", dyy="kolmogorov_slope(x + 2.0, y)")
 unary ("kolmogi",   "sc.kolmogi(x)",      "sc.kolmogi",   PROBABILITY, dx="1.0/kolmogorov_slope(1.0, z)", dxx="-dx*dx*dx*kolmogorov_slope(2.0, z)", loop="sc.kolmogi")
 
-# Owen's T: constants 1/(2 sqrt(2 pi)), 1/(2 pi)
+# Owen's T ("Tables for computing bivariate normal probabilities", 1956): constants 1/(2 sqrt(2 pi)), 1/(2 pi)
 binary("owens_t",   "sc.owens_t(x, y)",   "sc.owens_t",   loop="sc.owens_t",
        dx="-0.19947114020071635*math.erf(0.7071067811865476*x*y)*math.exp(-0.5*x*x)", dy="0.15915494309189535*math.exp(-0.5*x*x*(1.0 + y*y))/(1.0 + y*y)",
        dxx="-x*dx - y*(1.0 + y*y)*dy", dxy="-x*(1.0 + y*y)*dy", dyy="-dy*y*(x*x + 2.0/(1.0 + y*y))")
 
-# Integrals of exponentials and logarithms; their series where the closed form cancels
+# Integrals of exponentials and logarithms (Dawson's: DLMF 7.2.5; expn: 8.19; spence is a dilogarithm: 25.12); their
+# series where the closed form cancels
 unary ("dawsn",     "sc.dawsn(x)",        "sc.dawsn",     loop="sc.dawsn",
        dx="1.0 - 2.0*x*z if math.fabs(x) < 15.0 else -0.5/(x*x)*(1.0 + 1.5/(x*x)*(1.0 + 2.5/(x*x)*(1.0 + 3.5/(x*x)*(1.0 + 4.5/(x*x)*(1.0 + 5.5/(x*x)*(1.0 + 6.5/(x*x)*(1.0 + 7.5/(x*x)*(1.0 + 8.5/(x*x)*(1.0 + 9.5/(x*x))))))))))",
        dxx="-2.0*(z + x*dx) if math.fabs(x) < 15.0 else 1.0/(x*x*x)*(1.0 + 3.0/(x*x)*(1.0 + 3.75/(x*x)*(1.0 + (14/3)/(x*x)*(1.0 + 5.625/(x*x)*(1.0 + 6.6/(x*x)*(1.0 + (91/12)/(x*x)*(1.0 + (60/7)/(x*x)*(1.0 + 9.5625/(x*x)*(1.0 + 10.6/(x*x))))))))))")

@@ -203,8 +203,8 @@ def exprel_bend(x):
 
 
 def erfc_ratio(n, x):
-    """i^n erfc(x) / i^(n-1) erfc(x) for x >= 2, n 1.0, 2.0, ...: a continued fraction of
-    positive terms, where the differences that define the repeated integrals cancel."""
+    """i^n erfc(x) / i^(n-1) erfc(x) for x >= 2, n 1.0, 2.0, ...: a continued fraction of positive
+    terms (DLMF 7.18(v)), where the differences that define the repeated integrals cancel."""
     k = 90.0
     ratio = 1.0 / (x + math.sqrt(x * x + 2.0 * k))
     while k > n:
@@ -214,7 +214,7 @@ def erfc_ratio(n, x):
 
 
 def i0e_gap(x, i0e, i1e):
-    """i0e(x) - |i1e(x)|; its asymptotic series where the difference cancels."""
+    """i0e(x) - |i1e(x)|; its asymptotic series (DLMF 10.40.1) where the difference cancels."""
     if math.fabs(x) < 200.0:
         return i0e - math.fabs(i1e)
     t = 1.0 / math.fabs(x)
@@ -269,7 +269,7 @@ def zeta_rise(s, x, w):
 
 
 def psi_rise(x, w):
-    """`zeta_rise` for s = 1.0, without loops: nine terms, and the tail of Euler and Maclaurin."""
+    """`zeta_rise` for s = 1.0, without loops: nine terms, and Euler and Maclaurin's tail (DLMF 5.11.2)."""
     y = x + w
     total = w / x / y
     near = 1.0 / ((x + 1.0) * (y + 1.0)) + 1.0 / ((x + 2.0) * (y + 2.0)) + 1.0 / ((x + 3.0) * (y + 3.0))

@@ -32,8 +32,8 @@ def ldexp(x, y):
 def zeta(s, x):
     """Hurwitz' zeta, the sum of (x + n)**-s over n >= 0, for whole s >= 2.0.
 
-    For x <= 0 it is the sum over all integers (periodic, and elementary for small s) less that over n < 0.
-    SciPy's own takes 260 ns, and -x of its steps left of 0.
+    For x <= 0 it is the sum over all integers less that over n < 0. The former is periodic, and elementary
+    for small s (DLMF 5.15.6). SciPy's own takes 260 ns, and -x of its steps left of 0.
     """
     if not x <= 0.0:  # written so that NaN passes the test, too
         return zeta_right(s, x)
@@ -82,7 +82,7 @@ def far_zeta(s, x):
 
 
 def zeta_right(s, x):
-    """`zeta` for x > 0: Euler and Maclaurin's tail from x + n >= 16 on, then the n terms."""
+    """`zeta` for x > 0: Euler and Maclaurin's tail (DLMF 25.11.7) from x + n >= 16 on, then the n terms."""
     n = 0.0
     while x + n < 16.0:
         n += 1.0
@@ -227,13 +227,13 @@ def beta_factor(a, b, x, rest):
 
 
 def stirling_rest(x):
-    """What the logarithm of gamma(x) has beyond (x - 1/2) log(x) - x + log(2 pi)/2, for x >= 30."""
+    """What log(gamma(x)) has beyond (x - 1/2) log(x) - x + log(2 pi)/2, for x >= 30 (DLMF 5.11.1)."""
     u = 1.0 / (x * x)
     return (1 / 12 - u * (1 / 360 - u * (1 / 1260 - u * (1 / 1680 - u / 1188)))) / x
 
 
 def digamma_rest(x):
-    """The digamma function less the logarithm, for x >= 30."""
+    """The digamma function less the logarithm, for x >= 30 (DLMF 5.11.2)."""
     u = 1.0 / (x * x)
     return -0.5 / x - u * (1 / 12 - u * (1 / 120 - u * (1 / 252 - u * (1 / 240 - u / 132))))
 

@@ -3,7 +3,8 @@
 This does not import SciPy (0.3 s): ``"sc.psi"`` names the ufunc, for `resolve` and `find`. A formula uses
 SciPy's scalar code as ``sc.psi(x)`` where libm has nothing as accurate. Rows whose function is in
 `error_functions` or `gamma_functions` have no ``loop=``: these take a third of SciPy's time, and err less. Bessel
-functions are in `bessel`, incomplete integrals in `incomplete`.
+functions are in `bessel`, incomplete integrals in `incomplete`. Numbers beside the headings are those of the
+DLMF (dlmf.nist.gov), where the formulas of the derivatives are.
 """
 
 # ruff: noqa: E501  (a row is read as a line)
@@ -42,13 +43,14 @@ def erfc_integral_ratio(n, x):
     return np.vectorize(erfc_ratio, otypes=[float])(n, x)[()]
 
 
-# Gamma family
+# Gamma family: 5.2.2, 5.15.1. Derivatives of psi are zeta functions of Hurwitz' (25.11.12), whose derivative for
+# the second argument is one of the next order (25.11.17)
 _TURN = "(3.141592653589793*(x - 2.0*rint(0.5*x)))"  # pi x without whole turns
 _COSINE, _SINE = f"math.cos({_TURN})", f"0.3183098861837907*math.sin({_TURN})"
 unary ("gammaln",   "sc.gammaln(x)",   "sc.gammaln",  POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)")
 unary ("loggamma",  "sc.loggamma(x)",  "sc.loggamma", POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.loggamma")
 unary ("gamma",     "sc.gamma(x)",     "sc.gamma",    POSITIVE, dx="z*sc.psi(x)", dxx="dx*sc.psi(x) + z*zeta(2.0, x)", loop="sc.gamma")
-# Left of 1/2 by reflection, gamma(1 - x) sin(pi x)/pi: no pole of psi at 0, -1, ...
+# Left of 1/2 by reflection (5.5.3), gamma(1 - x) sin(pi x)/pi: no pole of psi at 0, -1, ...
 unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, loop="sc.rgamma",
        dx=f"-z*sc.psi(x) if x > 0.5 else sc.gamma(1.0 - x)*({_COSINE} - sc.psi(1.0 - x)*{_SINE})",
        dxx=f"-dx*sc.psi(x) - z*zeta(2.0, x) if x > 0.5 else sc.gamma(1.0 - x)*((sc.psi(1.0 - x)*sc.psi(1.0 - x) + zeta(2.0, 1.0 - x) - 9.869604401089358)*{_SINE} - 2.0*sc.psi(1.0 - x)*{_COSINE})",
@@ -75,6 +77,7 @@ def _zeta_fall(x, w, y):
 
 _A, _B = _psi_rise("x", "y", "x + y"), _psi_rise("y", "x", "x + y")
 _AA, _BB = _zeta_fall("x", "y", "x + y"), _zeta_fall("y", "x", "x + y")
+# The beta function by three gamma functions (5.12.1)
 binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
        dx=f"-{_A}", dy=f"-{_B}", dxx=_AA, dxy="-zeta(2.0, x + y)", dyy=_BB)
 # Where x + y is 0, -1, ... and neither is whole, beta is zero and the reciprocal of gamma(x + y) has a slope; where
@@ -87,7 +90,8 @@ binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
        dy=f"({_REFLECTED.format('y', 'x')}) if {_WHOLE} else -z*{_B}",
        edges=((-3.7, 2.7), (-2.5, -0.5), (-1.25, 0.25)),
        dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}")
-# The reciprocal of gamma has the slope (-1)**m m! where it is zero, at -m; there psi is infinite
+# Pochhammer's symbol and binomials by gamma functions (5.2.5, 1.2.6). The reciprocal of gamma has the slope
+# (-1)**m m! where it is zero, at -m (residues: 5.2.1); there psi is infinite
 _POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))"
 binary("poch",      "sc.poch(x, y)",   "sc.poch",     POSITIVES, loop="sc.poch",
        dx=f"z*{_A} if x > 0.0 or floor(x) != x else "
@@ -106,7 +110,8 @@ binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), lo
        dxy=f"dy*{_A} + z*zeta(2.0, x - y + 1.0)",
        dyy=f"dy*{_B} - z*(zeta(2.0, x - y + 1.0) + zeta(2.0, y + 1.0))")
 
-# Error functions: constants 2/sqrt(pi), sqrt(pi)/2
+# Error functions (7.2, derivatives 7.10.1): constants 2/sqrt(pi), sqrt(pi)/2. Where the slope of erfcx cancels, it is
+# a ratio of repeated integrals of erfc (7.18)
 unary ("erf",       "math.erf(x)",     "sc.erf",      dx="1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)
 unary ("erfc",      "math.erfc(x)",    "sc.erfc",     dx="-1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)
 unary ("erfi",      "sc.erfi(x)",      "sc.erfi",     dx="1.1283791670955126*math.exp(x*x)", dxx="2.0*x*dx", loop="sc.erfi")
@@ -118,7 +123,7 @@ binary("erfc_ratio", "erfc_ratio(x, y)", erfc_integral_ratio, ((1.0, 1.0), (2.0,
 unary ("erfinv",    "sc.erfinv(x)",    "sc.erfinv",   (-0.95, 0.95), dx="0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfinv")
 unary ("erfcinv",   "sc.erfcinv(x)",   "sc.erfcinv",  (0.05, 1.95), dx="-0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfcinv")
 
-# The normal distribution: constants 1/sqrt(2 pi), sqrt(2/pi), sqrt(2 pi), sqrt(pi/2)
+# The normal distribution, an error function of x/sqrt(2): constants 1/sqrt(2 pi), sqrt(2/pi), sqrt(2 pi), sqrt(pi/2)
 unary ("ndtr",      "sc.ndtr(x)",      "sc.ndtr",     dx="0.3989422804014327*math.exp(-0.5*x*x)", dxx="-x*dx")
 unary ("log_ndtr",  "sc.log_ndtr(x)",  "sc.log_ndtr", dx="0.7978845608028654/sc.erfcx(-0.7071067811865476*x)",
        smooth={"x": "0.7978845608028654/sc.erfcx(-0.7071067811865476*x) if x < 5.0 else 0.3989422804014327*math.exp(-0.5*x*x - z)"},
@@ -150,7 +155,7 @@ binary("huber",     "sc.huber(x, y)",  "sc.huber",    (POSITIVE, REAL), loop="sc
        dx="0.0 if math.fabs(y) <= x else math.fabs(y) - x", dy="y if math.fabs(y) <= x else x*sign(y)", steps="x",
        dxx="0.0 if math.fabs(y) <= x else -1.0", dxy="0.0 if math.fabs(y) <= x else sign(y)", dyy="1.0 if math.fabs(y) <= x else 0.0")
 
-# Losses and transformations
+# Losses, and the transformations of Box and Cox ("An analysis of transformations", 1964)
 binary("pseudo_huber", "sc.pseudo_huber(x, y)", "sc.pseudo_huber", (POSITIVE, REAL), loop="sc.pseudo_huber",
        dx="x*(y/x*(y/x)/(1.0 + hypot(1.0, y/x)))*(y/x*(y/x)/(1.0 + hypot(1.0, y/x)))/hypot(1.0, y/x)", dy="y/hypot(1.0, y/x)",
        dxx="(dx - y*math.pow(y/x/hypot(1.0, y/x), 3.0))/x", dxy="math.pow(y/x/hypot(1.0, y/x), 3.0)", dyy="math.pow(hypot(1.0, y/x), -3.0)")
@@ -175,7 +180,8 @@ unary ("cosdg",     "sc.cosdg(x)",     "sc.cosdg",    dx="-0.017453292519943295*
 unary ("tandg",     "sc.tandg(x)",     "sc.tandg",    dx="0.017453292519943295*(1.0 + z*z)", dxx="0.03490658503988659*z*dx", loop="sc.tandg")
 unary ("cotdg",     "sc.cotdg(x)",     "sc.cotdg",    (5.0, 85.0), dx="-0.017453292519943295*(1.0 + z*z)", dxx="-0.03490658503988659*z*dx", loop="sc.cotdg")
 
-# Relatives of the exponential
+# Relatives of the exponential: exponential integrals (6.2), and Wright's omega, whose slope is omega/(1 + omega)
+# (Corless and Jeffrey, "The Wright omega function", 2002)
 unary ("exprel",    "sc.exprel(x)",    "sc.exprel",   dx="exprel_slope(x) if math.fabs(x) < 0.03 else (math.exp(x) - z)/x",
        dxx="exprel_bend(x) if math.fabs(x) < 0.03 else (math.exp(x) - 2.0*dx)/x", loop="sc.exprel")
 unary ("exp10",     "math.pow(10.0, x)", "sc.exp10",  dx="2.302585092994046*z", dxx="2.302585092994046*dx", loop="sc.exp10")

@@ -1,7 +1,7 @@
 """Legendre functions and spherical harmonics of ``scipy.special``, of whole degree n and order m.
 
 SciPy returns their derivatives up to order ``diff_n`` as well, along an axis that comes first (behind all
-others for spherical harmonics, whose derivatives are for two angles).
+others for spherical harmonics, whose derivatives are for two angles; definitions: DLMF 14.3, 14.30.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Spherical Bessel functions of ``scipy.special``, and derivatives of them. Numbers of formulas: the DLMF."""
+"""Spherical Bessel functions of ``scipy.special``, and derivatives of them.
+
+Numbers of formulas are those of the DLMF.
+"""
 
 from __future__ import annotations
 

@@ -101,6 +101,7 @@ _T_SF = rule(
 
 
 # ---- F: a sum over Poisson's law, whose slope for nc is half the difference of two degrees of freedom.
+# All three laws: Johnson, Kotz and Balakrishnan, "Continuous univariate distributions 2", chapters 29 to 31.
 
 
 def _log_f(x, m, n, nc):
@@ -240,7 +241,7 @@ _CHI2_SF = rule(
 )
 
 
-# ---- The skew normal law
+# ---- The skew normal law (A. Azzalini, "A class of distributions which includes the normal ones", 1985)
 
 
 def _skew_density(z, x, a):
@@ -254,7 +255,7 @@ def _skew_slope(z, x, a):
 
 _SKEW_CDF = rule("skewnorm.cdf", {0: _skew_density, 1: _skew_slope})
 
-# ---- Irwin and Hall's law, the sum of n uniform variables: a spline, whose slope is a difference of two
+# ---- Irwin and Hall's law (1927), a sum of n uniform variables: a spline, whose slope is a difference of two
 
 
 def _sum_slope(z, x, n):
