@@ -9,6 +9,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.config import PASSES
+from numbatape.tape.passes import reroll
 from numbatape.tape.rerolling.components import components
 from numbatape.tape.rerolling.periods import ranks_and_previous, repeating
 from tests.loop_programs import LoopProgram
@@ -391,3 +392,30 @@ def test_values_that_are_read_after_the_loops(function):
         found.append(nt.value_and_derivative(cache, (X.copy(), Y)))
     for plain, rolled in zip(*found, strict=True):
         np.testing.assert_allclose(rolled, plain, rtol=1e-12, atol=1e-12)
+
+
+def test_a_search_looks_at_each_stretch_once(monkeypatch):
+    """What one period leaves over leads to stretches that another one has led to before."""
+    searches, looked_at, run = [], reroll.aligned, reroll._Search.run
+
+    def note(stretch, made):
+        searches[-1].append(stretch)
+        return looked_at(stretch, made)
+
+    def begin(search):
+        searches.append([])
+        return run(search)
+
+    monkeypatch.setattr(reroll, "aligned", note)
+    monkeypatch.setattr(reroll._Search, "run", begin)
+
+    def logistic_map(x):
+        y = x[0]
+        for _ in range(N):
+            y = x[1] * y * (1 - y)
+        return y
+
+    nt.hessian(logistic_map)(np.array([0.5, 0.3]))
+    assert max(map(len, searches)) > 2
+    for stretches in searches:
+        assert len(set(stretches)) == len(stretches)

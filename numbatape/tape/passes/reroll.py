@@ -71,6 +71,7 @@ class _Search:
 
     def __init__(self, draft: Draft, code: np.ndarray, start: int):
         self.draft, self.code = draft, code
+        self._known: dict[Stretch, Distribution] = {}
         ops = draft.ops
         kinds = ops.is_any(ops.with_trait("elementwise") - ops.with_trait("casts"), code["op"])
         self.single = kinds & (code["op"] & 1 == F64) & (code["aux"] == NONE)
@@ -246,7 +247,10 @@ class _Search:
         """Return what re-rolling saves, and how stretches that are worth it are re-rolled."""
         total, good = 0.0, []
         for each in stretches:
-            plan = Distribution(self.cells, aligned(each, self._writers(each)), self.slots)
+            plan = self._known.get(each)
+            if plan is None:  # several periods, and what is left between two stretches, lead to the same one
+                plan = Distribution(self.cells, aligned(each, self._writers(each)), self.slots)
+                self._known[each] = plan
             if plan.saved >= LEAST:
                 total += plan.saved
                 good.append(plan)

@@ -133,7 +133,7 @@ class Distribution:
         for part in parts:
             (slot, *more), what = part.slots, part.what
             steady = not more and what == VECTOR_SLOT and slot not in lagged
-            steady = steady and bool(self.cells.movable[turns.out[:, slot]].all())
+            steady = steady and bool(self.cells.movable[turns.out[slot]].all())
             if steady and all(self._same(slot, k, same) for k in range(3)):
                 same.add(slot)
                 what = ONCE
@@ -231,8 +231,8 @@ class Distribution:
             if any(column.kind == IRREGULAR for column in columns):
                 return False
             carried += columns[mine[0]].lag
-        out = turns.out[turns.left_out :, slots]
-        last = out[-1, [slots.index(self.tail(slots))]]
+        out = turns.out[slots, turns.left_out :]
+        last = turns.out[self.tail(slots), -1]
         read = cells.reads[out] + cells.ends[out]
         read[out == last] = 1
         return carried == 1 and bool((read == 1).all() and cells.movable[out[out != last]].all())

@@ -37,7 +37,7 @@ class Rolling:
         self.draft, self.cells, self.plan, self.turns = draft, cells, plan, plan.turns
         self.sizes = draft.sizes
         self._values = {
-            name: self.turns.values(name)[self.turns.left_out :] for name in ("out", "a", "b", "c")
+            name: self.turns.values(name)[:, self.turns.left_out :] for name in ("out", "a", "b", "c")
         }
         self._once: dict[int, int] = {}  # by slot: the value of what is computed once
         self._kept: set[int] = set()  # slots that stay scalar
@@ -90,7 +90,7 @@ class Rolling:
         row = self.first_row(slot)
         self.append(row)
         self._once[slot] = row.out
-        self.cells.merge(self.turns.out[self.turns.left_out :, slot])
+        self.cells.merge(self.turns.out[slot, self.turns.left_out :])
 
     def _vector(self, slot: int) -> None:
         row, inner = self.first_row(slot), self._inner(slot)
@@ -98,7 +98,7 @@ class Rolling:
         out = self._view(base, offset + self.turns.left_out * step, step, inner)
         a, b, c = (self.operand(slot, k, inner) for k in range(3))
         # A recurrence may start with a number: then what it carries takes an adjoint in later turns only.
-        active = int(np.bitwise_or.reduce(self.turns.values("active")[self.turns.left_out :, slot]))
+        active = int(np.bitwise_or.reduce(self.turns.values("active")[slot, self.turns.left_out :]))
         self.append(row.replace(out=out, a=a, b=b, c=c, active=active))
 
     def _inner(self, slot: int) -> int:
@@ -115,18 +115,18 @@ class Rolling:
         """
         if slot in self._known:
             return self._known[slot]
-        cells, out = self.cells, self.turns.out[:, slot]
+        cells, out = self.cells, self.turns.out[slot]
         home = int(cells.home[out[0]])
         if home < len(POOLS):
             if self.read_later and slot in self._kept:
-                values = self.turns.values("out")[:, slot]
+                values = self.turns.values("out")[slot]
                 self._known[slot] = self._copied(self.first_row(slot), values), 0, 1
                 return self._known[slot]
             level, family = POOLS[home]
             cells.move(out, self.draft.array((len(out),), family, level))
             home = int(cells.home[out[0]])
         first, second = cells.offset[out[:2]].tolist()
-        base = self._base(home, int(self.turns.values("out")[0, slot]))
+        base = self._base(home, int(self.turns.values("out")[slot, 0]))
         return base, first, second - first
 
     def _base(self, storage: int, value: int) -> int:
@@ -148,7 +148,7 @@ class Rolling:
 
     def operand(self, slot: int, k: int, inner: int = 0) -> int:
         """Return an operand of a slot in all turns: a vector, or a scalar where it is the same in all."""
-        column, value = self.turns.columns[slot][k], self._values["abc"[k]][:, slot]
+        column, value = self.turns.columns[slot][k], self._values["abc"[k]][slot]
         turns, cells = self.turns, self.cells
         if column.kind == MISSING:
             return NONE
@@ -231,7 +231,7 @@ class Rolling:
         steps = self.plan.steps(part.slots)
         tail, left_out = steps[-1].slot, self.turns.left_out
         states = RecurrenceRows(self, steps).emit()
-        out = self.turns.out[left_out:, tail]
+        out = self.turns.out[tail, left_out:]
         if self.cells.home[out[0]] < len(POOLS):
             self.cells.move(out, states, 1)
         else:
@@ -251,7 +251,7 @@ class Rolling:
 
     def _is_read_elsewhere(self, slot: int) -> bool:
         """Whether anything but the next slot of its cycle reads the results of a slot."""
-        cells = self.turns.out[self.turns.left_out :, slot]
+        cells = self.turns.out[slot, self.turns.left_out :]
         return bool(self.read_later or (self.cells.reads[cells] > 1).any() or self.cells.ends[cells].any())
 
     # ---- sums
@@ -262,11 +262,11 @@ class Rolling:
         if self.read_later:
             self._flush()
             rows = chosen(self.cells.code, self._places(part.slots))
-            self._rows.append(rows[rows["out"] != self._values["out"][-1, plan.tail(part.slots)]])
+            self._rows.append(rows[rows["out"] != self._values["out"][plan.tail(part.slots), -1]])
         slot, k = plan.carried(part.slots)
         first, last = self.first_row(slot), self.first_row(plan.tail(part.slots))
-        value, takes = int(self._values["abc"[k]][0, slot]), first.active >> k & 1
-        out = int(self._values["out"][-1, plan.tail(part.slots)])
+        value, takes = int(self._values["abc"[k]][slot, 0]), first.active >> k & 1
+        out = int(self._values["out"][plan.tail(part.slots), -1])
         kind = self.draft.kind_of(out)
         terms = self._terms(part, last, kind)
         for place, (term, active, sign) in enumerate(terms):
@@ -284,7 +284,7 @@ class Rolling:
             row, column = self.first_row(slot), turns.columns[slot][k]
             active = row.active >> k & 1
             if column.kind == NUMBERS:
-                total = math.fsum(self.cells.numbers_of(self._values["abc"[k]][:, slot]))
+                total = math.fsum(self.cells.numbers_of(self._values["abc"[k]][slot]))
                 terms.append((draft.literal(np.array(total)), 0, sign))
                 continue
             value = self.operand(slot, k)

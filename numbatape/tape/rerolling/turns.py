@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..combinations import flatnonzero
 from ..families import POOLS
 from ..instruction import NONE
 from .periods import Stretch
@@ -71,74 +72,89 @@ class Turns:
         self.count = stretch.turns - left_out
         # The first instruction of the turns that are not left out.
         self.first = stretch.start + left_out * stretch.period
-        self.out = self._cells("out")
+        self.out = self._cells(self.values("out"))
         self.slots_read: list[set[int]] = [set() for _ in range(stretch.period)]
         self.deepest = 0  # how many turns must be left out at least, so that fewer columns are irregular
         self.results = self._results()
-        kept = self.values("active")[left_out:]
-        self.differing = np.bitwise_or.reduce(kept ^ kept[0], axis=0)
+        kept = self.values("active")[:, left_out:]
+        self.differing = np.bitwise_or.reduce(kept ^ kept[:, :1], axis=1)
         operands = [self._operands(name) for name in "abc"]
         self.columns = list(zip(*operands, strict=True))
 
     def values(self, name: str) -> np.ndarray:
-        """Return a field of the instructions: one row for each turn, one column for each slot."""
-        start, stop = self.stretch.start, self.stretch.stop
-        return self.cells.code[name][start:stop].reshape(self.stretch.turns, self.stretch.period)
+        """Return a field of the instructions: one row for each slot, one column for each turn.
 
-    def _cells(self, name: str) -> np.ndarray:
-        return self.cells.alias[self.cells.of[self.values(name)]]
+        Most questions are about a slot in all turns, whose values follow one another in memory here.
+        """
+        start, stop = self.stretch.start, self.stretch.stop
+        table = self.cells.code[name][start:stop].reshape(self.stretch.turns, self.stretch.period)
+        return np.ascontiguousarray(table.T)
+
+    def _cells(self, values: np.ndarray) -> np.ndarray:
+        return self.cells.alias[self.cells.of[values]]
 
     def _results(self) -> np.ndarray:
         """Return whether each slot's results may stand in an array at one stride."""
         cells, out = self.cells, self.out
-        loose = cells.movable[out].all(axis=0)
-        home, offset = cells.home[out], cells.offset[out]
-        step = np.diff(offset, axis=0)
-        strided = (home[0] >= len(POOLS)) & (home == home[0]).all(axis=0) & (offset != UNKNOWN).all(axis=0)
-        return loose | (strided & (step == step[0]).all(axis=0) & (step[0] != 0))
+        found = cells.movable[out].all(axis=1)
+        arrays = flatnonzero(~found & (cells.home[out[:, 0]] >= len(POOLS)))
+        if len(arrays):
+            home, offset = cells.home[out[arrays]], cells.offset[out[arrays]]
+            step = np.diff(offset, axis=1)
+            strided = (home == home[:, :1]).all(axis=1) & (offset != UNKNOWN).all(axis=1)
+            found[arrays] = strided & (step == step[:, :1]).all(axis=1) & (step[:, 0] != 0)
+        return found
 
     def _operands(self, name: str) -> list[Column]:
         """Return one operand of each slot."""
-        cells, values, operands = self.cells, self.values(name), self._cells(name)
-        found = [Column(MISSING if last == NONE else IRREGULAR) for last in values[-1].tolist()]
+        cells, values = self.cells, self.values(name)
+        operands = self._cells(values)
+        single, literal, writers = cells.single[values], cells.is_literal[operands], cells.writer[operands]
+        found = [Column(MISSING if last == NONE else IRREGULAR) for last in values[:, -1].tolist()]
         # Most operands are whole arrays in some loops. Nothing more is asked about these.
-        known = cells.single[values] | cells.is_literal[operands] | (cells.writer[operands] != NONE)
-        slots = np.flatnonzero((known & (values != NONE)).any(axis=0))
+        known = single | literal | (writers != NONE)
+        slots = flatnonzero((known & (values != NONE)).any(axis=1))
         if len(slots):
-            columns = self._columns(slots.tolist(), values[:, slots], operands[:, slots])
+            tables = values, operands, single, literal, writers
+            if len(slots) < len(values):
+                values, operands, single, literal, writers = (table[slots] for table in tables)
+            columns = self._columns(slots.tolist(), values, operands, single, literal, writers)
             for slot, column in zip(slots.tolist(), columns, strict=True):
                 found[slot] = column
         return found
 
-    def _columns(self, slots: list[int], values: np.ndarray, operands: np.ndarray) -> list[Column]:
-        """Return one operand of some slots, given as values and as cells."""
-        cells, (start, period, turns) = self.cells, self.stretch
-        writers = cells.writer[operands]
-        behind = writers - (start + period * np.arange(turns))[:, None]
+    def _columns(self, slots: list[int], values, operands, is_single, is_literal, writers) -> list[Column]:
+        """Return one operand of some slots, of which tables say what it is in each turn."""
+        start, period, turns = self.stretch
+        left_out = self.left_out
+        behind = writers - np.arange(start, start + period * turns, period, dtype=np.int32)
         inside = writers >= start
-        late = writers >= self.first  # these values are results of turns that are not left out
-        lag, slot = -(behind[-1] // period), behind[-1] % period
-        early = np.arange(turns)[:, None] < lag
-        turn = inside[-1] & ((behind == behind[-1]) | early)[self.left_out :].all(axis=0)
-        outside = ~late[self.left_out :].any(axis=0)
-        kept = operands[self.left_out :]
-        same = outside & (kept == kept[0]).all(axis=0)
-        numbers = cells.is_literal[kept].all(axis=0)
-        missing = values[-1] == NONE
-        single = cells.single[values].all(axis=0)
-        inside_at = np.flatnonzero(inside.any(axis=0)).tolist()
-        for at in inside_at:
+        # These operands are results of turns that are not left out.
+        late = writers >= self.first if left_out else inside
+        ends = behind[:, -1].astype(np.int64)
+        lag, slot = -(ends // period), ends % period
+        constant = behind == behind[:, -1:]
+        turn = inside[:, -1].copy()
+        for at in flatnonzero(turn).tolist():
+            turn[at] = constant[at, max(left_out, lag[at]) :].all()
+        outside = ~late[:, left_out:].any(axis=1)
+        kept = operands[:, left_out:]
+        same = outside & (kept == kept[:, :1]).all(axis=1)
+        numbers = is_literal[:, left_out:].all(axis=1)
+        missing = values[:, -1] == NONE
+        single = is_single.all(axis=1)
+        for at in flatnonzero(inside.any(axis=1)).tolist():
             read = self.slots_read[slots[at]]
             if turn[at]:
                 read.add(int(slot[at]))
                 # The first turns have no turn so far before them. What they read may come from elsewhere in
                 # the stretch: where a period begins in the middle of a loop's body, its first slots belong
                 # to the turn before.
-                made = writers[self.left_out : int(lag[at]), at]
+                made = writers[at, left_out : int(lag[at])]
                 read.update(((made[made >= self.first] - start) % period).tolist())
             else:
-                made = writers[:, at][inside[:, at]]
-                read.update(((made - start) % period).tolist())
+                made = writers[at][inside[at]]
+                read.update(flatnonzero(np.bincount((made - start) % period)).tolist())
         found = []
         flags = zip(
             *(each.tolist() for each in (missing, same & single, numbers, turn & single)), strict=True
@@ -153,10 +169,10 @@ class Turns:
             elif is_turn:
                 found.append(Column(TURN, int(slot[at]), int(lag[at])))
             elif outside[at] and single[at]:
-                found.append(self._of_cells(kept[:, at], values[-1, at]))
+                found.append(self._of_cells(kept[at], values[at, -1]))
             else:
                 found.append(Column(IRREGULAR))
-                last = int(writers[self.left_out :, at].max())
+                last = int(writers[at, left_out:].max())
                 if single[at] and start <= last < start + MOST_LEFT_OUT * period:
                     self.deepest = max(self.deepest, (last - start) // period + 1)
         return found
