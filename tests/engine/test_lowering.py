@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import ast
-import functools
 import gc
 import itertools
-import zlib
+from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.linalg import solve_triangular
 
-import numbatape as nt
-from numbatape.engine import kernels, library
+from numbatape.engine import library
 from numbatape.engine.codegen import kernel_source
-from numbatape.jit import compiler, linalg, loader, machine
+from numbatape.jit import compiler, linalg, machine
 from numbatape.jit.lowering import OutsideOfKernelLanguage, lower
 from numbatape.jit.lowering.names import assigned_once
 from numbatape.ops import OPCODE, OPS
-from tests.kernel_bits import EDGES, assert_same_bits, cases, swept
-from tests.numba_kernels import compiler as numba_compiler
+from numbatape.ops.libm import PREFIX as LIBM
+from tests.kernel_bits import EDGES, assert_same_bits, compare
+from tests.numba_kernels.__main__ import COMPILED, every_kernel, linked
 
 HEAD = "# cells: f64\n"
 
 
-@functools.cache
-def linked(source, compile_source):
-    """Return the loaded kernels of a text; each compiler's symbols have a key of their own."""
-    name = compile_source.__module__.replace(".", "_")
-    key = f"{name}_{zlib.crc32(source.encode()):x}"
-    return loader.link(compile_source(linalg.with_wrappers(source), key), key)
-
-
 def both(source):
-    return [linked(source, module.compile_source) for module in (compiler, numba_compiler)]
+    return [load(source) for load in COMPILED]
 
 
 # ---- outside of the language
@@ -348,8 +338,12 @@ def test_what_is_one_number_of_a_strip_is_computed_once(pattern, divided):
     assert f"fdiv {divided}" in text and (pattern == "vv" or "fdiv <" not in text)
 
 
-# (row, family, direction): formulas of each kind, operands of one cell, a loop of NumPy's, a cast
-SAMPLE = [("power", 0, "reverse"), ("hypot", 0, "forward"), ("maximum", 1, "reverse"), ("cast", 1, "forward")]
+# (row, family, direction): formulas of each kind, operands of one cell, a loop of NumPy's, a cast, strips
+# over float32 cells, array ops
+SAMPLE = [
+    *[("power", 0, "reverse"), ("hypot", 0, "forward"), ("maximum", 1, "reverse"), ("cast", 1, "forward")],
+    *[("add", 1, "forward"), ("sum", 0, "forward"), ("sort", 0, "reverse"), ("solve_lower", 0, "reverse")],
+]
 
 
 SCALED = """# cells: f64
@@ -420,37 +414,29 @@ def test_small_functions_are_copied_to_their_calls():
 
 
 @pytest.mark.parametrize("name, family, direction", SAMPLE)
-def test_kernels_of_rows(name, family, direction):
-    """A sample; the whole table takes Numba twenty minutes."""
-    forms = both(kernel_source(OPCODE[name], family, direction))
-    for case in cases(OPS[OPCODE[name]], direction):
-        assert_same_bits(*(swept(form, direction, *case) for form in forms))
+def test_kernels_of_the_table(name, family, direction):
+    """A sample; ``python -m tests.numba_kernels`` compares the whole table, in half an hour."""
+    assert compare(OPCODE[name], family, direction, "fast", COMPILED) >= 8
 
 
-SYSTEM = np.random.default_rng(5).normal(size=(5, 5)) + 5.0 * np.eye(5)
-ARRAYS = {
-    "sum": (np.sum, "forward", SYSTEM.T),
-    "sort": (lambda x: np.sort(x)[3] * x[0], "reverse", SYSTEM[0]),
-    "solve_lower": (lambda x: np.sum(solve_triangular(x, x[0], lower=True)), "reverse", SYSTEM),
-}
+def test_all_kernels_can_be_compared():
+    """What runs by hand has each kernel of the library."""
+    found = Counter(direction for _, _, direction, _ in every_kernel([]))
+    assert found["forward"] >= 2 * sum(not op.name.startswith(LIBM) for op in OPS)
+    assert found["reverse"] >= 2 * sum(op.differentiable for op in OPS if not op.name.startswith(LIBM))
 
 
-@pytest.mark.parametrize("name", ARRAYS)
-def test_kernels_of_arrays(name):
-    f, direction, x = ARRAYS[name]
-    cache = nt.prepare_gradient_cache(f, x)
-    want = nt.value_and_gradient(cache, x)
-    number = 2 * OPCODE[name]
-    table = kernels.FORWARD if direction == "forward" else kernels.REVERSE
-    assert table[number]  # the function calls it
-    reference = linked(kernel_source(OPCODE[name], 0, direction), numba_compiler.compile_source)
-    own, table[number] = table[number], reference.address[direction]
-    try:
-        value, (gradient,) = nt.value_and_gradient(cache, x)
-    finally:
-        table[number] = own
-    assert value == want[0]
-    assert_same_bits([gradient], [want[1][0]])
+def test_a_kernel_with_other_bits_is_found():
+    """One unit in the last place, of one cell."""
+
+    def spoilt(source):
+        assert "= math.sqrt(x)" in source
+        changed = source.replace("= math.sqrt(x)", "= 1.0000000000000002 * math.sqrt(x)")
+        return linked(changed, compiler.compile_source)
+
+    row = OPCODE["sqrt"]
+    with pytest.raises(AssertionError):
+        compare(row, 0, "forward", "fast", [COMPILED[0], spoilt])
 
 
 def test_a_variable_that_is_assigned_once_needs_no_memory():

@@ -112,7 +112,7 @@ class RawCells(ast.NodeTransformer):
 def compile_source(source: str, key: str) -> ObjectFile:
     """Compile a module of kernels; a first line ``# cells: f32`` picks the dtype of the cells."""
     cells = "f32" if source.startswith("# cells: f32") else "f64"
-    strips = Strips()
+    strips = Strips(cells)
     tree = ast.fix_missing_locations(RawCells(cells).visit(strips.visit(ast.parse(source))))
     text = ast.unparse(tree)
     filename = f"<numbatape kernels {key}>"
@@ -142,7 +142,7 @@ def _link_modules(kernels, entries, key):
     for kernel, entry in zip(kernels, entries, strict=True):
         (compiled,) = kernel.overloads.values()
         library = compiled.library
-        module = llvm.parse_assembly(library.get_llvm_str())
+        module = llvm.parse_assembly(_with_powers_as_written(library.get_llvm_str()))
         shim = llvm.parse_assembly(_shim(compiled.fndesc.llvm_func_name, f"nt_{key}_{entry}"))
         shim.triple, shim.data_layout = module.triple, module.data_layout
         module.link_in(shim)
@@ -160,6 +160,13 @@ def _link_modules(kernels, entries, key):
     machine = library._codegen._tm
     _optimise(merged, machine)
     return merged, machine
+
+
+def _with_powers_as_written(text: str) -> str:
+    """Return IR whose powers are calls of the C library, even of 2, which LLVM would give to ``exp2``."""
+    power = "double @llvm.pow.f64(double"
+    lines = [f"{line} nobuiltin" if f"call {power}" in line else line for line in text.splitlines()]
+    return "\n".join(lines).replace(power, "double @pow(double")
 
 
 def _optimise(module, machine) -> None:

@@ -14,7 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-I32, I64, F64 = ir.IntType(32), ir.IntType(64), ir.DoubleType()
+I32, I64, F32, F64 = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
+ELEMENT = {"f64": F64, "f32": F32}
 WIDTH = 4  # cells a turn; what is left takes a pair and a single cell
 OPERATIONS = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
 
@@ -27,13 +28,23 @@ def _constant(number: float, width: int):
     return ir.Constant(_lanes(width), number if width == 1 else [number] * width)
 
 
-def _cells(builder, base, index, width):
-    pointer = builder.gep(builder.inttoptr(base, F64.as_pointer()), [index])
-    return pointer if width == 1 else builder.bitcast(pointer, _lanes(width).as_pointer())
+def _cells(builder, base, index, width, element=F64):
+    pointer = builder.gep(builder.inttoptr(base, element.as_pointer()), [index])
+    lanes = element if width == 1 else ir.VectorType(element, width)
+    return pointer if width == 1 else builder.bitcast(pointer, lanes.as_pointer())
 
 
-def _load(builder, base, index, width):
-    return builder.load(_cells(builder, base, index, width), align=8)
+def _load(builder, base, index, width, element=F64):
+    """Load cells as lanes of float64."""
+    value = builder.load(_cells(builder, base, index, width, element), align=4 if element is F32 else 8)
+    return builder.fpext(value, _lanes(width)) if element is F32 else value
+
+
+def _store(builder, value, base, index, width, element):
+    """Store lanes of float64 to cells, which rounds them once."""
+    lanes = element if width == 1 else ir.VectorType(element, width)
+    rounded = builder.fptrunc(value, lanes) if element is F32 else value
+    builder.store(rounded, _cells(builder, base, index, width, element), align=4 if element is F32 else 8)
 
 
 def _splat(builder, value, width):
@@ -128,12 +139,12 @@ def _in_strips(builder, count, body, total=None):
 class _Operands:
     """The loads that a formula needs: of one cell once, of contiguous ones at every turn."""
 
-    def __init__(self, builder, formula: str, pattern: str, cells: dict):
-        self.builder, self.cells = builder, cells
+    def __init__(self, builder, formula: str, pattern: str, cells: dict, element=F64):
+        self.builder, self.cells, self.element = builder, cells, element
         self.tree = ast.parse(formula, mode="eval").body
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         fixed = {name for name, kind in zip("xyw", pattern, strict=False) if kind == "s"}
-        self.fixed = {k: _load(builder, *cells[k], 1) for k in sorted(used & fixed)}
+        self.fixed = {k: _load(builder, *cells[k], 1, element) for k in sorted(used & fixed)}
         self.moving = sorted(used - fixed)
 
     def value(self, i, width):
@@ -141,21 +152,22 @@ class _Operands:
         builder, names = self.builder, {}
         for name in self.moving:
             base, first = self.cells[name]
-            names[name] = _load(builder, base, builder.add(first, i), width)
+            names[name] = _load(builder, base, builder.add(first, i), width, self.element)
         names |= {k: _splat(builder, x, width) for k, x in self.fixed.items()}
         return _evaluate(builder, self.tree, names, width), names
 
 
-def strip(formula: str, pattern: str):
-    """Return the intrinsic ``(v, o, a, b, c, n)`` for a formula and a pattern."""
+def strip(kind: str, formula: str, pattern: str):
+    """Return the intrinsic ``(v, o, a, b, c, n)`` for a formula and a pattern, over cells of a dtype."""
+    element = ELEMENT[kind]
 
     def codegen(context, builder, signature, args):
         v, o, a, b, c, n = args
-        operands = _Operands(builder, formula, pattern, {"x": (v, a), "y": (v, b), "w": (v, c)})
+        operands = _Operands(builder, formula, pattern, {"x": (v, a), "y": (v, b), "w": (v, c)}, element)
 
         def body(i, width, _):
             value = operands.value(i, width)[0]
-            builder.store(value, _cells(builder, v, builder.add(o, i), width), align=8)
+            _store(builder, value, v, builder.add(o, i), width, element)
 
         _in_strips(builder, n, body)
         return context.get_dummy_value()
@@ -164,8 +176,9 @@ def strip(formula: str, pattern: str):
     return intrinsic(lambda tc, v, o, a, b, c, n: (declared, codegen))
 
 
-def strip_adjoint(term: str, pattern: str, operand: int):
+def strip_adjoint(kind: str, term: str, pattern: str, operand: int):
     """Return the intrinsic ``(v, g, o, a, b, c, n)`` that adds a term to an operand's adjoint."""
+    assert kind == "f64"  # kernels have none over other cells
     linear = term in ("gz", "-gz")
 
     def codegen(context, builder, signature, args):
@@ -200,7 +213,7 @@ def strip_adjoint(term: str, pattern: str, operand: int):
 
 def _lane_sum(kind, arity, gaps=False):
     """Return the codegen of the sum of cells, or of products or squared differences of two arrays' cells."""
-    element = F64 if kind == "f64" else ir.FloatType()
+    element = ELEMENT[kind]
 
     def load(builder, base, index, width):
         lanes = element if width == 1 else ir.VectorType(element, width)
@@ -250,16 +263,16 @@ MAKERS = {"strip": strip, "strip_adjoint": strip_adjoint}
 class Strips(ast.NodeTransformer):
     """Give each ``strip("x*y", "vs", ...)`` of a module an intrinsic of its own, found in ``made``."""
 
-    def __init__(self):
-        self.made: dict = {}
+    def __init__(self, kind: str):
+        self.kind, self.made = kind, {}
 
     def visit_Call(self, node):
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else None
         if name not in MAKERS:
             return node
-        count = len(inspect.signature(MAKERS[name]).parameters)
+        count = len(inspect.signature(MAKERS[name]).parameters) - 1
         given = [argument.value for argument in node.args[:count]]
         new = f"{name}_{len(self.made)}"
-        self.made[new] = MAKERS[name](*given)
+        self.made[new] = MAKERS[name](self.kind, *given)
         return ast.Call(ast.Name(new, ast.Load()), node.args[count:], [])
