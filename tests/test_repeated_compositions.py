@@ -49,6 +49,16 @@ COMPOSITIONS = {
     "least squares": lambda x, s: np.linalg.lstsq(MATRIX[:, :4] * s, x)[0],
     "squares of what is left": lambda x, s: np.linalg.lstsq(MATRIX[:, :4] * x[:4], x, rcond=None)[1],
     "matrix exponential": lambda x, s: scipy.linalg.expm(MATRIX * s * 9.0),
+    "LU factors": lambda x, s: scipy.linalg.lu_factor(MATRIX * x[:, None] * s)[0],
+    "system of LU factors": lambda x, s: scipy.linalg.lu_solve(scipy.linalg.lu_factor(MATRIX * s), x),
+    "system of turned factors": lambda x, s: scipy.linalg.lu_solve(
+        scipy.linalg.lu_factor(MATRIX * s), x * DATA, 1
+    ),
+    "eigenvectors of SciPy's": lambda x, s: np.abs(
+        scipy.linalg.eigh(MATRIX @ MATRIX.T * s + np.diag(x), eigvals_only=False)[1]
+    ),
+    "several rules": lambda x, s: scipy.linalg.lu(MATRIX * s)[2] @ x,
+    "rule with a constant": lambda x, s: scipy.linalg.solve_discrete_lyapunov(0.1 * MATRIX, MATRIX * s),
     "views of parts": lambda x, s: np.split(x * s, 4)[1] + np.array_split(x, [2, 4])[1],
     "diagonals": lambda x, s: np.diag(x[:, None] * MATRIX * s, 1),
     "backwards": lambda x, s: np.flip(x[:, None] * MATRIX, 1) * s,
@@ -255,6 +265,55 @@ def test_constants_of_later_calls_count():
     cache = nt.prepare_gradient_cache(f, X, nt.Constant(c))
     for scale in (1.0, 0.7):
         assert nt.value_and_gradient(cache, X, nt.Constant(scale * c))[0] == f(X, scale * c)
+
+
+def calls_of_rules(x):
+    """Return a number by calls of rules that are repeated, with operands from two places."""
+    total, matrix = 0.0, np.diag(x) + 0.1 * MATRIX
+    for k in range(8):
+        factors = scipy.linalg.lu_factor(matrix * (1.0 + 0.1 * k))
+        total = total + np.sum(scipy.linalg.lu_solve(factors, x[::-1] if k % 2 else x)) ** 2
+    return total
+
+
+def test_repeated_rules_are_differentiated_twice():
+    """What such a call was given, and what it returned, is found when a pullback is traced."""
+
+    def once(x):
+        solutions = [np.linalg.solve(np.diag(x) + 0.1 * MATRIX, x[::-1] if k % 2 else x) for k in range(8)]
+        return sum([(np.sum(y) / (1.0 + 0.1 * k)) ** 2 for k, y in enumerate(solutions)])
+
+    np.testing.assert_allclose(nt.grad(calls_of_rules)(X), nt.grad(once)(X), rtol=1e-10)
+    expected = nt.hessian(once)(X)
+    np.testing.assert_allclose(nt.hessian(calls_of_rules)(X), expected, rtol=1e-9)
+    np.testing.assert_allclose(nt.jacobian(lambda x: nt.grad(calls_of_rules)(x))(X), expected, rtol=1e-9)
+    rows = np.stack([X, 0.9 * X])
+    np.testing.assert_allclose(nt.vmap(nt.grad(calls_of_rules))(rows)[1], nt.grad(once)(0.9 * X), rtol=1e-10)
+
+    def inner(x):
+        slope = nt.grad(calls_of_rules)(x)  # the calls of a nested function are in the same trace
+        return np.sum(slope**2) if slope[0] > 1e9 else np.sum(np.sin(slope))
+
+    expected = nt.grad(lambda x: np.sum(np.sin(nt.grad(once)(x))))(X)
+    np.testing.assert_allclose(nt.grad(inner)(X), expected, rtol=1e-9)
+
+
+def test_repeated_rules_have_calls_of_their_own(monkeypatch):
+    """Each call computes with its own operands, also at other sizes and in a forward sweep."""
+    cache = nt.prepare_gradient_cache(calls_of_rules, X)
+    numbers = [each.number for each in cache.tape.calls]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) == 16
+    for x in (X, 0.8 * X, X[::-1].copy()):
+        found = nt.value_and_gradient(cache, x)
+        with monkeypatch.context() as patch:
+            patch.setattr(repeated, "PATIENCE", -1)
+            value, gradient = nt.value_and_grad(lambda x: calls_of_rules(x) * 1.0)(x)
+        assert found[0] == value
+        np.testing.assert_array_equal(found[1][0], gradient)
+    direction = np.linspace(1.0, -1.0, 8)
+    slope = nt.jvp(calls_of_rules, (X,), (direction,))[1]
+    assert slope == pytest.approx(nt.grad(calls_of_rules)(X) @ direction, rel=1e-11)
 
 
 def test_second_order():

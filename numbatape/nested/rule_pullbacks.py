@@ -50,6 +50,8 @@ class CallRules(LoopRules):
         around, trace.differentiating = trace.differentiating, ct.emitter.line
         try:
             number = int(trace.tape.numbers[numbers[2]])
+            if number not in trace.calls.sites:  # it was repeated from a template, or another trace made it
+                trace.calls.sites[number] = _parts_of_call(trace, called(trace.tape, numbers), out, numbers)
             parts = call(trace, traced(trace, ct), number, need, transposing)
             return tuple(None if part is None else symbol(trace, part) for part in parts)
         finally:
@@ -93,9 +95,6 @@ class BodyRules(CallRules):
             return super().pull_lane(ct, out, numbers, need, transposing)
         token = CURRENT.set(trace)
         try:
-            number = int(trace.tape.numbers[numbers[2]])
-            if number not in trace.calls.sites:
-                trace.calls.sites[number] = _parts_of_call(trace, site, out, numbers)
             return super().pull_lane(ct, out, numbers, need, transposing)
         finally:
             CURRENT.reset(token)

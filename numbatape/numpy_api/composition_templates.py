@@ -1,17 +1,19 @@
 """Templates of compositions: what one appended to the tape, with the places of its operands (`repeated`).
 
-A template is only made of a composition that recorded instructions and nothing else: no guard, no call,
-nothing that the trace notes beside its tape.
+A template is only made of a composition that recorded instructions and nothing else: no guard, no call of
+a loop, nothing that the trace notes beside its tape. Calls of rules are repeated: each has an entry of its
+own in `Tape.calls`, which differs from that of the template only in its number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..late import imported
 from ..ops import OPS
 from ..tape.instruction import GUARD, MAIN, NONE, Instruction, instructions
 from ..tape.tape import CONSTANT, POOLS
@@ -19,9 +21,12 @@ from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 
+if TYPE_CHECKING:
+    from ..rules.site import Site
+
 POOL_COUNT = len(POOLS)
 CALLS = frozenset(k for k, op in enumerate(OPS) if op.calls)
-CELL, ARRAY, VIEW, PART = range(4)  # how a step of a template makes a value
+CELL, ARRAY, VIEW, PART, CALL = range(5)  # how a step of a template makes a value
 
 
 class Unrepeatable(Exception):
@@ -53,8 +58,9 @@ class Template(NamedTuple):
     ----------
     steps
         One for each new value: ``(CELL, family, level)``, ``(ARRAY, layout, cells, family, level)``,
-        ``(VIEW, place in the table, distance of the offset, layout)`` of an argument, or
-        ``(PART, place in the table, offset, layout)`` of a new value.
+        ``(VIEW, place in the table, distance of the offset, layout)`` of an argument,
+        ``(PART, place in the table, offset, layout)`` of a new value, or
+        ``(CALL, call of a rule, family)`` of the literal that is the number of such a call.
     plain
         Numbers that are the same each time.
     fields
@@ -129,6 +135,9 @@ def _parts_of(result, value) -> list[TracedArray | None]:
     return parts
 
 
+CALLED = 3 + 3  # where the number of what is called, operand c, is among an instruction's fields
+
+
 def _numbers(row: Instruction) -> tuple[int, ...]:
     """Return the numbers of an instruction's result, operands and scratch; NONE where there is none."""
     return row.out, row.a, row.b, row.c, row.aux
@@ -142,6 +151,7 @@ class State:
         self.noted = self._noted()
         self.instructions, self.values = len(tape.code), len(tape.values)
         self.storages, self.cells = len(tape.storages), [*tape.pool_cells]
+        self.calls = len(tape.calls)
         self.factors = len(trace.reused.factors)
         self.rolling = tape._windows is not None
 
@@ -150,9 +160,9 @@ class State:
         trace = self.trace
         tape, validity, derivatives, memory = trace.tape, trace.validity, trace.derivatives, trace.memory
         its = (
-            *(tape.calls, tape.inner, tape.inputs, validity.outside, derivatives.assumed),
+            *(tape.inner, tape.inputs, validity.outside, derivatives.assumed),
             *(derivatives.deferred, derivatives.given, memory.boxes, memory.patchworks, memory.borrowers),
-            *(memory.located, trace.calls.sites, trace.calls.sub_tapes),
+            *(memory.located, trace.calls.sub_tapes),
             *(trace.arguments.labels, trace.integers.fractions, tape.spare, trace.capture.containers),
         )
         flags = validity.pinned, validity.failed, validity.leak, validity.missing, derivatives.taken
@@ -182,13 +192,16 @@ class State:
         parts = _parts_of(result, value)
         rows = [row for row in instructions(tape.code[self.instructions :]) if self._differs(row)]
         lines = {row.line for row in rows}
-        if len(lines) > 1 or any(row.op == GUARD or row.row in CALLS for row in rows):
+        if len(lines) > 1 or any(row.op == GUARD for row in rows):
+            raise Unrepeatable
+        calls = {row.out: self._call_of(row) for row in rows if row.row in CALLS}
+        if len(calls) != len(tape.calls) - self.calls:
             raise Unrepeatable
         numbers = {number for row in rows for number in _numbers(row) if number != NONE}
         numbers.update([part._id for part in parts if part is not None])
         factor = self._factor_of(parts)
         numbers.update(factor)
-        table = _Table(self, traced, numbers)
+        table = _Table(self, traced, numbers, calls)
         named = [place for row in rows for place in table.places_of(row)]
         results = [0 if part is None else table.place_of_part(part) for part in parts]
         factors = [table.place_of_new(number) for number in factor]
@@ -215,6 +228,14 @@ class State:
         within = [shift - 1 - place for place in factors]
         return Template(steps, plain, fields, type(result), found, within[0] if within else None)
 
+    def _call_of(self, row: Instruction) -> tuple[Site, int]:
+        """Return what an instruction calls, which must be a rule, and the family of its number's literal."""
+        tape = self.trace.tape
+        site = tape.calls[int(tape.numbers[row.c])]
+        if type(site) is not imported("..rules.site", __package__).Site or site.number < self.calls:
+            raise Unrepeatable
+        return site, tape.family_of(row.c)
+
     def _factor_of(self, parts: list[TracedArray | None]) -> list[int]:
         """Return the number of the Cholesky factor that was noted for the result, in a list; or none."""
         noted = [*self.trace.reused.factors.items()][self.factors :]
@@ -236,7 +257,13 @@ class _Table:
         Those of the template, with such places.
     """
 
-    def __init__(self, state: State, traced: list[TracedArray], numbers: set[int]):
+    def __init__(
+        self,
+        state: State,
+        traced: list[TracedArray],
+        numbers: set[int],
+        calls: dict[int, tuple[Site, int]],
+    ):
         self.tape = tape = state.trace.tape
         self.state = state
         self._needed = numbers
@@ -260,6 +287,12 @@ class _Table:
         new = sum([self._note_new(number) for number in range(state.values, len(tape.values))])
         if new != state.grown():
             raise Unrepeatable  # no value names these cells
+        # Where the numbers of calls are, by the number of a call's result.
+        self._calls: dict[int, int] = {}
+        for out, call in calls.items():
+            self._calls[out] = self._next
+            self.steps.append((CALL, *call))
+            self._next -= 1
 
     def _home(self, number: int) -> tuple[int | tuple, int]:
         storage, offset, _ = self.tape.values[number]
@@ -327,6 +360,8 @@ class _Table:
         for number in _numbers(row):
             place = self.made.get(number)
             found.append(self._plain(number) if place is None else place)
+        if row.out in self._calls:
+            found[CALLED] = self._calls[row.out]
         return [*found, -1]
 
     def place_of_part(self, part: TracedArray) -> int:

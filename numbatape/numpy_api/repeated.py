@@ -23,6 +23,7 @@ from ..trace.array import TracedArray, new_traced, note
 from ..trace.complex_array import TracedComplex
 from .composition_templates import (
     ARRAY,
+    CALL,
     CELL,
     PART,
     POOL_COUNT,
@@ -180,6 +181,10 @@ def _appended(trace, template: Template, traced: list[TracedArray], value):
         elif kind == CELL:
             _, family, level = step
             table.append(tape.scalar(family, level))
+        elif kind == CALL:
+            _, site, family = step
+            table.append(tape.literal(float(len(tape.calls)), family))
+            tape.calls.append(site.again(len(tape.calls)))
         else:
             _, base, offset, layout = step
             storage, start, _ = values[table[base]]

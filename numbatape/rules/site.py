@@ -218,6 +218,12 @@ class Site:
             args[position] = value
         return args
 
+    def again(self, number: int) -> Site:
+        """Return a call of the same rule with arguments that are like those of this one."""
+        twin = object.__new__(Site)
+        twin.__dict__.update(self.__dict__, number=number)
+        return twin
+
     # ---- what the rule returned
 
     def checked_results(self, result, shapes) -> list:

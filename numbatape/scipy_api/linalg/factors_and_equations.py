@@ -9,7 +9,7 @@ from ...matrix.equations import linalg
 from ...matrix.matrix_rule import MatrixRule, adjoint, call, is_complex
 from ...numpy_api import decompositions
 from ...numpy_api.complex_matrices import pseudo_inverse, squared
-from ...numpy_api.registration import run_record, unsupported_argument
+from ...numpy_api.registration import run_long_record, run_record, unsupported_argument
 from ...numpy_api.sized import positions
 from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import is_empty, is_square
@@ -175,7 +175,7 @@ def lu(a, permute_l=False, overwrite_a=False, check_finite=True, p_indices=False
     return np.where(np.equal(rows[:, None], order[..., None, :]), 1.0, 0.0), low, up
 
 
-@stands_for("scipy.linalg", "lu_factor", run=run_record)
+@stands_for("scipy.linalg", "lu_factor", run=run_long_record)
 def lu_factor(value, a, overwrite_a=False, check_finite=True):
     a = lift_first(a)
     if not is_square(a):
@@ -184,9 +184,12 @@ def lu_factor(value, a, overwrite_a=False, check_finite=True):
     return adopt(both, value[0]), adopt(np.astype(stop_gradient(pivots), value[1].dtype), value[1])
 
 
-@stands_for("scipy.linalg", "lu_solve")
-def lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
-    both, pivots = lu_and_piv
+@stands_for("scipy.linalg", "lu_solve", run=run_long_record)
+def lu_solve(value, lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
+    return adopt(_lu_solve(*lu_and_piv, b, trans), value)
+
+
+def _lu_solve(both, pivots, b, trans):
     both, b = lift_all(both, b)
     (order,) = call(factors.ORDER, pivots)
     if trans:
