@@ -142,7 +142,7 @@ def product(
         ct *= factor
     else:
         # A partial is recorded once, even if the instruction is pulled back several times.
-        slope = emitter.slopes.get((out, operand))
+        slope = emitter.slope(out, operand)
         if slope is None:
             slope = emitter.slopes[out, operand] = _evaluated(emitter, function, places, operands, out)
     return _product(emitter, op, ct, slope, strong, either)

@@ -27,6 +27,7 @@ from .activity import OPERANDS, Active, Places, useful_for, varied_in
 from .adjoint import Adjoint, Rules
 from .partials import product
 from .repeats import CALLS, Walk
+from .template import Sums
 
 
 @functools.cache
@@ -71,7 +72,7 @@ class Pushforward:
         self.tangents = Cells(emitter, lanes)
         self._places = Places(self.tape)
         self._reads = np.zeros(0, np.int64)  # by place: how many operands' tangents are read there
-        self._sums: dict[int, list] = {}  # one-cell tangents that are sums of products
+        self._sums = Sums()  # one-cell tangents that are sums of products
 
     @uncollected
     def run(self, start: int, stop: int, seeds, outputs) -> list:
@@ -142,7 +143,7 @@ class Pushforward:
     def _elementwise(self, op: Elementwise, row: Instruction, tangents, count: int):
         rank = len(self.tape.layout_of(row.out).dims)
         later: list = []
-        if count > 1 and not rank and op.signs and self._sums:
+        if count > 1 and not rank and op.signs:
             tangents, later = self._taken_apart(op, row, tangents)
         if count > 1 and not later and op.signs == (1, -1):
             one, other = (self._aligned(tangent, rank) for tangent in tangents)
@@ -167,7 +168,7 @@ class Pushforward:
         because a product and an addition become one instruction.
         """
         for k, tangent in enumerate(tangents):
-            parts = self._sums.get(tangent.number) if tangent.__class__ is Symbol else None
+            parts = self._sums.products_of(tangent) if tangent.__class__ is Symbol else None
             if parts and op.signs[k] > 0 and self._reads[self._places.one(row.operands[k])] == 1:
                 return [None if j == k else other for j, other in enumerate(tangents)], parts
         return tangents, []

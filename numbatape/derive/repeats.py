@@ -25,7 +25,7 @@ from . import walk_words as names
 from .accumulators import Cells
 from .activity import Active
 from .row_classes import Kinds, classes_of
-from .template import Before, Unrepeatable
+from .template import Before, Sums, Unrepeatable
 from .walk_memory import Memory, kernel
 
 FEW = 64  # instructions that are like others, from which on the kernel pays
@@ -54,7 +54,7 @@ class Walk:
     found
         The instructions in the order of the walk.
     sums
-        Tangents that are sums of products, by value.
+        The products that tangents are sums of.
     sole
         Of each instruction the operands, as bits, whose tangent may be taken apart into these products.
     """
@@ -66,7 +66,7 @@ class Walk:
         forward: bool,
         derive: Callable[[Instruction, int], None],
         found: Active,
-        sums: dict | None = None,
+        sums: Sums | None = None,
         sole: np.ndarray | None = None,
     ):
         self._emitter = emitter
@@ -75,7 +75,7 @@ class Walk:
         self._forward = forward
         self._derive = derive
         self._found = found
-        self._sums = {} if sums is None else sums
+        self._sums = Sums() if sums is None else sums
         self._sole = sole
 
     def run(self, sources, results) -> None:

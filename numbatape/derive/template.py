@@ -6,7 +6,10 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+
 from ..emitter.emitter import Emitter
+from ..emitter.symbol import Symbol
 from ..tape.draft import SCALAR_LAYOUT
 from ..tape.instruction import GUARD, NONE, Instruction, instruction
 from ..tape.uses import key_of
@@ -22,6 +25,38 @@ MOST_NUMBERS = 1 << 16  # that one template names
 def newest(known: dict, count: int) -> list:
     """Return what was added to a dictionary since it had ``count`` items."""
     return list(islice(reversed(known.items()), len(known) - count))[::-1]
+
+
+def named(number: int, emitter, numbers: list):
+    """Return the cotangent, or the partial, that a kernel has a number for: a symbol or a plain number."""
+    return Symbol(emitter, number) if number > names.FIRST_NUMBER else numbers[names.FIRST_NUMBER - number]
+
+
+class Sums(dict[int, list]):
+    """The products that tangents are sums of, by the tangent's value.
+
+    Its items are those that Python has noted. Those that the kernel has noted are in its table.
+
+    Attributes
+    ----------
+    table
+        For each value how many products it is the sum of, and these.
+    numbers
+        The plain numbers among them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = np.zeros((0, names.SUM_WORDS), np.int32)
+        self.numbers: list = []
+
+    def products_of(self, tangent: Symbol) -> list:
+        """Return the products that a tangent is the sum of, none if it is no sum."""
+        value = tangent.number
+        if value in self or value >= len(self.table):
+            return self.get(value, [])
+        count, *products = self.table[value].tolist()
+        return [named(number, tangent.emitter, self.numbers) for number in products[:count]]
 
 
 class Unrepeatable(Exception):
@@ -63,7 +98,7 @@ class Before:
     Parameters
     ----------
     sums
-        Tangents that are sums of products, by value.
+        The products that tangents are sums of.
     row
         The instruction.
     arguments
@@ -80,7 +115,7 @@ class Before:
         self,
         emitter: Emitter,
         cells: Cells,
-        sums: dict,
+        sums: Sums,
         row: Instruction,
         arguments: list[int],
         moving: set[int],

@@ -56,7 +56,6 @@ from .walk_words import (
     NEW_OFFSET,
     NEW_SLOPES,
     NEW_STORAGES,
-    NEW_SUMS,
     NEW_VALUES,
     NEW_WHAT,
     NEW_WHICH,
@@ -94,7 +93,6 @@ from .walk_words import (
     STORAGE_PART,
     STORAGE_WORDS,
     STORAGES,
-    SUM_COUNT,
     SUM_PART,
     SUM_WORDS,
     SUMS,
@@ -141,7 +139,6 @@ def repeat(w, i, start):
     pool_q = w[POOLS]
     spare_t = w[SPARE]
     new_slope_t = w[NEW_SLOPES]
-    new_sum_t = w[NEW_SUMS]
     row = ROW_WORDS * i
     first = w[VALUE_COUNT]
     total = w[ARGUMENTS]
@@ -250,11 +247,12 @@ def repeat(w, i, start):
         operand = word_t[at + SLOPED_OPERAND]
         partial = at_t[word_t[at + SLOPED_PARTIAL]]
         slope_t[SLOPE_WORDS * result + operand] = partial
-        log = SLOPE_WORDS * w[SLOPE_COUNT]
-        new_slope_t[log] = result
-        new_slope_t[log + SLOPED_OPERAND] = operand
-        new_slope_t[log + SLOPED_PARTIAL] = partial
-        w[SLOPE_COUNT] += 1
+        if partial < 0:
+            log = SLOPE_WORDS * w[SLOPE_COUNT]
+            new_slope_t[log] = result
+            new_slope_t[log + SLOPED_OPERAND] = operand
+            new_slope_t[log + SLOPED_PARTIAL] = partial
+            w[SLOPE_COUNT] += 1
         at += SLOPE_WORDS
     for _ in range(word_t[start + SUM_PART]):
         value = at_t[word_t[at]]
@@ -262,8 +260,6 @@ def repeat(w, i, start):
         sum_t[SUM_WORDS * value] = terms
         for q in range(terms):
             sum_t[SUM_WORDS * value + FIRST_TERM + q] = at_t[word_t[at + PRODUCTS_FIRST + q]]
-        new_sum_t[w[SUM_COUNT]] = value
-        w[SUM_COUNT] += 1
         at += PRODUCTS_WORDS
     for _ in range(word_t[start + SPARE_PART]):
         spare_t[w[SPARE_COUNT]] = at_t[word_t[at]]
@@ -284,8 +280,6 @@ def fits(w, start):
     if w[VIEWED_COUNT] + word_t[start + NEW_VALUES] > room:
         return False
     if w[SLOPE_COUNT] + word_t[start + SLOPE_PART] > room:
-        return False
-    if w[SUM_COUNT] + word_t[start + SUM_PART] > room:
         return False
     # Entries of the chains: one for each operand at most, and what waits in arrays.
     return w[ENTRY_COUNT] + 4 * MOST_ENTRIES <= room

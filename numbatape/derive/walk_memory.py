@@ -21,7 +21,7 @@ from . import walk_words as names
 from .accumulators import POOL_COUNT, Buffer, Cells
 from .activity import Active, Places
 from .row_classes import Kinds, reading
-from .template import MOST_NUMBERS, newest
+from .template import MOST_NUMBERS, Sums, named, newest
 
 KERNEL_FILES = "walk_words.py", "walk_signature.py", "walk_kernel.py"
 FIRST_WORDS = 256  # that there is room for at first in the arrays of templates
@@ -62,7 +62,7 @@ class Memory:
         The words of the kernel, see `numbatape.derive.walk_words`.
     """
 
-    def __init__(self, emitter: Emitter, cells: Cells, sums: dict, kinds: Kinds):
+    def __init__(self, emitter: Emitter, cells: Cells, sums: Sums, kinds: Kinds):
         self._emitter = emitter
         self._tape = tape = emitter.tape
         self._cells = cells
@@ -83,7 +83,8 @@ class Memory:
         self._numbers = self._keep(names.NUMBERS, np.zeros(MOST_NUMBERS, np.int32))
         self._values = self._slopes = self._sum_count = 0
         self._known: dict[tuple, int] = {}  # the kernel's numbers of Python's numbers
-        self._parts: list = []  # these numbers
+        self._parts = sums.numbers = []  # these numbers
+        self._taken_slopes: np.ndarray | None = None  # the table of them, when it was last taken
         self._addresses: dict[tuple, int] = {}  # values by storage, offset, dimensions and strides
         self._templates = 0
         self._used = dict.fromkeys((names.TEMPLATES, names.SIGNATURES, names.WORDS), 0)
@@ -153,7 +154,7 @@ class Memory:
                 array[: len(self._arrays[word])] = self._arrays[word]
             self._keep(word, array)
         lost = {names.CODE: 9, names.STORAGES: 3, names.VIEWED: 2, names.SPARE: 1, names.NEW_SLOPES: 3}
-        for word, width in (lost | {names.NEW_SUMS: 1}).items():
+        for word, width in lost.items():
             self._keep(word, np.empty(width * room, np.int32))
         self._room = self.w[names.ROOM] = room
 
@@ -182,14 +183,13 @@ class Memory:
         for pool, cell in self._new(names.VIEWED, names.VIEWED_COUNT, names.VIEW_WORDS).tolist():
             tape.note_view(pool, cell)
         tape.spare.update(self._new(names.SPARE, names.SPARE_COUNT, 1).ravel().tolist())
+        # Python seldom asks for partials and sums that the kernel has noted, so these stay in its tables.
         for value, operand, slope in self._new(names.NEW_SLOPES, names.SLOPE_COUNT, 3).tolist():
             emitter.slopes[value, operand] = self._part(slope)
         self._slopes = len(emitter.slopes)
-        sums = self._arrays[names.SUMS].reshape(-1, 4)
-        for value in self._new(names.NEW_SUMS, names.SUM_COUNT, 1).ravel().tolist():
-            count, *parts = sums[value].tolist()
-            self._sums[value] = list(map(self._part, parts[:count]))
-        self._sum_count = len(self._sums)
+        self._taken_slopes = self._arrays[names.SLOPES].reshape(-1, 3)[: self._values]
+        emitter.slope_table = self._taken_slopes
+        self._sums.table = self._arrays[names.SUMS].reshape(-1, 4)[: self._values]
 
     # ---- from the tape to the kernel
 
@@ -208,6 +208,9 @@ class Memory:
         self._arrays[names.KINDS][first:stop] = kinds
         slopes = self._arrays[names.SLOPES].reshape(-1, 3)
         slopes[first:stop] = NONE
+        if self._emitter.slope_table is not self._taken_slopes:  # another walk has noted some
+            former = self._taken_slopes = self._emitter.slope_table
+            np.copyto(slopes[: len(former)], former, where=former >= 0)
         for (value, operand), slope in newest(self._emitter.slopes, self._slopes):
             slopes[value, operand] = self.number_of(slope)
         sums = self._arrays[names.SUMS].reshape(-1, 4)
@@ -234,9 +237,7 @@ class Memory:
 
     def _part(self, number: int):
         """Return a cotangent or a partial by the kernel's number of it."""
-        if number > names.FIRST_NUMBER:
-            return Symbol(self._emitter, number)
-        return self._parts[names.FIRST_NUMBER - number]
+        return named(number, self._emitter, self._parts)
 
     # ---- templates
 

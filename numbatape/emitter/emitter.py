@@ -42,7 +42,10 @@ class Emitter:
     line
         The source line that instructions belong to.
     slopes
-        Partials that were recorded before, by result and operand.
+        Partials that were recorded before, by result and operand, but for those in `slope_table`.
+    slope_table
+        The value numbers of partials that a kernel has recorded (`numbatape.derive.walk_memory`): for each
+        value one by operand, a negative number where there is none.
     """
 
     def __init__(self, tape: TapeBuilder, strong: bool = False, cubes: bool = True):
@@ -51,7 +54,16 @@ class Emitter:
         self.cubes = cubes
         self.line = NONE
         self.slopes: dict[tuple[int, int], object] = {}
+        self.slope_table = np.zeros((0, 3), np.int32)
         self._constants: dict[tuple, np.ndarray] = {}
+
+    def slope(self, out: int, operand: int):
+        """Return the partial that was recorded before for a result and an operand, None if there is none."""
+        found = self.slopes.get((out, operand))
+        if found is None and out < len(self.slope_table):
+            number = int(self.slope_table[out, operand])
+            found = Symbol(self, number) if number >= 0 else None
+        return found
 
     # ---- branches of rules
 
