@@ -316,6 +316,8 @@ class _Run:
             try:
                 outcome = space.forward()
                 while outcome == status.GUARD and fresh and count == 1:
+                    if Stop.of(space).other_sizes(flat, group.stops + 1) is not None:
+                        break  # a count is the kernel's, see `Evaluator.forward`
                     outcome = space.accept_guard()
             except MissingBodyError as missing:
                 alone = len(chosen) == 1
@@ -337,7 +339,9 @@ class _Run:
             if fresh and not holds[0]:
                 # NumPy's value and the kernel's differ in the last bit. At the point of the trace NumPy's
                 # decided, which is accepted where that point is alone; at the others the kernel's decides.
-                left.insert(0, Group(chosen[:1], found, sizes=dimensions))
+                (first,) = batch.leaving(space, group, chosen[:1], seen[:1], flat)
+                sizes = dimensions if first.sizes is None else first.sizes
+                left.insert(0, Group(chosen[:1], found, sizes=sizes, stops=first.stops))
                 chosen, holds, seen, fresh = chosen[1:], holds[1:], seen[1:], False
             left[:0] = batch.leaving(space, group, chosen[~holds], seen[~holds], flat)
             chosen = chosen[holds]

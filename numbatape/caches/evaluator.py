@@ -168,6 +168,10 @@ class Evaluator:
             try:
                 outcome = space.forward()
                 while outcome == status.GUARD and fresh and not space.has_assumed():
+                    # NumPy decides about truth values. A count is the kernel's, as the positions are: with
+                    # NumPy's count of other entries, some would be taken twice, and others never.
+                    if Stop.of(space).other_sizes(flat, stops + 1) is not None:
+                        break
                     outcome = space.accept_guard()
             except MissingBodyError as missing:
                 program.complete(missing, variant, fresh)

@@ -23,6 +23,7 @@ from ..errors import OutputError, StructureError, UnsupportedOperationError
 from ..tape.tape import VARYING
 from ..trace import pytrees
 from ..trace.array import TracedArray, deferred, is_deferred, new_traced
+from ..trace.axes import is_empty
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace
 from .body_traces import BodyTrace, of_trace, stacked_leaf
@@ -208,7 +209,8 @@ class _Body:
         """Return the results of two groups of lanes: those that go the way of the first one, and others."""
         same = np.nonzero(self.parting)[0]
         rest = np.nonzero(np.logical_not(self.parting))[0]
-        if not len(same) or not len(rest):
+        # `len` would give an int, which would hold the tape to these numbers of lanes.
+        if is_empty(same) or is_empty(rest):
             raise Apart  # no lane goes either way: the number that decided was NaN
         # np.take finds a trace by its first argument alone.
         rows = [of_trace(self.trace, x) for x in self.rows]

@@ -278,13 +278,42 @@ def function(x, w):
     return y * np.sum(np.exp(x)) if y > 0 else np.sum(x)
 
 
-@pytest.mark.parametrize("derive", [adjoint, pushforward])
-def test_derived_tapes_do_not_depend_on_the_point(derive):
+def again(derive):
+    """Return the function that derives the adjoint of a tape once more."""
+
+    def derived(tape, dimensions):
+        first = adjoint(tape, dimensions)
+        return derive(first, dimensions)
+
+    return derived
+
+
+DERIVED = {
+    "adjoint": adjoint,
+    "pushforward": pushforward,
+    "lanes": functools.partial(adjoint, lanes=2),
+    "adjoint of adjoint": again(adjoint),
+    "pushforward of adjoint": again(pushforward),
+}
+
+
+@pytest.mark.parametrize("kind", DERIVED)
+def test_derived_tapes_do_not_depend_on_the_point(kind):
     """On one path: what was traced elsewhere has the same derivatives, bit for bit."""
     points = (([1.0, 2.0], 0.5), ([0.3, -4.0], 7.0), ([-1.0, 2.0], 0.5))
     tapes = [nt.prepare_gradient_cache(function, np.array(x), w).tape for x, w in points]
-    digests = [derive(tape, (2,)).digest for tape in tapes]
+    digests = [DERIVED[kind](tape, (2,)).digest for tape in tapes]
     assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize("kind", DERIVED)
+@pytest.mark.parametrize("name", RECORDED)
+def test_functions_traced_at_two_points_have_the_same_derived_tapes(name, kind):
+    f, shapes = RECORDED[name]
+    rng = np.random.default_rng(8)
+    drawn = [[rng.normal(size=shape) for shape in shapes] for _ in range(3)]
+    digests = {DERIVED[kind](nt.prepare_gradient_cache(f, *args).tape, sizes(*args)).digest for args in drawn}
+    assert len(digests) == 1
 
 
 def test_a_derived_tape_serves_other_sizes():
