@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import gc
 import itertools
+import re
 from collections import Counter
 
 import numpy as np
@@ -18,6 +20,7 @@ from numbatape.jit.lowering.names import assigned_once
 from numbatape.ops import OPCODE, OPS
 from numbatape.ops.libm import PREFIX as LIBM
 from tests.kernel_bits import EDGES, assert_same_bits, compare
+from tests.numba_kernels import raw, strips
 from tests.numba_kernels.__main__ import COMPILED, every_kernel, linked
 
 HEAD = "# cells: f64\n"
@@ -420,10 +423,15 @@ def test_kernels_of_the_table(name, family, direction):
 
 
 def test_all_kernels_can_be_compared():
-    """What runs by hand has each kernel of the library."""
+    """What runs by hand has each kernel of the library, and Numba knows all functions that these call."""
     found = Counter(direction for _, _, direction, _ in every_kernel([]))
     assert found["forward"] >= 2 * sum(not op.name.startswith(LIBM) for op in OPS)
     assert found["reverse"] >= 2 * sum(op.differentiable for op in OPS if not op.name.startswith(LIBM))
+    known = {*dir(builtins), *strips.MAKERS, *raw.namespace("f64", "")}
+    for text in {re.sub("#.*", "", linalg.with_wrappers(text)) for _, text in library.texts()}:
+        called = set(re.findall(r"(?<![\w.])([a-z]\w*)\(", text))
+        called -= set(re.findall(r"^def (\w+)", text, re.M))
+        assert {name for name in called if not name.startswith(("sc_", "loop_"))} <= known
 
 
 def test_a_kernel_with_other_bits_is_found():

@@ -119,21 +119,22 @@ def compile_source(source: str, key: str) -> ObjectFile:
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     namespace = raw.namespace(cells, text) | strips.made
     exec(compile(text, filename, "exec"), namespace)
-    entries = []
-    for node in tree.body:
-        if not isinstance(node, ast.FunctionDef):
-            continue
-        if [argument.arg for argument in node.args.args] == ["w", "pc"]:
-            entries.append(node.name)
-            namespace[node.name] = numba.njit(ENTRY, pipeline_class=_Pipeline, **FLAGS)(namespace[node.name])
-        else:
-            namespace[node.name] = numba.njit(pipeline_class=_Pipeline, **FLAGS)(namespace[node.name])
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    entries = [node.name for node in tree.body if _is_entry(node)]
+    # Entry points are compiled at once, and call functions that stand below them, too.
+    for name in sorted(functions, key=entries.__contains__):
+        signature = [ENTRY] if name in entries else []
+        namespace[name] = numba.njit(*signature, pipeline_class=_Pipeline, **FLAGS)(namespace[name])
     module, machine = _link_modules([namespace[e] for e in entries], entries, key)
     internal = {f"nt_{key}_{e}" for e in entries}
     declared = [v.name for v in (*module.functions, *module.global_variables) if v.is_declaration]
     externals = tuple(n for n in declared if not n.startswith("llvm.") and n not in internal)
     externals = tuple(n for n in externals if not n.startswith("_ZN08NumbaEnv"))
     return ObjectFile(tuple(entries), externals, machine.emit_object(module))
+
+
+def _is_entry(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and [each.arg for each in node.args.args] == ["w", "pc"]
 
 
 def _link_modules(kernels, entries, key):

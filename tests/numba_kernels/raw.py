@@ -296,6 +296,14 @@ def namespace(kind: str, source: str) -> dict:
     def pivot(base, first, i):
         return _pivot(base + size * first, i)
 
+    dot, load_cell, store_cell = strips.lane_dot(kind), load(kind), store(kind)
+
+    @numba.njit(error_model="numpy", _nrt=False)
+    def lane_dots(cv, c, sc0, av, a, sa0, bv, b, n, scale):
+        for r in range(4):
+            total = load_cell(cv, c + r * sc0) + scale * dot(av, a + r * sa0, bv, b, n)
+            store_cell(cv, c + r * sc0, total)
+
     p = {"f64": "d", "f32": "s"}[kind]
     names = {
         "math": math,
@@ -311,7 +319,8 @@ def namespace(kind: str, source: str) -> dict:
         "at": at,
         "pivot": pivot,
         "lane_sum": strips.lane_sum(kind),
-        "lane_dot": strips.lane_dot(kind),
+        "lane_dot": dot,
+        "lane_dots": lane_dots,
         "lane_gaps": strips.lane_gaps(kind),
     }
     for name, (library, routine, spec) in linalg.ROUTINES.items():
