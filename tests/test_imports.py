@@ -70,6 +70,34 @@ def test_a_first_gradient_needs_no_scipy(call):
     assert len(own) < FIRST[call]
 
 
+NO_NUMBA = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "numba":
+            raise ImportError("no Numba in this process")
+
+sys.meta_path.insert(0, Refused())
+import numpy as np, scipy.special as sc, numbatape as nt
+
+x, system = np.linspace(0.2, 1.7, 6), np.diag(np.arange(1.0, 7.0))
+rule = nt.primitive(lambda x: np.sum(x * x), pullback=lambda ybar, y, x: (2.0 * ybar * x,))
+grad = nt.grad(lambda x: np.sum(np.sin(x) * sc.gammaln(x)) + rule(np.linalg.solve(system, x)))
+assert np.all(np.isfinite(grad(x)))
+assert np.isfinite(nt.hessian(lambda x: np.prod(np.exp(x)))(x)).all()
+assert nt.grad(lambda x: np.sum(np.tanh(x)))(x.astype(np.float32)).dtype == np.float32
+assert nt.grad(lambda x: nt.scan(lambda c, r: (0.9 * c * r, r), x[0], x)[0])(x).shape == (6,)
+nt.warmup(dtypes=())
+assert nt.kernel_info()["kernels"] is not None and "numba" not in sys.modules
+"""
+
+
+def test_all_but_compiled_rules_works_without_numba():
+    """Also where a finder refuses it: `importlib.util.find_spec` raises that to who asks for a package."""
+    subprocess.run([sys.executable, "-c", NO_NUMBA], capture_output=True, text=True, check=True)
+
+
 def test_products_of_matrices_need_none_of_scipy_beside_its_blas():
     program = (
         "import numpy as np, numbatape as nt\n"

@@ -8,6 +8,7 @@ directory of installed packages, and packages that an installer has put beside t
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import importlib.util
@@ -44,9 +45,10 @@ def _roots() -> tuple[str, ...]:
     found = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     found |= {os.path.dirname(os.__file__), site.getusersitepackages()}
     for name in KNOWN:
-        spec = importlib.util.find_spec(name)  # imports nothing, because these are top-level packages
-        if spec is not None and spec.origin is not None:
-            found.add(os.path.dirname(spec.origin))
+        with contextlib.suppress(ImportError, ValueError):  # programs may refuse a package, or put a stand-in
+            spec = importlib.util.find_spec(name)  # imports nothing, because these are top-level packages
+            if spec is not None and spec.origin is not None:
+                found.add(os.path.dirname(spec.origin))
     return tuple(root + os.sep for root in found)
 
 
