@@ -305,8 +305,10 @@ def test_components_come_after_those_that_they_depend_on():
 
 def test_stretches_do_not_overlap():
     """The last turn of one may begin as the first turn of the next does."""
-    signature = np.array([1, 2, 3] * 11 + [1, 2, 4] * 12 + [1, 2, 3] * 9)
-    for _, stretches in repeating(*ranks_and_previous(signature), 0, len(signature)):
+    signature = np.array([2, 3] + [1, 2, 3] * 101 + [1, 2, 4] * 112 + [1, 2, 3] * 99)
+    found = [stretches for _, stretches in repeating(*ranks_and_previous(signature), 0, len(signature))]
+    assert max(map(len, found)) == 3
+    for stretches in found:
         for one, other in itertools.pairwise(stretches):
             assert one.stop <= other.start
         assert all(np.array_equal(signature[s : e - p], signature[s + p : e]) for s, p, e in spans(stretches))
