@@ -119,6 +119,27 @@ def test_files_that_a_page_names(page):
     assert {path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())} == set()
 
 
+@pytest.mark.parametrize("name", ["how-it-works", "adding-an-op"])
+def test_names_of_the_code_that_a_page_uses(name):
+    """Identifiers in backquotes occur in the code, and files without a folder are files of the package."""
+    sources = [
+        path.read_text()
+        for part in (PACKAGE, ROOT / "tests", ROOT / "benchmarks")
+        for path in part.rglob("*.py")
+    ]
+    words = set(re.findall(r"\w+", "\n".join(sources)))
+    quoted = re.findall(r"`([^`\n]+)`", without_code(ROOT / "docs" / f"{name}.md"))
+    names = {
+        text.rpartition(".")[2]
+        for text in quoted
+        if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", text) and text[-3:] != ".py"
+    }
+    files = {text for text in quoted if re.fullmatch(r"\w+\.py", text)}
+    assert len(names) > 30
+    assert names - words == set()
+    assert files - {path.name for path in PACKAGE.rglob("*.py")} == set()
+
+
 def without_code(page) -> str:
     """Return the text of a page without its blocks of code."""
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
