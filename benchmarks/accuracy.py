@@ -16,7 +16,7 @@ from tests.engine.test_elementary import FUNCTIONS, computed, errors
 
 BLOCK = 1_000_000
 MOST_BY_MPMATH = 100_000
-WIDE = {"exp", "expm1", "log", "log1p", "tanh", "sin", "cos"}
+WIDE = {"exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "sin", "cos"}
 
 
 def largest_error(name: str, points: np.ndarray) -> float:

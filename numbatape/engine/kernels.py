@@ -16,9 +16,9 @@ from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
 from .frame import SWEEP_FUNCTIONS
-from .vectors import STRIP_OPCODE, single_arms
+from .vectors import LAST_OPCODE, STRIP_OPCODE
 
-FORWARD = np.zeros(STRIP_OPCODE + 1 + len(single_arms()) - FIRST_KERNEL, np.int64)
+FORWARD = np.zeros(LAST_OPCODE + 1 - FIRST_KERNEL, np.int64)
 FORWARD_NUMPY = np.zeros_like(FORWARD)  # Config(values="numpy")
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
 # Functions of the forward sweeps that kernels and the reverse sweeps call: `iterations`, and others.
@@ -61,7 +61,7 @@ def ensure_strips(values: str, opcodes: Sequence[int]) -> None:
         forward[STRIP_OPCODE - FIRST_KERNEL] = jit.load("strips", text).address["forward"]
     for opcode in opcodes:
         if not forward[opcode - FIRST_KERNEL]:
-            name, text = imported(".strip_kernels", __package__).single_source(opcode)
+            name, text = imported(".strip_kernels", __package__).block_source(opcode)
             forward[opcode - FIRST_KERNEL] = jit.load(name, text).address["forward"]
 
 

@@ -17,9 +17,9 @@ from .codegen import kernel_source
 from .kernels import kernel_name
 from .loop_kernels import body_source, loop_source
 from .moving_source import moving_source
-from .strip_kernels import single_source, strip_source
+from .strip_kernels import block_source, strip_source
 from .strip_replan_kernels import moves_source
-from .vectors import SINGLE_OPCODES
+from .vectors import PAIR_OPCODES, SINGLE_OPCODES
 from .verify_plan import plan_source
 
 DTYPES = ("f64", "f32")
@@ -54,7 +54,9 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "bodies", body_source()
     yield "strips", strip_source()
     if "f32" in dtypes:
-        yield from (single_source(opcode) for opcode in SINGLE_OPCODES.values())
+        yield from map(block_source, SINGLE_OPCODES.values())
+    if "f64" in dtypes and "fast" in values:
+        yield from map(block_source, PAIR_OPCODES.values())
     yield "moves", moves_source()
     yield "moving", moving_source()
     yield "walk", walk_source()

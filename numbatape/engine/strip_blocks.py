@@ -38,7 +38,9 @@ from .frame import (
 from .vectors import FIRST_VECTOR, SINGLE_OPCODES, STRIP_OPCODE, vector_arms
 
 LEAST = 16 * STRIP  # shorter vectors stay in the cache as a whole, and do not run strip by strip
-FEWEST = 2  # a single instruction gains nothing from strips
+# A single instruction gains nothing from strips, unless it reads an argument or writes a result, which are
+# copied strip by strip as well (`numbatape.engine.strip_copies`).
+FEWEST = 2
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,14 @@ class VectorRow:
     adds
         Whether the result is one cell, the sum of its results for parts of the vector.
     single
-        The opcode that a block has in the instruction's place, if there is one for a strip of float32 cells.
+        The opcode that a block has in the instruction's place, if there is one for a strip of float32 cells,
+        or for this and the next instruction.
+    op
+        The name of its op, if its cells are of float64.
+    second
+        The result of the next instruction, if this one computes both.
+    done
+        Whether the instruction before computes its result.
     """
 
     cells: int
@@ -91,13 +100,16 @@ class VectorRow:
     operands: tuple[Operand, ...]
     adds: bool
     single: int | None = None
+    op: str = ""
+    second: Operand | None = None
+    done: bool = False
 
     @property
     def in_block(self) -> tuple[int, range]:
         """The word that holds the length, and the words of the record, in a block."""
-        if self.single is None or self.adds:
-            return self.count, self.record
-        return COUNT_WORD, range(0)
+        if self.done or (self.single is not None and not self.adds):
+            return COUNT_WORD, range(0)
+        return self.count, self.record
 
 
 @dataclass(frozen=True)
@@ -160,7 +172,9 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         return None
     pattern = "" if adds else "".join("sv"[step] if step in (0, 1) else "-" for step in steps[1:])
     single = SINGLE_OPCODES.get((op.name, pattern)) if family == F32 else None
-    return VectorRow(cells, count, record, found[0], tuple(found[1:]), adds, single)
+    return VectorRow(
+        cells, count, record, found[0], tuple(found[1:]), adds, single, op.name if family == F64 else ""
+    )
 
 
 def long_rows(tape: Tape, code: np.ndarray, aux: np.ndarray) -> dict[int, VectorRow]:
@@ -182,27 +196,28 @@ def owners_of(tape: Tape) -> list:
     ]
 
 
-def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray) -> Tape:
+def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray, partners: dict[int, int]) -> Tape:
     """Return a tape with instructions over vectors of one length next to each other where they can be.
 
     In turns, all other instructions run whose operands are there, and then all such instructions over vectors
-    of one length. No instruction moves across one whose result it reads or overwrites, or which reads what it
-    overwrites.
+    of one length, each followed by its partner. No instruction moves across one whose result it reads or
+    overwrites, or which reads what it overwrites.
 
     Parameters
     ----------
     code, aux
         A plan of the tape.
+    partners
+        The instructions that should follow others directly.
     """
     owners, first = owners_of(tape), tape.prologue
     readers: dict = {}
     writer: dict = {}
     after: list[list[int]] = [[] for _ in range(len(code))]
     waits = [0] * len(code)
-    kinds = []
+    rows = long_rows(tape, code, aux)
+    kinds = [rows[k].cells if k in rows else 0 for k in range(first, len(code))]
     for k in range(first, len(code)):
-        row = vector_row(tape, code, aux, k)
-        kinds.append(row.cells if row is not None and row.cells >= LEAST else 0)
         out, *operands = (
             owners[value] for value in tape.code[["out", "a", "b", "c"]][k].item() if value != NONE
         )
@@ -221,7 +236,13 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray) -> Tape:
     while ready:
         kind = 0 if 0 in ready else min(ready, key=lambda kind: ready[kind][0])
         while waiting := ready.get(kind):
-            k = heapq.heappop(waiting)
+            partner = partners.get(order[-1]) if order else None
+            if partner in waiting:
+                k = partner
+                waiting.remove(k)
+                heapq.heapify(waiting)
+            else:
+                k = heapq.heappop(waiting)
             order.append(k)
             for later in after[k]:
                 waits[later] -= 1
@@ -277,9 +298,14 @@ def find_blocks(tape: Tape, code: np.ndarray, aux: np.ndarray) -> list[Block]:
     found: list[Block] = []
     owners = owners_of(tape)
     growing, start = _Growing(owners), 0
+    storage, offset = tape.values["storage"].tolist(), tape.values["offset"].tolist()
+    ends = {storage[value] for value in (*tape.outputs, *(slot.value for slot in tape.inputs))}
 
     def close(stop: int) -> None:
-        if len(growing.rows) >= FEWEST:
+        used = [each.value for row in growing.rows for each in (row.out, *row.operands)]
+        used = [value for value in used if storage[value] >= len(POOLS)]
+        alone = not any(offset[value] for value in used) and any(storage[value] in ends for value in used)
+        if len(growing.rows) >= FEWEST or alone:
             found.append(Block(start, stop, tuple(growing.rows)))
 
     long = code[:, 0] & 0xFFFF >= FIRST_KERNEL

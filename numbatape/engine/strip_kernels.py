@@ -5,12 +5,23 @@ from __future__ import annotations
 import sys
 import textwrap
 
-from ..ops import ArrayOp, reduce
+from ..ops import ArrayOp, Elementwise, reduce, scalars
 from ..ops.table import parameters
 from ..ops.text import helpers
 from .codegen import record_fields
-from .frame import CELL_A, CELL_B, CELL_O, CORE_HEAD, RECORD_WORD, STRIDE, SWEEP_STRIPS, constants
-from .vectors import forward_vector, single_arms
+from .formula_text import kernel_text, with_elementary
+from .frame import (
+    CELL_A,
+    CELL_B,
+    CELL_O,
+    CORE_HEAD,
+    COUNT_WORD,
+    RECORD_WORD,
+    STRIDE,
+    SWEEP_STRIPS,
+    constants,
+)
+from .vectors import forward_vector, pair_arms, single_arms
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of
 # them that moves from strip to strip, and how many bytes they are; instructions, cells of a strip and of all
@@ -121,7 +132,48 @@ def forward(w, pc):
 """
 
 
-def single_source(opcode: int) -> tuple[str, str]:
+# The second result is where an instruction of one operand has no second operand.
+_PAIR = """
+def forward(w, pc):
+    code = w[CODE]
+    v = w[V64]
+    at = {STRIDE} * pc
+    o = code[at + {CELL_O}]
+    a = code[at + {CELL_A}]
+    b = code[at + {CELL_B}]
+    for i in simd(code[at + {COUNT_WORD}]):
+        x = v[a + i]
+        y = {first}
+        v[o + i] = y
+        v[b + i] = {second}
+    return 0
+"""
+
+
+def block_source(opcode: int) -> tuple[str, str]:
+    """Return name and module of a kernel that occurs in blocks only, by its opcode."""
+    for number, one, other in pair_arms():
+        if number == opcode:
+            return _pair_source(one, other)
+    return _single_source(opcode)
+
+
+def _pair_source(one: Elementwise, other: Elementwise) -> tuple[str, str]:
+    """Return name and module of the kernel for two rows; LLVM computes once what both formulas have."""
+    text = _PAIR.format(
+        first=kernel_text(one.value),
+        second=kernel_text(other.value),
+        STRIDE=STRIDE,
+        CELL_O=CELL_O,
+        CELL_A=CELL_A,
+        CELL_B=CELL_B,
+        COUNT_WORD=COUNT_WORD,
+    )
+    body = with_elementary(helpers(text, scalars) + "\n\n" + text, "f64")
+    return f"{one.name}-{other.name}-strip", "# cells: f64, all passes\n" + constants(text) + body
+
+
+def _single_source(opcode: int) -> tuple[str, str]:
     """Return name and module of the kernel for a strip of float32 cells, by its opcode."""
     ((op, pattern),) = ((op, pattern) for number, op, pattern in single_arms() if number == opcode)
     modules = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,13 +11,29 @@ import numpy as np
 from ..tape import Tape
 from ..tape.tape import F32, F64
 from .chain import register_flags
+from .frame import CELL_B
 from .placement import evaluated, place_storages, storage_sizes, storage_table
 from .plan import Plan, derive, make_plan
 from .segments import find_cuts, work_of
-from .strip_blocks import LEAST, Block, find_blocks, grouped, long_rows, narrow_storages
+from .strip_blocks import (
+    LEAST,
+    Block,
+    Operand,
+    find_blocks,
+    grouped,
+    long_rows,
+    narrow_storages,
+    owners_of,
+)
 from .strip_tables import cuts_of_blocks, pieces_of, with_strips
+from .vectors import PAIR_OPCODES
 from .verifier import op_info
 
+# By name of an op, those that are computed in one loop with it and come first.
+_PAIRED: dict[str, list[str]] = {}
+for _one, _other in PAIR_OPCODES:
+    _PAIRED.setdefault(_one, [])
+    _PAIRED.setdefault(_other, []).append(_one)
 Copied = Callable[[list[Block], np.ndarray], np.ndarray]
 
 
@@ -35,7 +52,8 @@ def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") ->
     """
     whole = make_plan(tape, dimensions, values)
     if _has_long_vectors(whole):
-        return in_strips(make_plan(grouped(tape, whole.code, whole.aux), dimensions, values))[0]
+        partners = _partners(tape, whole) if values == "fast" else {}
+        return in_strips(make_plan(grouped(tape, whole.code, whole.aux, partners), dimensions, values))[0]
     none = np.zeros(len(tape.storages), bool)
     _, strips = with_strips(whole.code, whole.aux, tape.values["storage"], [], none, whole.cells[F64], [])
     return replace(whole, strips=strips)
@@ -44,6 +62,46 @@ def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") ->
 def _has_long_vectors(plan: Plan) -> bool:
     """Whether some storage has room for a vector that is worth strips: most tapes are told so at once."""
     return bool(storage_sizes(plan.tape, plan.sizes).max(initial=0) >= LEAST)
+
+
+def _partners(tape: Tape, whole: Plan) -> dict[int, int]:
+    """Return for instructions the later one that a strip may compute in one loop with it."""
+    owners, found = owners_of(tape), {}
+    earlier: dict = {}
+    for k, row in long_rows(tape, whole.code, whole.aux).items():
+        if row.op not in _PAIRED:
+            continue
+        place = owners[row.operands[0].value], row.operands[0].cell
+        for one in _PAIRED[row.op]:
+            its = earlier.pop((one, place), None)
+            if its is not None:
+                found[its] = k
+                break
+        else:
+            earlier[row.op, place] = k
+    return found
+
+
+def _in_pairs(block: Block, owners: list) -> Block:
+    """Return a block in which two neighbours that one kernel computes say so.
+
+    Nothing runs between the two, so the second result may be there as early as the first one.
+    """
+
+    def place(operand: Operand):
+        return owners[operand.value], operand.cell, operand.step
+
+    found = [*block.rows]
+    for k, (one, other) in enumerate(itertools.pairwise(block.rows)):
+        opcode = PAIR_OPCODES.get((one.op, other.op))
+        if opcode is None or found[k].done:
+            continue
+        places = [place(one.operands[0]), place(one.out), place(other.out)]
+        reads = [place(operand) for operand in other.operands]
+        if reads == places[: len(reads)] and places[0][-1] == 1 and len({its for its, *_ in places}) == 3:
+            found[k] = replace(one, single=opcode, second=replace(other.out, place=CELL_B))
+            found[k + 1] = replace(other, done=True)
+    return replace(block, rows=tuple(found))
 
 
 def in_strips(
@@ -74,6 +132,8 @@ def in_strips(
     code, aux = derive(tape, sizes, storage_table(tape, sizes, bases), op_info(whole.values))
     code[:, 0] |= register_flags(code, tape.prologue)
     blocks = find_blocks(tape, code, aux) if long else []  # the same blocks, with the new first cells
+    if whole.values == "fast":
+        blocks = [_in_pairs(block, owners_of(tape)) for block in blocks]
     cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
     work = work_of(tape, lambda codes: evaluated(codes, sizes))
     pieces = pieces_of(work, blocks, spare)

@@ -15,6 +15,7 @@ from .vectors import STRIP_OPCODE, vector_arms
 # One instruction runs a whole block. In the places of the block's others there is this one, which copies no
 # cells, so that the numbers of the instructions behind stay what they are.
 _NOTHING = next(number for number, op, _ in vector_arms() if op.moves)
+_NOTHING_AT_ALL = (_NOTHING, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,9 @@ def with_strips(
         records: list[int] = []
         moves, counts, totals = [], [], []
         for k, row in enumerate(block.rows):
+            if row.done:
+                rows[k] = _NOTHING_AT_ALL
+                continue
             record = STRIDE * len(rows) + len(records)
             words = [STRIDE * k + place for place in range(STRIDE)]
             count, its_record = row.in_block
@@ -116,8 +120,11 @@ def with_strips(
                 rows[k, CELL_O] = end
                 moves.append((words[CELL_O], 1))
                 end += int(spare * strips) + 1
-            elif not narrow[storage[row.out.value]]:
-                moves.append((words[CELL_O], STRIP))
+            for result in (row.out, row.second):
+                if result is not None and not row.adds and not narrow[storage[result.value]]:
+                    moves.append((words[result.place], STRIP))
+            if row.second is not None:
+                rows[k, row.second.place] = row.second.cell
         first = np.concatenate([rows.reshape(-1), np.array(records, np.int32)]).astype(np.int32)
         first[counts] = STRIP
         arrays = [np.array(each or [0], np.int32) for each in (moves, counts, totals)]
@@ -148,7 +155,7 @@ def with_strips(
             firsts.append(here)
             spans.append((begin, span, len(totals)))
         parts.append(range(len(table) - len(begins), len(table)))
-        code[block.start : block.stop] = (_NOTHING, 0, 0, 0, 0)
+        code[block.start : block.stop] = _NOTHING_AT_ALL
         code[block.start] = strip_instruction(parts[-1][0])
     extents = tuple((block.start, block.stop) for block in blocks)
     words = np.array(table, np.int64).reshape(-1, len(BLOCK))

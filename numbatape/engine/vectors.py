@@ -48,6 +48,20 @@ def single_arms() -> list[tuple[int, Elementwise | ArrayOp, str]]:
 SINGLE_OPCODES = {(op.name, pattern): opcode for opcode, op, pattern in single_arms()}
 
 
+def pair_arms() -> list[tuple[int, Elementwise, Elementwise]]:
+    """Return (opcode, row, row) of the kernels that compute two results of one operand for a strip.
+
+    The second row may read the first one's result.
+    """
+    found = [(op, OPS[OPCODE[op.paired]]) for op in OPS if isinstance(op, Elementwise) and op.paired]
+    first = STRIP_OPCODE + 1 + len(single_arms())
+    return [(first + k, *pair) for k, pair in enumerate(found)]
+
+
+PAIR_OPCODES = {(one.name, other.name): opcode for opcode, one, other in pair_arms()}
+LAST_OPCODE = STRIP_OPCODE + len(single_arms()) + len(PAIR_OPCODES)
+
+
 def first_opcodes() -> dict[int, int]:
     """Return the opcode of the first vector arm by row of the op table."""
     return {OPCODE[op.name]: opcode for opcode, op, _ in reversed(vector_arms())}

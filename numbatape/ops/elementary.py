@@ -76,10 +76,30 @@ def fast_cosh(x):
 
 
 def fast_sinh(x):
+    """A difference of exponentials, and Taylor's polynomial up to 1, where that loses digits.
+
+    The exponential is `half_exp`, step by step, because what rounding it has lost is added to the difference.
+    """
     a = math.fabs(x)
-    e = half_exp(a)
-    near = fast_expm1(min(a, 1.0))
-    z = 0.5 * (near + near / (near + 1.0)) if a < 1.0 else e - 0.25 / e
+    k = (1.4426950408889634 * a + SHIFT) - SHIFT
+    high = a - k * LN2_HIGH
+    low = k * LN2_LOW
+    r = high - low
+    rise = high + (r * r * exp_rest(r) - low)
+    e = 1.0 + rise
+    lost = rise - (e - 1.0)
+    k -= 1.0
+    half = (0.5 * k + SHIFT) - SHIFT
+    e = e * power_of_two(half) * power_of_two(k - half)
+    lost = lost * power_of_two(half) * power_of_two(k - half)
+    far = math.inf if a > 710.4758600739439 else e - (0.25 / e - lost)
+    z = a * a
+    u = z * z
+    near = 1 / 6 + z * (1 / 120) + u * (1 / 5040 + z * (1 / 362880))
+    near += (
+        u * u * (1 / 39916800 + z * (1 / 6227020800) + u * (1 / 1307674368000 + z * (1 / 355687428096000)))
+    )
+    z = a + a * z * near if a < 1.0 else far
     return math.copysign(z, x) if x == x else x
 
 
@@ -187,14 +207,15 @@ def log1p_to_one(x):
 
 
 def fast_tanh(x):
-    """Cephes: x + x**3 P/Q near zero, 1 - 2/(exp(2x) + 1) beyond."""
+    """Cephes: x + x**3 P/Q near zero, 1 - 2 exp(-2x)/(1 + exp(-2x)) beyond."""
     a = math.fabs(x)
     z = a * a
     top = (-9.64399179425052238628e-1 * z - 9.92877231001918586564e1) * z - 1.61468768441708447952e3
     bottom = ((z + 1.12811678491632931402e2) * z + 2.23548839060100448583e3) * z + 4.84406305325125486048e3
     is_near = a < 0.625
+    e = fast_exp(-2.0 * a)  # which the slope has as well, so that a loop over both computes it once
     # One division serves both, because it takes as long as half of all else.
-    ratio = (top if is_near else 2.0) / (bottom if is_near else fast_exp(2.0 * min(a, 30.0)) + 1.0)
+    ratio = (top if is_near else e + e) / (bottom if is_near else 1.0 + e)
     z = math.copysign(a + a * z * ratio if is_near else 1.0 - ratio, x)
     return z if x == x else x
 

@@ -149,7 +149,7 @@ ternary("power_rise", "power_rise(x, y, w)", power_rise, (POSITIVE, REAL, POSITI
                "xy": "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*math.log(x)*(2.0 + y*math.log(x))",
                "yy": "0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)"}, steps="xy")
 unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/(z + 0.0)", dxx="-2.0*dx*dx*dx", hot=True, exact=True)
-unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="1.0/(3.0*z*z)", dxx="-2.0*dx/(3.0*x)")
+unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="0.3333333333333333/(z*z)", dxx="-2.0*dx/(3.0*x)")
 binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 else 0.0", dy="y/z if z != 0.0 else 0.0",
        dxx="dy*dy/z if z != 0.0 else 0.0", dxy="-dx*dy/z if z != 0.0 else 0.0", dyy="dx*dx/z if z != 0.0 else 0.0", steps="xy",
        edges=((3e200, 4e200), (3e-200, 4e-200), (5e-324, 0.0), (np.inf, np.nan)))
@@ -157,7 +157,7 @@ binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 el
 # Exponentials and logarithms
 unary ("exp",          "math.exp(x)",           np.exp,                 dx="z", dxx="z", hot=True, loop="exp")
 unary ("exp2",         "math.exp2(x)",          (np.exp2, "sc.exp2"),   dx="0.6931471805599453*z", dxx="0.6931471805599453*dx", loop="exp2")
-unary ("expm1",        "math.expm1(x)",         (np.expm1, "sc.expm1"), dx="z + 1.0 if z > -0.5 else math.exp(x)", dxx="dx", smooth={"x": "math.exp(x)"}, hot=True, loop="expm1")
+unary ("expm1",        "math.expm1(x)",         (np.expm1, "sc.expm1"), dx="z + 1.0 if z > -0.5 else math.exp(x)", dxx="dx", smooth={"x": "math.exp(x)"}, hot=True, loop="expm1", paired="exp")
 unary ("log",          "math.log(x)",           np.log, POSITIVE,       dx="1.0/x", dxx="-dx*dx", hot=True, loop="log")
 unary ("log2",         "math.log2(x)",          np.log2, POSITIVE,      dx="1.4426950408889634/x", dxx="-dx/x", loop="log2")
 unary ("log10",        "math.log10(x)",         np.log10, POSITIVE,     dx="0.4342944819032518/x", dxx="-dx/x", loop="log10")
@@ -169,8 +169,8 @@ binary("logaddexp2",   "logaddexp2(x, y)",      np.logaddexp2, dx="logistic(0.69
        smooth={"x": "logistic(0.6931471805599453*gap(x, y))", "y": "logistic(0.6931471805599453*gap(y, x))"})
 
 # Trigonometric
-unary ("sin",          "math.sin(x)",           np.sin,               dx="math.cos(x)", dxx="-z", hot=True, single_loop="sin")
-unary ("cos",          "math.cos(x)",           np.cos,               dx="-math.sin(x)", dxx="-z", hot=True, single_loop="cos")
+unary ("sin",          "math.sin(x)",           np.sin,               dx="math.cos(x)", dxx="-z", hot=True, single_loop="sin", paired="cos")
+unary ("cos",          "math.cos(x)",           np.cos,               dx="-math.sin(x)", dxx="-z", hot=True, single_loop="cos", paired="sin")
 unary ("tan",          "math.tan(x)",           np.tan, (-1.4, 1.4),  dx="1.0 + z*z", dxx="2.0*z*dx", hot=True, loop="tan")
 unary ("arcsin",       "math.asin(x)",          np.arcsin, UNIT,      dx="1.0/math.sqrt((1.0 - x)*(1.0 + x))", dxx="x*dx*dx*dx", loop="arcsin")
 unary ("arccos",       "math.acos(x)",          np.arccos, UNIT,      dx="-1.0/math.sqrt((1.0 - x)*(1.0 + x))", dxx="x*dx*dx*dx", loop="arccos")
@@ -182,9 +182,9 @@ binary("turn",         "turn(x, y)",            turn,                 dx="-2.0*z
 unary ("sinc",         "sinc(x)",               np.sinc,              dx="9.869604401089358*x*sinc_bend(3.141592653589793*x)", dxx="-9.869604401089358*(z + 2.0*sinc_bend(3.141592653589793*x))")
 
 # Hyperbolic
-unary ("sinh",         "math.sinh(x)",          np.sinh,              dx="math.cosh(x)", dxx="z", hot=True, loop="sinh")
-unary ("cosh",         "math.cosh(x)",          np.cosh,              dx="math.sinh(x)", dxx="z", hot=True, loop="cosh")
-unary ("tanh",         "math.tanh(x)",          np.tanh,              dx="tanh_slope(x, z)", dxx="-2.0*z*dx", hot=True, loop="tanh")
+unary ("sinh",         "math.sinh(x)",          np.sinh,              dx="math.cosh(x)", dxx="z", hot=True, loop="sinh", paired="cosh")
+unary ("cosh",         "math.cosh(x)",          np.cosh,              dx="math.sinh(x)", dxx="z", hot=True, loop="cosh", paired="sinh")
+unary ("tanh",         "math.tanh(x)",          np.tanh,              dx="tanh_slope(x, z)", dxx="-2.0*z*dx", hot=True, loop="tanh", paired="tanh_slope")
 binary("tanh_slope",   "tanh_slope(x, y)",      tanh_slope,           dx="-2.0*y*z", dxx="-2.0*(z*z + y*dx)", follows="math.tanh(x)")
 unary ("arcsinh",      "math.asinh(x)",         np.arcsinh,           dx="1.0/hypot(1.0, x)", dxx="-x*dx*dx*dx", loop="arcsinh")
 unary ("arccosh",      "math.acosh(x)",         np.arccosh, ABOVE_ONE, dx="1.0/(math.sqrt(x - 1.0)*math.sqrt(x + 1.0))", dxx="-x*dx*dx*dx", loop="arccosh")

@@ -273,7 +273,7 @@ class OuterSum:
         return scaled(b) if need[0] else None, scaled(a) if need[1] else None
 
 
-@array_op("norm2", "(n)->()", np.linalg.norm, cases=LENGTHS)
+@array_op("norm2", "(n)->()", np.linalg.norm, cases=LENGTHS, light=True)
 class Norm2:
     """Euclidean norm; ``dx = x/z``, and 0 at 0."""
 

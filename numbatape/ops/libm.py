@@ -55,6 +55,7 @@ def _register(name: str, its: str) -> None:
             hot=False,
             python=True,
             loop=None,
+            paired="",
         )
     )
 

@@ -102,6 +102,9 @@ class Elementwise(Traits):
     third_of
         Of a row with a partial that is `UNKNOWN`: the function of `scipy.special` whose third derivative that
         is, and which other functions have the same, for the error.
+    paired
+        The op that strips compute in one loop with it, because both share work: a function of the same
+        operand, or of this and the result. Both have the bits of their formulas there.
     vector_arm
         Its place among the ops that have arms for contiguous vectors (`numbatape.engine.vectors`), or None.
     """
@@ -126,6 +129,7 @@ class Elementwise(Traits):
     signed: str = ""
     python: bool = False
     third_of: str = ""
+    paired: str = ""
     vector_arm: int | None = None
     elementwise: bool = field(default=True, kw_only=True)
 

@@ -79,7 +79,7 @@ FUNCTIONS = {
         [even(-1, 1), even(-22, 22), signs(spread(-300, 0)), even(0.6, 0.7)],
     ),
     "fast_sinh": (
-        *(mpmath.sinh, np.sinh, 2.5),
+        *(mpmath.sinh, np.sinh, 1.5),
         [even(-1, 1), even(-710, 710), signs(spread(-300, 0)), signs(even(0.9, 1.1)), even(709, 710.4)],
     ),
     "fast_cosh": (mpmath.cosh, np.cosh, 1.5, [even(-1, 1), even(-710, 710), signs(spread(-300, 0))]),

@@ -35,7 +35,7 @@ FUNCTIONS = {
     "logarithms": (lambda x, y: np.sum(np.log(x * x + 1.0) - x * np.exp(-y)), 4),
     "one argument": (lambda x, y: np.sum(np.tanh(x)) + y[3], 2),
     "two blocks": (centred, 4),
-    "a maximum": (softmax, 2),
+    "a maximum": (softmax, 3),
     "neighbours": (lambda x, y: np.sum(np.exp(x[1:] - x[:-1]) * np.sin(y)[1:]), 2),  # those of y
 }
 
@@ -141,8 +141,8 @@ def test_the_slope_of_expm1_is_one_instruction():
     cache = nt.prepare_gradient_cache(lambda x: np.sum(np.expm1(x)), X)
     _, (slope,) = nt.value_and_gradient(cache, X)
     listed = str(cache._space.plan.tape)
-    assert [line.split()[1] for line in listed.splitlines() if " <- " in line] == ["expm1", "sum", "exp"]
-    np.testing.assert_array_equal(slope, np.exp(X))
+    assert [line.split()[1] for line in listed.splitlines() if " <- " in line] == ["expm1", "exp", "sum"]
+    np.testing.assert_array_max_ulp(slope, np.exp(X), 2)
 
 
 def test_gradients_of_sums_of_products_and_squares_are_one_instruction():

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.special
 
 import numbatape as nt
+from numbatape import jit
 from numbatape.caches import one_way
 from numbatape.caches.elastic import ElasticEntry
 from numbatape.caches.one_way import OneWayReplanner, OneWayWorkspace
 from numbatape.config import PASSES
 from numbatape.derive.tapes import gradient
-from numbatape.engine import Workspace, make_plan, segments
+from numbatape.engine import Workspace, kernels, make_plan, segments
+from numbatape.engine.codegen import elementwise_source
 from numbatape.engine.strip_blocks import LEAST, STRIP
 from numbatape.engine.strip_plan import strip_plan
-from numbatape.engine.vectors import single_arms
+from numbatape.engine.vectors import pair_arms, single_arms
+from numbatape.ops import OPCODE
 from numbatape.ops.status import DONE
 
 N = LEAST + 3 * STRIP + 5  # the last strip is not full
@@ -44,6 +50,14 @@ def written(x):
     out[0] = x[3]
     out *= np.exp(-out)
     return np.sum(out)
+
+
+def overwritten(x):
+    """Between the sine and the cosine of a vector, it is written to."""
+    y = x * 1.0
+    s = np.sin(y)
+    y[:] = y * s
+    return np.sum(np.cos(y) * s) + np.sum(np.sin(y))
 
 
 def two_reductions(x):
@@ -104,11 +118,69 @@ def outputs_in_strips_and_whole(f, *args):
     for space in spaces:
         for cells, its in zip(space.inputs, captured.inputs, strict=True):
             cells[...] = its
-        for _ in range(2):
-            assert space.forward() == DONE
+        with formulas_of(plans[0].strips.opcodes if space is spaces[1] else ()):
+            for _ in range(2):
+                assert space.forward() == DONE
     for strips, whole in zip(*(space.outputs for space in spaces), strict=True):
         np.testing.assert_array_equal(strips, whole)
     return spaces[0].outputs
+
+
+@contextlib.contextmanager
+def formulas_of(opcodes):
+    """Let the ops that these kernels of blocks compute in pairs have the bits of their formulas."""
+    pairs = [ops for opcode, *ops in pair_arms() if opcode in opcodes]
+    before = kernels.FORWARD.copy()
+    for op in {op for pair in pairs for op in pair if op.loop}:
+        text = elementwise_source(dataclasses.replace(op, loop=None), "f64", "fast", "forward")
+        kernels.FORWARD[2 * OPCODE[op.name]] = jit.load(f"{op.name}-formula", text).address["forward"]
+    yield
+    kernels.FORWARD[:] = before
+
+
+def pairs_of(plan) -> list[str]:
+    names = {opcode: f"{one.name} {other.name}" for opcode, one, other in pair_arms()}
+    return sorted(names[opcode] for opcode in plan.strips.opcodes if opcode in names)
+
+
+def sharing(x):
+    """A sine and a cosine of one vector, which are read twice, and a sine of another one."""
+    s, c = np.sin(x), np.cos(x)
+    y = c * s + np.tanh(s)
+    y[1:] += np.tanh(c)[:-1] * np.sin(x + 1.0)[1:]
+    return np.sum(y * np.sinh(x)) + np.sum(c[::2])
+
+
+# Functions whose tapes have instructions that strips compute in pairs, and these pairs.
+PAIRS = {
+    "tanh": (lambda x: np.sum(np.tanh(x) * DATA), ["tanh tanh_slope"]),
+    "expm1": (lambda x: np.sum(np.expm1(x) ** 2), ["expm1 exp"]),
+    "sinh": (lambda x: np.sum(np.sinh(x) * x), ["sinh cosh"]),
+    "cosh": (lambda x: np.sum(np.cosh(x)), ["cosh sinh"]),
+    "sine": (lambda x: np.sum(np.sin(x) * x), ["sin cos"]),
+    "cosine": (lambda x: np.sum(np.cos(x) ** 2), ["cos sin"]),
+    "both": (lambda x: np.sum(np.sin(x) * np.cos(x)), ["sin cos"]),
+    "layers": (lambda x: np.sum(np.tanh(DATA * np.tanh(x) + x)), ["tanh tanh_slope"]),
+    "shifted": (lambda x: np.sum(np.tanh(x)[1:] * x[:-1]) + np.sum(np.tanh(x)), ["tanh tanh_slope"]),
+    "overwritten": (overwritten, ["sin cos"]),
+    "sharing": (sharing, ["sin cos", "sinh cosh", "tanh tanh_slope"]),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_have_the_bits_of_their_formulas(name):
+    f, pairs = PAIRS[name]
+    outputs_in_strips_and_whole(f, X)
+    cache = nt.prepare_gradient_cache(f, X)
+    plan = cache._space.plan
+    assert set(pairs) <= set(pairs_of(plan)), pairs_of(plan)
+    two = nt.prepare_gradient_cache(f, X, config=nt.Config(passes=PASSES))
+    for at in (X, X[::-1].copy()):
+        (value, (slopes,)), (its, (its_slopes,)) = (nt.value_and_gradient(each, at) for each in (cache, two))
+        np.testing.assert_allclose(value, its, rtol=1e-13)
+        np.testing.assert_allclose(slopes, its_slopes, rtol=1e-13, atol=1e-13)
+    numpys = nt.prepare_gradient_cache(f, X, config=nt.Config(values="numpy"))
+    assert not pairs_of(numpys._space.plan)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
