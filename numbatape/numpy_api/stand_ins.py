@@ -14,11 +14,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ..late import imported
+from ..tape.tape import F64
 from ..trace import integers, operations
 from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray
 from ..trace.complex_array import meets
-from ..trace.operands import find_trace
+from ..trace.operands import adopt, find_trace
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap
 from ..trace.trace import current, failing
 from ..usercode.ownership import module_of
@@ -174,6 +175,36 @@ def _number(x):
     return x
 
 
+def _of_floats(original, implementation):
+    """Return what calls a function of ``math`` with floats in a third of the time, or returns NotImplemented.
+
+    Programs with loops over numbers consist of such calls. Arguments of other kinds go the general way.
+    """
+
+    def call(args):
+        values = []
+        for x in args:
+            kind = type(x)
+            if kind is TracedArray:
+                value = x._value
+                if (value.__class__ is not float and value.__class__ is not np.float64) or x._family != F64:
+                    return NotImplemented
+                values.append(value)
+            elif kind is float or kind is int:
+                values.append(x)
+            else:
+                return NotImplemented
+        trace = find_trace(args)
+        if trace is None or trace.integers.met:
+            return NotImplemented
+        with failing(trace):
+            value = original(*values)
+            with np.errstate(all="ignore"):
+                return adopt(implementation(*args), value)
+
+    return call
+
+
 def stand_in(
     original, implementation, run=run_composition, for_lists: bool = False, knows_sizes: bool = False
 ):
@@ -186,6 +217,7 @@ def stand_in(
     of_numbers = original.__module__ == "math"
     iterates = original.__module__ in ("math", "statistics")
 
+    of_floats = _of_floats(original, implementation) if of_numbers and run is run_composition else None
     call_original = as_users_call(original)
     protocol = for_lists or original in JOINING or original in (np.array, np.asarray)
     short_way = without_protocol(original) if protocol else None
@@ -195,6 +227,10 @@ def stand_in(
         """Call the implementation if an argument is traced, else the original; frequent cases come first."""
         if short_way is not None:
             found = short_way(args, kwargs)
+            if found is not NotImplemented:
+                return found
+        if of_floats is not None and not kwargs:
+            found = of_floats(args)
             if found is not NotImplemented:
                 return found
         if of_numbers:
