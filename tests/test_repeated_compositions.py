@@ -58,6 +58,15 @@ COMPOSITIONS = {
         scipy.linalg.eigh(MATRIX @ MATRIX.T * s + np.diag(x), eigvals_only=False)[1]
     ),
     "several rules": lambda x, s: scipy.linalg.lu(MATRIX * s)[2] @ x,
+    "rule whose kind of result is a guard": lambda x, s: scipy.linalg.sqrtm(MATRIX @ MATRIX.T * s),
+    "rule without another value": lambda x, s: scipy.linalg.solve_sylvester(MATRIX * s, MATRIX, MATRIX * x),
+    "complex rule": lambda x, s: np.linalg.eigvals(MATRIX + np.eye(8, k=1) - np.eye(8, k=-1) * s).real,
+    "singular values": lambda x, s: np.linalg.svd(MATRIX * x[:, None] * s, compute_uv=False),
+    "singular values of SciPy's": lambda x, s: scipy.linalg.svdvals(MATRIX[:, :5] * x[:, None] * s),
+    "singular vectors of SciPy's": lambda x, s: np.abs(scipy.linalg.svd(MATRIX * x[:, None] * s)[2]),
+    "eigenvalues": lambda x, s: np.linalg.eigvalsh(MATRIX @ MATRIX.T * s + np.diag(x)),
+    "upper factor": lambda x, s: np.linalg.qr(MATRIX * x[:, None] * s, mode="r"),
+    "factors of SciPy's": lambda x, s: scipy.linalg.qr(MATRIX * x[:, None] * s)[0] @ x,
     "rule with a constant": lambda x, s: scipy.linalg.solve_discrete_lyapunov(0.1 * MATRIX, MATRIX * s),
     "views of parts": lambda x, s: np.split(x * s, 4)[1] + np.array_split(x, [2, 4])[1],
     "diagonals": lambda x, s: np.diag(x[:, None] * MATRIX * s, 1),
@@ -265,6 +274,19 @@ def test_constants_of_later_calls_count():
     cache = nt.prepare_gradient_cache(f, X, nt.Constant(c))
     for scale in (1.0, 0.7):
         assert nt.value_and_gradient(cache, X, nt.Constant(scale * c))[0] == f(X, scale * c)
+
+
+@pytest.mark.parametrize("module", [np.linalg, scipy.linalg])
+def test_pseudo_inverses_of_integers(module):
+    """The precision is that of float64, in which NumPy and SciPy compute with them."""
+
+    def f(x):
+        matrix = np.round(np.outer(x, [1.0, 20.0]) * 10.0 + np.eye(8, 2)).astype(int)
+        return sum([np.sum(module.pinv(matrix)) * x[k] for k in range(4)])
+
+    value, gradient = nt.value_and_grad(f)(X)
+    assert value == pytest.approx(f(X), rel=1e-12)
+    np.testing.assert_allclose(gradient[:4], f(X) / np.sum(X[:4]), rtol=1e-12)
 
 
 def calls_of_rules(x):

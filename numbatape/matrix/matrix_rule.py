@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..rules.emit import emit
+from ..rules.emit import emit, value_of_call
 from ..rules.result_shapes import ObservedShapes
 from ..rules.site import Callee, shape_of
-from ..trace import complex_parts
+from ..trace import complex_parts, operations
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.complex_pairs import join
@@ -53,7 +53,11 @@ def call(rule: MatrixRule, *args):
         return _tuple(rule.value(*args))
     args = tuple(x if complex_parts.is_traced(x) else np.asarray(x) for x in args)
     split = Split(rule, [is_complex(x) for x in args])
-    results = list(emit(split, split.apart(args)))
+    parts = split.apart(args)
+    known = value_of_call(split, parts)
+    # The guard below is outside of what is repeated, because a template has none.
+    found = operations.recurring(rule, tuple(known[0]), parts, {}, lambda: emit(split, parts, known=known))
+    results = list(found)
     if rule.varies:
         bool(results.pop() > 0.5)  # records a guard
     return split.together(results, split.results)

@@ -92,7 +92,7 @@ def eigh(value, a, UPLO="L"):
     return type(value)(*eigen.eigh(a, False))
 
 
-@records(np.linalg.eigvalsh, complex="complex_matrices.eigvalsh")
+@records(np.linalg.eigvalsh, complex="complex_matrices.eigvalsh", several=True)
 def eigvalsh(value, a, UPLO="L"):
     lower = a if UPLO.upper() == "L" else np.matrix_transpose(a)
     return _eigh(lower, value, np.linalg.eigh(lower._value)[1])[0]
@@ -115,7 +115,7 @@ def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if compute_uv and full_matrices and length(a, -1) != length(a, -2):
         return type(value)(*completed().svd(a))
     parts = _svd(a)
-    return _named(value, parts) if compute_uv else parts[1]
+    return _named(value, parts) if compute_uv else adopt(parts[1], value)
 
 
 def hermitian_svd(a, compute_uv: bool):
@@ -131,9 +131,9 @@ def hermitian_svd(a, compute_uv: bool):
     return left, np.abs(values), right
 
 
-@records(np.linalg.svdvals, complex="complex_matrices.svdvals")
+@records(np.linalg.svdvals, complex="complex_matrices.svdvals", several=True)
 def svdvals(value, x, /):
-    return _svd(x)[1]
+    return adopt(_svd(x)[1], value)
 
 
 def _qr(a):
@@ -155,7 +155,7 @@ def qr(value, a, mode="reduced"):
     if mode == "complete" and length(a, -2) > length(a, -1):
         return type(value)(*completed().tall_qr(a))
     q, r = _qr(a)
-    return r if mode == "r" else _named(value, (q, r))
+    return adopt(r, value) if mode == "r" else _named(value, (q, r))
 
 
 # ---- compositions
@@ -166,12 +166,11 @@ def _of_full_rank(function, a, cutoff):
 
     In the body of a loop, where there can be no guard, a matrix of less than full rank becomes NaN.
     """
-    if not may_be_guard(a):
+    if not (may_be_guard(a) and may_be_guard(cutoff)):
         full = _full_rank(a, cutoff)
         return a + np.where(np.expand_dims(full, (-2, -1)), 0.0, np.nan).astype(a.dtype)
     values = np.linalg.svd(a._value, compute_uv=False)
-    default = max(a._value.shape[-2:]) * np.finfo(a.dtype).eps
-    share = default if cutoff is None else values_of(cutoff)
+    share = max(a._value.shape[-2:]) * _precision(a) if cutoff is None else values_of(cutoff)
     full = np.all(np.min(values, -1) > share * np.max(values, -1))
     # The guard is outside of what is repeated, because a template has none.
     if not recurring(_all_full_rank, full, (a, cutoff), {}, lambda: adopt(_all_full_rank(a, cutoff), full)):
@@ -191,7 +190,12 @@ def _all_full_rank(a, cutoff):
 
 def relative_cutoff(a):
     """Return up to which share of the largest singular value NumPy takes the others for zero."""
-    return (length(a, -1) if _is_wide(a) else length(a, -2)) * np.finfo(a.dtype).eps
+    return (length(a, -1) if _is_wide(a) else length(a, -2)) * _precision(a)
+
+
+def _precision(a):
+    """Return the precision in which a matrix is computed with: integers become float64."""
+    return np.finfo(a.dtype if a.dtype.kind in "fc" else np.float64).eps
 
 
 def lapacks_cutoff(rcond, dtype):

@@ -28,7 +28,7 @@ from .site import ArgumentSpec, Site, allocated, explain, plain_result
 PLAIN = (str, bool, int, float, np.generic)  # arguments that may decide the shape of a result
 
 
-def emit(rule, args: list, rest: tuple[int, ...] = ()):
+def emit(rule, args: list, rest: tuple[int, ...] = (), known: tuple[list, bool] | None = None):
     """Record a call of a rule and return its result.
 
     Parameters
@@ -37,12 +37,14 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
         Traced and other arguments.
     rest
         Positions of traced arguments for which the rule's pullback returns no cotangent.
+    known
+        What `value_of_call` returns, where the caller has asked for that.
     """
     trace = trace_of(args)
     traced = [k for k, arg in enumerate(args) if type(arg) is TracedArray]
     first, others = [k for k in traced if k not in rest], [k for k in traced if k in rest]
     values = [_copied(value_of(arg)) for arg in args]
-    results, single = _value(rule.at(trace.tape.sizes.value), values)
+    results, single = known or _value(rule.at(trace.tape.sizes.value), values)
     shapes, result_shapes = _shapes(trace, rule, args, values, results)
     exact = {np.asarray(x).dtype for x in (*(values[k] for k in traced), *results)} == {FLOAT32}
     family = F32 if exact else F64
@@ -140,6 +142,11 @@ def _part(flat: TracedArray, port: Port, value) -> TracedArray:
 
 def _copied(value):
     return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def value_of_call(rule, args: list) -> tuple[list, bool]:
+    """Return copies of the results of a rule, and whether there is one, given traced and other arguments."""
+    return _value(rule, [_copied(value_of(arg)) for arg in args])
 
 
 def _value(rule, values: list) -> tuple[list, bool]:

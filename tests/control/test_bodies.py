@@ -168,6 +168,7 @@ def _positions_twice(a):
 BODIES = {
     "lstsq": lambda a: np.sum(np.linalg.lstsq(a, np.ones(4), rcond=None)[0]),
     "pinv": lambda a: np.sum(np.linalg.pinv(a) ** 2),
+    "cutoff of pinv": lambda a: a[0, 1] * np.sum(np.linalg.pinv(np.ones((3, 1)), rcond=1e-9 * a[0, 0] ** 2)),
     "nanmedian": lambda a: np.nanmedian(np.where(a > 1.0, np.nan, a)),
     "nanmedian of columns": lambda a: np.sum(np.nanmedian(np.where(a > 1.0, np.nan, a), 0, keepdims=True)),
     "bincount": lambda a: np.sum(np.bincount((a[:, 0] > 0) + 1, weights=a[:, 1], minlength=3) ** 2),

@@ -7,15 +7,15 @@ import numpy as np
 from ...matrix import completed, factors
 from ...matrix.matrix_rule import adjoint, call, is_complex
 from ...numpy_api import decompositions
-from ...numpy_api.registration import run_record, unsupported_argument
+from ...numpy_api.registration import run_long_record, run_record, unsupported_argument
 from ...numpy_api.stand_ins import stands_for
-from ...trace.axes import length, pinned
+from ...trace.axes import is_square, length, pinned
 from ...trace.operands import adopt, lift_all, lift_first
 from ...trace.primitives import stop_gradient
 from .linear_systems import as_floats
 
 
-@stands_for("scipy.linalg", "svd", run=run_record)
+@stands_for("scipy.linalg", "svd", run=run_long_record)
 def svd(value, a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True,
         lapack_driver="gesdd"):  # fmt: skip
     a = lift_first(a)
@@ -23,18 +23,18 @@ def svd(value, a, full_matrices=True, compute_uv=True, overwrite_a=False, check_
         return completed.svd(a, completed.svd_by(lapack_driver, full_matrices))
     result = np.linalg.svd(a, full_matrices, compute_uv)
     if not compute_uv:
-        return result
-    if full_matrices or is_complex(a):
+        return adopt(result, value)
+    if is_complex(a) or (full_matrices and not is_square(a)):
         return tuple(result)
     return tuple(map(adopt, result, value))  # the tape uses SciPy's LAPACK, which may be another than NumPy's
 
 
-@stands_for("scipy.linalg", "svdvals", run=run_record)
+@stands_for("scipy.linalg", "svdvals", run=run_long_record)
 def svdvals(value, a, overwrite_a=False, check_finite=True):
-    return np.linalg.svd(lift_first(a), compute_uv=False)
+    return adopt(np.linalg.svd(lift_first(a), compute_uv=False), value)
 
 
-@stands_for("scipy.linalg", "qr", run=run_record)
+@stands_for("scipy.linalg", "qr", run=run_long_record)
 def qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
     if mode not in ("full", "economic", "r"):
         raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "'full', 'economic' and 'r' are")
@@ -44,7 +44,10 @@ def qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, che
         order = (adopt(order, value[-1]),)
         a = np.take_along_axis(a, np.expand_dims(order[0], -2), -1)
     if mode != "r":
-        return *np.linalg.qr(a, "reduced" if mode == "economic" else "complete"), *order
+        whole = mode == "full" and not is_square(a)
+        parts = np.linalg.qr(a, "complete" if whole else "reduced")
+        # The tape uses SciPy's LAPACK; the rest of a whole Q is made otherwise.
+        return *(parts if whole or is_complex(a) else map(adopt, parts, value)), *order
     r = np.linalg.qr(a, "r")
     missing = pinned(a, -2) - r.shape[-2]  # R has the rows of the whole Q
     r = np.pad(r, (*[(0, 0)] * (r.ndim - 2), (0, missing), (0, 0))) if missing else r
