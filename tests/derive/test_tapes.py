@@ -260,7 +260,7 @@ def test_cotangents_of_equal_entries_need_no_buffer():
 
     x = np.array([0.3, -1.0, 2.5, 0.9])
     cache = nt.prepare_hvp_cache(centred, x, config=nt.Config(passes="none"))
-    _, product, _ = nt.value_and_hvp(cache, x, x[::-1].copy())
+    _, _, product = nt.value_and_hvp(cache, x[::-1].copy(), x)
     names = [cache.tape.ops[op].name for op in (cache.tape.code["op"] >> 1).tolist()]
     assert names.count("fill") == 2  # for the cotangents of x, whose entries are read twice
     gradients = [nt.grad(centred)(x + step * x[::-1]) for step in (-1e-3, 1e-3)]

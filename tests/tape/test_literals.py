@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.config import PASSES
 from numbatape.derive.tapes import gradient
 from numbatape.recording.record import InputLeaf, Manner, record
 from numbatape.tape.tape import ACTIVE
@@ -97,3 +98,24 @@ def test_products_with_zeros_of_both_signs_keep_their_signs():
 
     x = np.array([-0.0, 1.0])
     assert nt.value_and_grad(signs)(x)[0] == signs(x) == 9.0
+
+
+@pytest.mark.parametrize(
+    ("function", "product"),
+    [
+        (lambda x: -0.5 * np.log(x[0] ** 2), lambda x, v: np.array([v[0] / x[0] ** 2, 0.0, 0.0])),
+        (lambda x: np.sum(0.25 * x**4), lambda x, v: 3.0 * x**2 * v),
+    ],
+)
+def test_factors_whose_product_is_one_or_minus_one_leave_a_copy_or_a_negation(function, product):
+    others = tuple(name for name in PASSES if name != "literals")
+    v = np.array([0.4, -1.1, 0.3])
+    products = []
+    counts = []
+    for passes in (others, "all"):
+        cache = nt.prepare_hvp_cache(function, X, config=nt.Config(passes=passes))
+        products.append(nt.value_and_hvp(cache, v, X)[2])
+        counts.append(sum(cache.tape.name_of(k) in ("mul", "weigh") for k in range(len(cache.tape))))
+    np.testing.assert_array_equal(*products)
+    np.testing.assert_allclose(products[1], product(X, v), rtol=1e-14)
+    assert counts[1] < counts[0]
