@@ -48,7 +48,7 @@ def eight_schools(t):
 
 CASES: dict[str, tuple[Callable, np.ndarray, int]] = {  # function, point, repetitions
     "scalar_ops": (scalar_ops, np.linspace(0.5, 0.9, 10), 3),
-    "kalman": (kalman, np.array([1.0, 1.0, -1.0, 0.0]), 1),
+    "kalman": (kalman, np.array([1.0, 1.0, -1.0, 0.0]), 3),
     "eight_schools": (eight_schools, np.linspace(-0.5, 0.5, 10), 7),
 }
 

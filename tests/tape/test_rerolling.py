@@ -12,6 +12,7 @@ from numbatape.config import PASSES
 from numbatape.tape.passes import reroll
 from numbatape.tape.rerolling.components import components
 from numbatape.tape.rerolling.periods import ranks_and_previous, repeating
+from tests.linear_programs import LinearProgram
 from tests.loop_programs import LoopProgram
 
 OTHERS = tuple(name for name in PASSES if name != "reroll")
@@ -421,3 +422,82 @@ def test_a_search_looks_at_each_stretch_once(monkeypatch):
     assert max(map(len, searches)) > 2
     for stretches in searches:
         assert len(set(stretches)) == len(stretches)
+
+
+# ---- recurrences whose turns read the state in several places
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_linear_recurrence_keeps_its_value_and_derivatives(seed):
+    """Where a state reads `x[2] - z`, the last bits of a small z are lost: errors are relative to one."""
+    program, x = LinearProgram(seed), np.array([0.4, 0.7, -0.3])
+    found = []
+    for passes in (OTHERS, "all"):
+        cache = nt.prepare_hessian_cache(program, x, config=nt.Config(passes=passes))
+        found.append(nt.value_gradient_and_hessian(cache, x))
+    for rolled, plain in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(rolled, plain, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found[1][0], program(x), rtol=1e-9, atol=1e-12)
+
+
+def decaying(x):
+    y = x[0]
+    for _ in range(N):
+        y = y + 0.01 * (x[2] - x[1] * y)
+    return y
+
+
+def twice(x):
+    y = x[0]
+    for k in range(N):
+        y = X[k] * (y + y) - (y * x[1] - x[2])
+    return y
+
+
+def begun_with_two(x):
+    y, z = x[0], x[1]
+    for k in range(N):
+        y = z = 0.5 * y + Y[k] * z - x[2]
+    return y
+
+
+@pytest.mark.parametrize("function, turns", [(decaying, N), (twice, N), (begun_with_two, N - 1)])
+def test_a_state_that_is_read_twice_is_a_recurrence(function, turns):
+    x = np.array([0.4, 0.7, -0.3])
+    plain, rolled = caches(function, x)
+    assert "recurrence" in str(rolled.tape)
+    assert len(rolled.tape) < N  # no instruction is left for each turn
+    np.testing.assert_allclose(nt.value_and_gradient(rolled, x)[0], function(x), rtol=1e-12)
+    slopes = [nt.value_and_gradient(cache, x)[1][0] for cache in (plain, rolled)]
+    np.testing.assert_allclose(*slopes, rtol=1e-11)
+
+
+def test_cotangents_of_a_recurrence_are_one_where_numbers_scale_them():
+    """Such a cotangent is a product with a partial, in which zero stays zero, and one with a number."""
+
+    def logistic_map(x):
+        y = x[0]
+        for _ in range(N):
+            y = 3.1 * y * (1 - y) + x[1]
+        return y
+
+    x, found = np.array([0.4, 0.05]), []
+    for passes in (OTHERS, "all"):
+        cache = nt.prepare_hvp_cache(logistic_map, x, config=nt.Config(passes=passes))
+        found.append(nt.value_and_hvp(cache, np.ones(2), x))
+    for rolled, plain in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(rolled, plain, rtol=1e-9)
+    assert len(cache.tape) < 8 * N  # the turns of the map itself stay, and none of its derivatives
+
+
+def test_a_cotangent_of_zero_stays_zero_in_a_recurrence():
+    def roots(x):
+        y = x[0]
+        for _ in range(N):
+            y = 0.3 * (np.sqrt(y) + y * x[1])
+        return x[1] ** 2 + 0.0 * y
+
+    cache = nt.prepare_hvp_cache(roots, np.array([0.0, 0.5]))
+    _, slope, product = nt.value_and_hvp(cache, np.array([0.0, 1.0]), np.array([0.0, 0.5]))
+    np.testing.assert_array_equal(slope, [0.0, 1.0])
+    np.testing.assert_array_equal(product, [0.0, 2.0])

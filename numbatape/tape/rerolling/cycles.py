@@ -1,9 +1,9 @@
 """Linear recurrences: cycles of slots that multiply and add to the number of the turn before.
 
 If the slots of a cycle only add, subtract, negate, and multiply or divide by what is computed outside of the
-cycle, a turn makes ``a*z + b`` of ``z``. The coefficients ``a`` and the addends ``b`` of all turns are
-vectors, and one instruction (`numbatape.ops.recurrences`) goes through the turns. Tangents and cotangents of
-a recurrence are linear recurrences, too.
+cycle, a turn makes ``a*z + b`` of ``z``, in however many places it reads ``z``. The coefficients ``a`` and
+the addends ``b`` of all turns are vectors, and one instruction (`numbatape.ops.recurrences`) goes through the
+turns. Tangents and cotangents of any recurrence of one number are linear recurrences.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     slot
         Its number.
     carried
-        Which operand comes from the cycle; the other one, if there is one, comes from elsewhere.
+        Which operands come from the cycle, as bits; the other one, if there is one, comes from elsewhere.
     form
         What it does, one of the forms above.
     """
@@ -65,31 +65,34 @@ class Step(NamedTuple):
 def steps_of(turns: Turns, slots: Sequence[int], forms: np.ndarray) -> list[Step] | None:
     """Return the slots of a cycle in the order of a turn, None where they are no linear recurrence.
 
-    The first one reads what the last one has computed in the turn before.
+    The last one computes the state, which is all that the next turn reads of them.
     """
-    inside, follows = set(slots), {}
-    first = None
-    for slot in slots:
-        form = int(forms[slot])
-        carried = [
-            k for k, column in enumerate(turns.columns[slot]) if column.kind == TURN and column.slot in inside
-        ]
-        if len(carried) != 1 or form == NOT_LINEAR or (form in (DIVIDE, WEIGH) and carried != [0]):
+    inside, tail, starts = set(slots), max(slots), set()
+    found = []
+    for slot in sorted(slots):  # the operands of an instruction are computed before it
+        form, carried = int(forms[slot]), 0
+        for k, column in enumerate(turns.columns[slot]):
+            if column.kind != TURN or column.slot not in inside:
+                continue
+            carried |= 1 << k
+            if column.lag:
+                if column.lag > 1 or column.slot != tail:
+                    return None
+                starts.add(turns.first_cell(slot, k))
+        if form == NOT_LINEAR or (form == MULTIPLY and carried == 3):
             return None
-        step, column = Step(slot, carried[0], form), turns.columns[slot][carried[0]]
-        if column.lag == 0:
-            follows[column.slot] = step
-        elif column.lag > 1 or first is not None:
+        if form in (DIVIDE, WEIGH) and carried != 1:
             return None
-        else:
-            first = step
-    if first is None:
-        return None
-    found = [first]
-    while found[-1].slot in follows:
-        found.append(follows[found[-1].slot])
-    mixed = len({step.form == WEIGH for step in found if step.form in PRODUCTS}) > 1
-    return found if len(found) == len(slots) and not mixed else None
+        found.append(Step(slot, carried, form))
+    products = [step for step in found if step.form in PRODUCTS]
+    if any(step.form == WEIGH for step in products):
+        # A state of zero stays zero in a product with a finite number, too, but not in any other one.
+        for slot, carried, form in products:
+            if form == DIVIDE or (form == MULTIPLY and not turns.is_finite(slot, 2 - carried)):
+                return None
+    if len(starts) > 1:  # the first turn reads several cells where all others read the state
+        turns.deepest = max(turns.deepest, 1)
+    return found if len(starts) == 1 else None
 
 
 class Term(NamedTuple):
@@ -98,6 +101,25 @@ class Term(NamedTuple):
     value: int
     active: int
     vector: bool
+
+
+class Linear(NamedTuple):
+    """What a slot of a cycle makes of the state ``z`` before the turn: ``a*z + b``, or ``b - a*z``.
+
+    Attributes
+    ----------
+    a, b
+        None stands for the factor one, and for the addend zero.
+    negative
+        Whether ``a*z`` is subtracted.
+    """
+
+    a: Term | None
+    b: Term | None
+    negative: bool
+
+
+STATE = Linear(None, None, False)
 
 
 class RecurrenceRows:
@@ -121,7 +143,8 @@ class RecurrenceRows:
         """Emit the instructions; return the states as a vector, the one before the first turn first."""
         head = self.steps[0]
         row = self.rolling.first_row(head.slot)
-        start = Term((row.a, row.b)[head.carried], row.active >> head.carried & 1, False)
+        k = next(k for k in range(2) if head.carried >> k & 1)  # in the first slot all of these are the state
+        start = Term((row.a, row.b)[k], row.active >> k & 1, False)
         a, b = self._coefficients()
         states = self.draft.array((self.turns.count + 1,), *self.kind)
         active = a.active | b.active << 1 | start.active << 2
@@ -140,30 +163,52 @@ class RecurrenceRows:
 
     def _coefficients(self) -> tuple[Term, Term]:
         """Return what a turn multiplies the state by, and what it adds to the product."""
-        a: Term | None = None  # None stands for the factor one
-        b: Term | None = None  # None stands for the addend zero
-        negative = False
-        for slot, carried, form in self.steps:
-            other = None if form == NEGATE else self._operand(slot, 1 - carried)
-            if form == ADD:
-                b = other if b is None else self._combined("add", b, other)
-            elif form == SUBTRACT and carried == 0:
-                b = self._combined("neg", other) if b is None else self._combined("sub", b, other)
-            elif form == SUBTRACT:
-                b = other if b is None else self._combined("sub", other, b)
-                negative = not negative
-            elif form == NEGATE:
-                b = b and self._combined("neg", b)
-                negative = not negative
-            else:
-                if a is None and form == DIVIDE:
-                    a = self._number(1.0)
-                a = other if a is None else self._combined(PRODUCTS[form], a, other)
-                b = b and self._combined(PRODUCTS[form], b, other)
+        before: dict[int, Linear] = {}
+        for step in self.steps:
+            columns = self.turns.columns[step.slot][:2]
+            # The state itself, or what another slot of this turn makes of it.
+            read = [STATE if column.lag else before.get(column.slot, STATE) for column in columns]
+            before[step.slot] = self._step(step, read)
+        a, b, negative = before[self.steps[-1].slot]
         if negative:
             a = self._number(-1.0) if a is None else self._combined("neg", a)
         # x + -0.0 is x for all numbers, also for -0.0.
         return a or self._number(1.0), b or self._number(-0.0)
+
+    def _step(self, step: Step, read: list[Linear]) -> Linear:
+        """Return what a slot makes of the state, given what its carried operands are of it."""
+        slot, carried, form = step
+        if carried == 3:
+            return self._joined(*read, form)
+        k = carried >> 1
+        a, b, negative = read[k]
+        if form == NEGATE:
+            return Linear(a, b and self._combined("neg", b), not negative)
+        other = self._operand(slot, 1 - k)
+        if form == ADD:
+            return Linear(a, other if b is None else self._combined("add", b, other), negative)
+        if form == SUBTRACT and k == 0:
+            b = self._combined("neg", other) if b is None else self._combined("sub", b, other)
+            return Linear(a, b, negative)
+        if form == SUBTRACT:
+            return Linear(a, other if b is None else self._combined("sub", other, b), not negative)
+        if a is None and form == DIVIDE:
+            a = self._number(1.0)
+        a = other if a is None else self._combined(PRODUCTS[form], a, other)
+        return Linear(a, b and self._combined(PRODUCTS[form], b, other), negative)
+
+    def _joined(self, one: Linear, other: Linear, form: int) -> Linear:
+        """Return the sum, or the difference, of what two slots make of the state."""
+        minus = form == SUBTRACT
+        name = "sub" if (one.negative ^ other.negative) != minus else "add"
+        a = self._combined(name, one.a or self._number(1.0), other.a or self._number(1.0))
+        if other.b is None:
+            b = one.b
+        elif one.b is None:
+            b = self._combined("neg", other.b) if minus else other.b
+        else:
+            b = self._combined("sub" if minus else "add", one.b, other.b)
+        return Linear(a, b, one.negative)
 
     def _operand(self, slot: int, k: int) -> Term:
         """Return an operand of a slot in all turns, a vector of one dimension or a scalar."""

@@ -207,8 +207,10 @@ class Distribution:
             return False
         return all(
             turns.results[slot]
-            and not turns.differing[slot] & ~(1 << carried)
-            and all(self._regular(column) for k, column in enumerate(turns.columns[slot]) if k != carried)
+            and not turns.differing[slot] & ~carried
+            and all(
+                self._regular(column) for k, column in enumerate(turns.columns[slot]) if not carried >> k & 1
+            )
             for slot, carried, _ in steps
         )
 
@@ -276,7 +278,9 @@ class Distribution:
             return [self.turns.columns[slot][k] for slot, k, _ in self.addends(part.slots)]
         if part.what == RECURRENCE:
             steps = self.steps(part.slots)
-            return [self.turns.columns[its.slot][k] for its in steps for k in range(3) if k != its.carried]
+            return [
+                self.turns.columns[its.slot][k] for its in steps for k in range(3) if not its.carried >> k & 1
+            ]
         return [*self.turns.columns[part.slots[0]]] if part.what == VECTOR_SLOT else []
 
     def _deepest(self, parts: list[Component]) -> int:

@@ -94,7 +94,7 @@ def _shortest(rank: np.ndarray, stretch: Stretch) -> Stretch:
 
 
 def aligned(stretch: Stretch, made: np.ndarray) -> Stretch:
-    """Return a stretch whose turns begin where fewest operands come from the turn before.
+    """Return a stretch whose turns begin where fewest results of the turn before are read.
 
     Parameters
     ----------
@@ -104,12 +104,13 @@ def aligned(stretch: Stretch, made: np.ndarray) -> Stretch:
     start, period, turns = stretch
     rows = np.arange(start + period, start + 2 * period)[:, None]
     near = (made >= start) & (rows - made < period)
-    # Between an instruction and its operand's, each boundary is crossed once: after the operand's instruction
-    # up to the reader itself.
+    last = np.zeros(3 * period + 1, np.int64)  # the last reader of each result
+    np.maximum.at(last, made[near] - start, np.broadcast_to(rows, made.shape)[near] - start)
+    results = np.flatnonzero(last)
+    # A result crosses each boundary between its instruction and the last reader once.
     crossed = np.zeros(3 * period + 1, np.int64)
-    reader = np.broadcast_to(rows, made.shape)[near] - start
-    np.add.at(crossed, made[near] + 1 - start, 1)
-    np.add.at(crossed, reader + 1, -1)
+    crossed[results + 1] += 1
+    np.subtract.at(crossed, last[results] + 1, 1)
     crossed = np.cumsum(crossed)[: 3 * period].reshape(3, period).sum(0)
     shift = int(np.argmin(crossed))
     return Stretch(start + shift, period, turns - (shift > 0))

@@ -93,6 +93,16 @@ class Turns:
     def _cells(self, values: np.ndarray) -> np.ndarray:
         return self.cells.alias[self.cells.of[values]]
 
+    def first_cell(self, slot: int, k: int) -> int:
+        """Return the cell that an operand of a slot is in the first turn that is not left out."""
+        value = self.cells.code["abc"[k]][self.first + slot]
+        return int(self.cells.alias[self.cells.of[value]])
+
+    def is_finite(self, slot: int, k: int) -> bool:
+        """Whether an operand of a slot is a finite number in all turns, and known now."""
+        cells, values = self.cells, self.values("abc"[k])[slot, self.left_out :]
+        return bool(cells.is_literal[cells.of[values]].all() and np.isfinite(cells.numbers_of(values)).all())
+
     def _results(self) -> np.ndarray:
         """Return whether each slot's results may stand in an array at one stride."""
         cells, out = self.cells, self.out
