@@ -84,3 +84,18 @@ def test_a_search_ends_with_what_the_whole_walk_says():
     for value in (sine, plain, Model, Model(), [1.0, plain], {"a": sine}, np, len):
         assert needs_stand_in(value, known) == Reach(value).needs(known)
     assert needs_stand_in(Model, known) and not needs_stand_in(plain, known)
+
+
+def test_modules_that_code_imports_have_their_full_names():
+    def imports():
+        import os.path
+        from json import decoder
+
+        from ..other import thing
+        from . import sibling
+
+        return os.path, decoder, sibling, thing
+
+    names = {"os.path", "json", "package.part", "package.other"}
+    assert set(bytecode.imported(imports.__code__, "package.part")) == names
+    assert bytecode.imported((lambda: 0).__code__, "package.part") == ()

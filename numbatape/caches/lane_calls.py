@@ -326,7 +326,8 @@ def _entry_of_blocks(lesson: Lesson, entry: Callable, form: int, turn: Turn) -> 
         return None  # entries are found by the sizes of arrays, and only arrays can be cut into blocks
     slices = [sweep.chosen for sweep in lesson.sweeps if isinstance(sweep.chosen, slice)]
     if len(slices) < len(lesson.sweeps):
-        return None  # other points may part in another way
+        # The points were not swept in rows that follow one another, and others may part in another way.
+        return None
     lists: list[list[Block]] = []
     for worker in range(min(lesson.threads, len(lesson.sweeps))):
         known: dict[int, tuple] = {}

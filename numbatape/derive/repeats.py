@@ -30,8 +30,8 @@ from .walk_memory import Memory, kernel
 
 FEW = 64  # instructions that are like others, from which on the kernel pays
 ALIKE = 3  # instructions of a class for which a template pays
-# If more instructions than these, and one in so many of those that were walked, have needed Python, then the
-# walk goes on without the kernel.
+# The walk goes on without the kernel once Python was needed by PATIENCE instructions more than one in SHARE
+# of those that were walked.
 PATIENCE, SHARE = 64, 4
 CALLS = np.array([op.calls for op in OPS])
 

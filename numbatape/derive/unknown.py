@@ -15,7 +15,8 @@ def refuse_unknown(tape: Tape, rows: list[int]) -> None:
         storage = int(values["storage"][value])
         return storage, int(values["offset"][value]) if storage < len(POOLS) else 0
 
-    # An active operand may depend on no input: it may be differentiated inside of the function.
+    # That an operand is active does not mean that it depends on an input: a derivative may have been taken
+    # for it inside of the function.
     depends = {cell(slot.value) for slot in tape.inputs if slot.level == ACTIVE}
     code = tape.instructions()
     for k in rows:

@@ -12,7 +12,8 @@ from ..ops.text import helpers
 OWN = re.compile(
     r"\b(?:math\.(exp|expm1|log|log1p|sin|cos|sinh|cosh|tanh|erf|erfc)|sc_(cbrt|i0e|i1e|gammaln|psi|erfcx|ndtr|log_ndtr))\("
 )
-# Formulas write this of exponentials up to one alone, where it loses nothing.
+# Formulas write log1p of an exponential only where that is at most one, for which there is a form without an
+# exponent (`log1p_to_one`).
 OF_EXPONENTIAL = "math.log1p(math.exp("
 OWN_FILES = ("..ops.elementary", "..ops.error_functions", "..ops.gamma_functions", "..ops.short_functions")
 SHORT = re.compile(r"\bfast_(exp|log|log1p|sin|cos)\(")  # those that have a form for float32

@@ -288,8 +288,8 @@ class _Growing:
         self.rows.append(row)
         for operand in row.operands:
             self._read.setdefault(self._owner(operand), set()).add((operand.cell, operand.step))
-        # A sum is known only behind the last strip. The step None is that of no operand, so a row that reads
-        # the sum does not fit into the block.
+        # A sum is known only behind the last strip. Its step is None, which no operand has, so that a row
+        # that reads the sum does not fit into the block.
         self._written[self._owner(row.out)] = (row.out.cell, None if row.adds else row.out.step)
 
 

@@ -18,7 +18,8 @@ from numbatape.logdensity.command_line import parse
 from numbatape.logdensity.exits import InputError, ModelError, Terminated
 from numbatape.logdensity.progress import counted
 
-# Of a command that is ended by SIGPIPE. Whoever closes a pipe wants no more, so nothing is said about it.
+# The exit code of a command that is ended by SIGPIPE. Whoever closes a pipe wants no more, so no message
+# follows.
 READER_IS_GONE = 141
 
 

@@ -93,7 +93,8 @@ def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, condition
         and find_trace(loc, scale) is not None
         and _is_unbounded(distribution, shapes)
     ):
-        # The slope for an end at which the density is infinite is none: the function moves in its place.
+        # Where the density is infinite at an end, the integral has no slope for that end. So the law stays in
+        # standard form, and the function is moved instead.
         def moved(y):
             return function(loc + scale * y)
 

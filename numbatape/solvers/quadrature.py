@@ -98,8 +98,9 @@ class Integral:
                     slope = jvp(self.f, (x, *both[:count]), (0.0, *zeros))[1]
                     if not np.any(np.isnan(slope)):
                         return slope
-                # Zero times an infinite slope is NaN, so what stands still is constant here. That takes
-                # 18 us a point and the direction above 2, because constants that change are compared first.
+                # Zero times an infinite slope is NaN, so arguments without a direction are constants here.
+                # This takes 18 us a point, and the direction above 2, because constants that change are
+                # compared first.
                 values = [Constant(p) if d is None else p for p, d in zip(both, along, strict=False)]
                 return jvp(self.f, (Constant(x), *values), (None, *along))[1]
 

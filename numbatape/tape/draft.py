@@ -65,7 +65,8 @@ class Draft:
         self._cells = list(builder.pool_cells)
         values = builder.values.columns()
         storage, offset, layout = (np.ascontiguousarray(values[name]) for name in VALUE.names)
-        # The group of each pool's first cell; at the end, what is added to the number of a storage.
+        # The group of each pool's first cell. The last number is added to that of a storage to give its
+        # group.
         self._starts = np.array([*accumulate(self._cells, initial=NO_GROUP + 1)], np.int32)
         group = self._group_at(storage, offset)
         self._values = (storage, offset, layout, np.append(group, np.int32(NO_GROUP)))

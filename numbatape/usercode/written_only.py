@@ -165,7 +165,8 @@ class WrittenOnly:
 _READ_ATTRIBUTE = ("LOAD_METHOD", "LOAD_ATTR")
 _CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT")
 _ADDS = ("+", "+=", "-", "-=")
-# ``d["n"] += 1`` between the key and the constant that is added, and after the addition
+# The instructions of ``d["n"] += 1`` between the key and the constant that is added, and those behind the
+# addition.
 _ITEM_READ, _ITEM_WRITTEN = (("COPY", "COPY"), ("SWAP", "SWAP", "STORE_SUBSCR"))
 
 

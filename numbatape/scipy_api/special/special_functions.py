@@ -35,7 +35,7 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     largest = np.max(np.where(np.equal(b, 0), -np.inf, x), axes, keepdims=True, initial=-np.inf)
     largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
     above = x - largest
-    # What has no weight adds nothing, be it infinite, NaN, or far above the others.
+    # An entry without weight adds nothing, be it infinite, NaN, or far above the others.
     most = math.log(np.finfo(above.dtype).max)
     above = np.where(np.equal(b, 0) & ~(above < most), 0.999 * most, above)
     terms = b * np.exp(above)
