@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+import scipy.stats
 
 import numbatape as nt
 from benchmarks.peers import rebound
@@ -65,6 +67,42 @@ def sines(turns):
         for _ in range(turns):
             y = np.sin(y) + x[1]
         return y
+
+    return f
+
+
+def maths(turns):
+    """Two operations a turn on numbers, one of them a sine of the module ``math``."""
+
+    def f(x):
+        y = x[0]
+        for _ in range(turns):
+            y = math.sin(y) + x[1]
+        return y
+
+    return f
+
+
+def writes(turns):
+    """Two operations a turn on entries of an array, each of which is written to it."""
+
+    def f(x):
+        y = x * 1.0
+        for k in range(turns):
+            y[k % 8] = y[(k + 1) % 8] * x[1] + 0.1
+        return np.sum(y)
+
+    return f
+
+
+def distributions(turns):
+    """Two operations a turn: a log-density of SciPy's, and a sum."""
+
+    def f(x):
+        y = x
+        for _ in range(turns):
+            y = scipy.stats.norm.logpdf(y, x, 2.0) + x
+        return np.sum(y)
 
     return f
 
@@ -217,9 +255,12 @@ def of_operations(rounds: int, seconds: float) -> dict:
     cases = {
         "arithmetic on numbers": (numbers, eight),
         "a sine, and arithmetic": (sines, eight),
+        "a sine of `math`, and arithmetic": (maths, eight),
+        "arithmetic with entries of an array, and writing them": (writes, eight),
         "arithmetic on arrays of 8": (arrays, eight),
         "arithmetic on arrays of 10 000": (arrays, long),
         "a product with an 8 × 8 matrix, and arithmetic": (products, eight),
+        "a log-density of SciPy's, and arithmetic": (distributions, eight),
     }
     table = {}
     for name, (make, x) in cases.items():
