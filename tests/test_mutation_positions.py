@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.trace import patches
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=12)
@@ -199,3 +200,32 @@ def test_rows_are_added_row_by_row():
         assert "add_rows_at" in str(cache.tape)
     with pytest.raises(IndexError):
         nt.value_and_gradient(cache, x, v, np.full(5, 40))
+
+
+def test_entries_that_are_written_again_are_compared_with_no_other(monkeypatch):
+    """What covered an entry before is replaced; in between, wider writes and views cut it or take it in."""
+
+    def f(x):
+        y = x * 1.0
+        for k in range(24):
+            y[k % 4] = y[(k + 1) % 4] * x[1] + 0.1 * k
+            y[-1] = y[-2] * 0.5 + y[-1]
+            if k == 9:
+                y[1:3] = x[-2:] * y[0]
+            if k == 13:
+                y[: len(x) // 2] *= 1.5
+            if k == 17:
+                y[::2] = y[1::2][: len(y[::2])] * 0.25 if len(x) % 2 == 0 else y[::2] * 2.0
+        return np.sum(y * np.arange(1.0, len(x) + 1.0))
+
+    outside, looks = patches.Patchwork._outside, []
+    with monkeypatch.context() as patch:
+        patch.setattr(patches.Patchwork, "_outside", lambda *args: looks.append(args) or outside(*args))
+        cache = nt.prepare_gradient_cache(f, np.linspace(0.5, 0.9, 8))
+    assert len(looks) < 24  # of 51 writes
+    for n in (8, 12, 10, 14):
+        x = np.linspace(0.4, 0.8, n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        assert value == pytest.approx(f(x), rel=1e-14)
+        _, slope = nt.jvp(f, (x,), (np.cos(np.arange(n)),))
+        assert gradient @ np.cos(np.arange(n)) == pytest.approx(slope, rel=1e-12)

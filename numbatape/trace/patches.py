@@ -56,7 +56,10 @@ class Patchwork:
 
     def put(self, spans: tuple[Span, ...], number: int) -> bool:
         """Let a value cover some spans; return False if the patches that remain are too many."""
-        remaining = self._outside(spans)
+        remaining: list[Patch] | None = [patch for patch in self.patches if patch.spans != spans]
+        # If a patch had these very spans, the others are outside of them, because patches are disjoint.
+        if len(remaining) == len(self.patches):
+            remaining = self._outside(spans)
         if remaining is None:  # None says that the steps of two writes are different
             self.flatten()
             remaining = self._outside(spans)
