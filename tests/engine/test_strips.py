@@ -440,6 +440,30 @@ def test_many_short_vectors_take_one_sweep_whose_cells_are_used_again(monkeypatc
         assert outcome(cache, size) == fresh[size]
 
 
+def test_steps_that_are_written_into_zeros_take_one_sweep():
+    """It does more than three times the function's work, but with a third of the cells."""
+
+    def f(u, n=1200):
+        before = u.copy()
+        for _ in range(100):
+            new = np.zeros(n)
+            new[1:-1] = 1.6 * u[1:-1] - before[1:-1] + 0.2 * (u[2:] + u[:-2])
+            before, u = u, new
+        return np.sum(u**2)
+
+    one, two = (
+        nt.prepare_gradient_cache(f, DATA[:1200], config=nt.Config(passes=passes))
+        for passes in (nt.Config().passes, PASSES)
+    )
+    assert is_one_way(one)
+    assert not is_one_way(two)
+    (value, (slopes,)), (its, (its_slopes,)) = (
+        nt.value_and_gradient(each, DATA[:1200]) for each in (one, two)
+    )
+    np.testing.assert_allclose(value, its, rtol=1e-12)
+    np.testing.assert_allclose(slopes, its_slopes, rtol=1e-10, atol=1e-12 * np.abs(its_slopes).max())
+
+
 @pytest.mark.parametrize("name", ["neighbours", "half", "every second", "running sums", "rows"])
 def test_a_new_length_whose_sweeps_are_cut_needs_no_plan_by_python(name, monkeypatch):
     """Blocks are cut into more parts or fewer than those of the first plan; bits are those of whole ones."""

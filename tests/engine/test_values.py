@@ -203,3 +203,30 @@ def test_powers_of_negative_numbers(dtype):
             np.testing.assert_allclose(got, want, rtol=1e-15 if dtype == np.float64 else 3e-7)
             sure = ~np.isnan(want)
             np.testing.assert_array_equal(np.signbit(got)[sure], np.signbit(want)[sure])
+
+
+@pytest.mark.parametrize("order", ["random", "sorted", "runs from the end"])
+def test_entries_are_added_one_after_the_other(order):
+    """Sums at positions have the bits of np.add.at, of which the next entry may be for the same place."""
+    rng = np.random.default_rng(8)
+    places = rng.integers(0, 7, 300)
+    if order != "random":
+        places = np.sort(places) if order == "sorted" else np.sort(places)[::-1] - 7
+    entries, start = rng.normal(size=300), rng.normal(size=7)
+
+    def f(start, entries):
+        cells = start.copy()
+        np.add.at(cells, places, entries)
+        return cells
+
+    cache = nt.prepare_pullback_cache(f, start, entries)
+    weights = rng.normal(size=7)
+    value, (of_start, of_entries) = nt.value_and_pullback(cache, weights, start, entries)
+    np.testing.assert_array_equal(value, f(start, entries))
+    np.testing.assert_array_equal(of_start, weights)
+    np.testing.assert_array_equal(of_entries, weights[places])
+
+    taken = nt.prepare_pullback_cache(lambda start: start[places], start)
+    sums = np.zeros(7)
+    np.add.at(sums, places, entries)
+    np.testing.assert_array_equal(nt.value_and_pullback(taken, entries, start)[1][0], sums)
