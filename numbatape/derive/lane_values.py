@@ -170,7 +170,7 @@ class LaneValues:
         sizes = tape.storages["size"].copy()
         apart = laned & ~self.interleaved[first:-1]
         self._lane_stride[first:-1][apart] = sizes[apart]
-        sizes[laned] = self._each(self._times_lanes, sizes[laned])
+        sizes[laned] = self._times_lanes(sizes[laned])
         self._storages[0] = copied(tape.storages)
         self._storages[0]["size"] = sizes
         cells = flatnonzero(self.laned[:first])
@@ -179,16 +179,12 @@ class LaneValues:
         self._storage_of_cell = np.zeros(first + 1, np.int64)
         self._storage_of_cell[cells] = self.new_storages(self.lanes, kinds[:, 1], kinds[:, 0])
 
-    def _times_lanes(self, code: int) -> int:
-        return self.sizes.mul(code, self.lanes)
-
-    @staticmethod
-    def _each(function, codes: np.ndarray) -> np.ndarray:
-        """Return a function of numbers of which there are few different ones."""
+    def _times_lanes(self, codes: np.ndarray) -> np.ndarray:
+        """Return the products of size codes with the number of lanes, each different one computed once."""
         if not len(codes):
             return codes
         found, places = distinct(codes)
-        return np.array([function(code) for code in found.tolist()], np.int64)[places]
+        return np.array(self.sizes.multiples(self.lanes, found.tolist()), np.int64)[places]
 
     def new_storages(self, size: int, families, level) -> np.ndarray:
         """Append storages of one size, and return their numbers."""
@@ -248,7 +244,7 @@ class LaneValues:
         storage = np.where(cell, self._storage_of_cell[np.where(cell, group, in_pools)], old["storage"])
         offset = np.where(cell, 0, old["offset"])
         between = self.interleaved[group]
-        offset[between] = self._each(self._times_lanes, offset[between])
+        offset[between] = self._times_lanes(offset[between])
         strides, stride = distinct(self._lane_stride[group])
         kinds, kind = distinct(
             ((old["layout"].astype(np.int64) * width + padding) * len(strides) + stride) * 2 + between
@@ -262,7 +258,7 @@ class LaneValues:
         rest, stride = divmod(kind, len(lane_strides))
         layout, padding = divmod(rest, width)
         its = self.layouts[layout]
-        strides = tuple(map(self._times_lanes, its.strides)) if between else its.strides
+        strides = tuple(self.sizes.multiples(self.lanes, list(its.strides))) if between else its.strides
         return self.layout(
             (self.lanes, *[1] * padding, *its.dims), (int(lane_strides[stride]), *[0] * padding, *strides)
         )
@@ -271,7 +267,7 @@ class LaneValues:
         """Return adjacent cells of an array with lanes, lanes in front."""
         group, stride = self.group_of(storage), 1
         if self.interleaved[group]:
-            offset, stride = self._times_lanes(offset), self.lanes
+            offset, stride = self.sizes.mul(offset, self.lanes), self.lanes
         layout = self.layout((self.lanes, count), (int(self._lane_stride[group]), stride))
         return self.new_values(np.array([storage]), offset, layout)
 

@@ -78,7 +78,8 @@ class SizeTable:
             if operation == INPUT:
                 values.append(dimensions[left])
             else:
-                left, right = (c if c >= 0 else values[-c - 1] for c in (left, right))
+                left = left if left >= 0 else values[-left - 1]
+                right = right if right >= 0 else values[-right - 1]
                 if operation == FLOORDIV and right == 0:
                     raise ZeroDivisionError("a size is divided by zero")
                 value = _APPLY[operation](left, right)
@@ -215,6 +216,15 @@ class Sizes:
         for code in symbols[1:]:
             result = self._combine(MUL, result, code)
         return result if literal == 1 else self._combine(MUL, result, literal)
+
+    def multiples(self, size: int, codes: list[int]) -> list[int]:
+        """Return the products of many codes with one, which are those of `mul`."""
+        if size >= 0 or self.rows[-size - 1][0] == MUL:
+            return [self.mul(code, size) for code in codes]
+        value = self.value(size)
+        return [
+            self._row((MUL, size, code), value * code) if code > 1 else self.mul(code, size) for code in codes
+        ]
 
     def _factors(self, code: int) -> list[int]:
         if code >= 0 or self.rows[-code - 1][0] != MUL:

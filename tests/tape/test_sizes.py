@@ -55,3 +55,16 @@ def test_what_is_settled_holds_for_all_sizes_that_guards_allow(sizes):
         for code in codes:
             settled = sizes.settled(code)
             assert settled < 0 or settled == (code if code >= 0 else values[-code - 1])
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, "input", "product", "sum"])
+def test_products_of_many_codes_with_one_are_those_of_each(size):
+    found = []
+    for several in (False, True):
+        sizes = Sizes()
+        n, m = sizes.input(0, 3), sizes.input(1, 4)
+        by = {"input": n, "product": sizes.mul(n, m), "sum": sizes.add(m, 2)}.get(size, size)
+        codes = [0, 1, 2, 9, m, sizes.mul(m, 3), 2, sizes.sub(n, m)]
+        products = sizes.multiples(by, codes) if several else [sizes.mul(code, by) for code in codes]
+        found.append((products, sizes.rows, sizes.values))
+    assert found[0] == found[1]

@@ -100,7 +100,7 @@ class _Search:
             return False
         if saving(1, int(np.bincount(code["op"]).max())) <= 0:
             return False  # not even one vector over the instructions of all lines would pay
-        number, _ = numbered(code["op"].astype(np.int64) << 32 | code["line"])
+        number, _ = numbered(numbered(code["line"])[0] * (int(code["op"].max()) + 1) + code["op"])
         return saving(1, int(np.bincount(number).max())) > 0
 
     def _bits(self) -> None:
