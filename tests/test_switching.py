@@ -271,6 +271,86 @@ def test_new_sizes_of_what_calls_rules_and_loops_take_no_general_call(f, monkeyp
     assert cache.traces <= 2  # the result of one entry fewer is a law that two sizes tell
 
 
+def smooth_terms(x):
+    y = np.exp(-x * x) * x[0]
+    for _ in range(6):  # more vectors than are alive at once: a tape that is swept forward uses cells again
+        y = np.tanh(y * x) + np.arange(len(x)) / len(x)
+    return y
+
+
+SECOND = {
+    "a sum": lambda x: np.sum(smooth_terms(x) ** 2),
+    "products of matrices": lambda x: np.sum((np.outer(x, x) @ np.sin(x)) ** 2) / x.size,
+    "sorted": lambda x: np.sum(np.sort(smooth_terms(x)) * x),
+    "with_loops": with_loops,
+}
+RESULTS = {
+    "an array": smooth_terms,
+    "arrays and numbers": lambda x: {"a": np.cumsum(x), "b": (np.outer(x, x), np.sum(x**3))},
+    "the same array twice": lambda x: (lambda y: (y, y))(x**2),
+    "a number": lambda x: np.sum(x**3),
+}
+
+
+def cotangents_like(result, rng):
+    if isinstance(result, dict):
+        return {key: cotangents_like(part, rng) for key, part in result.items()}
+    if isinstance(result, tuple):
+        return tuple(cotangents_like(part, rng) for part in result)
+    return rng.normal(size=np.shape(result)) if np.ndim(result) else float(rng.normal())
+
+
+DIRECTED = {
+    "hvp": (
+        SECOND,
+        nt.prepare_hvp_cache,
+        lambda cache, f, x, rng: nt.value_and_hvp(cache, rng.normal(size=len(x)), x),
+    ),
+    "derivative": (
+        SECOND | RESULTS,
+        nt.prepare_derivative_cache,
+        lambda cache, f, x, rng: nt.value_and_derivative(cache, (x, rng.normal(size=len(x)))),
+    ),
+    "pullback": (
+        RESULTS,
+        nt.prepare_pullback_cache,
+        lambda cache, f, x, rng: nt.value_and_pullback(cache, cotangents_like(f(x), rng), x),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"), [(verb, name) for verb, (functions, *_) in DIRECTED.items() for name in functions]
+)
+def test_new_sizes_along_directions_take_no_general_call(verb, name, monkeypatch):
+    functions, prepare, call = DIRECTED[verb]
+    f, sizes = functions[name], (9, 4, 30, 2, 100, 11, 1500, 31)
+
+    def leaves(cache, n):
+        rng = np.random.default_rng(n)
+        return nt.flatten(call(cache, f, rng.normal(size=n), rng))[0]
+
+    cache = prepare(f, np.ones(4))
+    for n in (5, 6, 7, 8):
+        leaves(cache, n)
+    expected = [leaves(prepare(f, np.ones(n)), n) for n in sizes]
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
+        for n, vector in zip(sizes, expected, strict=True):
+            np.testing.assert_allclose(leaves(cache, n), vector, rtol=1e-12, atol=1e-14)
+    assert cache.traces <= 2
+
+
+def test_a_cotangent_of_another_size_than_the_result_is_an_error():
+    cache = nt.prepare_pullback_cache(smooth_terms, np.ones(4))
+    for n in (5, 6, 7, 8, 30):
+        nt.value_and_pullback(cache, np.ones(n), np.ones(n))
+        with pytest.raises(nt.SpecError, match="needs shape"):
+            nt.value_and_pullback(cache, np.ones(n + 1), np.ones(n))
+    _, (gradient,) = nt.value_and_pullback(cache, np.zeros(31), np.ones(31))
+    assert not gradient.any()
+
+
 def test_fixed_sizes_stay_fixed():
     config = nt.Config(fixed_sizes=True)
     cache = nt.prepare_gradient_cache(lambda x: np.sum(x), np.ones(3), config=config)

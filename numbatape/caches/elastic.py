@@ -17,17 +17,16 @@ import numpy as np
 from .. import jit
 from ..engine import Plan, Workspace, kernels
 from ..engine.calls import Calls
-from ..engine.frame import CELL_A, WORD
+from ..engine.frame import CELL_A, SEED_CELL, SEED_CELLS, WORD
 from ..engine.moving_spaces import ITEMSIZE, MovingSpace
 from ..engine.placement import aligned
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
-from ..engine.plan_tables import STORAGE_WORDS
 from ..engine.segments import Cuts, Segments
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..ops.status import DONE, GUARD
 from ..tape.tape import F64, FAMILY_DTYPE
 from .counted_sizes import MOST_COUNTS
-from .elastic_ends import UNKNOWN, Input, Result, address_of, inputs_of, result_of
+from .elastic_ends import UNKNOWN, Input, Result, Seed, address_of, ends_of, result_of
 from .leaf_rows import ArrayRow, DataRow, FrozenRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
 from .outs import in_form
@@ -53,7 +52,7 @@ class ElasticEntry:
         How many calls were of sizes whose gradient is computed in the other way (`numbatape.caches.one_way`).
     """
 
-    def __init__(self, entry, planner, inputs: list[Input], results: list[Result | None]):
+    def __init__(self, entry, planner, inputs: list[Input], seeds: list[Seed], results: list[Result | None]):
         space = entry.space
         self.variant = space.variant
         self._entry, self._inputs = entry, inputs
@@ -63,6 +62,7 @@ class ElasticEntry:
         kinds = [row.__class__ for row in entry.rows]
         copied = {k for k, kind in enumerate(kinds) if kind is ArrayRow}
         self._filled = [at for at in inputs if at.row not in copied]
+        self._seeded = seeds
         # Arrays of no dimensions are looked at as well: a number may come in their place.
         arrays = {k for k, kind in enumerate(kinds) if kind in (ArrayRow, DataRow, FrozenRow)}
         self._arrays = [at for at in inputs[:given] if at.ndim or at.row in arrays]
@@ -74,9 +74,6 @@ class ElasticEntry:
         self._frame = space.frame.copy()
         self._watched = space.watched  # kept alive, because the frame refers to captured arrays by address
         self._seeds, self._seed = space.seeds.copy(), space.seed.copy()
-        # An output with a derivative is one number. A tape that is swept forward alone has no seeds.
-        seeded = [] if tape.forward else np.flatnonzero(self._seeds[:, 2]).tolist()
-        self._seeded = [(k, *tape.values[tape.outputs[k]].item()[:2]) for k in seeded]
         self._at_seeds = memoryview(self._seeds)
         self._sources: list = [out.source for out in entry.outs]  # the builtin knows them by address
         shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
@@ -127,6 +124,9 @@ class ElasticEntry:
         for at in self._inputs:
             if at.row is not None and at.ndim:
                 self._rows[len(ROW) * at.row + ROW["shape"]] = self._at_shapes[at.row]
+        for seed in self._seeded:
+            if seed.row is not None and seed.dims:
+                self._rows[len(ROW) * seed.row + ROW["shape"]] = self._at_shapes[seed.row]
         return True
 
     @property
@@ -172,6 +172,12 @@ class ElasticEntry:
             if at.row is not None and entry.rows[at.row].__class__ in (ArrayRow, NumberRow):
                 cell, leaf = first[at.place], leaves[at.row]
                 self._v[at.family][cell : cell + np.size(leaf)] = np.reshape(leaf, -1)
+        start = 0
+        for seed in self._seeded:
+            count = self._at_seeds[seed.number, SEED_CELLS]
+            if seed.row is not None:
+                self._seed[start : start + count] = np.reshape(leaves[seed.row], -1)
+            start += count
         if self._enter_segments(entry.sweep):
             return refused
         self.variant.counter[0] += 1
@@ -251,9 +257,8 @@ class ElasticEntry:
         for at in self._filled:
             if not self._fill(at, first[at.place], leaves):
                 return -1
-        for k, storage, offset in self._seeded:
-            cell = first[STORAGE_WORDS * storage]
-            self._at_seeds[k, 1] = cell + (offset if offset >= 0 else sizes[-offset - 1])
+        if not self._place_seeds(leaves, first, sizes):
+            return -1
         for k, result in self._results:
             source = self._sources[k] = self._source(result, first[result.place], sizes)
             self._table[OUT * k + SOURCE] = id(source)
@@ -276,6 +281,36 @@ class ElasticEntry:
         self._generation = planner.code
         self._first, self._ends = memoryview(planner.storages.reshape(-1)), memoryview(planner.ends)
         self._space.follow_tables()
+
+    def _place_seeds(self, leaves: Sequence, first: memoryview, sizes: memoryview) -> bool:
+        """Say where cotangents are and where they go; return whether they have the shapes of the results."""
+        start, words = 0, self._rows
+        for seed in self._seeded:
+            offset = seed.offset
+            self._at_seeds[seed.number, SEED_CELL] = first[seed.place] + (
+                offset if offset >= 0 else sizes[-offset - 1]
+            )
+            if seed.row is None:
+                start += 1
+                continue
+            count, leaf = 1, leaves[seed.row]
+            if seed.dims:
+                shape = tuple([n if n >= 0 else sizes[-n - 1] for n in seed.dims])
+                if leaf.__class__ is not ndarray or leaf.shape != shape:
+                    return False
+                count, its_shape = leaf.size, self._shapes[seed.row]
+                for axis, n in enumerate(shape):
+                    its_shape[axis] = n
+            if start + count > len(self._seed):
+                self._seed = np.resize(self._seed, 2 * (start + count))
+                self._frame[WORD["SEED_DATA"]] = address_of(self._seed)
+                return self._place_seeds(leaves, first, sizes)
+            self._at_seeds[seed.number, SEED_CELLS] = count
+            place = len(ROW) * seed.row
+            words[place + CELLS_OF] = address_of(self._seed) + self._seed.itemsize * start
+            words[place + BYTES] = self._seed.itemsize * count
+            start += count
+        return True
 
     def _fill(self, at: Input, cell: int, leaves: Sequence) -> bool:
         """Copy a constant to its cells; let the builtin know where it has to copy a number."""
@@ -340,7 +375,7 @@ def _is_like(row, leaf) -> bool:
 def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     """Return what serves calls like those of an entry, of other sizes; None if only the general call does."""
     space = entry.space
-    variant, plan = space.variant, space.plan
+    variant = space.variant
     if variant.contents is not None or variant.effects is not None:
         return None
     planner = space.replanner()
@@ -348,12 +383,9 @@ def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
         return None
     if any(row.__class__ not in KINDS for row in entry.rows):
         return None
-    inputs = inputs_of(entry)
+    ends = ends_of(entry)
     results = [result_of(entry.space, out) for out in entry.outs]
-    # Cotangents of arrays would change their size, too.
-    seeded = [value for value, row in zip(plan.tape.outputs, space.seeds, strict=False) if row[2]]
-    seeded = [] if plan.tape.forward else seeded
-    if inputs is None or any(map(plan.shape, seeded)) or any(result is UNKNOWN for result in results):
+    if ends is None or any(result is UNKNOWN for result in results):
         return None
-    elastic = ElasticEntry(entry, planner, inputs, results)
+    elastic = ElasticEntry(entry, planner, *ends, results)
     return elastic if elastic.build(refuse) else None

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import jit
+from ..engine.frame import SEED_CELLS
 from ..engine.plan_tables import STORAGE_WORDS
+from ..tape.tape import ACTIVE
 from .outs import Out
 
 ndarray = np.ndarray
@@ -26,6 +28,17 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Seed:
+    """An output of the tape that has a cotangent: which row of the call it comes from, None for one."""
+
+    row: int | None
+    number: int  # of the output
+    place: int  # where the planner's storages have the first cell of its storage
+    offset: int  # a size code, as are the dimensions
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Result:
     """A value or an adjoint that a call returns: as an array, as an entry, or as a number of Python."""
 
@@ -37,18 +50,44 @@ class Result:
     dims: tuple[int, ...]
 
 
-def inputs_of(entry) -> list[Input] | None:
-    """Return where each input of the tape comes from; None if a row goes to something else."""
+def ends_of(entry) -> tuple[list[Input], list[Seed]] | None:
+    """Return where each input of the tape comes from, and each cotangent; None if a row goes elsewhere."""
     space = entry.space
     tape = space.plan.tape
     rows = {id(row.cells): k for k, row in enumerate(entry.rows) if hasattr(row, "cells")}
+    seeds = [] if tape.forward else _seeds_of(space, entry.rows)
+    given = [seed.row for seed in seeds if seed.row is not None]
+    if (given and len(given) < len(seeds)) or any(seed.dims for seed in seeds if seed.row is None):
+        return None  # an array without entries, whose cotangent has no place in the seeds
+    for k in given:
+        del rows[id(entry.rows[k].cells)]
     found = []
     for cells, slot in zip(space.all_inputs, tape.inputs, strict=True):
         row = rows.pop(id(cells), None)
         fixed = np.array(cells) if row is None else None
         place = STORAGE_WORDS * int(tape.values["storage"][slot.value])
         found.append(Input(row, fixed, len(slot.dims), slot.family, place))
-    return None if rows else found
+    return None if rows else (found, seeds)
+
+
+def _seeds_of(space, rows) -> list[Seed]:
+    """Return where the cotangent of each output with a derivative comes from."""
+    tape, cells = space.plan.tape, space.seed
+    its_rows = {
+        (address_of(row.cells) - address_of(cells)) // cells.itemsize: k
+        for k, row in enumerate(rows)
+        if hasattr(row, "cells") and row.cells.size and np.may_share_memory(row.cells, cells)
+    }
+    found, start = [], 0
+    for number, (value, count) in enumerate(
+        zip(tape.outputs, space.seeds[:, SEED_CELLS].tolist(), strict=False)
+    ):
+        storage, offset, layout = tape.values[value].item()
+        if tape.storages["level"][storage] == ACTIVE:
+            row = its_rows.get(start) if count else None
+            found.append(Seed(row, number, STORAGE_WORDS * storage, offset, tape.layouts[layout].dims))
+        start += count
+    return found
 
 
 UNKNOWN = object()  # what `result_of` returns for what only the general call makes

@@ -261,7 +261,7 @@ class VariantWorkspace(Workspace):
     def replanner(self) -> Any:
         """Return what plans further sizes for a workspace like this one; None where only `make_plan` does."""
         tape = self.plan.tape
-        if tape is not self.variant.tape or tape.forward:
+        if tape is not self.variant.tape:
             return None
         replan = imported("..engine.replan", __package__)
         return replan.Replanner(self.plan) if replan.Replanner.serves(tape) else None

@@ -20,7 +20,7 @@ from .moving_source import loaded
 from .moving_words import Rows
 from .placement import aligned
 from .plan import Plan
-from .plan_tables import STORAGE_WORDS
+from .plan_tables import LIMIT, STORAGE_WORDS
 from .replan import Replanner
 from .replan_kernels import ALL_CELLS, FIRST_ACTIVE, LEVELS
 from .strip_replan import StripReplanner
@@ -138,7 +138,7 @@ class MovingSpace:
         elif status == words.KERNELS:
             planner = self.planner
             planner.note_kernels()
-            kernels.ensure(planner.kernels, planner.values, reverse=True)
+            kernels.ensure(planner.kernels, planner.values, reverse=not planner.tape.forward)
         elif status == words.REMADE:
             self.calls.remake(self.plan, self.v, self.g)
             self._note_made(made)
@@ -180,7 +180,7 @@ class MovingSpace:
             if total > len(self.v[family]):
                 self.v[family] = aligned(int(SPARE * total), FAMILY_DTYPE[family])
                 self._literal_rows[words.LITERAL_LAST :: words.LITERAL_WORDS] = 0
-            if total - first > len(self.g[family]):
+            if total - first > len(self.g[family]) and not self.planner.tape.forward:
                 self.g[family] = aligned(int(SPARE * (total - first)), FAMILY_DTYPE[family])
         self._note_memory()
 
@@ -192,6 +192,8 @@ class MovingSpace:
                 (self.g, words.ADJOINTS_AT, words.ADJOINTS_ROOM),
             ):
                 its[at + family], its[room + family] = cells[family].ctypes.data, len(cells[family])
+            if self.planner.tape.forward:  # there are no adjoints
+                its[words.ADJOINTS_ROOM + family] = LIMIT
 
     @property
     def moves(self) -> int:

@@ -92,7 +92,7 @@ def place_storages(
         room[narrow] = STRIP
     kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
     lends = tape.forward and room.sum() > least
-    lender = _lenders(tape, kind, room, narrow, blocks) if lends else None
+    lender = _lenders(tape, kind * (room.max() + 1) + room, narrow, blocks) if lends else None
     if lender is not None:
         room = np.where(lender == np.arange(len(room)), room, 0)
     order = kind.argsort(kind="stable")
@@ -117,14 +117,28 @@ def placed_at(tape: Tape, dimensions: tuple[int, ...]) -> Placement:
     return place_storages(tape, np.array(tape.sizes.evaluate(dimensions), np.int64))
 
 
-def _lenders(tape: Tape, kind: np.ndarray, room: np.ndarray, narrow, blocks) -> np.ndarray:
-    """Return, for each storage, the storage whose cells it takes: its own, or those of a dead one."""
+def lenders_at_all_sizes(tape: Tape, alike: dict[int, int]) -> np.ndarray:
+    """Return, for each storage of a tape that is swept forward, the one whose cells it takes at any sizes.
+
+    Only storages with the same size code share cells. ``alike`` has a code that stands for each one that
+    guards say is equal to another one.
+    """
+    size = np.array([alike.get(code, code) for code in tape.storages["size"].tolist()], np.int64)
+    size -= size.min(initial=0)
+    kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
+    return _lenders(tape, kind * (size.max(initial=0) + 1) + size, None, ())
+
+
+def _lenders(tape: Tape, alike: np.ndarray, narrow, blocks) -> np.ndarray:
+    """Return, for each storage, the storage whose cells it takes: its own, or those of a dead one.
+
+    ``alike`` has equal numbers for storages of one kind that have equally many cells.
+    """
     first, last = _lifetimes(tape)
     for start, stop in blocks:  # every strip reads and writes vectors: whole ones live in the whole block
         begins, ends = ((start <= each) & (each < stop) & ~narrow for each in (first, last))
         first[begins], last[ends] = start, stop - 1
-    alike, _ = numbered(kind * (room.max() + 1) + room)
-    return lend(first, last, alike, flatnonzero((first >= 0) & (last >= first)))
+    return lend(first, last, numbered(alike)[0], flatnonzero((first >= 0) & (last >= first)))
 
 
 def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from . import segments
 from .chain import in_register
 from .codegen import FIRST_KERNEL
 from .extents_proof import extents_hold_for_all_sizes
+from .placement import lenders_at_all_sizes
 from .plan import Plan, make_plan
 from .segments import Cuts, cuts_of_work, weights
 from .verifier import op_info
@@ -27,10 +28,11 @@ OUTCOMES = 6  # kinds of storages: three levels of two families
 
 
 class Replanner:
-    """Plans of a tape that is swept back, for sizes other than those of a first plan.
+    """Plans of a tape, for sizes other than those of a first plan.
 
     A plan for further sizes is like that of `make_plan`: the same kernel derives it and the same one
-    verifies it. What makes it fast is that the tables which these kernels read are made once.
+    verifies it. What makes it fast is that the tables which these kernels read are made once. On a tape that
+    is swept forward alone, storages whose sizes are the same expression take each other's cells.
 
     Parameters
     ----------
@@ -68,7 +70,13 @@ class Replanner:
         self._dimensions = np.zeros(max(1, self._rank), np.int64)
         bounded, positive = _bounded(tape)
         guards = [(g.left, g.relation == ">=", g.right) for g in tape.sizes.guards]
-        kinds = 3 * tape.storages["family"].astype(np.int32) + tape.storages["level"]
+        stored = [
+            tape.storages["size"],
+            3 * tape.storages["family"].astype(np.int32) + tape.storages["level"],
+        ]
+        alike, lender = _alike(tape), np.arange(len(tape.storages))
+        if tape.forward:
+            lender = lenders_at_all_sizes(tape, alike)
         tables = {
             names.TAPE: np.ascontiguousarray(tape.code).view(np.int32),
             names.VALUES: np.ascontiguousarray(tape.values).view(np.int32),
@@ -84,7 +92,7 @@ class Replanner:
             more.SIZE_GUARDS: _table(guards),
             more.DIMENSIONS: self._dimensions,
             more.BOUNDED: bounded,
-            more.STORED: np.ascontiguousarray(np.stack([tape.storages["size"], kinds], 1).astype(np.int32)),
+            more.STORED: np.ascontiguousarray(np.stack([*stored, lender], 1).astype(np.int32)),
             more.CELLS: self.ends,
             more.IN_REGISTER: in_register()[:FIRST_KERNEL].astype(np.int32),
             more.KNOWN_KERNELS: self._known,
@@ -103,7 +111,7 @@ class Replanner:
             more.DERIVE: address_of("derive"),
             more.VERIFY: address_of("verify"),
         }
-        self.proved = extents_hold_for_all_sizes(tape, _alike(tape))
+        self.proved = extents_hold_for_all_sizes(tape, alike)
         self._words = np.zeros(more.WORDS, np.int64)
         for word, array in tables.items():
             self._words[word] = array.ctypes.data
@@ -119,15 +127,11 @@ class Replanner:
     @classmethod
     def of(cls, plan: Plan) -> Replanner | None:
         """Return what plans further sizes of a plan's tape; None where only `make_plan` does."""
-        return cls(plan) if not plan.tape.forward and cls.serves(plan.tape) else None
+        return cls(plan) if cls.serves(plan.tape) else None
 
     @staticmethod
     def serves(tape: Tape) -> bool:
-        """Whether further sizes of a tape can be planned without `make_plan`.
-
-        The plan of a tape that is swept forward alone is as safe, but it needs more memory than that of
-        `make_plan`, which reuses the cells of values that are no longer read.
-        """
+        """Whether further sizes of a tape can be planned without `make_plan`."""
         return _same_for_all_sizes(tape)
 
     def plan(self, dimensions: tuple[int, ...]) -> Plan | None:

@@ -46,7 +46,7 @@ GUARD_COUNT = 21
 BOUNDED = 22  # size codes whose values must be 32-bit numbers; the first ones must not be negative
 BOUNDED_COUNT = 23
 POSITIVE_COUNT = 24
-STORED = 25  # of each storage: size code, kind (3 * family + level)
+STORED = 25  # of each storage: size code, kind (3 * family + level), the storage whose cells it takes
 STORED_COUNT = 26
 CELLS = 27  # out: where the cells of each kind end, 64-bit
 IN_REGISTER = 28  # for each opcode of an arm: whether its result stays in a register
@@ -102,8 +102,9 @@ SIZE_RIGHT = 2
 GUARD_WORDS = 3
 GUARD_RELATION = 1
 GUARD_RIGHT = 2
-STORED_WORDS = 2
+STORED_WORDS = 3
 STORED_KIND = 1
+STORED_LENDER = 2
 WEIGHT_WORDS = 3
 WEIGHT_KIND = 1
 WEIGHT_OPERANDS = 2
@@ -186,7 +187,7 @@ def in_bounds(w):
 
 
 def place(w):
-    """Give each storage its cells, as `numbatape.engine.placement` does for tapes that are swept back."""
+    """Give each storage its cells, as `numbatape.engine.placement` does: new ones or another one's."""
     stored_t = w[STORED]
     size_q = w[SIZE_VALUES]
     storage_q = w[STORAGES]
@@ -197,8 +198,9 @@ def place(w):
         if kind % LEVELS == 0:
             top = 0  # each family counts its cells from 0
         for k in range(w[STORED_COUNT]):
-            if stored_t[STORED_WORDS * k + STORED_KIND] == kind:
-                size = size_of(stored_t[STORED_WORDS * k], size_q)
+            at = STORED_WORDS * k
+            if stored_t[at + STORED_KIND] == kind and stored_t[at + STORED_LENDER] == k:
+                size = size_of(stored_t[at], size_q)
                 storage_q[STORAGE_WORDS * k] = top
                 storage_q[STORAGE_WORDS * k + END] = top + size
                 if kind % LEVELS != 0:
@@ -207,6 +209,11 @@ def place(w):
         end_q[kind] = top
         if top > LIMIT:
             return False
+    for k in range(w[STORED_COUNT]):
+        lender = stored_t[STORED_WORDS * k + STORED_LENDER]
+        if lender != k:
+            storage_q[STORAGE_WORDS * k] = storage_q[STORAGE_WORDS * lender]
+            storage_q[STORAGE_WORDS * k + END] = storage_q[STORAGE_WORDS * lender + END]
     w[LONGEST] = longest
     return True
 

@@ -46,6 +46,26 @@ def test_plans_are_equal(name):
     assert served
 
 
+def test_tapes_that_are_swept_forward_use_cells_again_at_all_sizes():
+    def f(x):
+        for _ in range(20):
+            x = np.sin(x) * x
+        return np.sum(x)
+
+    cache = nt.prepare_hvp_cache(f, np.ones(40))
+    nt.value_and_hvp(cache, np.ones(40), np.ones(40))
+    tape = cache._space.plan.tape
+    assert tape.forward
+    planner = Replanner.of(make_plan(tape, (40, 40)))
+    for n in (2, 5, 4000):
+        plan, expected = planner.plan((n, n)), make_plan(tape, (n, n))
+        np.testing.assert_array_equal(plan.sizes, expected.sizes)
+        if n > 1000:  # the first plans of small ones share no cells, because it would gain nothing
+            every = sum(plan.size(code) for code in tape.storages["size"].tolist())
+            assert plan.cells == expected.cells
+            assert sum(plan.cells) < every / 2
+
+
 def test_long_sweeps_are_cut_as_by_make_plan():
     cache = nt.prepare_gradient_cache(lambda x: np.sum(np.exp(x)), np.ones(4))
     plan = Replanner.of(cache._space.plan).plan((3_000_000,))
