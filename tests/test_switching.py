@@ -11,7 +11,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.caches import evaluator as evaluator_file
-from numbatape.caches import steady
+from numbatape.caches import steady, variant
 from numbatape.caches.evaluator import Evaluator
 from numbatape.caches.variant import VariantWorkspace
 from numbatape.engine import Workspace
@@ -339,6 +339,32 @@ def test_new_sizes_along_directions_take_no_general_call(verb, name, monkeypatch
         for n, vector in zip(sizes, expected, strict=True):
             np.testing.assert_allclose(leaves(cache, n), vector, rtol=1e-12, atol=1e-14)
     assert cache.traces <= 2
+
+
+LANED = {
+    "hessian": lambda f: nt.hessian(lambda x: f(x)),
+    "jacobian by rows": lambda f: nt.jacobian(lambda x: f(x) * x, mode="reverse"),
+    "jacobian by columns": lambda f: nt.jacobian(lambda x: f(x) * x, mode="forward"),
+    "batch": lambda f: nt.batch(lambda x: f(x)),
+    "vmap": lambda f: nt.vmap(lambda x: f(x) * x),
+}
+
+
+@pytest.mark.parametrize("verb", LANED)
+@pytest.mark.parametrize("name", ["a sum", "products of matrices", "sorted", "with_loops"])
+def test_new_sizes_of_what_has_lanes_are_planned_by_the_kernel(verb, name, monkeypatch):
+    rng = np.random.default_rng(5)
+    shape = (3,) if verb in ("batch", "vmap") else ()
+    points = [rng.normal(size=(*shape, n)) for n in (9, 4, 23, 2, 40, 11, 30)]
+    expected = [LANED[verb](SECOND[name])(x) for x in points]
+    call = LANED[verb](SECOND[name])
+    for n in (5, 6, 7, 8):
+        call(rng.normal(size=(*shape, n)))
+    with monkeypatch.context() as patch:
+        patch.setattr(variant, "make_plan", lambda *_: pytest.fail("a plan that Python makes"))
+        for x, value in zip(points, expected, strict=True):
+            found, value = nt.flatten(call(x))[0], nt.flatten(value)[0]
+            np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-13)
 
 
 def test_a_cotangent_of_another_size_than_the_result_is_an_error():

@@ -180,6 +180,11 @@ class Replanner:
         words[more.MEASURES] = 0
         return outcome
 
+    def cells(self, dimensions) -> int | None:
+        """Return how many cells a plan for given dimensions has, None where that is not known without it."""
+        with self._lock:
+            return None if self.measure(dimensions) else int(self.ends[2] + self.ends[5])
+
     @property
     def dimensions(self) -> tuple[int, ...]:
         """Those of the last plan."""
