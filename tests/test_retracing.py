@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import warnings
 import weakref
 
@@ -93,7 +94,26 @@ def test_one_warning_for_an_option_that_changes():
     labels = map(str, range(1, OFTEN + 10))
     with pytest.warns(nt.RetracingWarning, match=r"argument 1 \(`label`\)") as warned:
         assert {float(nt.value_and_gradient(cache, np.ones(2), label)[0]) for label in labels} == {2.0}
-    assert len(warned) == 1
+    assert [w.filename for w in warned] == [__file__]
+
+
+def test_what_fills_the_cache_is_named_where_several_lines_do():
+    def f(x):
+        total = 0.0
+        if x[0] > 0.0:
+            total = total + x[0] ** 2
+        if x[1] > 0.0:
+            total = total + x[1] ** 2
+        if x[2] > 0.0:
+            total = total + x[2] ** 2
+        return total
+
+    cache = nt.prepare_gradient_cache(f, np.ones(3), config=nt.Config(max_variants=6))
+    points = [np.array(signs) for signs in itertools.product((1.0, -1.0), repeat=3)]
+    with pytest.warns(nt.RetracingWarning, match=r"more than 6 traces.*are due to the test at") as warned:
+        found = [nt.value_and_gradient(cache, x)[0] for x in points * 2]
+    assert found == [f(x) for x in points * 2]
+    assert [w.filename for w in warned] == [__file__]
 
 
 def test_paths_that_settle_do_not_warn():

@@ -80,7 +80,7 @@ class Program:
         self.config = config
         self.variants: OrderedDict[int, Variant] = OrderedDict()
         self.traces = 0
-        self.log = TraceLog()
+        self.log = TraceLog(function)
         self._data_integers = True  # whether Python ints are tried as data, see `record`
         self._once: Variant | None = None  # the last trace that served a single call
         self._captures = False  # whether captured arrays are traced, see `record`

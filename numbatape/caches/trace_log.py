@@ -61,38 +61,43 @@ class Note:
 
 
 class TraceLog:
-    """The notes of one program."""
+    """The notes of the program of a function."""
 
-    def __init__(self):
+    def __init__(self, function):
         self.notes: deque[Note] = deque(maxlen=MOST_NOTES)
         self._counts: Counter[str] = Counter()
         self._told: set[str] = set()
+        self._is_over = False  # whether the user knows that traces were forgotten
+        # Where warnings are about arguments, which no line of the function decides.
+        code = getattr(function, "__code__", None)
+        self._place = ("<numbatape>", 1) if code is None else (code.co_filename, code.co_firstlineno)
 
     def add(self, number: int, reason: Reason, flat: Flattened) -> None:
         """Note a trace, and warn where its reason comes again and again."""
         self.notes.append(Note(number, reason, _shapes(flat)))
         if reason.cause is not None:
             self._counts[reason.cause] += 1
-            if self._counts[reason.cause] >= OFTEN:
+            if self._counts[reason.cause] >= OFTEN and reason.cause not in self._told:
+                self._told.add(reason.cause)
                 self._tell(reason, f"{reason.text}; this was the reason for {OFTEN} traces")
 
     def over_budget(self, name: str, budget: int) -> None:
-        """Warn that the oldest of a function's traces go, and name what makes most of them."""
+        """Warn, once, that the oldest of a function's traces go, and name what makes most of them."""
         common = self._counts.most_common(1)
-        if common and common[0][1] > budget // 2:
-            reason = next((n.reason for n in reversed(self.notes) if n.reason.cause == common[0][0]), None)
-            if reason is not None:
-                text = f"{name} has more than {budget} traces (Config.max_variants): the oldest go"
-                self._tell(reason, f"{text}. Most are due to {reason.cause}")
+        if not common or self._is_over:
+            return
+        ((cause, count),) = common
+        reason = next((note.reason for note in reversed(self.notes) if note.reason.cause == cause), None)
+        if reason is not None:
+            self._is_over = True
+            self._told.add(cause)
+            text = f"{name} has more than {budget} traces (Config.max_variants): the oldest go"
+            self._tell(reason, f"{text}. {count} are due to {cause}")
 
     def _tell(self, reason: Reason, text: str) -> None:
-        assert reason.cause is not None
-        if reason.cause in self._told:
-            return
-        self._told.add(reason.cause)
         line = reason.line
         message = f"{text}. Results are right, but each trace takes time: {reason.cure}"
-        file, number = ("<numbatape>", 1) if line is None else (line.file, line.number)
+        file, number = self._place if line is None else (line.file, line.number)
         warnings.warn_explicit(message, RetracingWarning, file, number)
 
 
