@@ -449,6 +449,31 @@ def test_later_results_are_of_the_classes_and_dtypes_of_the_first(verb, x, facto
     assert kinds[0] == kinds[1] == kinds[2]
 
 
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_jacobians_beside_constants_need_no_general_call(mode, place, monkeypatch):
+    def f(x, weights, group):
+        return np.tanh(weights @ x) * np.sum(x[group == 1])
+
+    def jacobian(x, weights, group):
+        inner, total = np.tanh(weights @ x), np.sum(x[group == 1])
+        return (1.0 - inner**2)[:, None] * weights * total + np.outer(inner, group == 1)
+
+    turned = (lambda x, w, g: f(x, w, g)) if place == 0 else (lambda w, x, g: f(x, w, g))
+    rng = np.random.default_rng(5)
+    weights, derivative = rng.normal(size=(4, 3)), nt.value_and_jacobian(turned, argnums=place, mode=mode)
+    for k in range(12):
+        group = np.array([1, 1, 0]) if k < 4 else np.array([1, k % 2, k % 3 > 0]).astype(int)
+        if k == 2:
+            monkeypatch.setattr(Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
+        if k == 4:
+            monkeypatch.undo()  # another number of entries is another size
+        x, weights[0] = rng.normal(size=3), rng.normal(size=3)
+        value, matrix = derivative(*((x, weights) if place == 0 else (weights, x)), group)
+        np.testing.assert_allclose(value, f(x, weights, group), rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(matrix, jacobian(x, weights, group), rtol=1e-13, atol=1e-15)
+
+
 def test_directions_beside_constants_need_no_general_call(monkeypatch):
     f = lambda x, a, b: a * np.sin(x) * b  # noqa: E731
     points = [(0.1 + k, 1.2, 2.0 - k) for k in range(4)]

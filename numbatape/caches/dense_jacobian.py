@@ -165,10 +165,11 @@ def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
 def outs_of(flat: Flattened, derived: Derived, by_columns: bool) -> list[Out] | None:
     """Return the outs of ``(value, Jacobian)`` of a function of one array to one, if it took one sweep.
 
-    None for anything else: containers, several arguments, chunks.
+    None for anything else: containers, derivatives with respect to several arguments, chunks. There may be
+    further arguments without a derivative.
     """
     space = derived.last
-    if space is None or flat.count != 1 or len(flat.active) != 1 or flat.active[0].kind != "array":
+    if space is None or len(flat.active) != 1 or flat.active[0].kind != "array" or len(flat.chosen) != 1:
         return None
     result, parts = space.variant.recording.result[:2]
     pieces = pytrees.leaves(parts)
@@ -176,7 +177,8 @@ def outs_of(flat: Flattened, derived: Derived, by_columns: bool) -> list[Out] | 
         return None
     kept, value = space.variant.recording.values[result.number], space.outputs[result.number]
     view = space.outputs[pieces[0].number]
-    shape, dtype = np.shape(flat.leaves[0]), np.asarray(kept).dtype
+    ((leaf, _),) = active_leaves(flat)
+    shape, dtype = np.shape(leaf), np.asarray(kept).dtype
     lanes = int(np.prod(shape)) if by_columns else value.size
     if view.shape != (lanes, *(value.shape if by_columns else shape)) or dtype == np.float16:
         return None
