@@ -283,9 +283,11 @@ SECOND = {
     "products of matrices": lambda x: np.sum((np.outer(x, x) @ np.sin(x)) ** 2) / x.size,
     "sorted": lambda x: np.sum(np.sort(smooth_terms(x)) * x),
     "with_loops": with_loops,
+    "either": lambda x: nt.cond(np.sum(x) > 0, lambda v: np.sum(v * v), np.sum, x),
 }
 RESULTS = {
     "an array": smooth_terms,
+    "parts": lambda x: (np.cumsum(x)[1:], np.sin(x)[len(x) // 2 :], np.outer(x, x)[1:]),
     "arrays and numbers": lambda x: {"a": np.cumsum(x), "b": (np.outer(x, x), np.sum(x**3))},
     "the same array twice": lambda x: (lambda y: (y, y))(x**2),
     "a number": lambda x: np.sum(x**3),

@@ -60,10 +60,48 @@ def extents_hold_for_all_sizes(tape: Tape, alike: dict[int, int]) -> bool:
     alike
         What stands for size codes that a guard holds equal to another one.
     """
+    size, called = _polynomials(tape, alike), call_numbers(tape)
+    return all(
+        _has_room(tape, row, size, called.get(k))
+        for k, row in enumerate(tape.code)
+        if row["op"] != GUARD and _conditional(row["op"] >> 1)
+    )
+
+
+def ends_stay_inside(tape: Tape, alike: dict[int, int]) -> bool:
+    """Whether inputs are whole storages and outputs are parts of theirs, in row-major order, for all sizes.
+
+    This is what `verify` checks of them for the numbers of one plan, beside what no other size changes.
+    Unknown sizes are never negative in plans that the kernel makes, so a polynomial without negative
+    coefficients is not negative either.
+    """
+    size = _polynomials(tape, alike)
+    return all(_stays_inside(tape, slot.value, size, whole=True) for slot in tape.inputs) and all(
+        _stays_inside(tape, value, size, whole=False) for value in tape.outputs
+    )
+
+
+def _stays_inside(tape: Tape, value: int, size, whole: bool) -> bool:
+    storage, offset, layout = tape.values[value].item()
+    its, cells = tape.layouts[layout], _polynomial(1)
+    if not its.dims:
+        return True
+    for dim, stride in zip(reversed(its.dims), reversed(its.strides), strict=True):
+        if cells != size(stride):
+            return False
+        cells = cells * size(dim)
+    first = _polynomial(size(offset))
+    rest = size(int(tape.storages["size"][storage])) + -1 * (first + cells)
+    if whole:
+        return first == 0 and rest == 0
+    return all(factor >= 0 for part in (first, rest) for factor in part.terms.values())
+
+
+def _polynomials(tape: Tape, alike: dict[int, int]):
+    """Return what makes numbers or polynomials of the size codes of a tape."""
     known: dict[int, Polynomial | int] = {}
 
     def size(code: int):
-        """Return a size as a number, or as a polynomial."""
         code = alike.get(code, code)
         if code >= 0:
             return code
@@ -78,12 +116,7 @@ def extents_hold_for_all_sizes(tape: Tape, alike: dict[int, int]) -> bool:
                 known[code] = Polynomial({(code,): 1})
         return known[code]
 
-    called = call_numbers(tape)
-    return all(
-        _has_room(tape, row, size, called.get(k))
-        for k, row in enumerate(tape.code)
-        if row["op"] != GUARD and _conditional(row["op"] >> 1)
-    )
+    return size
 
 
 def _conditional(number: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from dataclasses import replace
 
@@ -17,7 +16,7 @@ from . import replan_kernels as more
 from . import segments
 from .chain import in_register
 from .codegen import FIRST_KERNEL
-from .extents_proof import extents_hold_for_all_sizes
+from .extents_proof import ends_stay_inside, extents_hold_for_all_sizes
 from .placement import lenders_at_all_sizes
 from .plan import Plan, make_plan
 from .segments import Cuts, cuts_of_work, weights
@@ -132,7 +131,7 @@ class Replanner:
     @staticmethod
     def serves(tape: Tape) -> bool:
         """Whether further sizes of a tape can be planned without `make_plan`."""
-        return _same_for_all_sizes(tape)
+        return ends_stay_inside(tape, _alike(tape))
 
     def plan(self, dimensions: tuple[int, ...]) -> Plan | None:
         """Return the plan for given dimensions of the inputs, None where the tape relied on others.
@@ -281,16 +280,6 @@ def _weights(tape: Tape) -> np.ndarray:
     return np.ascontiguousarray(table.astype(np.int32))
 
 
-def _same_for_all_sizes(tape: Tape) -> bool:
-    """Whether the checks of `verify_plan.verify` that no kernel does hold for all sizes.
-
-    They hold if its inputs and outputs are whole storages.
-    """
-    ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
-    alike = _alike(tape)
-    return all(_is_whole(tape, value, alike) for value in ends)
-
-
 def _alike(tape: Tape) -> dict[int, int]:
     """Return a code that stands for each size code which guards say is equal to another one."""
     alike: dict[int, int] = {}
@@ -305,33 +294,3 @@ def _alike(tape: Tape) -> dict[int, int]:
         if guard.relation == "==" and first < last and first < 0:
             alike[first] = last
     return {code: found(code) for code in alike}
-
-
-def _is_whole(tape: Tape, value: int, alike: dict[int, int]) -> bool:
-    """Whether a value is one cell, or all of a storage in row-major order."""
-    storage, offset, layout = tape.values[value].item()
-    layout = tape.layouts[layout]
-    if not layout.dims:
-        return True
-    factors: list[int] = []
-    for dim, stride in zip(reversed(layout.dims), reversed(layout.strides), strict=True):
-        if _factors(tape, stride, alike) != _product(factors):
-            return False
-        factors += _factors(tape, dim, alike)
-    size = _factors(tape, int(tape.storages["size"][storage]), alike)
-    return offset == 0 and size == _product(factors)
-
-
-def _factors(tape: Tape, code: int, alike: dict[int, int]) -> list[int]:
-    """Return the factors of a size code: the product of its numbers, then other codes in order."""
-    code = alike.get(code, code)
-    if code >= 0:
-        return _product([code])
-    operation, left, right = tape.sizes.rows[-code - 1]
-    if operation != more.SIZE_MUL:
-        return _product([code])
-    return _product([*_factors(tape, left, alike), *_factors(tape, right, alike)])
-
-
-def _product(factors: list[int]) -> list[int]:
-    return [math.prod(n for n in factors if n >= 0), *sorted(n for n in factors if n < 0)]

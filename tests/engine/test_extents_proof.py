@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.engine.extents_proof import Polynomial, extents_hold_for_all_sizes
+from numbatape.engine.extents_proof import Polynomial, ends_stay_inside, extents_hold_for_all_sizes
 from numbatape.tape.instruction import NONE
 from numbatape.tape.tape import Layout
 
@@ -39,3 +39,23 @@ def test_scratch_of_one_size_is_not_enough_for_all_sizes():
     values["layout"][[row["aux"] for row in tape.code if row["aux"] != NONE]] = len(layouts) - 1
     changed = SimpleNamespace(code=tape.code, values=values, layouts=layouts, sizes=tape.sizes)
     assert not extents_hold_for_all_sizes(changed, {})
+
+
+@pytest.mark.parametrize(
+    ("part", "stays"),
+    [
+        (lambda y: y, True),
+        (lambda y: y[1:], True),
+        (lambda y: y[len(y) // 2 :], True),
+        (lambda y: y[: len(y) // 2], False),  # it does, but by more than the signs of coefficients
+        (lambda y: y[:2], False),
+    ],
+)
+def test_results_that_are_parts_of_arrays(part, stays):
+    tape = nt.prepare_pullback_cache(lambda x: part(np.sin(x)), np.arange(1.0, 8.0)).tape
+    assert ends_stay_inside(tape, {}) == stays
+    storages = tape.storages.copy()
+    storages["size"] = np.where(storages["size"] < 0, 3, storages["size"])
+    fields = ("values", "layouts", "inputs", "outputs", "sizes")
+    smaller = SimpleNamespace(storages=storages, **{name: getattr(tape, name) for name in fields})
+    assert not ends_stay_inside(smaller, {})
