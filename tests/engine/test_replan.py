@@ -70,8 +70,11 @@ def test_long_sweeps_are_cut_as_by_make_plan():
     cache = nt.prepare_gradient_cache(lambda x: np.sum(np.exp(x)), np.ones(4))
     plan = Replanner.of(cache._space.plan).plan((3_000_000,))
     expected = make_plan(plan.tape, (3_000_000,))
-    assert plan.cuts is not None
-    assert plan.cuts == expected.cuts
+    assert plan.cuts is not None and plan.cuts.stops == expected.cuts.stops
+    assert plan.cuts.parts.keys() == expected.cuts.parts.keys()
+    for number, tables in plan.cuts.parts.items():
+        for table, its in zip(tables, expected.cuts.parts[number], strict=True):
+            np.testing.assert_array_equal(table, its)
 
 
 def test_what_cannot_be_addressed_is_refused_as_by_make_plan():
