@@ -56,7 +56,7 @@ class Variant:
         self._plans: dict[tuple, Plan | None] = {}
         self._allowed: dict[tuple, bool] = {}  # whether the tape's guards on sizes hold, by dimensions
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
-        # By lanes: the first plan, then what makes further ones; None where only `make_plan` does.
+        # By lanes: the first sizes and their plan, then what plans others; None where only `make_plan` does.
         self._lane_planners: dict[tuple[Lanes, ...], Any] = {}
         self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
         self._placed: tuple[tuple, Placement] | None = None  # of the last sizes that cells were counted for
@@ -115,21 +115,27 @@ class Variant:
             tape, sizes = self.laned(dimensions, levels, widths)
             known, self._placed = self._placed, None
             placed = known[1] if known is not None and known[0] == key else None
-            planner = self._lane_planner(levels)
+            planner = self._lane_planner(levels, dimensions)
             plan = None if planner is None else planner.plan(sizes)
             if plan is None:
                 plan = make_plan(tape, sizes, self._values, placed)
-                self._lane_planners.setdefault(levels, plan)
+                self._lane_planners.setdefault(levels, (dimensions, plan))
             self._plans[key] = plan
         plan = self._plans[key]
         assert plan is not None
         return plan
 
-    def _lane_planner(self, levels: tuple[Lanes, ...]) -> Replanner | None:
-        """Return what plans the tape with lanes for further sizes, as soon as there was a plan for some."""
+    def _lane_planner(self, levels: tuple[Lanes, ...], dimensions: tuple) -> Replanner | None:
+        """Return what plans the tape with lanes for sizes other than the first ones; None for those.
+
+        Its kernel is loaded when sizes change, and not for another number of lanes.
+        """
         known = self._lane_planners.get(levels)
-        if isinstance(known, Plan):
-            known = imported("..engine.replan", __package__).Replanner.of(known)
+        if isinstance(known, tuple):
+            first, plan = known
+            if first == dimensions:
+                return None
+            known = imported("..engine.replan", __package__).Replanner.of(plan)
             self._lane_planners[levels] = known
         return known
 
@@ -146,14 +152,12 @@ class Variant:
     def cells_with_lanes(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> int:
         """Return how many cells a workspace takes in which inputs have lanes."""
         tape, sizes = self.laned(dimensions, levels, widths)
-        planner = self._lane_planner(levels)
+        planner = self._lane_planner(levels, dimensions)
         cells = None if planner is None else planner.cells(sizes)
         if cells is None:
             placed = placed_at(tape, sizes)
-            self._placed = (
-                (dimensions, levels, widths),
-                placed,
-            )  # the plan for these sizes is likely to follow
+            # The plan for these sizes is likely to follow.
+            self._placed = (dimensions, levels, widths), placed
             cells = sum(placed[1])
         return cells
 
