@@ -346,6 +346,8 @@ def kve_slope(n, v, x, value):
         return sign * math.inf
     if not value > 0.0 or x == math.inf:
         return value * 0.0
+    if value == math.inf:
+        return sign * math.inf
     r = x * math.sqrt(1.0 + a / x * (a / x)) if a < x else a * math.sqrt(1.0 + x / a * (x / a))
     ratio = a / x
     # asinh(a / x); the quotient overflows for the smallest x.
@@ -353,6 +355,8 @@ def kve_slope(n, v, x, value):
     # The rule's error is the integrand's Fourier transform at 2 pi/step, in which v has that imaginary part.
     step = 6.283185307179586 / math.sqrt(900.0 + 100.0 * r)
     first = floor(peak / step) + 1.0
+    if first > 4503599627370496.0:  # the integrand is that narrow; and k - 1 would be k, without an end
+        return sign * value * math.pow(peak, n)
     forward, k = 1.0, first
     moment, total = 0.0, 0.0
     while k >= 0.0:
