@@ -8,7 +8,6 @@ attributes of libraries' objects (`numbatape.capture.library_objects`).
 from __future__ import annotations
 
 import abc
-import builtins
 import collections
 import enum
 import functools
@@ -28,10 +27,10 @@ from ..usercode import absences, ownership
 from ..usercode.bytecode import (
     LOOKUPS,
     assigns_any_global,
-    globals_read,
     imported,
     line_of,
     names_of,
+    reads_builtin,
     tests_identity,
 )
 from ..usercode.ownership import is_users_object_class
@@ -305,7 +304,7 @@ class Environment(LibraryObjects, Walk):
         if assigns_any_global(code):
             self._scopes.append((scope, dict(scope)))
         for name in _SCOPES.intersection(names_of(code)).difference(scope):
-            if _is_builtin(name, code):
+            if reads_builtin(name, code):
                 self.opaque.append(Outside(f"`{name}()`", code.co_filename, line_of(code, name)))
         return found
 
@@ -397,8 +396,3 @@ _READERS: tuple[tuple[tuple[type, ...], Callable], ...] = (
     ((type,), Environment._class),
     ((types.ModuleType,), Environment._nothing),  # a stand-in for a module, in a nested trace
 )
-
-
-def _is_builtin(name: str, code: types.CodeType) -> bool:
-    """Whether code calls a builtin of this name, and not a method with the same name."""
-    return hasattr(builtins, name) and name in globals_read(code)

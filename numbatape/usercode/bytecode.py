@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dis
 import functools
 import importlib.util
@@ -68,6 +69,11 @@ def globals_read(code: types.CodeType) -> frozenset[str]:
         if kind is not None and kind != "cell":
             own.add(_loaded(code, kind, arg))
     return frozenset(own).union(*map(globals_read, inner(code)))
+
+
+def reads_builtin(name: str, code: types.CodeType) -> bool:
+    """Whether code uses a builtin of this name, and not a method with the same name."""
+    return hasattr(builtins, name) and name in globals_read(code)
 
 
 @functools.lru_cache(maxsize=10_000)
