@@ -178,7 +178,7 @@ class MissingBodyError(NumbatapeError, RuntimeError):
     ----------
     record
         Traces the sub-tape for the numbers of the call, given what its caller captures; returns False if that
-        gives no trace that is new.
+        gives no trace that is new, or none that a later trace of the caller meets.
     keep_in_place
         Lets later traces of callers record the sub-tape's function in place, as any other function; returns
         False where they do so already, or where no later trace meets this sub-tape.
@@ -187,6 +187,13 @@ class MissingBodyError(NumbatapeError, RuntimeError):
     def __init__(self, message: str, record: Callable[[Any], bool], keep_in_place: Callable[[], bool]):
         super().__init__(message)
         self.record, self.keep_in_place = record, keep_in_place
+
+    def final(self) -> UnsupportedOperationError:
+        """Return the error for a function that no further trace helps."""
+        return UnsupportedOperationError(
+            f"{self}. A function that is made while its caller is traced has the traces of that run only: "
+            "define it outside of the function that is differentiated, or use nt.cond"
+        )
 
 
 class StepsError(NumbatapeError, RuntimeError):

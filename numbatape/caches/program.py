@@ -12,7 +12,7 @@ from ..capture import randomness
 from ..capture.effects import union
 from ..capture.environment import Environment
 from ..config import Config, chosen_passes
-from ..errors import MissingBodyError, UnsupportedOperationError
+from ..errors import MissingBodyError
 from ..late import imported
 from ..recording.record import record
 from ..recording.recorded import Manner
@@ -146,10 +146,7 @@ class Program:
                 self.variants.pop(id(variant), None)
             return True
         if fresh:
-            raise UnsupportedOperationError(
-                f"{missing}. A function that is made while its caller is traced has the traces of that run "
-                "only: define it outside of the function that is differentiated, or use nt.cond"
-            ) from None
+            raise missing.final() from None
         return False
 
     def replay(

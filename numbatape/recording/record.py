@@ -74,7 +74,7 @@ def record(
         except MissingBodyError as missing:  # Python needed the numbers of a sub-tape
             runs.undo()
             if not missing.record(environment) and not missing.keep_in_place():
-                raise
+                raise missing.final() from None
 
 
 class _Runs:

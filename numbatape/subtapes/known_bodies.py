@@ -305,7 +305,7 @@ class KnownBodies:
         given = [kind.made(each) for kind, each in zip(self.kinds, cells, strict=True)]
         return MissingBodyError(
             f"{self.name}: a branch in it takes a path that was not traced",
-            lambda caller: self.record(given, caller),
+            lambda caller: not self.is_local and self.record(given, caller),
             self._keep_in_place,
         )
 

@@ -254,7 +254,9 @@ class Branches:
     @cached_property
     def _fingerprint(self) -> str:
         parts = [loop.fingerprint() for loop in self.loops]
-        text = f"{self.name} {parts} {self.index} {self.extents} {self.chosen}"
+        # Which function records what is missing counts, too: bodies are planned once for each digest, and two
+        # functions may have the same traces so far.
+        text = f"{self.name} {parts} {self.index} {self.extents} {self.chosen} {id(self.source)}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def explain(self, error: BaseException) -> None:

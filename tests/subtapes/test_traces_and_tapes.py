@@ -358,3 +358,35 @@ def test_branches_that_hang_on_the_last_bit(verb, outer):
         nt.clear_caches()  # a tape that is kept decides by the kernel's sum
         g = nt.function(f)
         np.testing.assert_allclose(verb(lambda x, g=g: outer(g(x)))(x), verb(lambda x: outer(f(x)))(x), 1e-13)
+
+
+def test_functions_with_the_same_traces_so_far_are_told_apart():
+    def branching(otherwise):
+        return nt.function(lambda x: x**2 if x > 0 else otherwise(x))
+
+    slopes = []
+    for otherwise in (np.sin, np.sin, np.cos):
+        g = branching(otherwise)
+
+        def weighted(x, g=g):
+            return np.sum(nt.map(g, x) * np.array([1.0, 2.0]))
+
+        slopes += [nt.grad(weighted)(x) for x in (np.array([1.0, 2.0]), np.array([1.0, -2.0]))]
+    np.testing.assert_allclose(slopes[::2], np.full((3, 2), [2.0, 8.0]))
+    np.testing.assert_allclose(slopes[1::2], [[2.0, 2 * np.cos(2)]] * 2 + [[2.0, 2 * np.sin(2)]])
+
+
+def test_a_function_made_inside_takes_another_branch_in_each_call():
+    runs = []
+
+    def f(x):
+        runs.append(None)
+        g = nt.function(lambda v: v * x[0] if x[1] > 0.5 else v)
+        return np.sum(nt.map(g, x) * np.array([1.0, 2.0]))
+
+    known = []
+    for _ in range(3):
+        np.testing.assert_allclose(nt.grad(f)(np.array([0.3, 0.7])), [2.0, 0.6])
+        np.testing.assert_allclose(nt.grad(f)(np.array([0.3, 0.2])), [1.0, 2.0])
+        known.append(len(runs))
+    assert known[0] == known[2]
