@@ -351,14 +351,17 @@ class BodyTrace:
             if is_truth:
                 raise UnsupportedOperationError(
                     f"{self.name}: its body needs the truth of a value that differs from step to step (at "
-                    f"{where}); use np.where, nt.cond or nt.switch"
+                    f"{where}), in Python's if, and, or, max, min, a function of math, or one of NumPy or "
+                    "SciPy that branches; use np.where, np.maximum, np.exp, nt.cond or nt.switch, or leave "
+                    "it to an nt.function that is defined outside, which may branch"
                 )
             # Captured arrays are not traced at first: with this error the function is traced again, with
             # stand-ins for them, which an integer that is traced may be an index of.
             raise LeakError(
                 f"{self.name}: its body needs the integer of a value that differs from step to step (at "
-                f"{where}); only traced arrays, and NumPy's functions, take such an integer. How many "
-                "entries a mask selects is one, too: use np.where"
+                f"{where}), by int, range or a slice, or since how many entries a mask, np.unique or "
+                "np.nonzero selects is such an integer; use np.where, or leave it to an nt.function that is "
+                "defined outside, which has a trace for each integer"
             )
         self._refuse_inner(stretch)
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import StructureError
 from ..trace import pytrees
 from .body_traces import BodyTrace, Leaf, carry_leaf
 from .counters import Counters
 from .packing import result_of
-from .trees import abandoned, check_structure, leaves_of, names_of
+from .trees import abandoned, carry_names, check_absence, check_structure, leaves_of
 
 
 class Carries:
@@ -78,7 +77,7 @@ class Carries:
 
     def _places(self) -> list[Leaf | None]:
         """Return the leaves of the first carry, None for None."""
-        names = names_of(self._structure, "carry")
+        names = carry_names(self.name, self._structure)
         return [
             None if x is None else carry_leaf(self.trace, x, where, dtype)
             for x, where, dtype in zip(self._first, names, self._dtypes, strict=True)
@@ -92,12 +91,9 @@ class Carries:
         found, its = leaves_of(carry)
         check_structure(self.name, "the carry", self._structure, its)
         again = False
+        names = carry_names(self.name, self._structure)
         for k, (leaf, part) in enumerate(zip(places, found, strict=True)):
-            if (leaf is None) != (part is None):
-                texts = ["None" if x is None else "*" for x in (leaf, part)]
-                raise StructureError(
-                    f"{self.name}: the carry has the structure {texts[0]}, and the body returns {texts[1]}"
-                )
+            check_absence(self.name, names[k], leaf, part)
             dtype = None if leaf is None else body.check_carry(leaf, part)
             if dtype is not None:
                 self._dtypes[k], again = dtype, True

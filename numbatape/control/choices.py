@@ -66,6 +66,8 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     """
     check_functions("nt.cond", true_fun=true_fun, false_fun=false_fun)
     pred = as_ndarrays(as_index(pred))
+    if pred is None:
+        raise SpecError("nt.cond: the predicate is None (is a return missing?), not one value")
     if np.shape(sample_of(pred)) != ():
         raise SpecError(
             f"nt.cond: the predicate is an array of shape {np.shape(sample_of(pred))}, not one value"
@@ -157,7 +159,7 @@ def _emitted(trace, name: str, index: TracedArray, functions, operands):
             leaves, found = leaves_of(result)
             if structure is None:
                 structure, absent = found, [leaf is None for leaf in leaves]
-            check_structure(name, "the result of one branch", structure, found)
+            check_structure(name, "the result of one branch", structure, found, "that of another one is")
             if absent != [leaf is None for leaf in leaves]:
                 raise SpecError(f"{name}: one branch returns None where another returns an array")
             leaves = [leaf for leaf in leaves if leaf is not None]

@@ -34,17 +34,36 @@ def leaves_of(tree) -> tuple[list, Any]:
     return [as_index(as_ndarrays(leaf)) for leaf in leaves], structure
 
 
+def carry_names(name: str, structure) -> list[str]:
+    """Return what error messages call the leaves of a carry; users of `fori_loop` do not see its counter."""
+    if name != "nt.fori_loop":
+        return names_of(structure, "carry")
+    return ["carry" + "".join(f"[{part!r}]" for part in path[1:]) for path in structure.paths()]
+
+
 def names_of(structure, root: str) -> list[str]:
     """Return what error messages call the leaves of a tree: ``carry['h'][0]``."""
     return [root + "".join(f"[{part!r}]" for part in path) for path in structure.paths()]
 
 
-def check_structure(name: str, what: str, expected, found) -> None:
-    """Raise if a body returned another structure than it got."""
-    if expected != found:
-        raise StructureError(
-            f"{name}: {what} has the structure {text_of(expected)}, and the body returns {text_of(found)}"
+def check_structure(name: str, what: str, expected, found, other: str = "the body returns") -> None:
+    """Raise if a body returned another structure than it got, or complex numbers in place of real ones."""
+    if expected == found:
+        return
+    texts = text_of(expected), text_of(found)
+    if texts[0].replace("complex", "*") == texts[1].replace("complex", "*"):
+        raise DtypeError(
+            f"{name}: {what} has real numbers at *, and complex ones at complex: {texts[0]}, and {other} "
+            f"{texts[1]}; it must keep its dtypes"
         )
+    raise StructureError(f"{name}: {what} has the structure {texts[0]}, and {other} {texts[1]}")
+
+
+def check_absence(name: str, where: str, before, after) -> None:
+    """Raise if one of two leaves is None, and the other one is not."""
+    if (before is None) != (after is None):
+        texts = ["None" if x is None else "a number or an array" for x in (before, after)]
+        raise StructureError(f"{name}: {where} is {texts[0]}, and the body returns {texts[1]} for it")
 
 
 def text_of(structure) -> str:
@@ -52,7 +71,9 @@ def text_of(structure) -> str:
     if structure.is_leaf():
         return "*"
     text = str(structure)
-    return text.removeprefix("PyTreeSpec(").removesuffix(")").partition(", NoneIsLeaf")[0]
+    if text.startswith("PyTreeSpec("):
+        text = text.removeprefix("PyTreeSpec(").removesuffix(")").partition(", NoneIsLeaf")[0]
+    return text.replace("CustomTreeNode(TracedComplex[None], [*, *])", "complex")
 
 
 @contextlib.contextmanager
@@ -69,7 +90,8 @@ def compare(name: str, before, after) -> None:
     """Raise if a carry changes its structure, a shape or a dtype."""
     (old, expected), (new, found) = pytrees.flatten(before), pytrees.flatten(after)
     check_structure(name, "the carry", expected, found)
-    for x, y, where in zip(old, new, names_of(expected, "carry"), strict=True):
+    for x, y, where in zip(old, new, carry_names(name, expected), strict=True):
+        check_absence(name, where, x, y)
         if np.shape(x) != np.shape(y):
             raise ShapeError(
                 f"{name}: {where} has shape {np.shape(x)}, and the body returns it with shape {np.shape(y)}; "

@@ -97,6 +97,8 @@ def _in_python(cond_fun, body_fun, init, max_steps):
 
 
 def _truth(value):
+    if value is None:
+        raise SpecError("nt.while_loop: the condition is None (is a return missing?), not one value")
     if np.shape(sample_of(value)) != ():
         raise SpecError(
             f"nt.while_loop: the condition is an array of shape {np.shape(sample_of(value))}, not one value"

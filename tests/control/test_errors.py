@@ -26,6 +26,36 @@ REFUSED_EVERYWHERE = {
         nt.DtypeError,
         r"carry\[1\] has dtype float64, and the body returns it with dtype bool",
     ),
+    "structure of a tuple": (
+        lambda x: nt.scan(lambda c, v: ((c[0] * v,), None), (1.0, x), x)[0][0],
+        nt.StructureError,
+        r"the carry has the structure \(\*, \*\), and the body returns \(\*,\)$",
+    ),
+    "None": (
+        lambda x: nt.scan(lambda c, v: ({"a": c["a"] * v, "b": None}, None), {"a": 1.0, "b": 2.0}, x)[0]["a"],
+        nt.StructureError,
+        r"carry\['b'\] is a number or an array, and the body returns None for it",
+    ),
+    "complex": (
+        lambda x: np.sum(nt.scan(lambda c, v: (c * v * 1j, None), x, x)[0].real),
+        nt.DtypeError,
+        "nt.scan: .*complex.*must keep its dtype",
+    ),
+    "carry of fori_loop": (
+        lambda x: np.sum(nt.fori_loop(0, 2, lambda i, c: {"a": np.append(c["a"], i)}, {"a": x})["a"]),
+        nt.ShapeError,
+        r"nt.fori_loop: carry\['a'\] has shape \(3,\).*shape \(4,\)",
+    ),
+    "no condition": (
+        lambda x: np.sum(nt.while_loop(lambda c: None, lambda c: c + 1.0, x)),
+        nt.SpecError,
+        "nt.while_loop: the condition is None",
+    ),
+    "no predicate": (
+        lambda x: np.sum(nt.cond(None, np.sin, np.cos, x)),
+        nt.SpecError,
+        "nt.cond: the predicate is None",
+    ),
     "no pair": (
         lambda x: nt.scan(lambda c, v: c * v, 1.0, x)[0],
         nt.OutputError,
@@ -157,8 +187,16 @@ def keeps_from_an_inner_loop(x):
     return nt.scan(outer, 1.0, x)[0]
 
 
+def selects(x):
+    return nt.scan(lambda c, v: (c + np.sum(x[x > v]), None), 1.0, x)[0]
+
+
 REFUSED_IN_TRACES = {
-    branches: (nt.UnsupportedOperationError, r"needs the truth of a value .*test_errors.py:\d+.*nt.cond"),
+    selects: (nt.LeakError, r"how many entries a mask.*selects.*nt.function"),
+    branches: (
+        nt.UnsupportedOperationError,
+        r"needs the truth of a value .*test_errors.py:\d+.*Python's if.*nt.cond.*nt.function",
+    ),
     writes_outside: (nt.LeakError, r"writes at .*test_errors.py:\d+.* to an array from outside"),
     adds_outside: (nt.LeakError, "to an array from outside"),
     keeps: (nt.LeakError, "outlived the step"),
