@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from ..trace.axes import axes_of
-from ..trace.operands import find_trace, lift_all, lift_first, values_of
+from ..trace.operands import find_trace, lift_all, lift_first, may_be_guard, values_of
 from ..trace.primitives import elementwise
 from ..trace.shared_inputs import in_common_memory
 from ..usercode.ownership import sees_sizes
@@ -90,7 +90,7 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 @implements(np.allclose, complex=HOLDS)
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
+    return _truth(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
 
 
 @implements(np.array_equal, complex=HOLDS)
@@ -109,11 +109,16 @@ def array_equiv(a1, a2):
     return _all_equal(a1, a2, False)
 
 
-def _all_equal(a, b, equal_nan) -> bool:
+def _truth(outcome):
+    """Return a truth value as Python's, as NumPy does; in the body of a loop it differs between steps."""
+    return bool(outcome) if may_be_guard(outcome) else outcome
+
+
+def _all_equal(a, b, equal_nan):
     same = np.equal(a, b)
     if equal_nan:
         same = np.logical_or(same, np.logical_and(np.isnan(a), np.isnan(b)))
-    return bool(np.all(same))
+    return _truth(np.all(same))
 
 
 # ---- functions that are one row of the table

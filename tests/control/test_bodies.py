@@ -207,3 +207,14 @@ def test_what_numpys_functions_in_bodies_cannot_do_is_not_silent():
     cache = nt.prepare_gradient_cache(counts, np.ones((2, 3)), nt.Constant(np.array([[0, 1, 1], [0, 0, 1]])))
     with pytest.raises(IndexError):
         nt.value_and_gradient(cache, np.ones((2, 3)), nt.Constant(np.array([[0, 1, 1], [0, 2, 1]])))
+
+
+@pytest.mark.parametrize("same", [np.allclose, np.array_equal, np.array_equiv])
+def test_comparisons_of_arrays_differ_from_step_to_step(same):
+    rows = np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]])
+
+    def f(x):
+        return np.sum(nt.map(lambda row: same(row, rows[0]) * np.sum(row**2), x))
+
+    np.testing.assert_array_equal(nt.grad(f)(rows), [[2.0, 4.0], [0.0, 0.0], [2.0, 4.0]])
+    np.testing.assert_array_equal(nt.grad(f)(rows[::-1] * 2.0), np.zeros((3, 2)))
