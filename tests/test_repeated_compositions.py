@@ -342,3 +342,15 @@ def test_second_order():
     f = turns(COMPOSITIONS["gradient"])
     expected = nt.jacobian(lambda x: 2.0 * nt.grad(f)(x))(X) / 2.0
     np.testing.assert_allclose(nt.hessian(f)(X), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_which_operand_of_a_repeated_rule_is_complex_counts():
+    def solved(x, k):
+        one, other = np.reshape(x[:4], (2, 2)) + 1j * x[4], MATRIX[:2, :2] * x[5]
+        pair = [(one, other), (2.0 * one, 3.0 * other), (other, one), (2.0 * other, 3.0 * one)][k]
+        found = scipy.linalg.solve_sylvester(*pair, MATRIX[:2, :2])
+        return (k + 1) * np.sum(found.real + 2.0 * found.imag)
+
+    together = nt.grad(lambda x: sum(solved(x, k) for k in range(4)))
+    expected = sum(nt.grad(solved)(X, k) for k in range(4))
+    np.testing.assert_allclose(together(X), expected, rtol=1e-10)

@@ -55,8 +55,10 @@ def call(rule: MatrixRule, *args):
     split = Split(rule, [is_complex(x) for x in args])
     parts = split.apart(args)
     known = value_of_call(split, parts)
-    # The guard below is outside of what is repeated, because a template has none.
-    found = operations.recurring(rule, tuple(known[0]), parts, {}, lambda: emit(split, parts, known=known))
+    # A template of this rule is for one way to take arguments and results apart: [complex, real] has the
+    # parts of [real, complex]. The guard below is outside of what is repeated, because a template has none.
+    given = (*parts, split.kinds, split.results)
+    found = operations.recurring(rule, tuple(known[0]), given, {}, lambda: emit(split, parts, known=known))
     results = list(found)
     if rule.varies:
         bool(results.pop() > 0.5)  # records a guard
