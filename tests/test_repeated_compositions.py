@@ -346,11 +346,10 @@ def test_second_order():
 
 def test_which_operand_of_a_repeated_rule_is_complex_counts():
     def solved(x, k):
-        one, other = np.reshape(x[:4], (2, 2)) + 1j * x[4], MATRIX[:2, :2] * x[5]
-        pair = [(one, other), (2.0 * one, 3.0 * other), (other, one), (2.0 * other, 3.0 * one)][k]
-        found = scipy.linalg.solve_sylvester(*pair, MATRIX[:2, :2])
-        return (k + 1) * np.sum(found.real + 2.0 * found.imag)
+        pair = [k * (np.reshape(x[:4], (2, 2)) + 1j * x[4]), k * MATRIX[:2, :2] * x[5]]
+        found = scipy.linalg.solve_sylvester(*(pair[::-1] if k > 3 else pair), MATRIX[:2, :2])
+        return k * np.sum(found.real + 2.0 * found.imag)
 
-    together = nt.grad(lambda x: sum(solved(x, k) for k in range(4)))
-    expected = sum(nt.grad(solved)(X, k) for k in range(4))
+    together = nt.grad(lambda x: sum(solved(x, k) for k in range(1, 6)))
+    expected = sum(nt.grad(solved)(X, k) for k in range(1, 6))
     np.testing.assert_allclose(together(X), expected, rtol=1e-10)
