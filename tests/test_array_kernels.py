@@ -174,7 +174,14 @@ def recurrence_value(a, b, c):
 
 
 # Where NumPy has no function of just these operands.
+def with_row(x, row, position):
+    result = np.array(np.broadcast_to(x, x.shape), np.result_type(x, row))
+    result[int(position.real)] = row
+    return result
+
+
 VALUES = {
+    "put": with_row,
     "logsumexp": scipy.special.logsumexp,
     "logabsdet": lambda a: np.linalg.slogdet(a)[1],
     "detsign": lambda a: np.linalg.slogdet(a)[0],

@@ -15,7 +15,7 @@ from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
 from .deferred_products import DeferredProduct, Stacked, steps_stacked
 from .loop_words import WORD, WORDS
 from .moving_words import Address, MovingWords, Room, Start, Total
-from .placement import zeros
+from .placement import overwritten, zeros
 from .plan import Plan
 
 
@@ -335,11 +335,13 @@ class LoopTables:
         cells = (self._space.v, self._space.g)[adjoints]
         rows = sorted((its, level, k, size) for k, (size, its, level) in enumerate(tape.storages.tolist()))
         runs: list[tuple[int, int, int]] = []
+        root = overwritten(tape)
+        others = set() if root is None else {k for k, its in enumerate(root.tolist()) if k != its}
         follows = False
         for family, level, storage, size in rows:
             wanted = level == ACTIVE or (level != CONSTANT and not adjoints)
             if wanted and storage not in kept:
-                if not size:
+                if not size or storage in others:  # it has no cells of its own
                     continue
                 if follows and runs[-1][0] == family:
                     runs[-1] = family, runs[-1][1], storage

@@ -4,6 +4,9 @@ The reverse sweep of a tape needs all of its values. A tape that is only swept f
 that is a tape of its own) needs a value until it is read for the last time; then its cells are reused:
 the lanes of a Hessian of 30 columns through 40 arrays of 2 000 cells take 2 MB instead of 17, which is the
 difference between two levels of the processor's caches.
+
+A write to one position (``y[p] = v`` with a traced ``p``) makes a new array on the tape, which has the cells
+of the old one where nobody needs that any more (`overwritten`): it costs what it writes, not the array.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import mmap
 import numpy as np
 
 from ..jit import address
-from ..ops import OPS, ArrayOp
+from ..ops import OPS, ROWS, ArrayOp
 from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.column_scans import lend
@@ -92,7 +95,9 @@ def place_storages(
         room[narrow] = STRIP
     kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
     lends = tape.forward and room.sum() > least
-    lender = _lenders(tape, kind * (room.max() + 1) + room, narrow, blocks) if lends else None
+    lender = (
+        _lenders(tape, kind * (room.max() + 1) + room, narrow, blocks) if lends else overwritten(tape, narrow)
+    )
     if lender is not None:
         room = np.where(lender == np.arange(len(room)), room, 0)
     order = kind.argsort(kind="stable")
@@ -118,11 +123,14 @@ def placed_at(tape: Tape, dimensions: tuple[int, ...]) -> Placement:
 
 
 def lenders_at_all_sizes(tape: Tape, alike: dict[int, int]) -> np.ndarray:
-    """Return, for each storage of a tape that is swept forward, the one whose cells it takes at any sizes.
+    """Return, for each storage, the one whose cells it takes at any sizes.
 
     Only storages with the same size code share cells. ``alike`` has a code that stands for each one that
     guards say is equal to another one.
     """
+    if not tape.forward:
+        found = overwritten(tape)
+        return np.arange(len(tape.storages)) if found is None else found
     size = np.array([alike.get(code, code) for code in tape.storages["size"].tolist()], np.int64)
     size -= size.min(initial=0)
     kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
@@ -138,7 +146,56 @@ def _lenders(tape: Tape, alike: np.ndarray, narrow, blocks) -> np.ndarray:
     for start, stop in blocks:  # every strip reads and writes vectors: whole ones live in the whole block
         begins, ends = ((start <= each) & (each < stop) & ~narrow for each in (first, last))
         first[begins], last[ends] = start, stop - 1
-    return lend(first, last, numbered(alike)[0], flatnonzero((first >= 0) & (last >= first)))
+    root = overwritten(tape, narrow)
+    if root is not None:
+        for storage in flatnonzero(root != np.arange(len(root))).tolist():
+            its = root[storage]
+            first[its], last[its] = min(first[its], first[storage]), max(last[its], last[storage])
+            first[storage] = -1
+    lender = lend(first, last, numbered(alike)[0], flatnonzero((first >= 0) & (last >= first)))
+    return lender if root is None else lender[root]
+
+
+def overwritten(tape: Tape, narrow: np.ndarray | None = None) -> np.ndarray | None:
+    """Return, for each storage, the one whose cells it has because instructions overwrite some of them.
+
+    None where there is none. An instruction may do so if nothing needs what was there: nothing reads the
+    storage afterwards, and no reverse rule reads its cells. Linear ones read none.
+    """
+    code, storage = tape.code, tape.values["storage"]
+    rows = flatnonzero(ROWS.is_any(ROWS.with_trait("overwrites"), code["op"]))
+    if not len(rows):
+        return None
+    linear = ROWS.is_any(ROWS.with_trait("linear"), code["op"]) | (code["op"] == GUARD)
+    reversible = linear | (code["active"] == 0) | tape.forward
+    first, last = _lifetimes(tape)  # -1 for what stays
+    count = len(tape.storages)
+    uses = Uses(code, np.append(storage + 1, 0).astype(np.int32), count + 1)
+    needed = uses.flags(uses.out[~reversible]) | uses.flags(uses.operands[~reversible])
+    root = np.arange(count)
+    kinds = [tape.storages[name].tolist() for name in ("size", "family", "level")]
+    for k in rows.tolist():
+        source, target = int(code["a"][k]), int(code["out"][k])
+        old, new = int(storage[source]), int(storage[target])
+        if min(first[old], first[new]) < tape.prologue or last[old] != k or needed[old + 1]:
+            continue
+        if uses.writes[new + 1] != 1 or np.count_nonzero(uses.operands[k] == old + 1) != 1:
+            continue
+        if first[old] < tape.uniform <= k or (narrow is not None and (narrow[old] or narrow[new])):
+            continue
+        if any(column[old] != column[new] for column in kinds) or not _are_alike(tape, source, target):
+            continue
+        root[new] = root[old]
+    return root
+
+
+def _are_alike(tape: Tape, one: int, other: int) -> bool:
+    """Whether two values begin their storages and have their entries in the same order there."""
+    layouts = [tape.layout_of(value) for value in (one, other)]
+    offsets = [int(tape.values["offset"][value]) for value in (one, other)]
+    # Along an axis of one entry, the stride says nothing.
+    steps = [[stride for dim, stride in zip(*layout, strict=True) if dim != 1] for layout in layouts]
+    return offsets == [0, 0] and layouts[0].dims == layouts[1].dims and steps[0] == steps[1]
 
 
 def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:

@@ -73,9 +73,8 @@ class Replanner:
             tape.storages["size"],
             3 * tape.storages["family"].astype(np.int32) + tape.storages["level"],
         ]
-        alike, lender = _alike(tape), np.arange(len(tape.storages))
-        if tape.forward:
-            lender = lenders_at_all_sizes(tape, alike)
+        alike = _alike(tape)
+        lender = lenders_at_all_sizes(tape, alike)
         tables = {
             names.TAPE: np.ascontiguousarray(tape.code).view(np.int32),
             names.VALUES: np.ascontiguousarray(tape.values).view(np.int32),

@@ -1,4 +1,4 @@
-"""Filling, counting, triangles, copies between dtypes.
+"""Filling, counting, triangles, one row overwritten, copies between dtypes.
 
 Reshapes, transposes and diagonals need no ops: they are views and copies.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..jit.language import parallel
 from .dependencies import triangle
-from .status import DONE, INTEGER
+from .status import DONE, INDEX, INTEGER
 from .table import array_op, unary
 
 
@@ -170,3 +170,108 @@ class Triu:
 
 # A copy between float64 and float32 cells: only its operand has other cells than the result.
 unary("cast", "x", (np.float64, np.float32), dx="1.0", casts=True)
+
+
+def add_rows_between(g, o, a, first, stop, k, sa0, sa1):
+    """Add the adjoints of some rows of a result, which is contiguous, to those of an operand."""
+    if sa1 == 1 and sa0 == k:
+        for j in parallel((stop - first) * k):
+            g[a + first * k + j] += g[o + first * k + j]
+    elif k == 1:
+        for i in parallel(stop - first):
+            g[a + (first + i) * sa0] += g[o + first + i]
+    else:
+        for i in range(first, stop):
+            for j in parallel(k):
+                g[a + i * sa0 + j * sa1] += g[o + i * k + j]
+
+
+def matrix_row_and_position(rng, shapes):
+    """Random cells, a row, and a position from either end."""
+    size = shapes[0][0]
+    return rng.normal(size=shapes[0]), rng.normal(size=shapes[1]), np.array(float(rng.integers(-size, size)))
+
+
+@array_op(
+    "put",
+    "(m,k),(k),()->(m,k)",
+    index="c",
+    linear=True,
+    fallible=True,
+    moves=True,
+    overwrites=True,
+    cases=(((5, 3), (3,), ()), ((1, 2), (2,), ()), ((7, 1), (1,), ()), ((4, 0), (0,), ())),
+    make=matrix_row_and_position,
+    integers="within",
+)
+class Put:
+    """A matrix with another row at a position.
+
+    The result may have the cells of the matrix (`numbatape.engine.placement`). Then nothing is copied, and
+    the adjoints of both are in the same cells, too: in reverse, those of the overwritten row become zero.
+    """
+
+    def depends(sets, operands, positions, core):
+        x, row, _ = operands
+        batch = len(x if x is not None else row)
+        if positions is None:
+            if row is None:
+                return x
+            return sets.together((batch, *core), x, row[:, None, :])
+        result = np.zeros((batch, *core), np.int64)
+        if x is not None:
+            result[...] = x
+        result[np.arange(batch), positions.reshape(-1) % max(core[0], 1)] = 0 if row is None else row
+        return result
+
+    def oracle(x, row, position):
+        result = np.array(x)
+        result[int(position)] = row
+        return result
+
+    def forward(v, d, o, a, b, c, m, k, sa0, sa1, sb0):
+        p = d[c]
+        if not (-m <= p < m):  # in floats, so that NaN is caught too
+            return INDEX
+        row = int(p)
+        if row < 0:
+            row += m
+        if o == a:
+            pass
+        elif sa1 == 1 and sa0 == k:
+            for j in parallel(m * k):
+                v[o + j] = v[a + j]
+        elif k == 1:
+            for i in parallel(m):
+                v[o + i] = v[a + i * sa0]
+        else:
+            for i in range(m):
+                for j in parallel(k):
+                    v[o + i * k + j] = v[a + i * sa0 + j * sa1]
+        for j in parallel(k):
+            v[o + row * k + j] = v[b + j * sb0]
+        return DONE
+
+    def reverse(g, d, o, a, b, c, m, k, need_a, need_b, sa0, sa1, sb0):
+        row = int(d[c])
+        if row < 0:
+            row += m
+        if need_b:
+            for j in parallel(k):
+                g[b + j * sb0] += g[o + row * k + j]
+        if o == a:
+            for j in parallel(k):
+                g[o + row * k + j] = 0.0
+        elif need_a:
+            add_rows_between(g, o, a, 0, row, k, sa0, sa1)
+            add_rows_between(g, o, a, row + 1, m, k, sa0, sa1)
+
+    def pullback(e, ct, z, operands, need):
+        _, row, position = operands
+        of_x = of_row = None
+        if need[0]:
+            of_x = e.op("put", ct, e.zeros(row.dims[-1:], ct.family), position)
+        if need[1]:
+            rows = e.op("take", ct, e.expand(position, (-1,)))
+            of_row = e.drop(rows, (rows.ndim - 2,))
+        return of_x, of_row, None

@@ -50,7 +50,7 @@ OPERATIONS = {
     "trace.position_sets": "selected",
     "trace.plain_arrays": "becomes_plain",
     "trace.primitives": "transpose",
-    "trace.scatters": "add_at added_up one_by_one write_at",
+    "trace.scatters": "add_at added_up note_positions one_by_one write_at",
     "capture.library_copies": "library_copy",
     "capture.opened": "as_now globals_of",
     "capture.rebinding": "module_in_traces rebind table",

@@ -81,6 +81,8 @@ class Traits:
         The operand is in the other family's cells.
     moves
         Each cell of ``z`` is a cell of an operand, as it is.
+    overwrites
+        ``z`` is the first operand but for some cells, and its kernels know that both may have the same cells.
     narrows
         An instruction of a derivative whose operands do not change along an axis is computed without it.
     reads_narrow
@@ -133,6 +135,7 @@ class Traits:
     calls: bool = False
     casts: bool = False
     moves: bool = False
+    overwrites: bool = False
     narrows: bool = False
     reads_narrow: bool = False
     fallible: bool = False

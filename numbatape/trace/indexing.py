@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..emitter import instructions
 from ..emitter.instructions import broadcast_dims
 from ..tape.tape import CONSTANT
 from . import boxes, integers, operations, position_masks, regions
@@ -63,6 +64,10 @@ def item(x: TracedArray, k: int) -> TracedArray:
     values = builder.values
     number = len(values)
     values.append((storage, offset, 0))
+    if trace.memory.overwritten and id(x._value) in trace.memory.overwritten:
+        # What reads the copy leaves the array to the next write.
+        number = instructions.copied(builder, number, x._level, trace.line())
+        return new_traced(trace, value, number, x._level, x._family)
     if not trace.memory.boxes and not trace.arguments.labels:  # a number may be a label of a Series
         if len(trace.reused.entries) >= MOST_ENTRIES:
             trace.reused.entries.clear()
@@ -99,6 +104,8 @@ def getitem(x: TracedArray, key) -> TracedArray:
         return result
     if any(map(_is_flag, key)):
         return _flagged(x, key)
+    if trace.memory.patchworks and not any(map(_is_array, key)):
+        operations.note_positions(x)
     value = x._value[tuple(map(value_of, key))]
     return operations.recurring(advanced, value, (x, *key), {}, lambda: advanced(x, key, value))
 
@@ -257,7 +264,7 @@ def _gather(x: TracedArray, indices, shape) -> TracedArray:
     rest = dims_of(x)[count:]
     dims = broadcast_dims(tape, [_dims(position) for position in indices])
     if count > 1:
-        position = _flat_position(x._trace, indices, dims_of(x)[:count])
+        position = flat_position(x._trace, indices, dims_of(x)[:count])
         x = merge(x, [count, *[1] * len(rest)])
     else:
         position = indices[0]
@@ -275,7 +282,7 @@ def _dims(position) -> tuple[int, ...]:
     return dims_of(position) if isinstance(position, TracedArray) else np.shape(position)
 
 
-def _flat_position(trace, indices, dims):
+def flat_position(trace, indices, dims):
     """Return positions into the merged axis; each index is wrapped and checked along its own."""
     total, table = None, trace.tape.sizes
     for k, (position, dim) in enumerate(zip(indices, dims, strict=True)):

@@ -8,10 +8,10 @@ import numpy as np
 
 from ..emitter.instructions import broadcast_dims
 from . import extents
-from .aliasing import has_twice, offsets
+from .aliasing import has_twice, offsets, root_of
 from .array import TracedArray
 from .axes import entries, lengths, merge, unmerge
-from .indexing import mask_positions
+from .indexing import flat_position, mask_positions
 from .operands import find_trace, lift
 from .plain_arrays import fixed
 from .primitives import (
@@ -45,6 +45,10 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
             setitem(x, Ellipsis, elementwise("where", wide, reshape(item, ()), x))
             return
         keys = tuple(mask_positions(mask))
+    if all(map(_is_position, keys)) and not overlap(x, item):
+        note_positions(x)
+        setitem(x, Ellipsis, _with_row(x, keys, item))
+        return
     flat, shape = _places(x, keys)
     count = math.prod(shape)
     if count < 1:
@@ -62,6 +66,38 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
         places = np.astype(turns, int)
         written, hit = unmerge(merge(contiguous(wide), [wide.ndim])[places], dims_of(x)), last > 0.0
     setitem(x, Ellipsis, np.where(hit, written, x))
+
+
+def note_positions(x: TracedArray) -> None:
+    """Note that single positions of an array, which are data, are read or written (`Memory.overwritten`)."""
+    root = root_of(x._value)
+    if x._value is root and any(map(is_size, lengths(x))):
+        x._trace.memory.overwritten[id(root)] = root
+
+
+def _is_position(key) -> bool:
+    """Whether a part of an index is one integer."""
+    value = value_of(key)
+    return not isinstance(key, (slice, type(None), type(Ellipsis))) and (
+        np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iu"
+    )
+
+
+def _with_row(x, keys, item):
+    """Return ``x`` with another row where integers, one for each of the first axes, say."""
+    count = len(keys)
+    rest, position = dims_of(x)[count:], keys[0]
+    if count > 1:
+        position = flat_position(x._trace, keys, dims_of(x)[:count])
+    lead = item.ndim - len(rest)
+    if lead > 0:  # NumPy drops leading axes of one entry
+        item = reshape(item, lengths(item)[lead:])
+    item = broadcast_to(item, x._value.shape[count:], rest)
+    value = np.array(x._value)
+    value[tuple(map(value_of, keys))] = item._value
+    rows, row = merge(x, [count, x.ndim - count]), merge(item, [item.ndim])
+    written = array_instruction("put", (rows, row, position), value.reshape(rows._value.shape))
+    return unmerge(written, dims_of(x))
 
 
 def _places(x, keys):

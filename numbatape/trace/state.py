@@ -90,6 +90,9 @@ class Memory:
         Of arrays that were written to, by the id of the memory's owner (`numbatape.trace.boxes`).
     located
         Traced positions of rows that NumPy makes views, by storage.
+    overwritten
+        Owners of memory with a symbolic size in which single positions are read or written that are data, by
+        id. A write there is an instruction from then on, so that neither copies the array.
     patchworks
         Of arrays of symbolic size that were written to (`numbatape.trace.patches`).
     regions
@@ -104,6 +107,7 @@ class Memory:
         "boxes",
         "fixed",
         "located",
+        "overwritten",
         "patchworks",
         "regions",
         "sharing",
@@ -118,6 +122,7 @@ class Memory:
         self.borrowers: list[tuple] = []
         self.boxes: dict[int, Any] = {}
         self.located: dict[int, list] = {}
+        self.overwritten: dict[int, np.ndarray] = {}
         self.patchworks: dict[int, Any] = {}
         self.regions: dict[int, Any] = {}
         self.fixed: dict[int, np.ndarray] = {}

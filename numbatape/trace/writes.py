@@ -114,6 +114,9 @@ def setitem(x: TracedArray, key, item) -> None:
     if not shared:
         if all(_is_whole(k) for k in keys) and len(keys) <= max(1, x.ndim) and _replace(x, key, item):
             return
+        if id(x._value) in trace.memory.overwritten and _is_entry(x, keys) and boxes.box_of(x) is None:
+            operations.write_at(x, keys, item)
+            return
         if patches.write(x, keys, item):
             return
     key = integers.settled(key)
