@@ -19,6 +19,9 @@ from call to call. For sizes that are new, a kernel finds out which way is their
 
 from __future__ import annotations
 
+import ast
+import functools
+import re
 import threading
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -30,14 +33,15 @@ from ..engine.placement import evaluated, placed_at, storage_sizes
 from ..engine.plan import Plan, make_plan
 from ..engine.replan import Replanner
 from ..engine.replan_kernels import OK
-from ..engine.segments import work_of
+from ..engine.segments import LONG_CALLS, entries_of_layouts, work_of
 from ..engine.strip_blocks import LEAST
 from ..engine.strip_plan import strip_plan
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import Adjoints, Workspace
 from ..late import imported
-from ..ops import OPS, ROWS, ArrayOp
+from ..ops import OPS, ROWS, ArrayOp, Elementwise
 from ..tape import Tape
+from ..tape.instruction import GUARD
 from ..tape.loop import Loop
 from ..tape.tape import ACTIVE, CONSTANT, POOLS
 from ..threads import survives_fork
@@ -74,6 +78,7 @@ class OneWay:
         self._lock = survives_fork(threading.Lock())  # clones in other threads share this object
         self._in_lanes = _has_loops_in_lanes(tape)
         self._saves: bool | None = None
+        self._more_calls: bool | None = None
         self._possible = (
             STRIPS in self._passes
             and not (config.debug_mode or config.strong_zero or variant.is_more_than_sweeps)
@@ -149,6 +154,8 @@ class OneWay:
         cells
             The cells of the function's values.
         """
+        if self._calls_more():
+            return False
         if (
             work <= MOST_WORK * function_work
             and in_strips >= LEAST_SHARE * work
@@ -156,6 +163,23 @@ class OneWay:
         ):
             return True
         return cells >= MANY and work <= MOST_SAVING * function_work and self._saves_cells()
+
+    def _calls_more(self) -> bool:
+        """Whether one sweep calls more of SciPy's functions and series than two, at the sizes of the trace.
+
+        A tape has all cases of a choice, and its slopes are written so that they can be differentiated again.
+        A reverse sweep computes the case that it needs, and differentiates nothing: it takes the slope of j1
+        from j0 where one sweep calls jv, which takes fifty times as long.
+        """
+        if self._more_calls is None:
+            dimensions = self._variant.dimensions
+            both = self._variant.tape
+            one_sweep, values, slopes = (
+                _calls_of_library(tape, np.asarray(tape.sizes.evaluate(dimensions)), reverse)
+                for tape, reverse in ((self._tape(dimensions), False), (both, False), (both, True))
+            )
+            self._more_calls = one_sweep > values + slopes
+        return self._more_calls
 
     def _saves_cells(self) -> bool:
         """Whether one sweep needs far fewer cells, at the sizes of the trace."""
@@ -292,3 +316,48 @@ def _are_own(tape: Tape) -> bool:
 
 def _work(tape: Tape, sizes: np.ndarray) -> np.ndarray:
     return work_of(tape, lambda codes: evaluated(codes, sizes))[tape.prologue :]
+
+
+def _calls_of_library(tape: Tape, sizes: np.ndarray, reverse: bool) -> float:
+    """Return how often a sweep calls functions that take as long as SciPy's."""
+    entries = entries_of_layouts(tape, lambda codes: evaluated(codes, sizes))[tape.values["layout"]]
+    active = tape.storages["level"][tape.values["storage"]] == ACTIVE
+    code = tape.code[tape.prologue :]
+    rows = np.where(code["op"] == GUARD, -1, code["op"] >> 1)
+    total = 0.0
+    for instruction in code[np.isin(rows, [row for row in np.unique(rows) if _may_call(int(row))])]:
+        op = OPS[instruction["op"] >> 1]
+        assert isinstance(op, Elementwise)
+        cells = entries[instruction["out"]]
+        if not reverse:
+            total += cells * _most_calls(op.value)
+        elif active[instruction["out"]]:
+            operands = [instruction[name] for name in "abc"[: op.arity]]
+            total += cells * sum(
+                _most_calls(partial)
+                for partial, operand in zip(op.partials, operands, strict=False)
+                if partial is not None and active[operand]
+            )
+    return total
+
+
+@functools.cache
+def _may_call(row: int) -> bool:
+    """Whether a row or its partials call such functions; -1 is for guards."""
+    op = None if row < 0 else OPS[row]
+    return isinstance(op, Elementwise) and any(
+        text and re.search(LONG_CALLS, text) for text in (op.value, *op.partials)
+    )
+
+
+@functools.cache
+def _most_calls(formula: str) -> int:
+    """Return how many such functions a formula calls, in the case of each choice that calls most of them."""
+
+    def calls(node: ast.AST) -> int:
+        if isinstance(node, ast.IfExp):
+            return calls(node.test) + max(calls(node.body), calls(node.orelse))
+        its = isinstance(node, ast.Call) and re.match(LONG_CALLS, f"{ast.unparse(node.func)}(") is not None
+        return its + sum(map(calls, ast.iter_child_nodes(node)))
+
+    return calls(ast.parse(formula, mode="eval").body)

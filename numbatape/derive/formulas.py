@@ -101,6 +101,8 @@ SPECIAL = {
     "tanh_slope": by_row("tanh_slope"),
     "upper_share": by_row("upper_share"),
     "lower_share": by_row("lower_share"),
+    "upper_number_share": by_row("upper_number_share"),
+    "lower_number_share": by_row("lower_number_share"),
     "strong_mul": by_row("strong_mul"),
     "power_slope": by_row("power_slope"),
     "turn": by_row("turn"),

@@ -43,7 +43,7 @@ INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
 MULTIPLICATION = 0.125  # of a product of matrices, with its addition: BLAS reads no cell for it
 STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
 # Functions in an op's formula that take as long as arithmetic, and functions that may add up a series.
-CHEAP_CALLS = r"(math\.(fabs|copysign)|sign|floor|rint|(upper|lower)_share|gap|strong_mul)\("
+CHEAP_CALLS = r"(math\.(fabs|copysign)|sign|floor|rint|(upper|lower)_(number_)?share|gap|strong_mul)\("
 LONG_CALLS = r"\bsc\.|\b(zeta|(gamma|beta|kolmogorov|kve)_slope|erfc_ratio)\("
 
 
@@ -68,7 +68,7 @@ def weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return weight, power, counts
 
 
-def _entries(tape: Tape, sizes_of) -> np.ndarray:
+def entries_of_layouts(tape: Tape, sizes_of) -> np.ndarray:
     """Return how many entries a value of each layout has."""
     index, dims, _ = tape.layout_tables
     found = np.ones(len(tape.layouts))
@@ -85,7 +85,7 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     sizes_of
         Returns the values of size codes.
     """
-    entries = _entries(tape, sizes_of)
+    entries = entries_of_layouts(tape, sizes_of)
     of_value = np.append(entries[tape.values["layout"]], 0.0)  # the last entry is for missing operands
     code = tape.code
     cells = np.stack([of_value[code[name]] for name in ("out", "a", "b", "c")])
@@ -118,7 +118,7 @@ def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts |
     """Return where to cut the sweeps of a plan; None if they are short."""
     # Most plans are short, and a bound that looks at no operand says so: that each instruction works on the
     # largest array, in the slowest way that one of them has.
-    largest = _entries(tape, sizes_of).max(initial=1.0)
+    largest = entries_of_layouts(tape, sizes_of).max(initial=1.0)
     if len(code) * (INSTRUCTION + SPECIAL * largest**STEEPEST) <= MOST:
         return None
     weight = weights()[0][np.where(tape.code["op"] == GUARD, 0, tape.code["op"] >> 1)]

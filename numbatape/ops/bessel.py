@@ -59,19 +59,23 @@ binary("yv",        "sc.yv(x, y)",     ("sc.yv", "sc.yve"),     POSITIVES, opaqu
        dy="0.5*(sc.yv(x - 1.0, y) - sc.yv(x + 1.0, y))", dyy="0.25*(sc.yv(x - 2.0, y) - 2.0*z + sc.yv(x + 2.0, y))")
 # SciPy cuts off the fractions of the orders of yn and kn
 binary("yn",        "sc.yn(x, y)",     "sc.yn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.yn",
-       dy="0.5*(sc.yv(math.trunc(x) - 1.0, y) - sc.yv(math.trunc(x) + 1.0, y))", dyy="0.25*(sc.yv(math.trunc(x) - 2.0, y) - 2.0*z + sc.yv(math.trunc(x) + 2.0, y))")
+       dy="0.5*(sc.yn(math.trunc(x) - 1.0, y) - sc.yn(math.trunc(x) + 1.0, y))", dyy="0.25*(sc.yn(math.trunc(x) - 2.0, y) - 2.0*z + sc.yn(math.trunc(x) + 2.0, y))")
 binary("iv",        "sc.iv(x, y)",     "sc.iv",       POSITIVES, opaque="x", loop="sc.iv",
        dy="0.5*(sc.iv(x - 1.0, y) + sc.iv(x + 1.0, y))", dyy="0.25*(sc.iv(x - 2.0, y) + 2.0*z + sc.iv(x + 2.0, y))")
 binary("ive",       "sc.ive(x, y)",    "sc.ive",      POSITIVES, opaque="x", loop="sc.ive",
        dy="0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) - sign(y)*z",
        dyy="0.25*(sc.ive(x - 2.0, y) + 2.0*z + sc.ive(x + 2.0, y)) - sign(y)*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + z",
        smooth={"y": "0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + (-sign(y) if y != 0.0 else y)*z"})
+# The factor of kve_slope is kve or kv itself. Derivatives with respect to y by DLMF 10.29.2, whose terms have one sign.
+_KV_DY, _KN_DY = "-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", "-0.5*(sc.kv(math.trunc(x) - 1.0, y) + sc.kv(math.trunc(x) + 1.0, y))"
 binary("kv",        "sc.kv(x, y)",     "sc.kv",       POSITIVES, loop="sc.kv",
-       dx="math.exp(-y)*kve_slope(1.0, x, y, sc.kve(x, y))", dxx="math.exp(-y)*kve_slope(2.0, x, y, sc.kve(x, y))",
-       dxy="-0.5*math.exp(-y)*(kve_slope(1.0, x - 1.0, y, sc.kve(x - 1.0, y)) + kve_slope(1.0, x + 1.0, y, sc.kve(x + 1.0, y)))",
-       dy="-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))")
+       dx="kve_slope(1.0, x, y, z)", dxx="kve_slope(2.0, x, y, z)",
+       dxy="-0.5*(kve_slope(1.0, x - 1.0, y, sc.kv(x - 1.0, y)) + kve_slope(1.0, x + 1.0, y, sc.kv(x + 1.0, y)))",
+       dy="-sc.kv(math.fabs(x) - 1.0, y) - math.fabs(x)/y*z if y != 0.0 else -math.inf", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))",
+       smooth={"x": "math.exp(-y)*kve_slope(1.0, x, y, sc.kve(x, y))", "y": _KV_DY})
 binary("kn",        "sc.kn(x, y)",     "sc.kn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.kn",
-       dy="-0.5*(sc.kv(math.trunc(x) - 1.0, y) + sc.kv(math.trunc(x) + 1.0, y))", dyy="0.25*(sc.kv(math.trunc(x) - 2.0, y) + 2.0*z + sc.kv(math.trunc(x) + 2.0, y))")
+       dy="-sc.kn(math.fabs(math.trunc(x)) - 1.0, y) - math.fabs(math.trunc(x))/y*z if y != 0.0 else -math.inf",
+       dyy="0.25*(sc.kv(math.trunc(x) - 2.0, y) + 2.0*z + sc.kv(math.trunc(x) + 2.0, y))", smooth={"y": _KN_DY})
 binary("kve",       "sc.kve(x, y)",    "sc.kve",      POSITIVES, loop="sc.kve",
        dx="kve_slope(1.0, x, y, z)", dxx="kve_slope(2.0, x, y, z)",
        dxy="dx - 0.5*(kve_slope(1.0, x - 1.0, y, sc.kve(x - 1.0, y)) + kve_slope(1.0, x + 1.0, y, sc.kve(x + 1.0, y)))",

@@ -77,6 +77,16 @@ def lower_share(x, y):
     return upper_share(np.negative(x), np.negative(y))
 
 
+def upper_number_share(x, y):
+    """The share of x in the adjoint of ``np.fmax(x, y)``."""
+    return np.where(np.isnan(y), 1.0, np.where(np.equal(x, y), 0.5, np.where(np.greater(x, y), 1.0, 0.0)))[()]
+
+
+def lower_number_share(x, y):
+    """The share of x in the adjoint of ``np.fmin(x, y)``."""
+    return upper_number_share(np.negative(x), np.negative(y))
+
+
 def tanh_slope(x, y):
     """The derivative of tanh, from its result y."""
     return np.exp(-2.0 * np.abs(x)) * np.square(1.0 + np.abs(y))
@@ -120,13 +130,15 @@ binary("heaviside",    "0.0 if x < 0.0 else 1.0 if x > 0.0 else y if x == 0.0 el
 # What maxima and minima give to x of their adjoint.
 binary("upper_share",  "upper_share(x, y)",     upper_share, edges=TIES)
 binary("lower_share",  "lower_share(x, y)",     lower_share, edges=TIES)
+binary("upper_number_share", "upper_number_share(x, y)", upper_number_share, edges=TIES)
+binary("lower_number_share", "lower_number_share(x, y)", lower_number_share, edges=TIES)
 
 # Choices: the chosen operand gets the adjoint, and equal operands share it. Where one operand is NaN, max and
 # min choose it, and fmax and fmin choose the other one.
 binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="upper_share(x, y)", dy="upper_share(y, x)", hot=True, edges=TIES, integers="within")
 binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="lower_share(x, y)", dy="lower_share(y, x)", hot=True, edges=TIES, integers="within")
-binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy", integers="within")
-binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy", integers="within")
+binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="upper_number_share(x, y)", dy="upper_number_share(y, x)", edges=TIES, integers="within")
+binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="lower_number_share(x, y)", dy="lower_number_share(y, x)", edges=TIES, integers="within")
 ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True, chooses=True, integers="within")
 
 # Powers and roots. The partials of a power are rows: one pass over the cells in the place of a dozen. Their third

@@ -41,6 +41,16 @@ def lower_share(x, y):
     return share(y, x) if x == x else 1.0
 
 
+def upper_number_share(x, y):
+    """The share of x in the adjoint of the larger of two operands, or of the one that is not NaN."""
+    return share(x, y) if y == y else 1.0
+
+
+def lower_number_share(x, y):
+    """The share of x in the adjoint of the smaller of two operands, or of the one that is not NaN."""
+    return share(y, x) if y == y else 1.0
+
+
 def gap(x, y):
     """x - y, and zero between equal infinities."""
     return x - y if x != y else 0.0
@@ -204,8 +214,10 @@ def exprel_bend(x):
 
 def erfc_ratio(n, x):
     """i^n erfc(x) / i^(n-1) erfc(x) for x >= 2, n 1.0, 2.0, ...: a continued fraction of positive
-    terms (DLMF 7.18(v)), where the differences that define the repeated integrals cancel."""
-    k = 90.0
+    terms (DLMF 7.18(v)), where the differences that define the repeated integrals cancel. The larger x, the
+    fewer levels keep 16 digits. Below 2 there are none: tapes that have both cases of a choice go there, and
+    do not use the result."""
+    k = 2.0 * n + 8.0 + floor(360.0 / (x * x)) if x >= 2.0 else n
     ratio = 1.0 / (x + math.sqrt(x * x + 2.0 * k))
     while k > n:
         ratio = 1.0 / (2.0 * (x + k * ratio))

@@ -464,6 +464,35 @@ def test_steps_that_are_written_into_zeros_take_one_sweep():
     np.testing.assert_allclose(slopes, its_slopes, rtol=1e-10, atol=1e-12 * np.abs(its_slopes).max())
 
 
+@pytest.mark.parametrize("name", ["j1", "i1", "i1e", "j0", "k1", "yn", "ellipk", "erfcx"])
+def test_one_sweep_calls_no_more_functions_than_two(name):
+    """Two take the slope of j1 from j0, where one would call jv, which takes fifty times as long."""
+    function = getattr(scipy.special, name)
+    x = np.linspace(0.1, 0.9, 5000)
+    f = (lambda x: np.sum(function(2, x))) if name == "yn" else (lambda x: np.sum(function(x)))
+    cache, plain = (nt.prepare_gradient_cache(f, x, config=nt.Config(passes=p)) for p in ("all", PASSES))
+    assert is_one_way(cache) == (name in ("j0", "k1", "yn", "ellipk", "erfcx"))
+    (_, (slopes,)), (_, (its,)) = (nt.value_and_gradient(each, x) for each in (cache, plain))
+    np.testing.assert_allclose(slopes, its, rtol=1e-14)
+
+
+@pytest.mark.parametrize("function", [np.fmax, np.fmin])
+def test_shares_of_numbers_take_one_sweep(function):
+    """As those of np.maximum do: each is one instruction, with NaN and ties as in two sweeps."""
+    x, y = RNG.normal(size=(2, 5000))
+    x[::7] = y[::7]
+    x[3::11] = np.nan
+    y[5::13] = np.nan
+
+    def f(x, y):
+        return np.sum(function(x, y))
+
+    cache, plain = (nt.prepare_gradient_cache(f, x, y, config=nt.Config(passes=p)) for p in ("all", PASSES))
+    assert is_one_way(cache)
+    for slopes, its in zip(*(nt.value_and_gradient(each, x, y)[1] for each in (cache, plain)), strict=True):
+        np.testing.assert_array_equal(slopes, its)
+
+
 @pytest.mark.parametrize("name", ["neighbours", "half", "every second", "running sums", "rows"])
 def test_a_new_length_whose_sweeps_are_cut_needs_no_plan_by_python(name, monkeypatch):
     """Blocks are cut into more parts or fewer than those of the first plan; bits are those of whole ones."""
