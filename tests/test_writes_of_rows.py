@@ -92,6 +92,15 @@ def a_constant(x, p, put):
     return np.sum(y * y * x)
 
 
+def positions_of_sizes_between(x, p, put):
+    n = len(x)
+    y = put(x * 2.0, p[0], x[0])
+    y = put(y, n // 2, x[1] * y[p[1]])
+    y = put(y, p[2], y[n // 3] * y[1])
+    y = put(y, n - 1, x[2] * y[p[3]])
+    return np.sum(y * y * x)
+
+
 def in_a_body(x, p, put):
     def step(c, k):
         c = put(c.copy(), p[0], c[p[1]] * x[0])
@@ -121,6 +130,7 @@ PROGRAMS = [
     only_an_entry,
     two_arrays,
     a_constant,
+    positions_of_sizes_between,
     in_a_body,
     in_a_body_that_starts_again,
 ]
@@ -171,7 +181,7 @@ def leaf(result):
     return result
 
 
-@pytest.mark.parametrize("f", PROGRAMS[:9], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", PROGRAMS[:10], ids=lambda f: f.__name__)
 def test_lanes(f):
     """Many points at once, over arguments and positions, and functions that are mapped."""
     X, P = RNG.normal(size=(5, 6)), np.array([*POSITIONS, [1, 0, 5, 3]])

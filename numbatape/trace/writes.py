@@ -114,7 +114,8 @@ def setitem(x: TracedArray, key, item) -> None:
     if not shared:
         if all(_is_whole(k) for k in keys) and len(keys) <= max(1, x.ndim) and _replace(x, key, item):
             return
-        if id(x._value) in trace.memory.overwritten and _is_entry(x, keys) and boxes.box_of(x) is None:
+        at_positions = id(x._value) in trace.memory.overwritten and boxes.box_of(x) is None
+        if at_positions and not has_size(keys) and _is_entry(x, keys):
             operations.write_at(x, keys, item)
             return
         if patches.write(x, keys, item):
