@@ -259,6 +259,10 @@ class UnrolledSteps:
     def _computed(self, row: Instruction, op: int, active: int, *numbers: int) -> int:
         out = self.builder.scalar(F64, self._level(row.out))
         self._made.add(out)
+        last = self._rows[-1].out if self._rows else NONE
+        if len(numbers) == 2 and numbers[1] == last and self.builder.ops[op >> 1].commutes:
+            # The last result becomes operand a, which a sweep may have in a register.
+            numbers, active = numbers[::-1], (active >> 1) | (active & 1) << 1
         operands = (*numbers, NONE, NONE)[:3]
         self._rows.append(Instruction(op, active, MAIN, out, *operands, NONE, row.line))
         return out

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.ops import OPS
 from tests.control.python_loops import Python
 from tests.control.scan_programs import checked
 
@@ -162,3 +163,17 @@ def test_arrays_of_many_entries_stay_arrays():
     several, one = nt.prepare_gradient_cache(lambda t: wide(nt, t), T).tape.calls
     names = [[loop.body.ops.names[row.row] for row in loop.body.instructions()] for loop in (several, one)]
     assert names[0].count("matmul") > names[1].count("matmul") == 1
+
+
+def test_the_last_result_is_the_first_operand_of_what_commutes():
+    """A sweep has it in a register there, whichever order the body was written in."""
+
+    def logistic(t, x):
+        return nt.scan(lambda c, _: (t * c * (1.0 - c), None), x, None, length=200)[0]
+
+    (loop, *_) = nt.prepare_gradient_cache(logistic, 0.9, 0.4).tape.calls
+    code = loop.body.code
+    commutes = np.isin(code["op"] >> 1, [k for k, op in enumerate(OPS) if getattr(op, "commutes", False)])
+    assert commutes.sum() > 20
+    assert not np.any(commutes[1:] & (code["b"][1:] == code["out"][:-1]))
+    assert np.count_nonzero(commutes[1:] & (code["a"][1:] == code["out"][:-1])) > 20
