@@ -8,6 +8,7 @@ compile kernels when they first need them. docs/kernels.md says more.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import sys
@@ -32,7 +33,9 @@ class Kernels(BuildHookInterface):
         from numbatape.jit import levels, machine, release
 
         names, texts = zip(*library.texts(), strict=True)
-        with ProcessPoolExecutor(initializer=os.nice, initargs=(10,)) as pool:
+        # Forks of a build that has threads, such as those of JAX in a run of all tests, could stop for ever.
+        spawned = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(mp_context=spawned, initializer=os.nice, initargs=(10,)) as pool:
             for level in levels.LEVELS:
                 try:
                     machine.emitter(level)

@@ -83,9 +83,8 @@ def add_at_positions(v, o, so, a, sa, d, b, sb0, m, n):
     """Add entries one after the other.
 
     Where positions often repeat the one before, what the last entry was added to stays in a register: the
-    next one does not wait for the cell to be stored and loaded. So sorted positions take half of the time. In
-    a register, what float32 entries add up to is not rounded between one and the next. Among random positions
-    entries would wait for the register, where the processor can add several at once.
+    next one does not wait for the cell to be stored and loaded. So sorted positions take half of the time.
+    Among random positions entries would wait for the register, where the processor can add several at once.
     """
     if not repeats(d, b, sb0, n):
         for i in range(n):
@@ -103,8 +102,8 @@ def add_at_positions(v, o, so, a, sa, d, b, sb0, m, n):
         if row != last:
             last = row
             total = v[o + row * so]
-        total += v[a + i * sa]
-        v[o + row * so] = total
+        v[o + row * so] = total + v[a + i * sa]
+        total = v[o + row * so]  # rounded to float32 where the cells are, as NumPy's sums are
 
 
 @array_op(

@@ -336,7 +336,7 @@ def kve_slope(n, v, x, value):
     derivative there is a factor t**n, and sinh in place of cosh for odd n. Both integrands are even in t and
     analytic for abs(Im t) < pi/2, so the trapezoidal rule converges exponentially (Trefethen and Weideman
     2014). Both sums go from the peak of the integrand outwards, some 20 to 60 terms, and only their ratio is
-    needed.
+    needed. They end where neither grows, which the sums of zeros, infinities or NaN do not, either.
     """
     a = math.fabs(v)
     odd = n % 2.0 == 1.0
@@ -352,6 +352,7 @@ def kve_slope(n, v, x, value):
     if value == math.inf:
         return sign * math.inf
     r = x * math.sqrt(1.0 + a / x * (a / x)) if a < x else a * math.sqrt(1.0 + x / a * (x / a))
+    rise, fall = a + r, x / (a + r) * x  # x exp(peak), x exp(-peak)
     ratio = a / x
     # asinh(a / x); the quotient overflows for the smallest x.
     peak = math.asinh(ratio) if ratio < 1e150 else math.log(2.0 * a) - math.log(x)
@@ -366,7 +367,8 @@ def kve_slope(n, v, x, value):
         t = k * step
         s = t - peak
         # The integrand's logarithm, less that at the peak, is v s - x (cosh t - cosh peak). Near the peak it
-        # is written as v (s - sinh s) - r (cosh s - 1), in which nothing cancels.
+        # is written as v (s - sinh s) - r (cosh s - 1), in which nothing cancels, elsewhere as
+        # v s - 2 x sinh(peak + s/2) sinh(s/2), of which no factor overflows but where the integrand is zero.
         if math.fabs(s) < 0.5:
             half = math.sinh(0.5 * s)
             u = s * s
@@ -374,14 +376,16 @@ def kve_slope(n, v, x, value):
             lag = s * u / 6.0 * (1.0 + u / 20.0 * (1.0 + u / 42.0 * (1.0 + u / 72.0 * tail)))
             weight = math.exp(-a * lag - 2.0 * r * half * half)
         else:
-            weight = math.exp(a * s - 2.0 * x * math.sinh(0.5 * (t + peak)) * math.sinh(0.5 * s))
+            up = math.exp(0.5 * s)
+            down = 1.0 / up
+            weight = math.exp(a * s - 0.5 * (rise * up - fall * down) * (up - down))
         mass = weight * (1.0 + math.exp(-2.0 * a * t))
         if k == 0.0:
             mass *= 0.5  # the other half belongs to t < 0
         term = math.pow(t, n) * (-weight * math.expm1(-2.0 * a * t) if odd else mass)
         moment += term
         total += mass
-        if term < 1e-18 * moment and mass < 1e-18 * total:
+        if not (term > 1e-18 * moment or mass > 1e-18 * total):
             if forward < 0.0:
                 return sign * value * moment / total
             forward, k = -1.0, first
