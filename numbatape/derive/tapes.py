@@ -15,7 +15,7 @@ from ..ops import ROWS
 from ..tape import Tape
 from ..tape.passes import PASSES
 from ..tape.resume import resumed
-from ..tape.tape import ACTIVE, POOLS
+from ..tape.tape import ACTIVE, CONSTANT, POOLS, VARYING
 from .adjoint import Adjoint
 from .loops import LoopRules
 from .pushforward import Pushforward
@@ -71,15 +71,21 @@ def gradient(tape: Tape, dimensions: tuple[int, ...], passes: Collection[str] = 
 
 
 def _apart(emitter: Emitter, tape: Tape, parts: list) -> list:
-    """Return gradients with cells of their own: that of a product of vectors is the other vector itself."""
+    """Return gradients with cells of their own, which each sweep writes.
+
+    The gradient of a product of vectors is the other vector itself, and that of a sum is constant. Callers
+    who are given the cells may write to them (``Config(reuse_buffers=True)``), and the prologue would not
+    write them again.
+    """
     storage = emitter.tape.values
     taken = {storage[slot.value][0] for slot in tape.inputs} | {item.storage for item in tape.literals}
     found = []
     for part in parts:
-        its = None if part is None else storage[part.number][0]
-        if its is not None and its >= len(POOLS):
-            if its in taken:
-                level = emitter.tape.level_of(part.number)
+        if part is not None:
+            its, level = storage[part.number][0], emitter.tape.level_of(part.number)
+            is_shared = its >= len(POOLS) and its in taken
+            if is_shared or level == CONSTANT:
+                level = level or VARYING
                 part = Symbol(emitter, copied(emitter.tape, part.number, level, emitter.line))
             taken.add(its)
         found.append(part)
