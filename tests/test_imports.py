@@ -70,6 +70,14 @@ def test_a_first_gradient_needs_no_scipy(call):
     assert len(own) < FIRST[call]
 
 
+def test_a_log_density_from_the_command_line_needs_no_scipy(tmp_path):
+    """Importing scipy.special alone would take as long as all else that README's command imports."""
+    schools = Path(nt.__file__).parents[1] / "examples" / "eight_schools"
+    given = ["logp", f"{schools}.py", "--draws", f"{schools}_draws.csv", "--out", str(tmp_path / "out.npz")]
+    program = f"from numbatape.logdensity.cli import main\nassert main({given!r}) == 0"
+    assert not {"scipy", "numba"} & loaded_by(program)
+
+
 NO_NUMBA = """
 import sys
 

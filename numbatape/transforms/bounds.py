@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from ..errors import SpecError
+from ..late import imported
 from .transform import Transform, as_floats, require
 
 
@@ -68,7 +68,8 @@ class Interval(Transform):
         return f"interval({self.low}, {self.high})"
 
     def constrain(self, y):
-        return self.low + (self.high - self.low) * expit(as_floats(y))
+        # Importing scipy.special takes a tenth of a second, for which models without such bounds need not wait.
+        return self.low + (self.high - self.low) * imported("scipy.special").expit(as_floats(y))
 
     def log_jacobian(self, y):
         y = as_floats(y)
