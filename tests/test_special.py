@@ -348,6 +348,28 @@ def test_zeta_at_and_near_zero():
         np.testing.assert_allclose(found, wanted, rtol=1e-11)
 
 
+def test_second_derivatives_of_beta_far_left_of_zero():
+    """Tapes compute both cases of a choice: the one for the right of zero added up a term for each integer."""
+    x = np.array([-1e12 - 0.25, 2.0])
+    mixed = nt.hessian(lambda x: sc.betaln(x[0], x[1]))(x)[0, 1]
+    np.testing.assert_allclose(mixed, -((np.pi / np.sin(0.25 * np.pi)) ** 2), rtol=1e-9)
+
+
+def test_slopes_of_order_zero_near_zero():
+    for function in (sc.kv, sc.kn):
+        assert nt.grad(lambda y, f=function: f(0, y))(1e-310) == -np.inf
+
+
+def test_orders_of_polygamma_and_zeta():
+    """At any order all digits are right, where the order's own size used to take them away."""
+    for n in (7, 19, 60):
+        for x in (0.4, 5.0, 16.0, 17.5, 90.0):
+            found = nt.value_and_grad(lambda x, n=n: sc.polygamma(n, x))(x)
+            wanted = [float(mpmath.polygamma(order, x)) for order in (n, n + 1)]
+            np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    assert nt.grad(lambda q: sc.zeta(1e9, q))(1.0) == -1e9  # one product for each order would take seconds
+
+
 @pytest.mark.parametrize(
     "f, x",
     [(lambda n, k=k: sc.binom(n, k), n) for n, k in ((2.0, 4.0), (-0.5, 1.5), (1.5, 2.5))]

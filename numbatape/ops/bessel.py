@@ -71,10 +71,10 @@ _KV_DY, _KN_DY = "-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", "-0.5*(sc.kv(ma
 binary("kv",        "sc.kv(x, y)",     "sc.kv",       POSITIVES, loop="sc.kv",
        dx="kve_slope(1.0, x, y, z)", dxx="kve_slope(2.0, x, y, z)",
        dxy="-0.5*(kve_slope(1.0, x - 1.0, y, sc.kv(x - 1.0, y)) + kve_slope(1.0, x + 1.0, y, sc.kv(x + 1.0, y)))",
-       dy="-sc.kv(math.fabs(x) - 1.0, y) - math.fabs(x)/y*z if y != 0.0 else -math.inf", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))",
+       dy="-sc.kv(math.fabs(x) - 1.0, y) - strong_mul(math.fabs(x)/y, z) if y != 0.0 else -math.inf", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))",
        smooth={"x": "math.exp(-y)*kve_slope(1.0, x, y, sc.kve(x, y))", "y": _KV_DY})
 binary("kn",        "sc.kn(x, y)",     "sc.kn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.kn",
-       dy="-sc.kn(math.fabs(math.trunc(x)) - 1.0, y) - math.fabs(math.trunc(x))/y*z if y != 0.0 else -math.inf",
+       dy="-sc.kn(math.fabs(math.trunc(x)) - 1.0, y) - strong_mul(math.fabs(math.trunc(x))/y, z) if y != 0.0 else -math.inf",
        dyy="0.25*(sc.kv(math.trunc(x) - 2.0, y) + 2.0*z + sc.kv(math.trunc(x) + 2.0, y))", smooth={"y": _KN_DY})
 binary("kve",       "sc.kve(x, y)",    "sc.kve",      POSITIVES, loop="sc.kve",
        dx="kve_slope(1.0, x, y, z)", dxx="kve_slope(2.0, x, y, z)",

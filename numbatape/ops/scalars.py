@@ -249,9 +249,12 @@ def zeta_rise(s, x, w):
     """The sum of (x + n)**-s - (x + w + n)**-s over n >= 0, for whole s >= 1.0, x > 0 and x + w > 0.
 
     It is psi(x + w) - psi(x) for s = 1.0, else zeta(s, x) - zeta(s, x + w), in which more digits cancel the
-    less w is beside x. Here each difference of powers is w times a sum of products.
+    less w is beside x. Here each difference of powers is w times a sum of products. It is NaN for other x:
+    tapes that have both cases of a choice go there, and do not use the result.
     """
     y = x + w
+    if not (x > 0.0 and y > 0.0):
+        return math.nan
     total = 0.0
     while x < 20.0 or y < 20.0:
         total += power_fall(s, 1.0 / x, 1.0 / y, w)

@@ -51,7 +51,7 @@ def zeta(s, x):
         return every - zeta_right(s, 1.0 - x)
     # The sum over all integers has three parts: the integer nearest to -x, those above it and those below it.
     flip = 1.0 if s % 2.0 == 0.0 else -1.0
-    every = to_power(1.0 / r, s) + zeta_right(s, 1.0 + r) + flip * zeta_right(s, 1.0 - r)
+    every = reciprocal_power(r, s) + zeta_right(s, 1.0 + r) + flip * zeta_right(s, 1.0 - r)
     return every - flip * zeta_right(s, 1.0 - x)
 
 
@@ -82,8 +82,12 @@ def far_zeta(s, x):
 
 
 def zeta_right(s, x):
-    """`zeta` for x > 0: Euler and Maclaurin's tail (DLMF 25.11.7) from x + n >= 16 on, then the n terms."""
-    n = 0.0
+    """`zeta` for x > 0: n terms, and Euler and Maclaurin's tail (DLMF 25.11.7) for the others.
+
+    Small s need n terms up to x + n >= 16. The larger s, the larger is the tail's error beside the tail, and
+    the smaller is the tail beside 16 terms: with these, no digit is lost for any s.
+    """
+    n = 16.0 if s > 4.0 else 0.0
     while x + n < 16.0:
         n += 1.0
     t = 1.0 / (x + n)
@@ -95,14 +99,19 @@ def zeta_right(s, x):
     tail = 1.0 - (s + 5.0) * (s + 6.0) * u * (1 / 40) * tail
     tail = 1.0 - (s + 3.0) * (s + 4.0) * u * (1 / 42) * tail
     tail = 1.0 - (s + 1.0) * (s + 2.0) * u * (1 / 60) * tail
-    total = (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * to_power(t, s - 1.0)
+    power = reciprocal_power(x + n, s - 1.0)
+    total = 0.0 if power == 0.0 else (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * power
     while n > 0.0:  # the smallest terms are added first
         n -= 1.0
-        total += to_power(1.0 / (x + n), s)
+        total += reciprocal_power(x + n, s)
     return total
 
 
-def to_power(t, n):
+def reciprocal_power(x, n):
+    """x**-n for whole n >= 1.0: up to 8 by products, which take less time than pow and lose no digit yet."""
+    if n > 8.0:
+        return math.pow(x, -n)
+    t = 1.0 / x
     power = t
     while n > 1.0:
         power *= t
