@@ -349,7 +349,7 @@ def test_zeta_at_and_near_zero():
 
 
 def test_second_derivatives_of_beta_far_left_of_zero():
-    """Tapes compute both cases of a choice: the one for the right of zero added up a term for each integer."""
+    """Tapes compute both cases of a choice: the one for the right added up a term for each integer."""
     x = np.array([-1e12 - 0.25, 2.0])
     mixed = nt.hessian(lambda x: sc.betaln(x[0], x[1]))(x)[0, 1]
     np.testing.assert_allclose(mixed, -((np.pi / np.sin(0.25 * np.pi)) ** 2), rtol=1e-9)

@@ -68,7 +68,7 @@ class Interval(Transform):
         return f"interval({self.low}, {self.high})"
 
     def constrain(self, y):
-        # Importing scipy.special takes a tenth of a second, for which models without such bounds need not wait.
+        # Importing scipy.special takes a tenth of a second: models without such bounds need not wait for it.
         return self.low + (self.high - self.low) * imported("scipy.special").expit(as_floats(y))
 
     def log_jacobian(self, y):
