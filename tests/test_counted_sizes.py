@@ -374,3 +374,19 @@ def test_entries_are_selected_once_where_a_mask_hangs_on_the_last_bit(f, seed):
     together = nt.batch(lambda flat: f(flat.reshape(40, 50)))(draws.reshape(5, -1))[1].reshape(draws.shape)
     for slopes in (*alone, *together):
         assert set(np.round(slopes, 12).ravel()) <= {1.0, 2.0}
+
+
+def test_maps_that_part_by_counts_are_planned_for_other_counts():
+    def slope(row):
+        return 3 * row**2 / np.sum(np.abs(row) < 1.0) * (np.abs(row) < 1.0)
+
+    def total(rows):
+        return np.sum(nt.vmap(lambda row: np.mean(row[np.abs(row) < 1.0] ** 3))(rows))
+
+    cache = nt.prepare_gradient_cache(total, np.zeros((2, 2)))
+    rng = np.random.default_rng(0)
+    for k in range(30):
+        rows = rng.normal(size=(1 + k % 4, 2 + k % 7))
+        rows[:, 0] = 0.5
+        _, (gradient,) = nt.value_and_gradient(cache, rows)
+        np.testing.assert_allclose(gradient, [slope(row) for row in rows], atol=1e-14)

@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..tape import Tape
-from ..tape.instruction import GUARD
+from ..tape.instruction import GUARD, NONE
 from ..tape.sizes import SizeGuard
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class CountedSizes:
     tape
         Its tape, whose last inputs stand for them.
     counted
-        The number of the guard of each, and its value in the trace.
+        The number of the guard of each (NONE if nothing compares it), and its value in the trace.
 
     Attributes
     ----------
@@ -134,7 +134,9 @@ class CountedSizes:
     def _mend(self, guard: SizeGuard, dimensions: tuple[int, ...], counts: list[int], known: int) -> bool:
         """Change one of the counts that are not known so that a relation holds; return whether one does."""
         gap = self._gap(guard, dimensions, counts)
-        for place in reversed(range(known, len(counts))):  # later ones mostly follow from earlier ones
+        for place in reversed(range(len(counts))):  # later ones mostly follow from earlier ones
+            if place < known and self.guards[place] != NONE:
+                continue
             before = counts[place]
             counts[place] = before + 1
             slope = self._gap(guard, dimensions, counts) - gap

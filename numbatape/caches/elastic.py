@@ -138,7 +138,9 @@ class ElasticEntry:
         result = self._served(leaves, refused)
         if self._counted is None:
             return result
-        while result is refused and self._tried is not None:
+        for _ in range(MOST_COUNTS):
+            if result is not refused or self._tried is None:
+                break
             # A guard in the sweep has seen another number of entries.
             self._tried = self._corrected(*self._tried)
             if self._tried is not None:

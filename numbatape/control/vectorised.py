@@ -195,12 +195,12 @@ class _Body:
         try:
             seen = deferred(trace, value)
             if seen.ndim == 0:
-                trace.guard(seen, guard.kind, guard.outcome)
+                trace.guard(seen, guard.kind, guard.outcome, guard.counts)
                 return True
             if not np.all(np.equal(seen, seen[0])):
                 self.parting = np.equal(seen, guard.outcome)
                 return False
-            trace.guard(seen[0], guard.kind, guard.outcome)
+            trace.guard(seen[0], guard.kind, guard.outcome, guard.counts)
             return True
         finally:
             trace.differentiating = around

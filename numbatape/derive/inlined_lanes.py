@@ -123,7 +123,7 @@ def in_lanes(
                     f"{tape.where(guard.position)}); use np.where"
                 )
             seen = emitter.op("agree", seen, float(guard.outcome))
-        tape.guard(seen.number, guard.kind, guard.outcome, seen.level, guard.position)
+        tape.guard(seen.number, guard.kind, guard.outcome, seen.level, guard.position, guard.counts)
         return True
 
     inputs = [x.number for x in wide]

@@ -278,7 +278,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         trace.capture.arrays is not None,
         effects,
         assumed=tuple(trace.derivatives.assumed),
-        counted=trace.integers.counts_of(trace.tape.sizes),
+        counted=trace.integers.counts_of(trace.tape),
     )
 
 

@@ -328,8 +328,8 @@ class TapeBuilder:
         """Let instructions from a place on go when nothing reads their results, though they may fail."""
         self.spare.update(row.out for row in self.instructions(start) if row.row in self.ops.fallible)
 
-    def guard(self, value: int, kind: str, outcome: int, level: int, line: int) -> None:
-        """Record that Python saw ``outcome`` in a one-cell float64 value."""
+    def guard(self, value: int, kind: str, outcome: int, level: int, line: int, counts: int = NONE) -> None:
+        """Record that Python saw ``outcome`` in a one-cell float64 value; ``counts`` as in `Guard`."""
         key = kind, outcome
         expected = self._expected.get(key)
         if expected is None:
@@ -338,7 +338,7 @@ class TapeBuilder:
                 self._expected[key] = expected
         stage = PROLOGUE if level == CONSTANT else MAIN
         self.code.recent += (GUARD, 0, stage, NONE, value, expected, NONE, len(self.guards), line)
-        self.guards.append(Guard(kind, outcome, line))
+        self.guards.append(Guard(kind, outcome, line, counts))
 
     def note_guards(self, rows: np.ndarray) -> None:
         """Note guards on truth values that were appended as instructions, each a row of columns."""

@@ -34,7 +34,7 @@ from .families import (  # noqa: F401  (readers of a tape import these names fro
     as_dtype,
     family_of_dtype,
 )
-from .instruction import GUARD, Instruction, tape_instructions, thawed
+from .instruction import GUARD, NONE, Instruction, tape_instructions, thawed
 from .rows import Rows, Signature
 from .sizes import SizeTable
 
@@ -68,12 +68,15 @@ class InputSlot(NamedTuple):
 class Guard(NamedTuple):
     """A traced value that steered Python, and what it was.
 
-    ``kind`` is "bool" or "int"; ``outcome`` what Python saw; ``position`` indexes `Tape.lines`.
+    ``kind`` is "bool" or "int"; ``outcome`` what Python saw; ``position`` indexes `Tape.lines`. A guard of
+    kind "count" compares a size that data decide: ``counts`` says which one, as bodies that are cut out of a
+    tape and appended to it again have other numbers of guards then.
     """
 
     kind: str
     outcome: int
     position: int
+    counts: int = NONE
 
 
 class Literal(NamedTuple):

@@ -97,13 +97,13 @@ def counted(number: TracedArray):
     trace, count = number._trace, int(number._value)
     integers = trace.integers
     if number._id in integers.counted:
-        return sizes.seen(trace, integers.counted[number._id][0])
+        return sizes.seen(trace, integers.counted[number._id])
     if not 0 <= count < LARGEST_COUNT or not sizes.may_count(trace):
         return trace.guard(number, "int", count)
     code = trace.tape.layout_of(trace.tape.input((count, 0), F64, CONSTANT)).dims[0]
-    integers.counted[number._id] = code, len(trace.tape.guards)
+    integers.counted[number._id] = code
     sizes.note(trace)
     integers.sizes_met = True
     more = elementwise("sub", number, sizes.number_of(trace, code), value=np.float64(0.0))
-    trace.tape.guard(more._id, "count", 0, more._level, trace.line())
+    trace.tape.guard(more._id, "count", 0, more._level, trace.line(), len(integers.counted) - 1)
     return sizes.seen(trace, code)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import LeakError, MissingBodyError
+from ..tape.instruction import NONE
 from ..tape.tape import POOLS, shown_name
 from ..usercode.frames import is_index, where_in_user_code
 from ..usercode.ownership import sees_sizes
@@ -157,7 +158,7 @@ class Integers:
     counts
         Whether numbers of entries that data decide may be sizes (`numbatape.trace.extents.counted`).
     counted
-        By value number: such numbers, as the size codes that they are, and the guards that compare them.
+        By value number: such numbers, as the size codes that they are.
     met
         Whether there are traced ints (`numbatape.trace.integers`).
     sizes_met
@@ -188,15 +189,22 @@ class Integers:
 
     def __init__(self):
         self.symbolic = self.counts = self.met = self.sizes_met = False
-        self.counted: dict[int, tuple[int, int]] = {}
+        self.counted: dict[int, int] = {}
         self.origins: Any = None
         self.fractions: dict[int, tuple[str, int, int]] = {}
         self.ranges: dict[tuple[int, int], int | None] = {}
         self.drifts: dict[tuple[int, int], Drift] = {}
 
-    def counts_of(self, sizes) -> tuple[tuple[int, int], ...]:
-        """Return the number of each guard that compares a counted size, and the size."""
-        return tuple((guard, sizes.value(code)) for code, guard in self.counted.values())
+    def counts_of(self, tape) -> tuple[tuple[int, int], ...]:
+        """Return the number of the guard that compares each counted size, and the size.
+
+        No guard compares the size of a body that has been given up.
+        """
+        if not self.counted:
+            return ()
+        guards = {guard.counts: number for number, guard in enumerate(tape.guards)}
+        found = enumerate(self.counted.values())
+        return tuple((guards.get(k, NONE), tape.sizes.value(code)) for k, code in found)
 
     @staticmethod
     def key_of(address: tuple[int, int, int]) -> tuple[int, int]:

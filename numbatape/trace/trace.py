@@ -18,6 +18,7 @@ from ..errors import LeakError
 from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.code import Code
+from ..tape.instruction import NONE
 from ..tape.loop import Branches, Loop
 from ..tape.packed_values import Values
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
@@ -260,8 +261,8 @@ class Trace:
         """
         return not self.in_loop or array._level == CONSTANT
 
-    def guard(self, array, kind: str, outcome):
-        """Record that Python saw ``outcome`` in a one-element array; return it."""
+    def guard(self, array, kind: str, outcome, counts: int = NONE):
+        """Record that Python saw ``outcome`` in a one-element array; return it. ``counts`` as in `Guard`."""
         if self.validity.vouched:
             return outcome
         number = array._id
@@ -270,7 +271,7 @@ class Trace:
             return outcome
         if array._family == F32:
             number = self.cast(array, F64)
-        self.tape.guard(number, kind, outcome, array._level, self.line())
+        self.tape.guard(number, kind, outcome, array._level, self.line(), counts)
         return outcome
 
     def cast(self, array, family: int) -> int:
