@@ -259,6 +259,11 @@ OUTPUTS = {
         overlapping, lambda y, x: np.multiply(y * 1.0, 3.0, out=y, where=np.eye(2, 4) > 0.0)
     ),
     "multiply in place, entries twice": written(overlapping, lambda y, x: np.multiply(y, 3.0, out=y)),
+    "concatenate(out=), parts overwritten": written(
+        double, lambda y, x: np.concatenate([y[1:], y[:1]], out=y)
+    ),
+    "stack(out=), parts overwritten": written(square, lambda y, x: np.stack([y[1], y[0], y[3], y[2]], out=y)),
+    "einsum(out=) of a view": written(double, lambda y, x: np.einsum("i->i", y[:2], out=y[::2])),
     "fix(x, out)": written(plain, lambda y, x: np.fix(x, y)),
 }
 
@@ -281,6 +286,14 @@ ORDER = {
     "flat = reversed": written(double, lambda c, x: setattr(c, "flat", c[::-1])),
     "flat[1:] = c[:-1]": written(double, lambda c, x: c.flat.__setitem__(slice(1, None), c[:-1])),
     "flat[c > 1] = reversed": written(double, lambda c, x: c.flat.__setitem__(c > 1.0, c[::-1])),
+    "every other = the first ones": lambda x: every_other_is_written(x),
+    "a row = a column": lambda x: row_is_column(x),
+    "flat = reversed complex": lambda x: parts_after(x, lambda c: setattr(c, "flat", c[::-1])),
+    "putmask, reversed complex": lambda x: parts_after(x, lambda c: np.putmask(c, c.real > 1.0, c[::-1])),
+    "place, reversed complex": lambda x: parts_after(x, lambda c: np.place(c, c.real > 1.0, c[::-1])),
+    "flat = transposed complex": lambda x: parts_after(
+        x, lambda c: setattr(c.reshape(2, 2), "flat", c.reshape(2, 2).T)
+    ),
     "diagonal = a column": written(square, lambda m, x: np.fill_diagonal(m, m[::-1, 0])),
     "place, two values": written(double, lambda c, x: np.place(c, c > 1.0, x[:2])),
     "place, mask of another shape": written(double, lambda c, x: np.place(c, np.ones((2, 2), bool), x[:3])),
@@ -295,6 +308,25 @@ ORDER = {
     "nditer": lambda x: sum(e * w for e, w in zip(np.nditer(x), W, strict=True)),
     "nditer writes": lambda x: entries_doubled(x),
 }
+
+
+def every_other_is_written(x):
+    c = np.append(x, x) * 2.0
+    c[::2] = c[:4]
+    return weighed(c)
+
+
+def row_is_column(x):
+    m = np.outer(x, x)
+    m[1] = m[:, 2]
+    m[:, 2] = m[1]
+    return weighed(m)
+
+
+def parts_after(x, write):
+    c = x * 2.0 + 1j * x[::-1] ** 2
+    write(c)
+    return weighed(c.real) + np.sum(c.imag * W[::-1] ** 2)
 
 
 def entries_doubled(x):

@@ -40,22 +40,47 @@ def writing(reading, function, args, kwargs):
             return writer(*args, **kwargs)
     args, kwargs, out = _apart_from_out(function, args, kwargs)
     if out is not None:
-
-        def again():
-            values, options, copy = duplicates(
-                tuple(_plain_values(as_ndarrays(part)) for part in (args, kwargs, out))
-            )
-            place = place_of_out(function)
-            if place is not None and len(values) > place:
-                function(*values[:place], copy, *values[place + 1 :], **options)
-            else:
-                function(*values, **options, out=copy)
-            return copy
-
-        return operations.store(
-            out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)", again
-        )
+        return _into_out(function, args, kwargs, out)
     return reading(function, args, kwargs)
+
+
+def _into_out(function, args, kwargs, out):
+    """Call a function without ``out``, and write its result there."""
+    what = f"{full_name(function)}(..., out=array)"
+    overlapping = operations.overlaps(out, (args, kwargs))
+
+    def again():
+        parts = tuple(_plain_values(as_ndarrays(part)) for part in (args, kwargs, out))
+        values, options, copy = duplicates(parts) if overlapping else (*parts[:2], duplicates(parts[2]))
+        place = place_of_out(function)
+        if place is not None and len(values) > place:
+            function(*values[:place], copy, *values[place + 1 :], **options)
+        else:
+            function(*values, **options, out=copy)
+        return copy
+
+    if overlapping and function in (np.concatenate, np.stack):
+        arrays, axis = _joined(function, *args, **kwargs)
+        if axis is not None:
+            again()  # raises NumPy's errors
+            operations.join_into(out, arrays, axis, what)
+            return out
+    result = function(*args, **kwargs)
+    if operations.overlaps(out, result):
+        result = np.copy(result)
+    doubtful = function in _PARTICULAR or (overlapping and function is not np.nan_to_num)
+    return operations.store(out, result, what, again, doubtful)
+
+
+# They refuse some dtypes, or orders in memory, of `out`.
+_PARTICULAR = (np.dot, np.einsum, np.linalg.multi_dot)
+
+
+def _joined(function, arrays, axis=0, out=None, **options):
+    """Return the arrays that a call joins, and the axis along which they are joined."""
+    if function is np.stack:
+        arrays = [np.expand_dims(x, axis) for x in arrays]
+    return [x if hasattr(x, "shape") else np.asarray(x) for x in arrays], axis
 
 
 def _dispatch(function, args, kwargs):

@@ -151,7 +151,7 @@ def into_out(ufunc, method, inputs, kwargs):
 
     options = {name: value for name, value in kwargs.items() if name != "casting"}
     result = getattr(ufunc, method)(*inputs, **(options if kwargs.get("casting") == "unsafe" else kwargs))
-    return operations.store_all(out, inputs, result, where, name_of(ufunc), again)
+    return operations.store_all(out, inputs, result, where, name_of(ufunc), again, ufunc.signature is None)
 
 
 def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:

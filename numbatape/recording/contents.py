@@ -66,7 +66,7 @@ OPERATIONS = {
     "numpy_api.calculus": "sums_of_segments",
     "numpy_api.vectorize": "Vectorized with_function",
     "trace.shared_inputs": "is_shared",
-    "trace.stored_results": "store store_all ufunc_at",
+    "trace.stored_results": "join_into overlaps store store_all ufunc_at",
     "trace.writes": "assign",
 }
 

@@ -180,6 +180,20 @@ def is_same(a: np.ndarray, b: np.ndarray) -> bool:
     return a is b or memory_of(a) == memory_of(b)
 
 
+def reads_what_it_wrote(target, value: np.ndarray) -> bool:
+    """Whether NumPy may read entries that it has just written: ``x[::2] = x[:3]``, ``m[1] = m[:, 2]``.
+
+    It copies the value first where both are in one memory and have several dimensions or opposite directions.
+    Along one dimension it copies nothing, and begins at the end that is right where both have the same steps.
+    """
+    if target.ndim != 1 or not value.ndim or value.shape[-1] < 2:
+        return False
+    if root_of(target) is not root_of(value):
+        return False
+    step, its_step = target.strides[0], value.strides[-1]
+    return step != its_step and step * its_step > 0
+
+
 def has_twice(value: np.ndarray) -> bool:
     """Whether several entries of an array have the same memory, as in broadcast and strided views."""
     if value.flags.c_contiguous or value.flags.f_contiguous:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..emitter import addresses, instructions
 from . import boxes, settling
-from .aliasing import is_for_all_sizes, is_same, root_of
+from .aliasing import is_for_all_sizes, is_same, reads_what_it_wrote, root_of
 from .array import TracedArray, new_traced
 from .index_parts import is_plain_basic, spans_of
 from .operands import lift
@@ -267,11 +267,8 @@ def _split_range(sizes, line: int, own: Span, cut: Span) -> tuple[list[Span], Sp
 def write(x: TracedArray, keys: tuple, item) -> bool:
     """Do ``x[keys] = item`` for slices and integers where sizes are symbols; return whether it was done."""
     trace, root = x._trace, root_of(x._value)
-    if not all(map(is_plain_basic, keys)):
+    if not all(map(is_plain_basic, keys)) or not _fits(value_of(item), target := x._value[valued(keys)]):
         return False
-    target = x._value[valued(keys)]
-    if not _fits(value_of(item), np.shape(target)):
-        return False  # NumPy converts it, or raises
     work = trace.memory.patchworks.get(id(root))
     if work is None and not _may_begin(x, root, has_size(keys)):
         return False
@@ -299,10 +296,11 @@ def write(x: TracedArray, keys: tuple, item) -> bool:
     return True
 
 
-def _fits(item, shape) -> bool:
-    """Whether an item is broadcast to a shape as an operand would be."""
-    own = np.shape(item)
-    if np.asarray(item).dtype.kind not in "fiub" or len(own) > len(shape):
+def _fits(item, target) -> bool:
+    """Whether an item is broadcast as an operand would be; otherwise NumPy converts it, or raises."""
+    own, shape = np.shape(item), np.shape(target)
+    item = np.asarray(item)
+    if item.dtype.kind not in "fiub" or len(own) > len(shape) or reads_what_it_wrote(target, item):
         return False
     lead = len(shape) - len(own)
     return all(n in (1, shape[lead + k]) for k, n in enumerate(own))

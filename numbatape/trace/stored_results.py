@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import unreachable, where_in_user_code
-from . import boxes, integers, operations
+from . import boxes, integers, operations, pytrees
 from . import complex_parts as complex_arrays
 from .aliasing import has_twice, order_of_writes, root_of
 from .complex_array import TracedComplex
@@ -16,8 +16,11 @@ from .shared_inputs import in_common_memory
 from .writes import assign, expose, masked, write_where
 
 
-def store_all(out, inputs, result, where, name: str, again):
-    """Put the results of a ufunc into the arrays given as ``out``; return those."""
+def store_all(out, inputs, result, where, name: str, again, elementwise=True):
+    """Put the results of a ufunc into the arrays given as ``out``; return those.
+
+    An elementwise one reads all entries before it writes any, but `np.vecdot` does not.
+    """
     results = result if isinstance(result, tuple) else (result,)
     what = f"{name}(..., out=array) (or `array += traced`)"
     stored = list(results)
@@ -47,11 +50,32 @@ def store_all(out, inputs, result, where, name: str, again):
                 write_where(target, its, as_ndarrays(where), what)
             stored[k] = target
         elif target is not None:
-            stored[k] = store(target, its, what, lambda k=k: again()[k])
+            doubtful = not elementwise and any(np.may_share_memory(arrays[k], x) for x in given)
+            stored[k] = store(target, its, what, lambda k=k: again()[k], doubtful)
     return stored[0] if len(stored) == 1 else tuple(stored)
 
 
-def store(out, result, what: str, again):
+def overlaps(out, operands) -> bool:
+    """Whether an array shares memory with one of the operands, which may be in containers."""
+    leaves = pytrees.library().tree_leaves(as_ndarrays(operands), none_is_leaf=True)
+    target, *arrays = values_of(as_ndarrays([out, *leaves]))
+    trace = find_trace(out, leaves)
+    if trace is not None:
+        target, *arrays = in_common_memory(trace, [target, *arrays])
+    return any(isinstance(x, np.ndarray) and np.may_share_memory(target, x) for x in arrays)
+
+
+def join_into(out, arrays, axis: int, what: str) -> None:
+    """Join arrays in ``out``, one after the other, as NumPy does where they overlap with it."""
+    begin = 0
+    for array in arrays:
+        place = [slice(None)] * out.ndim
+        place[axis] = slice(begin, begin + array.shape[axis])
+        assign(out[tuple(place)], Ellipsis, array, what)
+        begin += array.shape[axis]
+
+
+def store(out, result, what: str, again, doubtful=False):
     """Put a result into the array given as ``out`` and return that array.
 
     Parameters
@@ -59,14 +83,22 @@ def store(out, result, what: str, again):
     again
         Calls NumPy with copies of the operands and returns the copy of ``out``: if the result has another
         shape or dtype, NumPy converts it, or raises.
+    doubtful
+        Whether NumPy may refuse the array, or read operands that it has written to already.
     """
     target, value = values_of(as_ndarrays(out)), np.asarray(values_of(as_ndarrays(result)))
-    if target.shape != value.shape or not np.can_cast(value.dtype, target.dtype, "same_kind"):
+    fits = target.shape == value.shape and np.can_cast(value.dtype, target.dtype, "same_kind")
+    if doubtful or not fits:
         written = again()
         if target.size == value.size and target.shape != value.shape:
             result = np.reshape(result, target.shape)
         seen = np.broadcast_to(np.asarray(values_of(as_ndarrays(result))), target.shape).astype(target.dtype)
         if not np.allclose(seen, written, equal_nan=True):
+            if fits:
+                raise UnsupportedOperationError(
+                    f"{what} at {where_in_user_code()}: NumPy reads entries of the array after it wrote "
+                    "to them; pass another array, and copy it"
+                )
             raise UnsupportedOperationError(
                 f"{what} at {where_in_user_code()}: a result of {value.dtype} {value.shape} does not fit "
                 f"{target.dtype} {target.shape}"

@@ -11,7 +11,7 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import unreachable, where_in_user_code
 from . import boxes, integers, operations, patches, position_masks
 from . import complex_parts as complex_arrays
-from .aliasing import has_twice, is_for_all_sizes, is_lent, is_same, root_of
+from .aliasing import duplicates, has_twice, is_for_all_sizes, is_lent, is_same, root_of
 from .array import TracedArray
 from .complex_array import TracedComplex
 from .constants import checked
@@ -227,6 +227,9 @@ def write_by(x, item, write, what: str) -> None:
         _write_cells(x, item, write)
     elif type(x) is TracedComplex:
         parts = complex_arrays.halves(item)
+        its = values_of(item)
+        if isinstance(its, np.ndarray) and its.dtype == x._value.dtype and np.may_share_memory(x._value, its):
+            write = _as_moved(x._value, its, write)
         for whole, its in zip((x.real, x.imag), parts, strict=True):
             zeros = np.zeros(np.shape(values_of(item)), whole.dtype)
             _write_cells(whole, zeros if its is None else its, write)
@@ -234,6 +237,26 @@ def write_by(x, item, write, what: str) -> None:
         write(x, values_of(item))
     else:
         raise LeakError(unreachable(what))
+
+
+def _as_moved(target: np.ndarray, source: np.ndarray, write):
+    """Return a write to a part of complex numbers that moves its entries as NumPy moves whole numbers.
+
+    What NumPy does where both arrays overlap depends on their layout: it copies some of them first. The real
+    parts alone have another layout, so numbers of places are written to arrays of complex numbers instead.
+    """
+    into, taken = duplicates((target, source))
+    count = target.size
+    into_places, places = (np.arange(a.size).reshape(a.shape) for a in (into, taken))
+    for array, its in ((taken, places + count), (into, into_places)):
+        array.real, array.imag = its >> 20, its & 0xFFFFF  # exact in complex64, too
+    write(into, taken)
+    moved = into.real.astype(np.int64) << 20 | into.imag.astype(np.int64)
+
+    def write_part(its_target, its_source):
+        its_target[...] = np.append(np.ravel(its_target), np.ravel(its_source))[moved]
+
+    return write_part
 
 
 def _write_cells(x: TracedArray, item, write) -> None:
