@@ -323,7 +323,7 @@ def _calls_of_library(tape: Tape, sizes: np.ndarray, reverse: bool) -> float:
     entries = entries_of_layouts(tape, lambda codes: evaluated(codes, sizes))[tape.values["layout"]]
     active = tape.storages["level"][tape.values["storage"]] == ACTIVE
     code = tape.code[tape.prologue :]
-    rows = np.where(code["op"] == GUARD, -1, code["op"] >> 1)
+    rows = np.where(code["op"] == GUARD, -1, code["op"].astype(int) >> 1)
     total = 0.0
     for instruction in code[np.isin(rows, [row for row in np.unique(rows) if _may_call(int(row))])]:
         op = OPS[instruction["op"] >> 1]
