@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .late import LOCK, imported
 
 if TYPE_CHECKING:
-    from . import distributed, testing, transforms
+    from . import distributed, integrations, testing, transforms
     from .caches.arguments import Cache, Constant, Static
     from .caches.derivative import DerivativeCache, prepare_derivative_cache, value_and_derivative
     from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
@@ -197,7 +197,7 @@ _NAMES = {
     "verbs.vjp": ("vjp",),
     "verbs.vmap": ("vmap",),
 }
-_MODULES = ("distributed", "testing", "transforms")
+_MODULES = ("distributed", "integrations", "testing", "transforms")
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
@@ -267,6 +267,7 @@ __all__ = [
     "hessian",
     "hessian_diagonal",
     "hvp",
+    "integrations",
     "jacobian",
     "jvp",
     "kernel_info",

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .control.argument_checks import check_functions, whole
 from .errors import OutputError, SpecError
 from .integrations.vector_functions import package
 from .trace import pytrees
@@ -79,8 +80,12 @@ def map_batches(f, draws, client=None, *, block: int = BLOCK, threads: int | Non
     if len(rows) != 1 or () in rows:
         shapes = ", ".join(str(leaf.shape) for leaf in leaves)
         raise SpecError(f"draws need one row each, and the same number of rows in all arrays; got {shapes}")
-    if block < 1:
-        raise ValueError(f"block={block}: must be 1 or more")
+    check_functions("map_batches", f=f)
+    for parameter, number in {"block": block, "threads": 1 if threads is None else threads}.items():
+        if whole("map_batches", parameter, number) < 1:
+            raise ValueError(f"{parameter}={number}: must be 1 or more")
+    if not (client is None or isinstance(client, str) or hasattr(client, "submit")):
+        raise TypeError(f"client must be a client of Dask or the address of a scheduler, got {client!r}")
     ((count,),) = rows
     starts = range(0, count, block) if count else [0]
     pieces = _Blocks(leaves, structure, starts, block)

@@ -87,6 +87,52 @@ REFUSED = {
         "got list",
     ),
     "a batch of empty lists": (lambda: nt.batch(lambda x: [])(np.ones((2, 3))), "got list"),
+    "a sparse Jacobian of complex numbers": (lambda: nt.sparse_jacobian(lambda x: x * 1j)(X), "got complex"),
+    "a sparse cache of complex numbers": (
+        lambda: nt.value_and_sparse_jacobian(
+            nt.prepare_sparse_jacobian_cache(lambda x: x * 1j, X, pattern=np.eye(3)), X
+        ),
+        "got complex",
+    ),
+    "a pattern of complex numbers": (lambda: nt.sparsity(lambda x: (x, 1j), X), "got complex"),
+    "a sparse Jacobian of complex numbers in a trace": (
+        lambda: nt.jacobian(lambda x: np.sum(nt.sparse_jacobian(lambda x: x * 1j)(x).data))(X),
+        "got complex",
+    ),
+    "a start that is text": (lambda: nt.root(np.sin, "a"), "x0 must hold numbers, got str"),
+    "a start that is missing": (lambda: nt.fixed_point(np.cos, None), "x0 must hold numbers, got NoneType"),
+    "no steps": (lambda: nt.fixed_point(np.cos, 1.0, max_steps=0), "max_steps=0"),
+    "a tolerance of text": (lambda: nt.root(np.sin, 1.0, tol="a"), "tol='a': must be a number"),
+    "a tolerance below zero": (lambda: nt.minimize_scalar(np.cosh, 1.0, tol=-1.0), "tol=-1.0"),
+    "a system without a matrix": (lambda: nt.linear_solve(None, X), "A must be a function or a matrix"),
+    "a start of another size": (
+        lambda: nt.linear_solve(lambda x: 2.0 * x, X, x0=X[:2]),
+        "x0 has 2 entries for 3",
+    ),
+    "a switch that is an array": (lambda: nt.value_and_gradient(CACHE, X, args_to_zero=(X,)), "got ndarray"),
+    "a log-density of many numbers": (
+        lambda: nt.integrations.to_blackjax(np.sin, X),
+        r"one real number, got an array of shape \(3,\)",
+    ),
+    "a log-density that is text": (
+        lambda: nt.integrations.to_blackjax(lambda x: "a", X),
+        "one real number, got str",
+    ),
+}
+
+# What is no number that does not fit, but no function, or no choice at all: Python's own classes of errors.
+NOT_TAKEN = {
+    "nt.root": lambda: nt.root(None, 1.0),
+    "nt.fixed_point": lambda: nt.fixed_point("f", 1.0),
+    "nt.minimize_scalar": lambda: nt.minimize_scalar(3, 1.0),
+    "preconditioner": lambda: nt.linear_solve(lambda x: x, X, preconditioner=3),
+    "max_steps": lambda: nt.linear_solve(lambda x: x, X, max_steps="a"),
+    "nt.check": lambda: nt.check(3, X),
+    "order=3": lambda: nt.check(total, X, order=3),
+    "nt.testing.test_rule": lambda: nt.testing.test_rule(None, X),
+    "map_batches": lambda: nt.distributed.map_batches(None, np.ones((2, 3))),
+    "threads": lambda: nt.distributed.map_batches(nt.batch(total), np.ones((2, 3)), threads="a"),
+    "client": lambda: nt.distributed.map_batches(nt.batch(total), np.ones((2, 3)), client=3),
 }
 
 
@@ -98,6 +144,12 @@ def test_malformed_input_is_refused_by_name(name):
     value, gradient = nt.value_and_grad(total)(X)
     assert value == 14.0
     np.testing.assert_array_equal(gradient, 2.0 * X)
+
+
+@pytest.mark.parametrize("name", NOT_TAKEN)
+def test_what_is_no_function_or_choice_is_named(name):
+    with pytest.raises((TypeError, ValueError), match=rf"{name}.*must be|{name}: .*got"):
+        NOT_TAKEN[name]()
 
 
 def test_stop_iteration_of_a_function_stays_what_it_is():

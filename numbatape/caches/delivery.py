@@ -17,6 +17,9 @@ def require_switches(args_to_zero, count: int, config: Config) -> None:
     """Raise if ``args_to_zero`` is not one bool per argument, or asks to add to fresh results."""
     if not isinstance(args_to_zero, (tuple, list)):
         raise SpecError(f"args_to_zero={args_to_zero!r}: must be a tuple of bools, one an argument")
+    for switch in args_to_zero:
+        if not isinstance(switch, (bool, np.bool_, int)):
+            raise SpecError(f"args_to_zero: must be a tuple of bools, got {type(switch).__name__} in it")
     if len(args_to_zero) != count:
         raise SpecError(f"args_to_zero needs one bool for each of {count} arguments, got {len(args_to_zero)}")
     if not all(args_to_zero) and not config.reuse_buffers:

@@ -11,7 +11,7 @@ from ..recording.recorded import Output, Recording
 from ..savings import frozen
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex_pairs import Pair, is_complex
+from ..trace.complex_pairs import Pair, holds_complex, is_complex
 from .arguments import Flattened, LeafSpec
 from .variant import VariantWorkspace
 
@@ -264,8 +264,7 @@ def require_derivative(flat: Flattened, result) -> None:
     result
         The function's recorded result.
     """
-    leaves = pytrees.flatten(result, lambda leaf: leaf.__class__ is Pair)[0]
-    found = any(leaf.__class__ is Pair or is_complex(leaf) for leaf in leaves)
+    found = holds_complex(result)
     if flat.holomorphic and not found:
         raise OutputError("holomorphic=True needs a function with a complex result")
     if found and flat.is_complex and not flat.holomorphic:

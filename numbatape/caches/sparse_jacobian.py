@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from ..nested.recorded_derivatives import pullback, pushforward
-from ..sparse.compression import ROWS, check_product, compress_jacobian, known_pattern
+from ..sparse.compression import ROWS, check_product, compress_jacobian, known_pattern, refuse_complex
 from ..sparse.pattern import Pattern, among_rows, jacobian_pattern
 from ..threads import one_at_a_time
 from .arguments import Flattened
@@ -36,7 +36,7 @@ class SparseJacobianCache(SparseCache):
     mode = "sparse"
 
     def _rows(self, flat, primal):
-        return float_rows(primal, primal.variant.recording.result)
+        return _rows_of(primal)
 
     def _detect(self, primal):
         return output_pattern(primal)
@@ -123,10 +123,16 @@ def output_pattern(primal: VariantWorkspace) -> Pattern:
     found = jacobian_pattern(primal.plan, primal.v)
     floats = [np.asarray(value).dtype.kind == "f" for value in recording.values]
     kept: Any = np.repeat(floats, [view.size for view in primal.outputs]) if floats else []
-    count, rows = float_rows(primal, recording.result)
+    count, rows = _rows_of(primal)
     own = found.matrix[np.flatnonzero(kept)]
     parts = own.data, own.indices, among_rows(own.indptr, count, rows)
     return Pattern(scipy.sparse.csr_array(parts, shape=(count, own.shape[1])), found.positions)
+
+
+def _rows_of(primal: VariantWorkspace) -> tuple[int, np.ndarray]:
+    """Return how many rows a Jacobian has, and the numbers of those of traced floats."""
+    refuse_complex(primal.variant.recording.result)
+    return float_rows(primal, primal.variant.recording.result)
 
 
 def prepare_sparse_jacobian_cache(

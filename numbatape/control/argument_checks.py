@@ -1,10 +1,13 @@
-"""What loops and branches ask of their arguments, so that an error names the one that is wrong."""
+"""What loops, branches and solvers ask of their arguments, so that an error names the one that is wrong."""
 
 from __future__ import annotations
 
+import numbers
 import operator
 
 import numpy as np
+
+from ..errors import SpecError
 
 
 def check_functions(name: str, **functions) -> None:
@@ -27,3 +30,9 @@ def whole(name: str, parameter: str, value) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name}: {parameter} must be an integer, got {value!r}") from None
+
+
+def positive(name: str, parameter: str, value) -> None:
+    """Raise if an argument is no number above zero."""
+    if not isinstance(value, numbers.Real) or not value > 0.0:
+        raise SpecError(f"{name}: {parameter}={value!r}: must be a number above zero")

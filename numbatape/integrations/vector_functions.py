@@ -12,7 +12,7 @@ from ..caches.arguments import Constant
 from ..caches.gradient import prepare_gradient_cache, value_and_gradient
 from ..caches.provenance import why_nonfinite
 from ..capture import rebinding
-from ..errors import SpecError
+from ..errors import OutputError, SpecError
 from ..trace.trace import current
 from ..transforms.density import Unconstrained, unconstrained
 from ..transforms.without_labels import without_labels
@@ -101,6 +101,9 @@ def with_data(density: Unconstrained, data: dict) -> Callable:
 
 def require_finite_start(value, density: Unconstrained, data: dict, needed_by: str) -> None:
     """Refuse a model by its log-density at the start, and say which term is not finite."""
+    if np.ndim(value) or np.asarray(value).dtype.kind not in "fiub":
+        got = f"an array of shape {np.shape(value)}" if np.ndim(value) else type(value).__name__
+        raise OutputError(f"{needed_by} needs a log-density that returns one real number, got {got}")
     if np.isfinite(value):
         return
     gradient = prepare_gradient_cache(with_data(density, data), density.start, *map(Constant, data.values()))

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.opened import Opened
-from ..errors import SpecError
+from ..control.argument_checks import check_functions, positive, whole
+from ..errors import DtypeError, SpecError
 from ..late import imported
 from ..rules.primitive import Primitive, Rule
 from ..trace import pytrees
@@ -112,7 +113,7 @@ def root(f, x0, *args, tol=1e-12):
     f : callable
         As many equations as unknowns: it returns numbers in the structure of ``x0``.
     x0 : array, number, or pytree of them
-        Where to start.
+        Where to start; integers count as floats.
     *args : arrays, numbers, or pytrees of them
         Further arguments of ``f``.
     tol : float
@@ -140,12 +141,17 @@ def root(f, x0, *args, tol=1e-12):
     np.float64(1.091329)
     """
 
+    positive("nt.root", "tol", tol)
+
     def solve(function, start, slope):
         found = imported("scipy.optimize").root(
             function, start, jac=slope or jacobian(function), tol=tol, options={"xtol": tol}
         )
-        if not found.success and np.max(np.abs(function(found.x)), initial=0.0) > np.sqrt(tol):
-            raise RuntimeError(f"nt.root found no solution: {found.message}")
+        # SciPy stops at a function that is NaN, and may call that a success.
+        left = np.max(np.abs(function(found.x)), initial=0.0)
+        if np.isnan(left) or (not found.success and left > np.sqrt(tol)):
+            reason = f"the function is NaN at {found.x}" if np.isnan(left) else found.message
+            raise RuntimeError(f"nt.root found no solution: {reason}")
         return found.x
 
     return _solved("nt.root", f, x0, args, lambda value, x: value, solve)
@@ -161,7 +167,7 @@ def fixed_point(f, x0, *args, tol=1e-12, max_steps=10_000):
     f : callable
         A contraction near its fixed point: it returns numbers in the structure of ``x0``.
     x0 : array, number, or pytree of them
-        Where to start.
+        Where to start; integers count as floats.
     *args : arrays, numbers, or pytrees of them
         Further arguments of ``f``.
     tol : float
@@ -190,6 +196,10 @@ def fixed_point(f, x0, *args, tol=1e-12, max_steps=10_000):
     >>> nt.grad(lambda a: nt.fixed_point(heron, 1.0, a))(9.0).round(9)
     np.float64(0.166666667)
     """
+
+    positive("nt.fixed_point", "tol", tol)
+    if whole("nt.fixed_point", "max_steps", max_steps) < 1:
+        raise SpecError(f"nt.fixed_point: max_steps={max_steps}: must be 1 or more")
 
     def solve(function, x, _):
         for _ in range(max_steps):
@@ -247,6 +257,8 @@ def minimize_scalar(f, x0=None, *args, bounds=None, tol=1e-12):
     np.float64(0.554700196)
     """
     name = "nt.minimize_scalar"
+    check_functions(name, f=f)
+    positive(name, "tol", tol)
     opened = Opened(name, (f, x0, args, bounds))
 
     def problem(p):
@@ -310,6 +322,8 @@ def _solved(name: str, f: Callable, x0, args: tuple, difference: Callable, solve
     ``solve(residual, vector, slope)`` finds it from a starting vector; inside of a trace ``slope`` is the
     residual's Jacobian, by caches that serve all calls of the tape, and None elsewhere.
     """
+    check_functions(name, f=f)
+    x0 = with_floats(name, "x0", x0)
     opened = Opened(name, (f, x0, args))
 
     def equation(p):
@@ -340,6 +354,18 @@ def _solved(name: str, f: Callable, x0, args: tuple, difference: Callable, solve
     rule = Solution(name, lambda x, *p: equation(p)[0](x), found)
     _, unflatten = flatten(sampled(x0))
     return unflatten(rule.of(*opened.found))
+
+
+def with_floats(name: str, parameter: str, tree):
+    """Return a tree with floats in place of integers, which would not be unknowns but data."""
+    leaves, structure = pytrees.flatten(tree)
+    unknowns = []
+    for leaf in leaves:
+        kind = np.asarray(sample_of(leaf)).dtype.kind
+        if kind not in "iufc":
+            raise DtypeError(f"{name}: {parameter} must hold numbers, got {type(sample_of(leaf)).__name__}")
+        unknowns.append(leaf * 1.0 if kind in "iu" else leaf)
+    return pytrees.unflatten(structure, unknowns)
 
 
 def sampled(tree):

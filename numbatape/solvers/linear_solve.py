@@ -12,13 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.opened import Opened
+from ..control.argument_checks import check_functions, positive, whole
 from ..errors import ConfigError, ShapeError, SpecError
 from ..late import imported
 from ..trace.primitives import sample_of
 from ..usercode.frames import UsersLine
 from ..verbs.structures import flatten
 from ..verbs.vjp import vjp
-from .implicit import Solution, sampled
+from .implicit import Solution, sampled, with_floats
 
 METHODS = ("cg", "gmres", "bicgstab", "minres")
 
@@ -35,8 +36,8 @@ def linear_solve(A, b, *args, method="gmres", x0=None, tol=1e-12, max_steps=None
     A : callable, or matrix
         ``A(x, *args)``, linear in x: an array, or a pytree of them, in the structure of ``b``. Or something
         with ``A @ x``.
-    b : array, or pytree of them
-        The right-hand side.
+    b : array, number, or pytree of them
+        The right-hand side; integers count as floats.
     *args : arrays, numbers, or pytrees of them
         Further arguments of ``A``.
     method : {"gmres", "cg", "bicgstab", "minres"}
@@ -74,10 +75,24 @@ def linear_solve(A, b, *args, method="gmres", x0=None, tol=1e-12, max_steps=None
     """
     if method not in METHODS:
         raise ConfigError(f"nt.linear_solve: method={method!r} is none of {', '.join(METHODS)}")
-    start = None if x0 is None else np.array(flatten(sampled(x0))[0], float)
+    positive("nt.linear_solve", "tol", tol)
+    if max_steps is not None and whole("nt.linear_solve", "max_steps", max_steps) < 1:
+        raise SpecError(f"nt.linear_solve: max_steps={max_steps}: must be 1 or more")
+    if preconditioner is not None:
+        check_functions("nt.linear_solve", preconditioner=preconditioner)
+    b = with_floats("nt.linear_solve", "b", b)
+    start = None
+    if x0 is not None:
+        start = np.array(flatten(sampled(with_floats("nt.linear_solve", "x0", x0)))[0], float)
     vector, unflatten = flatten(b)
     if not np.size(sample_of(vector)):
         raise ShapeError(f"nt.linear_solve: there are no entries in b, which is {type(b).__name__}")
+    if start is not None and start.size != np.size(sample_of(vector)):
+        raise ShapeError(
+            f"nt.linear_solve: x0 has {start.size} entries for {np.size(sample_of(vector))} unknowns"
+        )
+    if not callable(A) and not hasattr(A, "__matmul__"):
+        raise SpecError(f"nt.linear_solve: A must be a function or a matrix, got {A!r}")
     operator = A if callable(A) else lambda x, *args: A @ x
     options = {"rtol": tol, "atol": 0.0, "maxiter": max_steps, "x0": start}
     if method == "minres":

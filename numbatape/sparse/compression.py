@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from ..errors import PatternError
+from ..errors import OutputError, PatternError
+from ..trace.complex_pairs import holds_complex
 from .colouring import column_colouring, row_colouring, star_colouring
 from .pattern import as_bool
 
@@ -155,6 +156,15 @@ def _compression(kind, pattern, colours, lane, cell) -> Compression:
 
 
 # ---- patterns that the caller knows
+
+
+def refuse_complex(result) -> None:
+    """Raise if a result has complex numbers: a matrix of real entries has no place for their derivatives."""
+    if holds_complex(result):
+        raise OutputError(
+            "a sparse derivative needs a function that returns real numbers, got complex ones: return their "
+            "real and imaginary parts (np.real, np.imag), or take nt.jacobian"
+        )
 
 
 def known_pattern(pattern, shape: tuple[int, int], symmetric: bool = False) -> scipy.sparse.csr_array:

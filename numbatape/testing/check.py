@@ -21,6 +21,7 @@ from .. import (
     value_and_hvp,
 )
 from ..caches.base import beside
+from ..control.argument_checks import check_functions, positive
 from ..trace import pytrees
 from .derivative_error import DerivativeError, compare
 from .differences import extrapolated
@@ -94,7 +95,10 @@ def check_derivatives(
     DerivativeError
         An `AssertionError` with the worst coordinate and both numbers.
     TypeError
-        If no argument, or no result, is a float, a complex number or an array of them.
+        If no argument, or no result, is a float, a complex number or an array of them, or ``f`` is no
+        function.
+    ValueError
+        If ``order`` is neither 1 nor 2, or a tolerance is not above zero.
 
     References
     ----------
@@ -106,6 +110,11 @@ def check_derivatives(
     >>> import numpy as np, numbatape as nt
     >>> nt.testing.check_derivatives(lambda x, y: np.sum(np.sin(x) * y), np.ones(3), 2.0)
     """
+    check_functions("nt.check", f=f)
+    if order not in (1, 2):
+        raise ValueError(f"order={order!r}: must be 1 or 2")
+    for name, value in {"rtol": rtol, "atol": atol, "rtol_modes": rtol_modes}.items():
+        positive("nt.check", name, value)
     rng = np.random.default_rng(seed)
     point = Point(args)
     options = order, forward, (rtol, atol, rtol_modes)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..control.argument_checks import check_functions
 from ..rules import Primitive
 from ..rules.site import ArgumentSpec, allocated
 from ..trace.primitives import value_of
@@ -50,6 +51,7 @@ def test_rule(f: Callable, *args, order: int | None = None, **options) -> None: 
     ...
     numbatape.testing.derivative_error.DerivativeError: the gradient at argument 0[1]: ...
     """
+    check_functions("nt.testing.test_rule", f=f)
     if order is None:
         order = 2 if not isinstance(f, Primitive) or f._rule.has_formula else 1
     chosen = [k for k, arg in enumerate(args) if is_active(arg)]

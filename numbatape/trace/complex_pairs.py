@@ -76,6 +76,15 @@ register(Pair, lambda pair: (pair.re, pair.im), lambda parts: join(*parts))
 # ---- plain trees
 
 
+def holds_complex(tree) -> bool:
+    """Whether a result, recorded or traced, has complex numbers among its leaves."""
+
+    def known(leaf):
+        return leaf.__class__ in (Pair, TracedComplex) or is_complex(leaf)
+
+    return any(map(known, flatten(tree, known)[0]))
+
+
 def is_complex(x) -> bool:
     """Whether a leaf is a plain complex number or array."""
     return isinstance(x, (complex, np.complexfloating)) or (isinstance(x, np.ndarray) and x.dtype.kind == "c")

@@ -12,7 +12,14 @@ import scipy.sparse
 from ..caches.arguments import is_mark
 from ..nested.transforms import Linearised, or_zeros
 from ..scipy_api.sparse.sparse_matrices import TracedSparse
-from ..sparse.compression import ROWS, Compression, compress_hessian, compress_jacobian, known_pattern
+from ..sparse.compression import (
+    ROWS,
+    Compression,
+    compress_hessian,
+    compress_jacobian,
+    known_pattern,
+    refuse_complex,
+)
 from ..sparse.pattern import among_rows
 from ..sparse.stretch import pattern_of
 from ..trace.array import TracedArray
@@ -104,6 +111,7 @@ def _size(values) -> int:
 
 def _rows(run: Linearised) -> tuple[int, np.ndarray]:
     """Return how many entries a result has, and the numbers of those of its traced floats."""
+    refuse_complex(run.result)
     outputs = {id(y) for y in run.outputs}
     first, rows = 0, [np.zeros(0, np.intp)]
     for part in run.parts:

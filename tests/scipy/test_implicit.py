@@ -213,6 +213,23 @@ def test_options_that_are_not_supported(call, message):
         nt.grad(call)(1.0)
 
 
+@pytest.mark.parametrize("start", [3, np.int64(3), np.array(3)], ids=repr)
+def test_a_start_of_integers_is_a_point(start):
+    square = lambda a, x0: np.sum(nt.root(lambda x: x**2 - a, x0))  # noqa: E731
+    heron = lambda a, x0: np.sum(nt.fixed_point(lambda x: 0.5 * (x + a / x), x0))  # noqa: E731
+    for f in (square, heron):
+        assert np.isclose(f(2.0, start), np.sqrt(2.0))
+        assert np.isclose(nt.grad(f)(2.0, start), 0.5 / np.sqrt(2.0))
+    np.testing.assert_allclose(nt.root(lambda x: [x[0] - 1.5, x[1] - 2.5], [1, 2.0]), [1.5, 2.5])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("verb", [lambda f: f, nt.grad])
+def test_a_function_that_is_nan_has_no_root(verb):
+    with pytest.raises(RuntimeError, match=r"nt\.root found no solution: the function is NaN at"):
+        verb(lambda a: nt.root(lambda x: np.sqrt(-a - x**2), 1.0))(1.0)
+
+
 def test_another_number_of_equations():
     with pytest.raises(nt.SpecError, match=r"nt\.root: 2 equations for 1 unknowns"):
         nt.root(lambda y: np.array([y, y]), 1.0)

@@ -78,6 +78,11 @@ def test_containers_and_matrices():
     )
 
 
+def test_integers_are_floats():
+    f = lambda k: np.sum(nt.linear_solve(lambda x: k * x, np.array([1, 2]), x0=[0, 1]))  # noqa: E731
+    assert np.isclose(f(2.0), 1.5) and np.isclose(nt.grad(f)(2.0), -0.75)
+
+
 def test_errors():
     with pytest.raises(nt.ConfigError, match="method='lu' is none of cg, gmres, bicgstab"):
         nt.linear_solve(GENERAL, RHS, method="lu")
