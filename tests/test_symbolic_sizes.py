@@ -123,7 +123,7 @@ ONE_TAPE = {
     "gradient": lambda x: np.sum(np.gradient(x, 0.1) ** 2),
     "repeat": lambda x: np.sum(np.repeat(np.exp(x), len(x))),
     "repeat a number": lambda x: np.sum(np.repeat(np.exp(x[0]), len(x)) * x),
-    "tile": lambda x: np.sum(np.tile(x[:2], (len(x), 1)) ** 2),
+    "tile": lambda x: np.sum(np.tile(x[:2], (len(x), 1)) ** 2) * np.sum(np.tile(x, len(x)) ** 3),
     "broadcast_to": lambda x: np.sum(np.broadcast_to(x, (3, len(x))) ** 2),
     "diff": lambda x: np.sum(np.diff(x) ** 2),
     "outer": lambda x: np.sum(np.outer(x, x) ** 2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..config import Config, chosen
@@ -305,8 +306,8 @@ class PreparedCache:
 
     @property
     def traces(self) -> int:
-        """How often the function was traced."""
-        return self._program.traces
+        """How often the function was traced, for its value and for derivatives that have tapes of their own."""
+        return sum(program.traces for program in self._programs())
 
     def guards(self) -> GuardReport:
         """Report the guards of all traces, and why the function was traced.
@@ -333,8 +334,7 @@ class PreparedCache:
         >>> cache.guards().why
         'the test at ... gave False'
         """
-        programs = {id(p): p for p in (self._program, *(derived.program for derived in self._derivatives()))}
-        return report(programs.values())
+        return report(self._programs())
 
     def profile(self, repeats: int = 10) -> Profile:
         """Measure each instruction of the tape of the last call, at its arguments.
@@ -374,6 +374,11 @@ class PreparedCache:
 
     def _repr_html_(self) -> str:
         return imported(".description", __package__).as_tables(self)
+
+    def _programs(self) -> Iterable[Program]:
+        """Return what is traced: the function, and its derivatives that have tapes of their own."""
+        derived = (derived.program for derived in self._derivatives())
+        return {id(program): program for program in (self._program, *derived)}.values()
 
     def _derivatives(self) -> list[Derived]:
         """Return the derivatives that are traced and swept in the function's place."""

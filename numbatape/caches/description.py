@@ -50,6 +50,7 @@ def as_text(cache: PreparedCache) -> str:
 def as_tables(cache: PreparedCache) -> str:
     """Return what a notebook shows of a cache."""
     plan, program = cache._space.plan, cache._program
+    kept = sum(len(each.variants) for each in cache._programs())
     rows = [
         (spec.path, np.shape(leaf), spec.whole_dtype, "data" if spec.level == CONSTANT else "differentiated")
         for leaf, spec in _arguments(cache)
@@ -59,7 +60,7 @@ def as_tables(cache: PreparedCache) -> str:
         ("mode", cache.mode),
         ("instructions", f"{len(plan.tape)}, {plan.prologue} of them on constants alone"),
         ("guards", len(plan.tape.guards)),
-        ("traces", f"{program.traces}, {len(program.variants)} of them kept"),
+        ("traces", f"{cache.traces}, {kept} of them kept"),
         ("passes", program.config.passes),
         ("bytes", f"tape {plan.tape.nbytes}, plan {plan.nbytes}, workspace {cache._space.nbytes}"),
     ]

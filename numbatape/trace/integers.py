@@ -174,9 +174,13 @@ class TracedInteger:
         return getattr(ufunc, method)(*operands(ufunc, inputs, method), **settled(kwargs))
 
     def __array_function__(self, function, types, args, kwargs):
+        if function in OF_ALL_INTS:
+            args = [x._value if type(x) is TracedInteger else x for x in args]
         return function(*settled(args), **settled(kwargs))
 
 
+# What these say of an int does not hang on its value.
+OF_ALL_INTS = frozenset({np.ndim, np.shape, np.size, np.iscomplexobj, np.isrealobj, np.result_type})
 numbers.Integral.register(TracedInteger)  # code of libraries tests for it
 
 
