@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from tests.every_case import every
 
 
 def of_generator(x):
@@ -55,6 +56,83 @@ def test_draws_follow_lengths(f, traces):
         np.testing.assert_array_equal(gradient, nt.value_and_gradient(cache, x)[1][0])
         np.testing.assert_allclose(gradient @ np.ones(n), nt.jvp(f, (x,), (np.ones(n),))[1], rtol=1e-12)
     assert cache.traces == traces
+
+
+W = np.arange(6.0).reshape(3, 2) ** 2
+R, G = np.random.RandomState, np.random.default_rng
+
+
+def in_place(shuffle):
+    def f(x):
+        y = np.sin(x)
+        shuffle(y)
+        return np.sum(y * W)
+
+    return f
+
+
+def globally(x):
+    np.random.seed(3)  # noqa: NPY002
+    return np.sum(np.random.permutation(x) * W) + np.random.normal(x[0, 0], x[1, 1] ** 2)  # noqa: NPY002
+
+
+def complexly(x):
+    z = x + 1j * x[::-1]
+    G(4).shuffle(z)
+    return np.sum(z.real * W + z.imag**3)
+
+
+def plainly(x):
+    y = np.zeros((3, 2))
+    y[:] = np.arange(6.0).reshape(3, 2)
+    G(4).shuffle(y)
+    y[0] += x[0]
+    return np.sum(y * x)
+
+
+OF_ARRAYS = {
+    "shuffle": in_place(lambda y: G(4).shuffle(y)),
+    "shuffle columns": in_place(lambda y: G(1).shuffle(y, axis=1)),
+    "shuffle a state's": in_place(lambda y: R(3).shuffle(y)),
+    "shuffle Generator": in_place(lambda y: np.random.Generator(np.random.PCG64(4)).shuffle(y)),
+    "shuffle SeedSequence": in_place(lambda y: G(np.random.SeedSequence(4)).shuffle(y)),
+    "shuffle spawned": in_place(lambda y: G(5).spawn(2)[0].shuffle(y)),
+    "shuffle a list": lambda x: in_place(lambda y: G(4).shuffle(rows := list(y)) or y.fill(rows[0][0]))(x),
+    "permuted into itself": in_place(lambda y: G(4).permuted(y, axis=0, out=y)),
+    "permuted": lambda x: np.sum(G(4).permuted(x) * W),
+    "permuted in Fortran's order": lambda x: np.sum(G(4).permuted(np.asfortranarray(x * 2.0)) * W),
+    "permutation": lambda x: np.sum(G(4).permutation(x) * W + R(2).permutation(x) ** 2 * W),
+    "choice": lambda x: np.sum(G(4).choice(x, 3) * W) + G(2).choice([x[0, 0], x[1, 1]]) + R(1).choice(x[0]),
+    "choice with p": lambda x: np.sum(G(4).choice(x[:, 0], (3, 2), p=[0.2, 0.3, 0.5]) * W),
+    "normal": lambda x: np.sum(G(4).normal(x, x**2 + 0.1) * W + R(4).normal(x, 1.3, (3, 2)) ** 2),
+    "uniform": lambda x: np.sum(G(4).uniform(x, 9.0) * W + R(4).uniform(-1.0, x) ** 2),
+    "exponential": lambda x: G(4).exponential(x[0, 0] ** 2, 3).sum() + R(4).exponential(x[1, 1] ** 2),
+    "globally": globally,
+    "complexly": complexly,
+    "plainly": plainly,
+}
+
+
+@every("name", OF_ARRAYS)
+def test_traced_arrays_are_shuffled_chosen_from_and_scaled(name):
+    f = OF_ARRAYS[name]
+    f(np.ones((3, 2)))  # leaves the global generator as the function leaves it: a trace must not move it
+    cache = nt.prepare_gradient_cache(f, np.ones((3, 2)))
+    for seed in (1, 2):
+        x, d = np.random.default_rng(seed).normal(size=(2, 3, 2))
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x.copy()), rtol=1e-13)
+        slope = (f(x + 1e-4 * d) - f(x - 1e-4 * d)) / 2e-4
+        np.testing.assert_allclose(np.sum(gradient * d), slope, rtol=1e-6, atol=1e-6)
+
+
+def test_parameters_that_numpy_refuses():
+    with pytest.raises(ValueError, match="scale < 0"):
+        nt.grad(lambda x: G(4).normal(0.0, x))(-1.0)
+    with pytest.raises(ValueError, match="1-dimensional"):
+        nt.grad(lambda x: np.sum(R(4).choice(x, 2)))(W)
+    with pytest.raises(ValueError, match="compatible"):
+        nt.grad(lambda x: np.sum(G(4).normal(x, size=(2,))))(W)
 
 
 def test_draws_without_a_seed_raise_though_numpy_has_not_imported_its_generators():

@@ -33,9 +33,11 @@ OF_PATHS += ("getsize", "getmtime", "getatime", "getctime", "expandvars", "expan
 ASKING = ("stat", "lstat", "exists", "is_file", "is_dir", "is_mount", "is_symlink", "samefile", "owner")
 ASKING += ("group", "resolve", "absolute", "readlink", "iterdir", "glob", "rglob", "walk", "expanduser")
 ENGINES = ("Sobol", "Halton", "LatinHypercube", "PoissonDisk", "MultinomialQMC", "MultivariateNormalQMC")
-NOTING = ("np.random.default_rng", "np.random.RandomState")
+NOTING = ("np.random.default_rng", "np.random.RandomState", "np.random.Generator")
+OF_ARRAYS = ("shuffle", "permutation", "permuted", "choice", "normal", "uniform", "exponential")
 GENERATORS = (
     "default_rng",
+    "Generator",
     "RandomState",
     "SeedSequence",
     "PCG64",
@@ -92,7 +94,7 @@ def _refusing(name: str, what: str, instead: str, when: Callable):
 
         def made(*args, **kwargs):
             trace = current()
-            if trace is None or name not in NOTING or not trace.integers.symbolic:
+            if trace is None or name not in NOTING:
                 return original(*args, **kwargs)
             return imported(".seeded_draws", __package__).noting(trace, original, args, kwargs)
 
@@ -296,6 +298,7 @@ def _table() -> dict[str, dict[str, Callable]]:
             "filterwarnings": _of_filters("adding_filter"),
         },
     }
+    found["numpy.random"] = dict.fromkeys(OF_ARRAYS, _of_global_generator)
     found["json"] = {"dump": _of_text, "dumps": _of_text}
     found["os"] = {name: _noting(f"os.{name}") for name in (*OF_SYSTEM, *OF_FILES)} | {
         "environ": _Environment
@@ -308,6 +311,10 @@ def _table() -> dict[str, dict[str, Callable]]:
         full = f"{module.replace('numpy', 'np')}.{name}"
         found.setdefault(module, {})[name] = _refusing(full, what, instead, when)
     return found
+
+
+def _of_global_generator(original):
+    return imported(".drawn_from_arrays", __package__).of_global_generator(original)
 
 
 def _of_text(original):

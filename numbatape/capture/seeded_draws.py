@@ -19,6 +19,7 @@ from ..trace.constants import EXACT_INTEGER
 from ..trace.integers import TracedInteger, settled
 from ..trace.operands import find_trace
 from ..trace.trace import current
+from . import drawn_from_arrays
 
 # Methods that may be repeated, and at which position they take ``size``.
 OF_GENERATORS = {
@@ -116,6 +117,8 @@ class Noting:
         self._draws = False  # whether NumPy's own method runs, which may call others
 
     def _drawn(self, name: str, original, args: tuple, kwargs: dict):
+        if not getattr(self, "_draws", False) and drawn_from_arrays.takes(name, args, kwargs):
+            return drawn_from_arrays.draw(self, name, args, kwargs)
         trace = getattr(self, "_trace", None)
         if trace is None or trace is not current() or trace.closed or self._draws:
             return original(self, *args, **kwargs)
@@ -209,14 +212,15 @@ def _class_of(original: type) -> type:
 
 
 def noting(trace, maker, args: tuple, kwargs: dict):
-    """Return a generator that notes what is drawn; that of NumPy's where its seed is no plain number."""
+    """Return a generator that notes what is drawn, and takes traced arrays."""
     generator = maker(*args, **kwargs)
     seeds = [*args, *kwargs.values()]
     kind = type(generator)
-    if kind not in (np.random.Generator, np.random.RandomState) or not all(type(s) is int for s in seeds):
+    if kind not in (np.random.Generator, np.random.RandomState):
         return generator
     its = _class_of(kind)(
         generator.bit_generator if kind is np.random.Generator else generator._bit_generator
     )
-    its.begin(trace, functools.partial(maker, *args, **kwargs))
+    if trace.integers.symbolic and all(type(s) is int for s in seeds):
+        its.begin(trace, functools.partial(maker, *args, **kwargs))
     return its

@@ -1,0 +1,135 @@
+"""``rng.shuffle(x)``, ``rng.choice(x, 5)``, ``rng.normal(mu, sigma)`` of traced arrays, by seeded generators.
+
+NumPy's compiled methods take a traced array for a sequence: they swap its rows, of which two are one after
+the first assignment. What they draw are positions, which are drawn here for the numbers of rows, and standard
+numbers, which are shifted and scaled as NumPy does it.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from ..trace.operands import find_trace, lift, values_of
+from ..trace.plain_arrays import as_ndarrays, is_plain
+from ..trace.trace import current
+
+
+def takes(name: str, args: tuple, kwargs: dict) -> bool:
+    """Whether a method gets a traced array, or one to which traced values may be written."""
+    if name not in _DRAWING or current() is None:
+        return False
+    given = (*args, *kwargs.values())
+    return find_trace(given) is not None or any(map(is_plain, given))
+
+
+def draw(generator, name: str, args: tuple, kwargs: dict):
+    """Do a method with a traced array; ``generator`` draws positions and standard numbers."""
+    return _DRAWING[name](generator, *args, **kwargs)
+
+
+def _array(x):
+    """Return a list with traced entries as an array."""
+    return x if hasattr(x, "dtype") else lift(current(), x)
+
+
+def _order(generator, x, axis: int):
+    """Return the positions of a permutation of an axis."""
+    ndim = np.ndim(values_of(as_ndarrays(x)))
+    if not ndim:
+        raise TypeError("x must be an integer or at least 1-dimensional")
+    if not -ndim <= axis < ndim:
+        raise np.exceptions.AxisError(axis, ndim)
+    return generator.permutation(x.shape[axis])
+
+
+def _shuffle(generator, x, axis=0):
+    if isinstance(x, list):  # NumPy swaps its entries, whatever they are
+        places = list(range(len(x)))
+        generator.shuffle(places)
+        x[:] = [x[k] for k in places]
+    else:
+        x[...] = np.take(x, _order(generator, x, axis), axis)
+
+
+def _permutation(generator, x, axis=0):
+    x = _array(x)
+    return np.take(x, _order(generator, x, axis), axis)
+
+
+def _permuted(generator, x, axis=None, out=None):
+    x = _array(x)
+    target = values_of(as_ndarrays(x if out is None else out))
+    places = np.empty_like(target, int)  # the order in memory decides which draw is for which entry
+    places[...] = np.arange(target.size).reshape(target.shape)
+    if axis is None and target.ndim > 1:
+        np.ravel(x if out is None else out, "K")  # notes that this order counts
+    result = np.ravel(x)[generator.permuted(places, axis=axis)]
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def _choice(generator, a, size=None, replace=True, p=None, axis=0, shuffle=True):
+    a = _array(a)
+    options = {"shuffle": shuffle}
+    if isinstance(generator, np.random.RandomState):
+        if np.ndim(values_of(as_ndarrays(a))) != 1:
+            raise ValueError("a must be 1-dimensional")
+        options = {}
+    return np.take(a, generator.choice(a.shape[axis], size, replace, p, **options), axis)
+
+
+def _standard(generator, name: str, size, *parameters):
+    """Return standard numbers for the parameters of a distribution, in the shape of the result."""
+    shapes = [np.shape(x) for x in parameters]
+    if size is None:
+        size = np.broadcast_shapes(*shapes) or None
+    else:
+        given = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+        if np.broadcast_shapes(given, *shapes) != given:
+            raise ValueError(f"Output size {given} is not compatible with broadcast dimensions of inputs")
+    return np.float64(1.0) * getattr(generator, name)(size)
+
+
+def _normal(generator, loc=0.0, scale=1.0, size=None):
+    if np.any(np.less(scale, 0.0)):
+        raise ValueError("scale < 0")
+    return loc + scale * _standard(generator, "standard_normal", size, loc, scale)
+
+
+def _uniform(generator, low=0.0, high=1.0, size=None):
+    name = "random_sample" if isinstance(generator, np.random.RandomState) else "random"
+    return low + np.subtract(high, low) * _standard(generator, name, size, low, high)
+
+
+def _exponential(generator, scale=1.0, size=None):
+    if np.any(np.less(scale, 0.0)):
+        raise ValueError("scale < 0")
+    return scale * _standard(generator, "standard_exponential", size, scale)
+
+
+_DRAWING = {
+    "shuffle": _shuffle,
+    "permutation": _permutation,
+    "permuted": _permuted,
+    "choice": _choice,
+    "normal": _normal,
+    "uniform": _uniform,
+    "exponential": _exponential,
+}
+
+
+def of_global_generator(original):
+    """Return the stand-in for a function of ``np.random``, a method of its global generator."""
+    name = original.__name__
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        if takes(name, args, kwargs):
+            return draw(original.__self__, name, args, kwargs)
+        return original(*args, **kwargs)
+
+    return call
