@@ -133,7 +133,7 @@ class Entry(Served):
 
     @functools.cached_property
     def _strips(self) -> SteadyStrips | None:
-        """What the builtins read and make in place of cells, where value and gradient run strip by strip."""
+        """What calls read and make in place of cells, where value and gradient run strip by strip."""
         strips = self.space.plan.strips
         if not self._is_gradient or strips is None or not strips.extents:
             return None  # what others leave in the cells may be read by later sweeps
@@ -217,13 +217,15 @@ class Entry(Served):
         """Do what `serve_in_turn` does, where names are known to be bound to what they were bound to."""
         if not self.accepts(leaves):
             return REFUSED
-        for row, leaf in zip(self.rows, leaves, strict=True):
-            row.write(leaf)
-        if not self.swept():
+        strips = None if self.space.segments is None else self._strips
+        if strips is None:
+            for row, leaf in zip(self.rows, leaves, strict=True):
+                row.write(leaf)
+        if not (self.swept() if strips is None else strips.sweep_with(self.rows, leaves, self.swept)):
             return REFUSED
         if self.space.variant.effects is not None:
             self.space.variant.effects.replay(self.space.outputs)
-        return in_form(self.form, [out.make() for out in self.outs])
+        return in_form(self.form, [out.make() for out in (self.outs if strips is None else strips.outs)])
 
     def accepts(self, leaves: Sequence) -> bool:
         """Whether this entry is for such leaves, whose constants it computes with from now on."""

@@ -1,12 +1,13 @@
 """Steady calls whose blocks copy long arguments and gradients strip by strip, see `engine.strip_copies`.
 
 Arguments are read where they are. Gradients are written to arrays that are there already: those of the next
-call are made when a call's gradients are handed out.
+call are made when a call's gradients are handed out. Builtins do so, and Python where it looks for signals
+between the segments of a long sweep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,7 +22,7 @@ ndarray = np.ndarray
 
 
 class SteadyStrips:
-    """What the builtins of an entry read and make in place of the cells of its workspace.
+    """What an entry reads and makes in place of the cells of its workspace.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ class SteadyStrips:
         inputs = zip(space.plan.tape.inputs, space.inputs, strict=True)
         values = {_place(view): slot.value for slot, view in inputs}
         values |= {_place(view): value for value, view, _ in space.results() if view is not None}
-        cells = {k: row.cells for k, row in enumerate(rows) if row.__class__ is ArrayRow}
+        arrays = {k: row for k, row in enumerate(rows) if row.__class__ is ArrayRow}
+        cells = {k: row.cells for k, row in arrays.items() if row.cells.dtype == row.dtype}
         sources = {k: values[_place(view)] for k, view in cells.items() if _place(view) in values}
         views = {k: view for k, out in enumerate(outs) if (view := _copied(out)) is not None}
         targets = {k: values[_place(view)] for k, view in views.items() if _place(view) in values}
@@ -64,6 +66,24 @@ class SteadyStrips:
         for k, value in self._sources.items():
             placed[k] |= {"kind": jit.steady.PLACED, "cells": address(self._copies.word(value))}
         return placed
+
+    def sweep_with(self, rows: Sequence, leaves: Sequence, sweep: Callable[[], bool]) -> bool:
+        """Read the leaves of a call, sweep as an entry does, and return what that returns.
+
+        Arrays that are not contiguous are copied before they are read.
+        """
+        read = []
+        for k, (row, leaf) in enumerate(zip(rows, leaves, strict=True)):
+            if k in self._sources:
+                read.append(np.require(leaf, requirements=("C", "A")))
+                self._copies.word(self._sources[k])[0] = address(read[-1])
+            else:
+                row.write(leaf)
+        self._copies.begin()
+        try:
+            return sweep()
+        finally:
+            self._copies.end()
 
 
 class _Written:

@@ -158,8 +158,16 @@ def test_gradients_of_sums_of_products_and_squares_are_one_instruction():
     np.testing.assert_array_equal(dy, -dx)
 
 
+@pytest.fixture(params=["one", "many"])
+def sweeps(request, monkeypatch):
+    """Sweeps of one segment, which builtins enter, and of many, between which Python looks for signals."""
+    if request.param == "many":
+        monkeypatch.setattr(segments, "MOST", 4_000)
+    return request.param
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_steady_calls_read_arguments_and_write_gradients_where_they_are(name, monkeypatch):
+def test_steady_calls_read_arguments_and_write_gradients_where_they_are(name, sweeps, monkeypatch):
     strips = []
     make = SteadyStrips.__init__
 
@@ -171,21 +179,28 @@ def test_steady_calls_read_arguments_and_write_gradients_where_they_are(name, mo
     f, count = FUNCTIONS[name]
     cache = nt.prepare_gradient_cache(f, X, Y)
     value_and_gradient = nt.value_and_grad(f, argnums=(0, 1))
+    if sweeps == "many":  # the verb has plans that it made before
+        value_and_gradient = nt.prepare_gradient_cache(f, X, Y).call
     kept = []
     for scale in (1.0, 0.5, -0.25, 1.0):
         x, y = scale * X, 0.5 * scale * Y
+        if scale < 0.0:
+            x = np.repeat(x, 2)[::2]
         kept.append((x, y, *value_and_gradient(x, y)))
     assert any(len(each._copies.copied) == count for each in strips)
     for x, y, value, gradients in kept:  # each call's gradients stay what they were
-        bound = cache.bind(x, y)
+        bound = cache.bind(x.copy(), y)
         assert bound() == value
         for own, expected in zip(gradients, bound.out, strict=True):
             assert own.tobytes() == expected.tobytes()
             assert own.flags.owndata and own.flags.writeable
 
 
-def test_steady_calls_of_other_kinds_read_cells():
-    """Where the captured array changes, or an argument is not contiguous, the general call serves."""
+def test_steady_calls_of_other_kinds_read_cells(sweeps):
+    """Where the captured array changes, or an argument is not contiguous, the general call serves.
+
+    Between segments Python may copy such an argument, and strips read the copy.
+    """
     data = Y.copy()
     value_and_gradient = nt.value_and_grad(lambda x: np.sum((x - data) ** 2 * np.exp(x)))
     reference = nt.value_and_grad(lambda x: np.sum((x - data) ** 2 * np.exp(x)) + 0.0)
