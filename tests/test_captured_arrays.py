@@ -232,6 +232,27 @@ def test_captured_arrays_are_watched():
     np.testing.assert_array_equal(weights, [2.0, 1.0, 1.0])
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_long_captured_arrays_are_compared_with_the_cells_of_their_literals(dtype):
+    """Those of another dtype than the cells are compared with a copy."""
+    table = np.arange(5000).astype(dtype)
+
+    def f(x):
+        return np.sum((table * x[0] + x[-1]) ** 2)
+
+    cache = nt.prepare_gradient_cache(f, X)
+    for k, number in enumerate((-1.0, 7.0, -0.0, 0.0, 4999.0)):
+        table[-k] = number
+        for size in (3, 3, 7, 3):  # general, steady, of another length, and steady again
+            x = np.linspace(0.5, 2.0, size)
+            value, (gradient,) = nt.value_and_gradient(cache, x)
+            assert value == pytest.approx(f(x), rel=1e-13)
+            assert gradient[0] == pytest.approx(np.sum(2.0 * table * (table * x[0] + x[-1])), rel=1e-12)
+    space = cache._space
+    ((_, known),) = [pair for pair in space.watched[0] if pair[0] is table]
+    assert any(np.may_share_memory(known, cells) for cells in space.v) == (dtype == np.float64)
+
+
 def test_what_is_written_without_traced_values_stays():
     calls, several = np.zeros(1), [np.zeros(3), np.zeros(3)]
 

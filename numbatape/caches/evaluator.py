@@ -215,7 +215,8 @@ class Evaluator:
 
     def watch(self, space: VariantWorkspace, arrays) -> bool:
         """Let the sweep's kernel compare captured arrays and the given ones; return whether it can."""
-        watched = [*self.program.environment.arrays, *((array, array.copy()) for array in arrays)]
+        captured = [(array, space.literal_like(copy)) for array, copy in self.program.environment.arrays]
+        watched = [*captured, *((array, array.copy()) for array in arrays)]
         if not all(array.flags.c_contiguous for array, _ in watched):
             return False
         rows = [(a.ctypes.data, c.ctypes.data, a.nbytes) for a, c in watched]
