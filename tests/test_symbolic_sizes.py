@@ -725,3 +725,36 @@ def test_windows_follow_sizes(name):
         expected = 2 * x * np.cumsum(WINDOWS[name](n)[::-1])[::-1]
         np.testing.assert_allclose(gradient, expected, rtol=1e-11, atol=1e-14)
     assert cache.traces == 2  # a window of one entry is SciPy's
+
+
+def spaced(x):
+    """Return a symmetric matrix with eigenvalues that are far from one another."""
+    return np.outer(x, x) + np.diag(2.0 + np.arange(len(x)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.prod(x) + np.sum(np.cumprod(x)),
+        lambda x: np.sum(np.linalg.cholesky(spaced(x)) ** 3),
+        lambda x: np.sum(np.linalg.eigh(spaced(x))[0] ** 3),
+        lambda x: np.sum(np.linalg.svd(spaced(x)[1:], full_matrices=False)[1] ** 3),
+        lambda x: np.sum(np.linalg.qr(spaced(x))[1] ** 4),
+    ],
+    ids=["products", "cholesky", "eigh", "svd", "qr"],
+)
+def test_second_derivatives_and_tangents_follow_sizes(f):
+    """Their instructions are those of pullbacks, which need matrices of the sizes that come."""
+    caches = nt.prepare_hvp_cache(f, np.ones(3)), nt.prepare_derivative_cache(f, np.ones(3))
+    traces = set()
+    for n in (4, 3, 6, 5):
+        x = 0.3 + np.sin(np.arange(float(n)))
+        v = np.cos(np.arange(float(n)))
+        value, gradient, product = nt.value_and_hvp(caches[0], v, x)
+        assert value == pytest.approx(f(x), rel=1e-12)
+        assert nt.value_and_derivative(caches[1], (x, v))[1] == pytest.approx(gradient @ v, rel=1e-11)
+        slopes = [nt.value_and_grad(f)(x + h * v)[1] for h in (-2e-3, -1e-3, 1e-3, 2e-3)]
+        differences = (slopes[0] - 8 * slopes[1] + 8 * slopes[2] - slopes[3]) / 0.012
+        np.testing.assert_allclose(product, differences, rtol=1e-6, atol=1e-6 * np.max(np.abs(differences)))
+        traces.add(tuple(cache.traces for cache in caches))
+    assert len(traces) == 1

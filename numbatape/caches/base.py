@@ -306,7 +306,7 @@ class PreparedCache:
 
     @property
     def traces(self) -> int:
-        """How often the function was traced, for its value and for derivatives that have tapes of their own."""
+        """How often the function was traced: for its value, and for derivatives with tapes of their own."""
         return sum(program.traces for program in self._programs())
 
     def guards(self) -> GuardReport:

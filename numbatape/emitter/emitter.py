@@ -6,6 +6,8 @@ They know sizes, cells and levels, but no values; a rule that must branch on a v
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from ..errors import UnsupportedOperationError
@@ -55,7 +57,6 @@ class Emitter:
         self.line = NONE
         self.slopes: dict[tuple[int, int], object] = {}
         self.slope_table = np.zeros((0, 3), np.int32)
-        self._constants: dict[tuple, np.ndarray] = {}
 
     def slope(self, out: int, operand: int):
         """Return the partial that was recorded before for a result and an operand, None if there is none."""
@@ -115,13 +116,6 @@ class Emitter:
         if x.__class__ is Symbol:
             return x
         return Symbol(self, self.tape.literal(np.asarray(x), family))
-
-    def constant(self, make, *sizes: int) -> np.ndarray:
-        """Return ``make(*sizes)``, always the same array, so that it becomes one literal."""
-        key = (make, *sizes)
-        if key not in self._constants:
-            self._constants[key] = make(*sizes)
-        return self._constants[key]
 
     def in_family(self, x: Symbol, family: int) -> Symbol:
         """Return a symbol in a family's cells."""
@@ -289,6 +283,10 @@ class Emitter:
     def triu(self, x, k: int = 0) -> Symbol:
         return self.op("triu", x, float(k))
 
+    def eye(self, dim: int, family: int) -> Symbol:
+        """Return the identity matrix of a size (a code); the prologue makes it."""
+        return self.triu(self.tril(self.broadcast(self.symbol(1.0, family), (dim, dim))))
+
     # ---- views
 
     def transposed(self, x: Symbol) -> Symbol:
@@ -341,7 +339,11 @@ class Emitter:
 
     def is_empty(self, x: Symbol) -> bool:
         """Whether the last axis has no entry; this records a guard."""
-        sizes, dim = self.tape.sizes, x.dims[-1]
+        return self.is_none(x.dims[-1])
+
+    def is_none(self, dim: int) -> bool:
+        """Whether a size (a code) is 0; this records a guard."""
+        sizes = self.tape.sizes
         if sizes.value(dim) == 0:
             sizes.pin(dim)
             return True
@@ -358,17 +360,17 @@ class Emitter:
         return x if addresses.is_dense(self.tape, x.number) else self.row("copy", x)
 
     def unpacked(self, x: Symbol, *shapes) -> list[Symbol]:
-        """Return the parts of a packed vector (the last axis), in the given shapes."""
-        parts, first = [], 0
+        """Return the parts of a packed vector (the last axis), in the given shapes (size codes)."""
+        parts, first, sizes = [], 0, self.tape.sizes
         for shape in shapes:
-            count = int(np.prod(shape))
-            part = self.cut(x, first, first + count)
+            count = reduce(sizes.mul, shape)
+            part = Symbol(self, addresses.cut(self.tape, x.number, x.ndim - 1, first, count))
             if len(shape) != 1:
                 part = self.dense(part)
                 dims = (*x.dims[:-1], *shape)
                 part = Symbol(self, addresses.reshaped(self.tape, part.number, dims))
             parts.append(part)
-            first += count
+            first = sizes.add(first, count)
         return parts
 
     # ---- new arrays

@@ -38,9 +38,9 @@ def positive_definite(rng, shapes):
     return (root @ root.T / max(len(root), 1) + np.eye(len(root)),)
 
 
-def half_triangle(n: int):
-    """Return ones below the diagonal, and halves on it."""
-    return np.tril(np.ones((n, n)), -1) + 0.5 * np.eye(n)
+def half_triangle(e, dim, family):
+    """Return ones below the diagonal, and halves on it, in a matrix of a size (a code)."""
+    return e.tril(e.broadcast(e.symbol(1.0, family), (dim, dim))) - 0.5 * e.eye(dim, family)
 
 
 def copy_matrix(cv, c, av, a, sa0, sa1, m, n):
@@ -182,7 +182,7 @@ class Cholesky:
 
     def pullback(e, ct, z, operands, need):
         """``L^-T Phi(L^T Lbar) L^-1``, Phi the lower triangle with half its diagonal, as A's lower half."""
-        half = e.constant(half_triangle, z.shape[-1])
+        half = half_triangle(e, z.dims[-1], z.family)
         inner = e.matmul(e.transposed(z), e.tril(ct)) * half
         left = e.op("solve_upper", e.transposed(z), inner)
         whole = e.transposed(e.op("solve_upper", e.transposed(z), e.transposed(left)))

@@ -219,7 +219,6 @@ class Cumprod:
     def pullback(e, ct, z, operands, need):
         """Entry (j, i) of the Jacobian is the product up to i without factor j: n*n cells, no division."""
         (x,) = operands
-        n = x.shape[-1]
-        others = e.where(e.constant(np.eye, n), 1.0, e.expand(x, (-2,)))
+        others = e.where(e.eye(x.dims[-1], x.family), 1.0, e.expand(x, (-2,)))
         products = e.triu(e.op("cumprod", others))
         return (e.sum(products * e.expand(ct, (-2,))),)

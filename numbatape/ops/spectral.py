@@ -47,6 +47,15 @@ def reciprocal_gap(e, gap):
     return e.where(equal, 0.0, 1.0 / e.where(equal, 1.0, gap))
 
 
+def excess(e, m, n):
+    """Return the sign of the difference of two sizes (codes); this records a guard."""
+    sizes = e.tape.sizes
+    sign = (sizes.value(m) > sizes.value(n)) - (sizes.value(m) < sizes.value(n))
+    less, larger = (n, m) if sign > 0 else (m, n)
+    sizes.guard(larger, ">=" if sign else "==", sizes.add(less, 1) if sign else less)
+    return sign
+
+
 def all_zero(g, a, n):
     """Whether n adjoints are zero: those of vectors that nothing reads."""
     found = 0
@@ -106,16 +115,17 @@ class Eigh:
             g[a + i * sa0 + i * sa1] += v[s + i * n + i]
 
     def pullback(e, ct, z, operands, need):
-        n = operands[0].shape[-1]
-        if n == 0:
+        (a,) = operands
+        if e.is_empty(a):
             return (None,)
+        n = a.dims[-1]
         values, rows = e.unpacked(z, (n,), (n, n))
         its_values, its_rows = e.unpacked(ct, (n,), (n, n))
         gap = e.expand(values, (-2,)) - e.last(values)
         inner = reciprocal_gap(e, gap) * e.matmul(rows, e.transposed(its_rows))
-        inner = inner + e.last(its_values) * e.constant(np.eye, n)
+        inner = inner + e.last(its_values) * e.eye(n, a.family)
         whole = e.matmul(e.transposed(rows), e.matmul(inner, rows))
-        return ((whole + e.transposed(whole)) * e.constant(half_triangle, n),)
+        return ((whole + e.transposed(whole)) * half_triangle(e, n, a.family),)
 
 
 @array_op(
@@ -187,9 +197,11 @@ class Svd:
 
     def pullback(e, ct, z, operands, need):
         """Return what ``reverse`` adds, as instructions."""
-        m, n = operands[0].shape[-2:]
-        k = min(m, n)
-        if k == 0:
+        (a,) = operands
+        m, n = a.dims[-2:]
+        more = excess(e, m, n)
+        k = n if more > 0 else m
+        if e.is_none(k):
             return (None,)
         shapes = (k,), (k, m), (n, k)
         s, rows, right = e.unpacked(z, *shapes)
@@ -198,13 +210,13 @@ class Svd:
         across, down = e.expand(s, (-2,)), e.last(s)
         gap = reciprocal_gap(e, (across - down) * (across + down))
         turned = (p - e.transposed(p)) * across + down * (q - e.transposed(q))
-        inner = gap * turned + e.last(its_s) * e.constant(np.eye, k)
+        inner = gap * turned + e.last(its_s) * e.eye(k, a.family)
         left = e.matmul(e.transposed(rows), inner)
-        if m > k:
+        if more > 0:
             rest = e.transposed(its_rows) - e.matmul(e.transposed(rows), p)
             left = left + rest * reciprocal_gap(e, across)
         result = e.matmul(left, e.transposed(right))
-        if n > k:
+        if more < 0:
             rest = (its_right - e.matmul(right, q)) * reciprocal_gap(e, across)
             result = result + e.matmul(e.transposed(rows), e.transposed(rest))
         return (result,)
@@ -259,9 +271,10 @@ class Qr:
                     g[a + i * sa0 + j * sa1] += v[t + j * m + i]
 
     def pullback(e, ct, z, operands, need):
-        m, n = operands[0].shape[-2:]
-        if n == 0:
+        (a,) = operands
+        if e.is_empty(a):
             return (None,)
+        m, n = a.dims[-2:]
         rows, r = e.unpacked(z, (n, m), (n, n))
         its_rows, its_r = e.unpacked(ct, (n, m), (n, n))
         inner = e.matmul(r, e.transposed(its_r)) - e.matmul(its_rows, e.transposed(rows))
