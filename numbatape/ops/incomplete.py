@@ -154,7 +154,11 @@ binary("stdtr_rise_n", "student_rise(2.0, x, y)", student_quantile_slope(2.0), (
 # density for two more degrees (J. D. Cohen, "Noncentral chi-square: some observations on recurrence", 1988)
 def _chi2_density(more):
     power = f"0.25*y + {0.25 * more - 0.5}"
-    return f"0.5*math.exp(-0.5*(math.sqrt(x) - math.sqrt(w))*(math.sqrt(x) - math.sqrt(w)))*math.pow(x/w, {power})*sc.ive(0.5*y + {0.5 * more - 1.0}, math.sqrt(x*w))"
+    usual = f"math.exp(-0.5*(math.sqrt(x) - math.sqrt(w))*(math.sqrt(x) - math.sqrt(w)))*math.pow(x/w, {power})*sc.ive(0.5*y + {0.5 * more - 1.0}, math.sqrt(x*w))"
+    # Near w = 0, where x/w is infinite in the end, by the series of the Bessel function without its first power.
+    half = f"(0.5*y + {0.5 * more})"
+    near = f"math.exp(sc.xlogy({half} - 1.0, 0.5*x) - 0.5*(x + w) - sc.gammaln({half}))*sc.hyp0f1({half}, 0.25*x*w)"
+    return f"0.5*({near} if x*w < {half} else {usual})"
 
 
 ternary("chndtr",   "sc.chndtr(x, y, w)", "sc.chndtr",    (POSITIVE, POSITIVE, POSITIVE), opaque="y",

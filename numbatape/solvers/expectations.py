@@ -50,6 +50,24 @@ def _weighed(place, function, density, shapes, loc, scale, start, unit):
     return unit * function(x) * density(x, *shapes, loc=loc, scale=scale)
 
 
+def _at_quantile(share, function, quantile, shapes, loc, scale):
+    return function(quantile(share, *shapes, loc=loc, scale=scale))
+
+
+def _over_shares(distribution, function, shapes, loc, scale, options):
+    """Return an expectation as an integral over probabilities, from both ends to the median.
+
+    At an end that moves with a shape, a density like ``(1 - c*x)**(1/c - 1)`` may be infinite, or its slope
+    for the shape. Quantiles have no such singularities, and their slopes none that is not integrable.
+    """
+    quad, total = made("scipy.integrate", "quad", scipy.integrate.quad), 0.0
+    for quantile in (distribution.ppf, distribution.isf):
+        for first, last in ((0.0, TAIL), (TAIL, 0.5)):
+            args = function, quantile, shapes, loc, scale
+            total = total + quad(_at_quantile, first, last, args=args, **options)[0]
+    return total
+
+
 def _standing_still(low, high) -> tuple:
     """Return coordinates in which ends of a support do not move: where 0 is, the unit, and the ends.
 
@@ -112,6 +130,14 @@ def _of_continuous(distribution, function, shapes, loc, scale, lb, ub, condition
 
     start, unit = 0.0, 1.0
     if lb is None and ub is None and find_trace(low, high) is not None and not options.get("points"):
+        law = LAWS.get(original.name)
+        if (
+            find_trace(shapes) is not None
+            and law is not None
+            and law.ppf is not None
+            and "weight" not in options
+        ):
+            return _over_shares(distribution, function, shapes, loc, scale, options)
         start, unit, low, high = _standing_still(low, high)
     middle = as_data(name, body, low, high, start, unit, loc, scale, *shapes)
     quad = made("scipy.integrate", "quad", scipy.integrate.quad)

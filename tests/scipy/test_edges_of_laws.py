@@ -138,3 +138,45 @@ def test_the_logarithm_of_a_small_area_comes_from_the_area(law, shapes):
     value, slope = nt.value_and_grad(lambda x: law.logcdf(x, *shapes))(1e-6)
     np.testing.assert_allclose(value, law.logcdf(1e-6, *shapes), rtol=1e-12)
     np.testing.assert_allclose(slope, law.pdf(1e-6, *shapes) / law.cdf(1e-6, *shapes), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "f, at",
+    [
+        (lambda nc: st.ncx2.logpdf(3.0, 4.0, nc), 0.0),
+        (lambda nc: st.ncx2.cdf(3.0, 4.0, nc), 0.0),
+        (lambda w: sc.chndtr(3.0, 1.5, w), 0.0),
+        (lambda x: st.rice.cdf(0.7, x), 0.0),
+        (lambda b: st.rice.logpdf(0.7, b), 0.0),
+        (lambda kappa: st.vonmises.logpdf(0.7, kappa), 0.0),
+        (lambda kappa: st.vonmises_line.cdf(0.7, kappa), 0.0),
+        (st.vonmises.entropy, 0.0),
+    ],
+)
+def test_derivatives_where_a_parameter_is_zero(f, at):
+    """The case that a law has there apart knows nothing of the parameter, and `i0e` has a kink at 0."""
+    h = 2e-3
+    values = [f(at + k * h) for k in range(5)]
+    slope = np.dot([-25, 48, -36, 16, -3], values) / (12 * h)
+    bend = np.dot([35, -104, 114, -56, 11], values) / (12 * h * h)
+    np.testing.assert_allclose(
+        [nt.grad(f)(at), nt.derivative(nt.derivative(f))(at)], [slope, bend], atol=1e-6
+    )
+
+
+def test_slopes_for_a_small_noncentrality():
+    """They are sums of terms with 1/nc, which cancelled: at 1e-11 three digits were left."""
+    for nc in (1e-12, 1e-7, 1e-3):
+        slope = nt.grad(lambda nc: st.ncx2.logpdf(0.2, 19.0, nc))(nc)
+        q = 0.05 * nc  # the density has the factor exp(-nc/2) (1 + q/9.5 (1 + q/21 (...)))
+        assert slope == pytest.approx(-0.5 + 0.05 / 9.5 * (1.0 + q / 10.5 - q / 9.5), rel=1e-12)
+
+
+@pytest.mark.parametrize("c", [0.9, 1.1, 2.5])
+def test_moments_where_the_density_is_infinite_at_an_end_that_moves(c):
+    def mean(c):
+        return (1 - mpmath.gamma(1 + c)) / c
+
+    assert nt.grad(st.genextreme.mean)(c) == pytest.approx(float(mpmath.diff(mean, c)), rel=1e-8)
+    second = nt.grad(lambda c: st.genextreme.expect(lambda x: 2.0 * x, (c,), loc=3.0))(c)
+    assert second == pytest.approx(2.0 * float(mpmath.diff(mean, c)), rel=1e-8)

@@ -29,6 +29,16 @@ def log_cosh(x):
     return np.logaddexp(x, -x) - LOG2
 
 
+def log_scaled_bessel(z):
+    """``log(i0e(z))`` for z >= 0. At 0, where `i0e` has a kink, its derivatives are those to the right."""
+    square = z * z
+    return np.where(np.equal(z, 0.0), square * (0.25 - square / 64.0) - z, np.log(sc.i0e(z)))
+
+
+def von_mises_entropy(kappa):
+    return kappa * (1.0 - sc.i1e(kappa) / sc.i0e(kappa)) + np.log(2.0 * PI) + log_scaled_bessel(kappa)
+
+
 def log_difference(p, q):
     """``log(exp(p) - exp(q))``."""
     return p + np.log(-np.expm1(q - p))
@@ -156,8 +166,8 @@ real("johnsonsu", lambda x, a, b: np.log(b) - 0.5 * np.log1p(x * x) + normal(a +
      cdf=lambda x, a, b: sc.ndtr(a + b * np.arcsinh(x)), sf=lambda x, a, b: sc.ndtr(-a - b * np.arcsinh(x)))
 real("laplace_asymmetric", lambda x, k: x * np.where(x >= 0, -k, 1.0 / k) - np.log(k + 1.0 / k))
 real("norminvgauss", normal_inverse_gauss, far=True, valid=lambda a, b: [a > 0, np.abs(b) < a])
-real("vonmises",  lambda x, kappa: kappa * sc.cosm1(x) - np.log(2.0 * PI) - np.log(sc.i0e(kappa)), valid=lambda kappa: [kappa >= 0])
-real("vonmises_line", lambda x, kappa: kappa * sc.cosm1(x) - np.log(2.0 * PI) - np.log(sc.i0e(kappa)), low=-PI, high=PI, valid=lambda kappa: [kappa >= 0])
+real("vonmises",  lambda x, kappa: kappa * sc.cosm1(x) - np.log(2.0 * PI) - log_scaled_bessel(kappa), valid=lambda kappa: [kappa >= 0], entropy=von_mises_entropy)
+real("vonmises_line", lambda x, kappa: kappa * sc.cosm1(x) - np.log(2.0 * PI) - log_scaled_bessel(kappa), low=-PI, high=PI, valid=lambda kappa: [kappa >= 0], entropy=von_mises_entropy)
 
 # On the positive half line
 right("expon",    lambda x: -x, cdf=lambda x: -np.expm1(-x), sf=lambda x: np.exp(-x), logsf=lambda x: -x)
@@ -182,7 +192,7 @@ right("halflogistic", lambda x: LOG2 - x - 2.0 * np.log1p(np.exp(-x)), cdf=lambd
 right("halfgennorm", lambda x, b: np.log(b) - sc.gammaln(1.0 / b) - x**b, cdf=lambda x, b: sc.gammainc(1.0 / b, x**b), sf=lambda x, b: sc.gammaincc(1.0 / b, x**b))
 right("rayleigh", lambda x: np.log(x) - 0.5 * x * x, open=True, cdf=lambda x: -np.expm1(-0.5 * x * x), logsf=lambda x: -0.5 * x * x)
 right("maxwell",  lambda x: LOG_ROOT_2_OVER_PI + 2.0 * np.log(x) - 0.5 * x * x, cdf=lambda x: sc.gammainc(1.5, x * x / 2.0), sf=lambda x: sc.gammaincc(1.5, x * x / 2.0))
-right("rice",     lambda x, b: np.log(x) - np.square(x - b) / 2.0 + np.log(sc.i0e(x * b)), valid=lambda b: [b >= 0])
+right("rice",     lambda x, b: np.log(x) - np.square(x - b) / 2.0 + log_scaled_bessel(x * b), valid=lambda b: [b >= 0])
 right("weibull_min", lambda x, c: np.log(c) + sc.xlogy(c - 1.0, x) - x**c, cdf=lambda x, c: -np.expm1(-(x**c)), logsf=lambda x, c: -(x**c))
 real("weibull_max", lambda x, c: np.log(c) + sc.xlogy(c - 1.0, -x) - (-x) ** c, high=0.0, logcdf=lambda x, c: -((-x) ** c), sf=lambda x, c: -np.expm1(-((-x) ** c)))
 right("exponweib", lambda x, a, c: np.log(a) + np.log(c) + sc.xlogy(a - 1.0, -np.expm1(-(x**c))) - x**c + sc.xlogy(c - 1.0, x), cdf=lambda x, a, c: (-np.expm1(-(x**c))) ** a, sf=lambda x, a, c: -np.expm1(a * np.log1p(-np.exp(-(x**c)))))

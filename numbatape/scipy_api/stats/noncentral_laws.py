@@ -164,15 +164,16 @@ def _f_variance(m, n, nc):
 _SMALL = 1e-100
 
 
-def _log_large_order(x, df, nc):
-    """Return the log-density where its Bessel function is small; powers of ``nc`` cancel, and are left out.
+def _log_near_central(x, df, nc):
+    """Return the log-density where its Bessel function is small, or the first term of that function's series.
 
-    The Bessel function's power series is one term times a sum. At orders below 100 a few terms of the sum
-    are enough, since ``x * nc`` is below 60 there. At others the sum follows from Debye's expansion
-    (DLMF 10.41.3), whose first term left out is below 1e-12.
+    Powers of ``nc``, which cancel, are left out: so slopes keep their digits down to ``nc == 0``. The series
+    is one term times a sum. At orders below 100 a few terms of the sum are enough: ``x * nc`` is below 60
+    where the function is small. At others the sum follows from Debye's expansion (DLMF 10.41.3), whose first
+    term left out is below 1e-12.
     """
     order = 0.5 * df - 1.0
-    central = order * np.log(0.5 * x) - sc.gammaln(order + 1.0) - 0.5 * (x + nc) - LOG2
+    central = sc.xlogy(order, 0.5 * x) - sc.gammaln(order + 1.0) - 0.5 * (x + nc) - LOG2
     few = np.less(order, 100.0)
     return central + np.where(
         few, _log_series(0.25 * x * nc, order), _log_debye(x * nc, np.where(few, 100.0, order))
@@ -180,7 +181,7 @@ def _log_large_order(x, df, nc):
 
 
 def _log_series(q, order):
-    """Return log of 0F1(order + 1; q), for q up to a seventh of the order."""
+    """Return log of 0F1(order + 1; q), for q up to a seventh of ``order + 1``."""
     total = 1.0
     for k in range(9, 0, -1):
         total = 1.0 + q * total / (k * (order + k))
@@ -209,21 +210,20 @@ def _debye_terms(order, p):
 
 
 def _log_chi2(x, df, nc):
-    def central():
-        return sc.xlogy(0.5 * df - 1.0, 0.5 * x) - 0.5 * x - sc.gammaln(0.5 * df) - LOG2
+    # The second condition is met by many degrees of freedom beside a small noncentrality: 1500, 0.3 and
+    # x = 1500 let `ive` underflow. SciPy's logpdf, but not its pdf, is minus infinity there.
+    few = np.less_equal(3.5 * x * nc, df)
+    near = few | np.less(sc.ive(0.5 * df - 1.0, np.sqrt(nc * x)), _SMALL)
 
-    def ratio():
-        # Many degrees of freedom beside a small noncentrality, as 400 and 1e-8, let `ive` underflow. SciPy's
-        # logpdf, but not its pdf, is minus infinity there.
-        small = np.less(sc.ive(0.5 * df - 1.0, np.sqrt(nc * x)), _SMALL)
-        safe = np.where(small, 3.0, df)
-        mean = np.where(small, 1.0, x)
-        gap = np.sqrt(mean) - np.sqrt(nc)
-        bessel = np.log(sc.ive(0.5 * safe - 1.0, np.sqrt(nc * mean)))
-        usual = -LOG2 - 0.5 * gap * gap + (0.25 * safe - 0.5) * np.log(mean / nc) + bessel
-        return np.where(small, _log_large_order(x, np.where(small, df, 4.0), nc), usual)
+    def usual():
+        mean, safe, more = (
+            np.where(near, number, shape) for number, shape in ((1.0, x), (3.0, df), (1.0, nc))
+        )
+        gap = np.sqrt(mean) - np.sqrt(more)
+        bessel = np.log(sc.ive(0.5 * safe - 1.0, np.sqrt(more * mean)))
+        return -LOG2 - 0.5 * gap * gap + (0.25 * safe - 0.5) * np.log(mean / more) + bessel
 
-    return pick(np.equal(nc, 0.0), central, ratio)
+    return pick(near, lambda: _log_near_central(x, np.where(near, df, 4.0), nc), usual)
 
 
 def chi2_density(x, df, nc):
@@ -312,7 +312,7 @@ register(
         low=0.0,
         far=True,
         valid=lambda df, nc: [df > 0, df < INF, nc >= 0],
-        cdf=lambda x, df, nc: pick(np.equal(nc, 0.0), lambda: sc.chdtr(df, x), lambda: sc.chndtr(x, df, nc)),
+        cdf=lambda x, df, nc: sc.chndtr(x, df, nc),
         sf=within(0.0, _CHI2_SF),
         mean=lambda df, nc: df + nc,
         var=lambda df, nc: 2.0 * df + 4.0 * nc,
