@@ -276,6 +276,11 @@ ORDER = {
     "c[argsort] = reversed": written(double, lambda c, x: c.__setitem__(np.argsort(-x), c[::-1])),
     "copyto(where=)": written(double, lambda c, x: np.copyto(c, c[::-1], where=c > 1.0)),
     "place(c, c > 1, reversed)": written(double, lambda c, x: np.place(c, c > 1.0, c[::-1])),
+    "place(c, c > 3, c)": written(double, lambda c, x: np.place(c, c > 3.0, c)),
+    "flat[argsort] = itself": written(double, lambda c, x: c.flat.__setitem__(np.argsort(x), c)),
+    "complex[mask] = its first": lambda x: parts_after(
+        x, lambda c: c.__setitem__(c.real > 0.5, c[: np.sum(c.real > 0.5)])
+    ),
     "place, what was just written": written(double, lambda c, x: np.place(c, np.arange(c.size) > 0, c[:2])),
     "putmask(c, c > 1, reversed)": written(double, lambda c, x: np.putmask(c, c > 1.0, c[::-1])),
     "put(c, places, reversed)": written(double, lambda c, x: np.put(c, [0, 1, 2], c[::-1])),

@@ -73,7 +73,7 @@ def _into_out(function, args, kwargs, out):
 
 
 # They refuse some dtypes, or orders in memory, of `out`.
-_PARTICULAR = (np.dot, np.einsum, np.linalg.multi_dot)
+_PARTICULAR = (np.dot, np.einsum, np.linalg.multi_dot, np.take, np.compress, np.choose)
 
 
 def _joined(function, arrays, axis=0, out=None, **options):

@@ -32,7 +32,7 @@ def copyto(dst, src, casting="same_kind", where=True):
 def put(a, ind, v, mode="raise"):
     v = _lifted(v)
     trace = find_trace(ind)
-    if trace is None or overlap(a, v):
+    if trace is None or overlap(a, v, in_place=False):
         ind = fixed(as_ndarrays(ind))
         write_by(a, v, lambda target, source: np.put(target, ind, source, mode), "np.put")
         return
@@ -74,7 +74,7 @@ def place(arr, mask, vals):
     np.place(_values(arr)[0].copy(), *_values(mask, vals))  # raises NumPy's errors, also for casts of lists
     vals = _cast(np.ravel(_lifted(vals)), arr)
     trace = find_trace(mask)
-    if trace is None or overlap(arr, vals):
+    if trace is None or overlap(arr, vals, in_place=False):
         mask = fixed(as_ndarrays(mask))
         write_by(arr, vals, lambda target, source: np.place(target, mask, source), "np.place")
         return

@@ -49,7 +49,7 @@ class Flat(Iterator):
 
     def __setitem__(self, key, item):
         key = as_ndarrays(key)
-        if find_trace(key) is not None and writes.overlap(self.base, item):
+        if find_trace(key) is not None and writes.overlap(self.base, item, in_place=False):
             key = fixed(key)  # the positions are guarded, because the last write to an entry counts
         elif find_trace(key) is not None:
             self._write_at(key, item)

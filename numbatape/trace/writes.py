@@ -192,13 +192,21 @@ def masked(condition, result, old):
     return elementwise("where", lift(trace, condition), lift(trace, result), lift(trace, old))
 
 
-def overlap(x, item=None) -> bool:
-    """Whether an array has an entry twice, or shares only part of its entries with ``item``."""
+def overlap(x, item=None, in_place=True) -> bool:
+    """Whether it matters in which order ``item`` is written to an array.
+
+    It does where the array has an entry twice, or shares memory with the item; not if both are the same and
+    each entry stays where it is (``in_place``).
+    """
     value, its = values_of(as_ndarrays((x, item)))
     trace = find_trace(x, item)
     if trace is not None:
         value, its = in_common_memory(trace, [value, its])
-    if isinstance(its, np.ndarray) and np.may_share_memory(value, its) and not is_same(value, its):
+    if (
+        isinstance(its, np.ndarray)
+        and np.may_share_memory(value, its)
+        and not (in_place and is_same(value, its))
+    ):
         return True
     return has_twice(value)
 
@@ -291,6 +299,11 @@ def set_parts(z: TracedComplex, key, item) -> None:
     keys = key if type(key) is tuple else (key,)
     if any(type(k) is TracedComplex for k in keys):
         z._value[values_of(key)]  # NumPy's error
+    its = values_of(item)
+    if isinstance(its, np.ndarray) and not all(map(is_basic, keys)) and np.may_share_memory(z._value, its):
+        keys = tuple(map(fixed, keys))  # the order of writes matters, and NumPy's depends on the layout
+        write_by(z, item, lambda target, source: target.__setitem__(keys, source), "an assignment")
+        return
     parts = [0.0 if part is None else part for part in complex_arrays.halves(item)]
     for whole, its in zip((z.real, z.imag), parts, strict=True):
         setitem(whole, key, its)
