@@ -581,16 +581,36 @@ def test_norm_at_zero():
     np.testing.assert_allclose(run.a, 0.0, atol=1e-15)
 
 
-@pytest.mark.parametrize("n", [2, 3, 16, 17, 100])
-def test_sorting_is_stable_with_nan_last(n):
+def few(rng, n):
+    return rng.integers(0, 5, n).astype(float)
+
+
+def of_all_sizes(rng, n):
+    """They differ in 64 bits of their keys, infinities among them."""
+    x = rng.choice([-1.0, 1.0], n) * np.exp(rng.uniform(-740.0, 709.0, n))
+    x[: n // 9] = rng.choice([-math.inf, -0.0, 0.0, math.inf, 5e-324], n // 9)
+    return x
+
+
+def close_together(rng, n):
+    """No half of the bits of their keys tells them apart."""
+    x = 1.0 + 1e-15 * rng.integers(0, 1000, n)
+    x[: n // 100 + 1] = -1e300
+    return x
+
+
+@pytest.mark.parametrize("make", [few, np.random.Generator.normal, of_all_sizes, close_together])
+@pytest.mark.parametrize("n", [2, 3, 16, 17, 100, 230, 400, 1100, 6200])
+def test_sorting_is_stable_with_nan_last(n, make):
     rng = np.random.default_rng(n)
-    x = rng.integers(0, 5, n).astype(float)
+    x = make(rng, size=n) if make is np.random.Generator.normal else make(rng, n)
     x[rng.random(n) < 0.2] = math.nan
     gbar = rng.normal(size=n)
     order = np.argsort(x, stable=True)
     np.testing.assert_array_equal(swept("argsort", x).value, order)
     run = swept("sort", x, gbar=gbar)
-    np.testing.assert_array_equal(run.value, np.sort(x))
+    np.testing.assert_array_equal(run.value, x[order])
+    np.testing.assert_array_equal(np.signbit(run.value), np.signbit(x[order]))
     expected = np.zeros(n)
     expected[order] = gbar
     close(run.a, expected)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..jit.language import bits_of, parallel
 from .dependencies import dense, nothing
-from .reduce import LENGTHS, NONEMPTY
+from .reduce import LENGTHS, NONEMPTY, reordered
 from .status import DONE
 from .table import array_op
 
@@ -56,26 +56,137 @@ def merge_sort(v, a, sa0, n, p, q):
             v[p + i] = v[q + i]
 
 
-MANY = 4096  # entries from which on sorting by digits is faster
-DIGITS = 2048
-SIGN = -(2**63)
+MANY = 224  # entries from which on sorting by digits is faster; digits have five bits
+LONG, LONGER, LONGEST = 384, 1024, 6144  # entries from which on digits have six, eight, eleven bits
 
 
-def digit(x, shift):
-    """Eleven bits of a whole number that is ordered as the numbers are; zeros are one number."""
-    bits = bits_of(x + 0.0)
-    return ((bits ^ (-1 if bits < 0 else SIGN)) >> shift) & (DIGITS - 1 if shift < 55 else 511)
+def key_of(x):
+    """A whole number that is ordered as the numbers are; zeros are one number."""
+    return reordered(bits_of(x + 0.0))
+
+
+def digits_of(x, least, scale, base, shift):
+    """A number's place between the smallest one and the largest, or some bits of the distance of their keys.
+
+    Differences of keys wrap around: they have 64 bits without a sign.
+    """
+    return int((x - least) * scale) if scale > 0.0 else (key_of(x) - base) >> shift
+
+
+def count_digits(v, k, c, count, least, scale, base, shift, width, turns):
+    """Count at c how often each value of each digit occurs."""
+    size = 1 << width
+    for i in parallel(turns * size):
+        v[c + i] = 0.0
+    for i in range(count):
+        digits = digits_of(v[k + i], least, scale, base, shift)
+        for turn in range(turns):
+            v[c + turn * size + ((digits >> (width * turn)) & (size - 1))] += 1.0
+
+
+def pairs_of(v, c, size):
+    """How many pairs of numbers have the same digit."""
+    total = 0.0
+    for i in range(size):
+        total += v[c + i] * v[c + i]
+    return 0.5 * total
+
+
+def by_digits(v, p, q, k, m, c, count, least, scale, base, shift, width, turns):
+    """Sort numbers at k and positions at p by digits that have been counted, the last one first."""
+    size = 1 << width
+    for turn in range(turns):
+        table = c + turn * size
+        total = 0.0
+        for i in range(size):
+            here = v[table + i]
+            v[table + i] = total
+            total += here
+        for i in range(count):
+            x = v[k + i]
+            digits = digits_of(x, least, scale, base, shift)
+            place = table + ((digits >> (width * turn)) & (size - 1))
+            at = v[place]
+            v[place] = at + 1.0
+            v[m + int(at)] = x
+            v[q + int(at)] = v[p + i]
+        swap = p
+        p = q
+        q = swap
+        swap = k
+        k = m
+        m = swap
+    if turns % 2 == 1:
+        for i in parallel(count):
+            v[q + i] = v[p + i]
+            v[m + i] = v[k + i]
+
+
+def settled(v, p, k, count):
+    """Insert numbers that are smaller than the one before where they belong; return 0 where that takes long."""
+    left = 2 * count
+    i = 1
+    while i < count and left > 0:
+        x = v[k + i]
+        if x < v[k + i - 1]:
+            at = v[p + i]
+            j = i
+            while j > 0 and x < v[k + max(j - 1, 0)]:
+                v[k + j] = v[k + j - 1]
+                v[p + j] = v[p + j - 1]
+                j -= 1
+            v[k + j] = x
+            v[p + j] = at
+            left -= i - j
+        i += 1
+    return 1 if i >= count else 0
+
+
+def by_place(v, p, q, k, m, c, count, least, most, width):
+    """Sort by two digits of the place between the smallest and the largest number.
+
+    Return 0 where that does not do it: where numbers are infinite, or so many of them are close to one
+    another that as many have the same digits.
+    """
+    size = 1 << width
+    scale = (size * size - 1) / (most - least)
+    if not (scale > 0.0 and scale - scale == 0.0):
+        return 0
+    count_digits(v, k, c, count, least, scale, 0, 0, width, 2)
+    if pairs_of(v, c + size, size) > float(size * count):
+        return 0
+    by_digits(v, p, q, k, m, c, count, least, scale, 0, 0, width, 2)
+    return settled(v, p, k, count)
+
+
+def by_keys(v, p, q, k, m, c, count, least, most, width, turns):
+    """Sort by the first half of the bits in which the keys of numbers differ; if need be, by all bits."""
+    bits = width * turns
+    base = key_of(least)
+    span = key_of(most) - base
+    shift = 0
+    while shift < 64 - bits and not (0 <= span >> shift < 1 << bits):
+        shift += 1
+    count_digits(v, k, c, count, least, 0.0, base, shift, width, turns)
+    by_digits(v, p, q, k, m, c, count, least, 0.0, base, shift, width, turns)
+    if shift > 0 and settled(v, p, k, count) == 0:
+        for half in range(2):
+            count_digits(v, k, c, count, least, 0.0, base, half * bits, width, turns)
+            by_digits(v, p, q, k, m, c, count, least, 0.0, base, half * bits, width, turns)
 
 
 def digit_sort(v, a, sa0, n, p, q, k, m, c):
-    """`merge_sort` of many numbers: by eleven bits after the other, in a time that grows with n.
+    """`merge_sort` of many numbers: by one digit after the other, in a time that grows with n.
 
-    The numbers move with their positions, and are in order at k. Takes n cells each at q and m to work in,
-    and 2048 at c.
+    The numbers move with their positions, and are in order at k. Takes n cells each at q, m and c to work in.
+    Two digits, of the place between the smallest and the largest number, leave few neighbours in disorder,
+    which are inserted. Numbers of very different sizes have digits of their keys.
     """
     count = 0
     last = -math.inf
     steps = 0
+    least = math.inf
+    most = -math.inf
     for i in range(n):
         x = v[a + i * sa0]
         if x == x:
@@ -84,6 +195,8 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             count += 1
             steps += 1 if x < last else 0
             last = x
+            least = min(least, x)
+            most = max(most, x)
     rest = count
     for i in range(n):
         x = v[a + i * sa0]
@@ -91,37 +204,12 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             v[k + rest] = x
             v[p + rest] = float(i)
             rest += 1
-    moved = 0
-    for turn in range(6 if steps > 0 else 0):
-        shift = 11 * turn
-        for i in parallel(DIGITS):
-            v[c + i] = 0.0
-        for i in range(count):
-            v[c + digit(v[k + i], shift)] += 1.0
-        if count > 0 and v[c + digit(v[k], shift)] < float(count):
-            total = 0.0
-            for i in range(DIGITS):
-                x = v[c + i]
-                v[c + i] = total
-                total += x
-            for i in range(count):
-                x = v[k + i]
-                place = c + digit(x, shift)
-                at = v[place]
-                v[place] = at + 1.0
-                v[m + int(at)] = x
-                v[q + int(at)] = v[p + i]
-            swap = p
-            p = q
-            q = swap
-            swap = k
-            k = m
-            m = swap
-            moved = 1 - moved
-    if moved != 0:
-        for i in parallel(count):
-            v[q + i] = v[p + i]
-            v[m + i] = v[k + i]
+    if steps > 0:
+        width = 11 if n >= LONGEST else 8 if n >= LONGER else 6 if n >= LONG else 5
+        # So many digits are half a key, and n cells count them.
+        turns = 3 if n >= LONGEST else 4 if n >= LONGER else 6 if n >= LONG else 7
+        if by_place(v, p, q, k, m, c, count, least, most, width) == 0:
+            by_keys(v, p, q, k, m, c, count, least, most, width, turns)
 
 
 @array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True, integers="position")
