@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import ctypes
 import functools
+import gc
 import importlib.util
 import io
 import json
@@ -468,6 +469,41 @@ def test_a_trace_serves_one_call_where_nobody_can_watch(name, tmp_path, connecti
         change()
         for _ in range(2):
             assert nt.value_and_gradient(cache, X)[0] == f(X)
+
+
+class Finalised:
+    """Garbage that only Python's collector frees; what it does then is no part of the traced function."""
+
+    def __init__(self, read, how):
+        self.itself, self.read, self.how = self, read, how
+        if how == "finalize":
+            weakref.finalize(self, read)
+
+    def __del__(self):
+        if self.how == "__del__":
+            self.read()
+
+
+@pytest.mark.parametrize("how", ["__del__", "finalize", "callback"])
+def test_files_that_are_read_when_garbage_is_collected(how, tmp_path, only_new_objects):
+    """Dask reads how much memory is used, and temporary directories list what they delete."""
+    seen = []
+
+    def read(*_):
+        seen.append(os.listdir(tmp_path))
+
+    def f(x):
+        gc.collect()
+        return np.sum(x**2)
+
+    Finalised(read, how)
+    gc.callbacks.extend([read] if how == "callback" else [])
+    try:
+        cache = nt.prepare_gradient_cache(f, X)
+    finally:
+        gc.callbacks[:] = [each for each in gc.callbacks if each is not read]
+    assert seen
+    assert nt.value_and_gradient(cache, X)[0] == f(X) and cache.traces == 1
 
 
 def test_points_from_entropy_raise():

@@ -7,9 +7,11 @@ opens a file. The trace then serves one call only.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
+import weakref
 
 from ..jit.audit import observe
 from ..trace.state import Outside
@@ -70,10 +72,14 @@ def _reads(name: str, args: tuple) -> bool:
 
 
 def _is_machinery() -> bool:
-    """Whether the file is read by an import, for a message, or for a kernel."""
+    """Whether the file is read by an import, for a message, for a kernel, or when garbage is collected."""
     frame = sys._getframe(2)
+    # A trace makes garbage, so that Python's collector may run in it: Dask then asks how much memory is used.
+    callbacks = {getattr(each, "__code__", None) for each in gc.callbacks}
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
+        if frame.f_code in callbacks or frame.f_code.co_name == "__del__" or module == weakref.__name__:
+            return True
         if module in _NO_DATA or module.partition(".")[0].lstrip("_") in _MACHINERY:
             return True
         if f"{module}.".startswith(_COMPILERS):
