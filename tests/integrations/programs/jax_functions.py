@@ -31,12 +31,12 @@ assert np.allclose(of_a(x), plain(x))
 assert np.allclose(jax.grad(of_a)(x), nt.grad(plain)(x))
 assert np.allclose(jax.grad(g, 1)({"a": jnp.array(x), "n": 3}, 2.0), 27.0)
 assert np.allclose(jax.jit(jax.jacrev(jax.grad(of_a)))(x), nt.hessian(plain)(x))
-third = jax.jacrev(jax.jacrev(jax.grad(of_a)))(x)
+third = jax.jit(jax.jacrev(jax.jacrev(jax.grad(of_a))))(x)
 assert np.allclose(third, nt.jacobian(nt.hessian(plain))(x))
 assert np.allclose(jax.jit(jax.vmap(jax.grad(of_a)))(jnp.ones((3, 2))), 18.0)
 
 several = as_jax_function(lambda x, y: {"s": x * y, "t": np.sum(y)}, np.zeros(2), np.zeros(2))
-rows = jax.jacrev(several, argnums=(0, 1))(x, x + 1)
+rows = jax.jit(jax.jacrev(several, argnums=(0, 1)))(x, x + 1)
 wanted = nt.jacobian(lambda x, y: {"s": x * y, "t": np.sum(y)}, argnums=(0, 1))(x, x + 1)
 for name in ("s", "t"):
     for found, expected in zip(rows[name], wanted[name], strict=True):
@@ -91,12 +91,14 @@ if importlib.util.find_spec("blackjax"):
     import blackjax
 
     nuts = blackjax.nuts(logdensity, step_size=0.5, inverse_mass_matrix=np.ones(2))
-    state, step = nuts.init(jnp.array(density.start)), jax.jit(nuts.step)
-    positions = []
-    for key in jax.random.split(jax.random.key(0), 300):
-        state, _ = step(key, state)
-        positions.append(np.asarray(state.position))
-    assert abs(np.mean(density.constrain(np.array(positions))["mu"]) - 2.0) < 0.4
+    state, keys = jax.jit(nuts.init)(jnp.array(density.start)), jax.random.split(jax.random.key(0), 300)
+
+    def turn(state, key):
+        state, _ = nuts.step(key, state)
+        return state, state.position
+
+    _, positions = jax.jit(lambda state, keys: jax.lax.scan(turn, state, keys))(state, keys)
+    assert abs(np.mean(density.constrain(np.asarray(positions))["mu"]) - 2.0) < 0.4
 
 if importlib.util.find_spec("numpyro"):
     from numpyro.infer import MCMC, NUTS
