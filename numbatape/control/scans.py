@@ -151,8 +151,9 @@ def fori_loop(lower, upper, body_fun: Callable, init_val):
         i, value = carry
         return (i + 1, body_fun(i, value)), None
 
-    count = upper - lower if upper > lower else 0
-    (_, last), _ = _scan("nt.fori_loop", step, (np.int64(lower), init_val), None, count, False)
+    if not upper > lower:  # the body may fail without a step: its arrays may have no entries
+        return pytrees.copied(init_val)
+    (_, last), _ = _scan("nt.fori_loop", step, (np.int64(lower), init_val), None, upper - lower, False)
     return last
 
 
