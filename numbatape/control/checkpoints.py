@@ -8,10 +8,14 @@ import numpy as np
 
 from ..errors import SpecError
 from ..trace import pytrees
+from ..trace.array import TracedArray
+from ..trace.axes import lengths
+from ..trace.size_fractions import integer_root
+from ..trace.symbolic_sizes import is_size
 from .argument_checks import whole
 
 
-def in_segments(scan, f, init, xs, length: int, reverse: bool, checkpoint):
+def in_segments(scan, f, init, xs, length, reverse: bool, checkpoint):
     """Do what a scan does, by a scan over segments, each of which is a scan over its steps.
 
     The body of the outer loop has a loop in it, so that a reverse sweep saves the carries between segments,
@@ -21,6 +25,8 @@ def in_segments(scan, f, init, xs, length: int, reverse: bool, checkpoint):
     ----------
     scan
         Called as ``scan(f, init, xs, length)``; it knows the direction.
+    length
+        An int or a size. A trace holds for all lengths that leave a rest, or for all that leave none.
     checkpoint
         "sqrt", or the number of segments.
     """
@@ -34,7 +40,7 @@ def in_segments(scan, f, init, xs, length: int, reverse: bool, checkpoint):
     def parts(cut):
         return pytrees.unflatten(structure, [None if x is None else cut(x) for x in leaves])
 
-    heads = parts(lambda x: np.reshape(x[:full], (segments, steps, *np.shape(x)[1:])))
+    heads = parts(lambda x: np.reshape(x[:full], (segments, steps, *shape_of(x)[1:])))
     tails = parts(lambda x: x[full:])
 
     def segment(carry, rows):
@@ -47,20 +53,25 @@ def in_segments(scan, f, init, xs, length: int, reverse: bool, checkpoint):
         carry, stacked = scan(segment, init, heads, segments)
         carry, last = scan(f, carry, tails, rest) if rest else (carry, None)
     ys, kind = pytrees.flatten(stacked)
-    ys = [None if y is None else np.reshape(y, (full, *np.shape(y)[2:])) for y in ys]
+    ys = [None if y is None else np.reshape(y, (full, *shape_of(y)[2:])) for y in ys]
     if rest:
         ends = pytrees.leaves(last)
         ys = [None if y is None else np.concatenate([y, end]) for y, end in zip(ys, ends, strict=True)]
     return carry, pytrees.unflatten(kind, ys)
 
 
-def _steps(length: int, checkpoint) -> int:
+def _steps(length, checkpoint):
     """Return the number of steps of a segment."""
     if isinstance(checkpoint, str):
         if checkpoint != "sqrt":
             raise SpecError(f'nt.scan: checkpoint is "sqrt" or a number of segments, not {checkpoint!r}')
-        return max(1, math.isqrt(length))
+        return max(1, integer_root(length) if is_size(length) else math.isqrt(length))
     segments = whole("nt.scan", "checkpoint", checkpoint)
     if segments < 1:
         raise SpecError(f"nt.scan: checkpoint={segments} is no number of segments")
-    return max(1, -(-length // segments))
+    return max(1, (length + segments - 1) // segments)
+
+
+def shape_of(x) -> tuple:
+    """Return the shape of an array; that of a traced one consists of sizes, which need no guard."""
+    return lengths(x) if type(x) is TracedArray else np.shape(x)

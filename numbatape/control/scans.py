@@ -12,12 +12,12 @@ import numpy as np
 from ..errors import OutputError, ShapeError, SpecError
 from ..trace import pytrees
 from ..trace.primitives import sample_of
-from ..trace.symbolic_sizes import code_of, is_size, valued
+from ..trace.symbolic_sizes import code_of, is_size, seen, valued
 from ..trace.trace import current, failing
 from .argument_checks import check_flags, check_functions, whole
 from .body_traces import stacked_leaf
 from .carries import Carries
-from .checkpoints import in_segments
+from .checkpoints import in_segments, shape_of
 from .emitted_scans import emitted
 from .packing import result_of
 from .trees import abandoned, compare, leaves_of, names_of
@@ -57,7 +57,7 @@ def scan(
     checkpoint : int or "sqrt", optional
         Save memory in reverse mode: only the carries between segments are kept, and the steps of a segment
         are computed again before they are swept back. A number of segments; "sqrt" makes segments of about
-        the square root of the length. The trace then holds for this length alone.
+        the square root of the length. Lengths that segments divide have a trace of their own.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def scan(
     if checkpoint is None:
         return _scan("nt.scan", f, init, xs, length, reverse)
     arrays = [_rows("nt.scan", x) for x in pytrees.leaves(xs) if x is not None]
-    count = _length("nt.scan", [np.shape(x)[0] for x in arrays], length)
+    count = _count_of(current(), arrays, length)
 
     def run(g, carry, rows, steps):
         return _scan("nt.scan", g, carry, rows, steps, reverse)
@@ -255,6 +255,18 @@ def _length(name: str, lengths: list[int], length) -> int:
     if len(set(lengths)) > 1:
         raise SpecError(f"{name}: lengths differ: {', '.join(str(n) for n in dict.fromkeys(lengths))}")
     return lengths[0]
+
+
+def _count_of(trace, arrays: list, length):
+    """Return the number of steps of a scan: a size, where the lengths of traced arrays are sizes."""
+    if trace is None:
+        return _length("nt.scan", [len(x) for x in arrays], length)
+    lengths = [shape_of(x)[0] for x in arrays]
+    _length("nt.scan", valued(lengths), valued(length))
+    code, *others = [code_of(trace, n) for n in ([] if length is None else [length]) + lengths]
+    for other in others:
+        code = trace.tape.sizes.same(min(code, other), max(code, other))
+    return seen(trace, code)
 
 
 def _pair(name: str, result):

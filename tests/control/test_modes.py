@@ -129,6 +129,33 @@ def test_another_length_needs_no_trace():
         assert cache.tape is tape
 
 
+@pytest.mark.parametrize("checkpoint", ["sqrt", 3])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_segments_of_another_length_need_no_trace(checkpoint, reverse):
+    """But there are two ways through the function: with a rest of steps behind the segments, and without."""
+
+    def f(x):
+        last, seen = nt.scan(lambda c, v: (0.5 * c + v**2, c), 0.0, x, reverse=reverse, checkpoint=checkpoint)
+        return last + np.sum(seen)
+
+    cache = nt.prepare_gradient_cache(f, np.ones(7))
+    for n in (8, 10, 14, 9, 12, 16, 11):
+        x = np.linspace(0.1, 1.0, n)
+        _, (gradient,) = nt.value_and_gradient(cache, x)
+        steps = np.arange(n) if reverse else np.arange(n)[::-1]  # behind each one
+        np.testing.assert_allclose(gradient, 2.0 * x * (2.0 - 0.5**steps), rtol=1e-13)
+    assert cache.traces <= 2
+
+
+def test_a_loop_without_steps_needs_no_entries():
+    def f(x):
+        return nt.fori_loop(0, len(x), lambda i, c: c * x[i], 1.0) + np.sum(x)
+
+    cache = nt.prepare_gradient_cache(f, np.ones(3))
+    for n in (0, 2):
+        assert nt.value_and_gradient(cache, np.ones(n))[0] == f(np.ones(n)) == 1.0 + n
+
+
 def test_the_body_runs_once_a_trace():
     runs = []
 
