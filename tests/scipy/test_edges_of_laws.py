@@ -180,3 +180,15 @@ def test_moments_where_the_density_is_infinite_at_an_end_that_moves(c):
     assert nt.grad(st.genextreme.mean)(c) == pytest.approx(float(mpmath.diff(mean, c)), rel=1e-8)
     second = nt.grad(lambda c: st.genextreme.expect(lambda x: 2.0 * x, (c,), loc=3.0))(c)
     assert second == pytest.approx(2.0 * float(mpmath.diff(mean, c)), rel=1e-8)
+
+
+def test_laws_that_become_others_in_the_limit():
+    """An exponential part of scale K, or an end at 1/c, far beyond all entries: terms of 1/K**2 cancelled."""
+    for K in (1e-5, 1e-9):
+        value, slopes = nt.value_and_grad(st.exponnorm.logpdf, argnums=(0, 1))(-0.3, K)
+        assert value == pytest.approx(st.norm.logpdf(-0.3 - K), abs=K)
+        np.testing.assert_allclose(slopes, [0.3, -0.3], rtol=1e-4)
+        below = nt.grad(st.exponnorm.cdf, argnums=1)(-0.3, K)
+        assert below == pytest.approx(-st.norm.pdf(-0.3), rel=1e-4)
+    near, far = (nt.grad(st.genhalflogistic.logpdf, argnums=1)(0.7, c) for c in (1e-12, 1e-5))
+    assert near == pytest.approx(far, rel=1e-4)

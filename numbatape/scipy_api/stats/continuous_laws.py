@@ -62,6 +62,14 @@ def log1p_ratio(c, x):
     return x / sc.exprel(np.log1p(c * x))
 
 
+def log_exponential_part(x, K):
+    """``(0.5/K - x)/K + log_ndtr(x - 1/K)``, whose terms cancel for small K; `exponnorm` has it beside ndtr."""
+    u = (1.0 / K - x) * 0.7071067811865476
+    near = np.greater(u, -2.0)
+    scaled = -0.5 * np.square(x) + np.log(0.5 * sc.erfcx(np.where(near, u, 1.0)))
+    return np.where(near, scaled, (0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K))
+
+
 def student(x, df):
     def bell():
         scale = np.log(sc.poch(0.5 * df, 0.5)) - 0.5 * (np.log(df) + LOGPI)
@@ -155,7 +163,7 @@ real("t",         student, cdf=lambda x, df: sc.stdtr(df, x), sf=lambda x, df: s
 real("skewnorm",  lambda x, a: LOG2 + normal(x) + sc.log_ndtr(a * x), valid=any_real, cdf=lambda x, a: np.maximum(sc.ndtr(x) - 2.0 * sc.owens_t(x, a), 0.0))
 real("skewcauchy", skew_cauchy, valid=lambda a: [np.abs(a) < 1])
 real("powernorm", lambda x, c: np.log(c) + normal(x) + (c - 1.0) * sc.log_ndtr(-x), logsf=lambda x, c: c * sc.log_ndtr(-x))
-real("exponnorm", lambda x, K: (0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K) - np.log(K))
+real("exponnorm", lambda x, K: log_exponential_part(x, K) - np.log(K))
 real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x) ** b, cdf=generalised_normal_cdf, sf=lambda x, b: generalised_normal_cdf(-x, b))
 real("genlogistic", lambda x, c: np.log(c) - np.where(x < 0, c, 1.0) * np.abs(x) - (c + 1.0) * np.log1p(np.exp(-np.abs(x))), logcdf=lambda x, c: c * sc.log_expit(x))
 real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, centred(x)) - centred(x) - LOG2 - sc.gammaln(a))

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.special as sc
 
 from . import discrete_laws  # noqa: F401  (this file extends some of its laws)
-from .continuous_laws import LOG2, PI, log_normal_mass
+from .continuous_laws import LOG2, PI, log_exponential_part, log_normal_mass
 from .distributions import extend, named
 from .laws import is_infinity, pick
 
@@ -208,7 +208,7 @@ for _name in ("loguniform", "reciprocal"):
 
 # Cumulative functions beside those of the laws themselves
 extend("rice",        cdf=lambda x, b: sc.chndtr(np.square(x), 2.0, np.square(b)))
-extend("exponnorm",   far=True, cdf=lambda x, K: sc.ndtr(x) - np.exp((0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K)), sf=lambda x, K: sc.ndtr(-x) + np.exp((0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K)))
+extend("exponnorm",   far=True, cdf=lambda x, K: sc.ndtr(x) - np.exp(log_exponential_part(x, K)), sf=lambda x, K: sc.ndtr(-x) + np.exp(log_exponential_part(x, K)))
 extend("skewcauchy",  cdf=lambda x, a: (1.0 - a) / 2.0 + (1.0 + np.sign(x) * a) / PI * np.arctan(x / (1.0 + np.sign(x) * a)))
 extend("laplace_asymmetric", cdf=lambda x, k: np.where(x >= 0, 1.0 - np.exp(-np.where(x >= 0, x, 0.0) * k) / (k * k + 1.0), np.exp(np.where(x >= 0, 0.0, x) / k) * (k * k / (k * k + 1.0))),
        sf=lambda x, k: np.where(x >= 0, np.exp(-np.where(x >= 0, x, 0.0) * k) / (k * k + 1.0), 1.0 - np.exp(np.where(x >= 0, 0.0, x) / k) * (k * k / (k * k + 1.0))))

@@ -224,6 +224,11 @@ def real(name, log, **options):
     register(name, Law(log, **options))
 
 
+def half_logistic(x, c):
+    r = log1p_ratio(-c, x)
+    return LOG2 + (c - 1.0) * r - 2.0 * np.log1p(np.exp(-r))
+
+
 # On the whole line
 real("crystalball", crystal_ball, valid=lambda beta, m: [m > 1, beta > 0], cdf=crystal_ball_below, sf=crystal_ball_above)
 real("genhyperbolic", hyperbolic, far=True, valid=lambda p, a, b: [np.where(p >= 0, np.abs(b) < a, np.abs(b) <= a)])
@@ -245,7 +250,7 @@ right("rel_breitwigner", breit_wigner, cdf=breit_wigner_below)
 # On an interval
 unit("argus",     lambda x, chi: 3.0 * np.log(chi) - LOG_ROOT_2PI - np.log(argus_phi(chi)) + np.log(x) + 0.5 * np.log1p(-x * x) - 0.5 * chi * chi * (1.0 - x * x), sf=lambda x, chi: argus_phi(chi * np.sqrt((1.0 - x) * (1.0 + x))) / argus_phi(chi))
 unit("gausshyper", lambda x, a, b, c, z: sc.xlogy(a - 1.0, x) + sc.xlog1py(b - 1.0, -x) - c * np.log1p(z * x) - sc.betaln(a, b) - np.log(sc.hyp2f1(c, a, a + b, -z)), valid=lambda a, b, c, z: [a > 0, b > 0, np.equal(c, c), z > -1])
-unit("genhalflogistic", lambda x, c: LOG2 + np.log1p(-c * x) * (1.0 / c - 1.0) - 2.0 * np.log1p((1.0 - c * x) ** (1.0 / c)), high=lambda c: 1.0 / c, cdf=lambda x, c: np.tanh(-0.5 * np.log1p(-c * x) / c), ppf=lambda q, c: -np.expm1(-2.0 * c * np.arctanh(q)) / c)
+unit("genhalflogistic", half_logistic, high=lambda c: 1.0 / c, cdf=lambda x, c: np.tanh(0.5 * log1p_ratio(-c, x)), ppf=lambda q, c: 2.0 * np.arctanh(q) * sc.exprel(-2.0 * c * np.arctanh(q)))
 unit("truncweibull_min", lambda x, c, a, b: np.log(c) + sc.xlogy(c - 1.0, x) - x**c - truncated_weibull(x, c, a, b), low=lambda c, a, b: a, high=lambda c, a, b: b, valid=lambda c, a, b: [c > 0, a >= 0, b > a],
      logcdf=lambda x, c, a, b: log_difference(-(a**c), -(x**c)) - truncated_weibull(x, c, a, b), logsf=lambda x, c, a, b: log_difference(-(x**c), -(b**c)) - truncated_weibull(x, c, a, b),
      ppf=lambda q, c, a, b: (a**c - np.log1p(q * np.expm1(a**c - b**c))) ** (1.0 / c))
