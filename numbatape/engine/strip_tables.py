@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,6 +66,78 @@ class Strips:
         return blocks, memory
 
 
+class FirstStrip(NamedTuple):
+    """The words of a block as they are for its first strip, and what changes from strip to strip.
+
+    Attributes
+    ----------
+    words
+        Instructions, and records behind them.
+    moves
+        Which words move on, and by how much.
+    counts
+        Which words are the number of cells.
+    totals
+        For each sum its cell, the first cell of the totals of strips, how many these are, and whether they
+        are those of a kernel for float32 cells.
+    end
+        The first cell behind the totals of strips.
+    """
+
+    words: np.ndarray
+    moves: list[tuple[int, int]]
+    counts: list[int]
+    totals: list[tuple[int, int, int, int]]
+    end: int
+
+
+def _first_strip(
+    block: Block, rows: np.ndarray, aux: np.ndarray, moving: Callable[[int], bool], end: int, spare: float
+) -> FirstStrip:
+    """Return the words of a block for its first strip.
+
+    Parameters
+    ----------
+    rows
+        Its instructions, which are changed.
+    moving
+        Whether a value has all of its cells, so that each strip has others.
+    """
+    records: list[int] = []
+    moves, counts, totals = [], [], []
+    for k, row in enumerate(block.rows):
+        if row.done:
+            rows[k] = _NOTHING_AT_ALL
+            continue
+        record = STRIDE * len(rows) + len(records)
+        words = [STRIDE * k + place for place in range(STRIDE)]
+        count, its_record = row.in_block
+        words += [record + place for place in range(len(its_record))]
+        if its_record:
+            rows[k, RECORD_WORD] = len(records)
+            records += aux[its_record.start : its_record.stop].tolist()
+        if row.single is not None:
+            rows[k, 0] = row.single
+        counts.append(words[count])
+        for operand in row.operands:
+            if operand.step and moving(operand.value):
+                moves.append((words[operand.place], STRIP * operand.step))
+        if row.adds:
+            strips = -(-row.cells // STRIP)
+            totals.append((row.out.cell, end, strips, int(row.single is not None)))
+            rows[k, CELL_O] = end
+            moves.append((words[CELL_O], 1))
+            end += int(spare * strips) + 1
+        for result in (row.out, row.second):
+            if result is not None and not row.adds and moving(result.value):
+                moves.append((words[result.place], STRIP))
+        if row.second is not None:
+            rows[k, row.second.place] = row.second.cell
+    first = np.concatenate([rows.reshape(-1), np.array(records, np.int32)]).astype(np.int32)
+    first[counts] = STRIP
+    return FirstStrip(first, moves, counts, totals, end)
+
+
 def with_strips(
     code: np.ndarray,
     aux: np.ndarray,
@@ -89,75 +163,47 @@ def with_strips(
     spare
         There is room for more totals than these blocks have, by this factor.
     """
+
+    def moving(value: int) -> bool:
+        return not narrow[storage[value]]
+
     code, table, firsts, tables, parts = code.copy(), [], [], [], []
     spans: list[tuple[int, int, int]] = []
-    opcodes: set[int] = set()
     for block, wanted in zip(blocks, pieces, strict=True):
-        rows = code[block.start : block.stop].copy()
-        records: list[int] = []
-        moves, counts, totals = [], [], []
-        for k, row in enumerate(block.rows):
-            if row.done:
-                rows[k] = _NOTHING_AT_ALL
-                continue
-            record = STRIDE * len(rows) + len(records)
-            words = [STRIDE * k + place for place in range(STRIDE)]
-            count, its_record = row.in_block
-            words += [record + place for place in range(len(its_record))]
-            if its_record:
-                rows[k, RECORD_WORD] = len(records)
-                records += aux[its_record.start : its_record.stop].tolist()
-            if row.single is not None:
-                rows[k, 0] = row.single
-                opcodes.add(row.single)
-            counts.append(words[count])
-            for operand in row.operands:
-                if operand.step and not narrow[storage[operand.value]]:
-                    moves.append((words[operand.place], STRIP * operand.step))
-            if row.adds:
-                strips = -(-row.cells // STRIP)
-                totals.append((row.out.cell, end, strips, int(row.single is not None)))
-                rows[k, CELL_O] = end
-                moves.append((words[CELL_O], 1))
-                end += int(spare * strips) + 1
-            for result in (row.out, row.second):
-                if result is not None and not row.adds and not narrow[storage[result.value]]:
-                    moves.append((words[result.place], STRIP))
-            if row.second is not None:
-                rows[k, row.second.place] = row.second.cell
-        first = np.concatenate([rows.reshape(-1), np.array(records, np.int32)]).astype(np.int32)
-        first[counts] = STRIP
-        arrays = [np.array(each or [0], np.int32) for each in (moves, counts, totals)]
+        its = _first_strip(block, code[block.start : block.stop].copy(), aux, moving, end, spare)
+        end = its.end
+        arrays = [np.array(each or [0], np.int32) for each in (its.moves, its.counts, its.totals)]
         tables += arrays
         many = -(-block.cells // STRIP)
         most = -(-int(spare * block.cells) // STRIP)
         span = -(-most // wanted)
         begins = range(0, most, span)
         for begin in begins:
-            here = first.copy()
-            for place, step in moves:
+            here = its.words.copy()
+            for place, step in its.moves:
                 here[place] += begin * step
             words = {
                 "first": here.ctypes.data,
                 "bytes": here.nbytes,
-                "rows": len(rows),
+                "rows": len(block.rows),
                 "strip": STRIP,
                 "cells": max(0, min(STRIP * span, block.cells - STRIP * begin)),
                 "moves": arrays[0].ctypes.data,
-                "move_count": len(moves),
+                "move_count": len(its.moves),
                 "counts": arrays[1].ctypes.data,
-                "count_count": len(counts),
+                "count_count": len(its.counts),
                 "totals": arrays[2].ctypes.data,
-                "total_count": len(totals) if begin < many <= begin + span else 0,
+                "total_count": len(its.totals) if begin < many <= begin + span else 0,
                 "begin": STRIP * begin,
             }
             table.append([words.get(name, 0) for name in BLOCK])
             firsts.append(here)
-            spans.append((begin, span, len(totals)))
+            spans.append((begin, span, len(its.totals)))
         parts.append(range(len(table) - len(begins), len(table)))
         code[block.start : block.stop] = _NOTHING_AT_ALL
         code[block.start] = strip_instruction(parts[-1][0])
     extents = tuple((block.start, block.stop) for block in blocks)
+    opcodes = {row.single for block in blocks for row in block.rows if row.single is not None}
     words = np.array(table, np.int64).reshape(-1, len(BLOCK))
     arrays = tuple(firsts), tuple(tables), tuple(parts)
     return code, Strips(words, *arrays, extents, end, tuple(opcodes), tuple(spans))
