@@ -361,8 +361,8 @@ class BodyTrace:
                 f"{self.name}: its body needs the integer of a value that differs from step to step (at "
                 f"{where}), by int, range, a bound of nt.fori_loop or a slice, or since how many entries a "
                 "mask, np.unique or np.nonzero selects is such an integer; use np.where, nt.while_loop with "
-                "max_steps, or leave it to an nt.function that is defined outside, which has a trace for each "
-                "integer"
+                "max_steps, or leave it to an nt.function that is defined outside, which has a trace for "
+                "each integer"
             )
         self._refuse_inner(stretch)
 

@@ -11,7 +11,6 @@ from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.axes import lengths
 from ..trace.size_fractions import integer_root
-from ..trace.symbolic_sizes import is_size
 from .argument_checks import whole
 
 
@@ -65,7 +64,7 @@ def _steps(length, checkpoint):
     if isinstance(checkpoint, str):
         if checkpoint != "sqrt":
             raise SpecError(f'nt.scan: checkpoint is "sqrt" or a number of segments, not {checkpoint!r}')
-        return max(1, integer_root(length) if is_size(length) else math.isqrt(length))
+        return max(1, math.isqrt(length) if type(length) is int else integer_root(length))
     segments = whole("nt.scan", "checkpoint", checkpoint)
     if segments < 1:
         raise SpecError(f"nt.scan: checkpoint={segments} is no number of segments")
