@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import functools
 import inspect
+import math
 import numbers
 import operator
 import typing
@@ -98,6 +99,22 @@ def match_seq(x):
         case None:
             return "none"
     return "no"
+
+
+@form
+def truths(x):
+    match (x == x, x != 1.5):
+        case (True, True):
+            return "another number of Python's"
+        case (True, False):
+            return "Python's 1.5"
+    return "NumPy's truth values", (x == 1.5) is True, True is (x != 1.5)
+
+
+@form
+def truths_of_math(x):
+    x = abs(x)
+    return math.isfinite(x) is True, math.isnan(x) is False, math.isinf(x) is not False
 
 
 @form

@@ -210,7 +210,7 @@ class Program:
         before = environment.generator_states()
         manner = self._manner(
             self.transform,
-            data_integers=self._data_integers and not environment.tests_identity,
+            data_integers=self._data_integers and environment.identity_tests < 2,
             captures=self._captures,
             assumes=assumes,
             counts=True,

@@ -27,11 +27,11 @@ from ..usercode import absences, ownership
 from ..usercode.bytecode import (
     LOOKUPS,
     assigns_any_global,
+    identity_tests,
     imported,
     line_of,
     names_of,
     reads_builtin,
-    tests_identity,
 )
 from ..usercode.ownership import is_users_object_class
 from . import watching
@@ -73,8 +73,8 @@ class Environment(LibraryObjects, Walk):
     ----------
     repeats
         Whether side effects that a call without a trace can repeat are looked for.
-    tests_identity
-        Whether the code compares identities, which stand-ins would change.
+    identity_tests
+        What the code compares by identity, which stand-ins would change (`numbatape.usercode.bytecode`).
     asks_caches
         Whether code asks how full caches of functions are, so that these have no stand-ins.
     """
@@ -85,7 +85,7 @@ class Environment(LibraryObjects, Walk):
         self._written = {id(container): (container, keys) for container, keys in written}
         self._codes: dict[int, types.CodeType] = {}  # by the id of a function of the user's
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
-        self.repeats = self.tests_identity = False
+        self.repeats, self.identity_tests = False, 0
         self._reached: list = []
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
@@ -286,7 +286,7 @@ class Environment(LibraryObjects, Walk):
         code, scope, attributes = function.__code__, function.__globals__, function.__dict__
         self._codes[id(function)] = code
         self._functions.append((function, code))  # a notebook's autoreload replaces the code of functions
-        self.tests_identity = self.tests_identity or tests_identity(code)
+        self.identity_tests = max(self.identity_tests, identity_tests(code))
         # The function knows its own name, and may set its own attributes.
         if code.co_name in (*code.co_names, *code.co_freevars):
             self._absent += [(attributes, n) for n in code.co_names if n not in attributes]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..trace import size_fractions
 from ..trace.array import TracedArray
+from ..trace.kinds import truth
 from ..trace.operands import lift_all
 from ..trace.primitives import elementwise
 from . import exact_math
@@ -18,6 +19,7 @@ UFUNCS = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "fmod", "copysign", "degrees", "radians"),
     *("isnan", "isinf", "isfinite"),
 )
+TESTS = UFUNCS[-3:]
 RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
            "acosh": "arccosh", "atanh": "arctanh", "pow": "power"}  # fmt: skip
 ROWS = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
@@ -44,6 +46,8 @@ def _guarded(result, *args):
 
 def _through_ufunc(name, ufunc):
     def call(*args):
+        if name in TESTS:
+            return truth(ufunc(*args))
         if exact_math.wanted():
             result = exact_math.exact(name, args)
             if result is not None:

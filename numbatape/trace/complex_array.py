@@ -18,7 +18,7 @@ from ..tape.tape import ACTIVE, CONSTANT, DTYPE_CLASSES, as_dtype
 from ..usercode.frames import is_stored, unreachable
 from ..usercode.ownership import sees_sizes
 from . import operations
-from .kinds import check_attribute, like_arrays_in_patterns, missing
+from .kinds import check_attribute, like_arrays_in_patterns, missing, truth
 from .library_kinds import is_no_array, is_sparse
 from .methods import Methods, in_place, may_be_operand
 from .pytrees import register
@@ -59,6 +59,7 @@ def combine(ufunc, *operands):
             return operations.adopted(result, result._value.item())
         if ufunc in COMPARISONS and hasattr(result, "_value"):
             result._value = bool(result._value)
+            return truth(result)
     return result
 
 

@@ -89,3 +89,9 @@ def missing(x, name: str, what: str, depth: int = 2) -> Exception:
     if hasattr(x._value, name) and (not special or frame.f_code.co_code[frame.f_lasti] in ATTRIBUTES):
         return not_supported(what)
     return AttributeError(f"traced arrays, like NumPy's, have no attribute {name!r}", name=name, obj=x)
+
+
+def truth(x):
+    """Return a truth value of Python's own; for code that asks ``x is True`` a real one, which is guarded."""
+    environment = x._trace.capture.environment
+    return x if environment is None or not environment.identity_tests else bool(x)

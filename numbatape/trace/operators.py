@@ -19,7 +19,7 @@ from ..tape.tape import ACTIVE, F64, VARYING
 from ..usercode.frames import catches_division_by_zero, where_in_user_code
 from . import number_calls, operations
 from .complex_array import combine as complex_combine
-from .kinds import PYTHON
+from .kinds import PYTHON, truth
 from .library_kinds import DECIDES, LABELLED, is_no_array, is_sparse, package_of
 from .methods import in_place, may_be_operand
 from .number_calls import PLAIN_NUMBERS, POWER, call_of_numbers, record_number
@@ -115,13 +115,17 @@ def _comparison(name: str, ufunc, function):
                 its = right.__class__
                 if (its is float64 or its is float) and other._trace is trace and not trace.closed:
                     level = min(max(level, other._level), VARYING)
-                    return record_number(trace, function(left, right), code, 0, level, self._id, other._id)
+                    value = function(left, right)
+                    result = record_number(trace, value, code, 0, level, self._id, other._id)
+                    return truth(result) if value.__class__ is bool else result
             elif kind in PLAIN_NUMBERS and not trace.closed:
                 number = trace.constants.floats.get(other)
                 if number is None:
                     number = trace.constants.number_of(other, F64)
                 level = min(level, VARYING)
-                return record_number(trace, function(left, other), code, 0, level, self._id, number)
+                value = function(left, other)
+                result = record_number(trace, value, code, 0, level, self._id, number)
+                return truth(result) if value.__class__ is bool else result
         if (
             not may_be_operand(other)
             or type(other) is operations.TracedInteger
@@ -141,6 +145,7 @@ def _comparison(name: str, ufunc, function):
         of_python = _is_weak(other) or getattr(other, "_value", other).__class__ is complex
         if its is not float64 and _is_weak(self) and of_python:
             result._value = bool(result._value)  # Python's own comparison gives a bool
+            return truth(result)
         return result
 
     return compare

@@ -77,17 +77,16 @@ def reads_builtin(name: str, code: types.CodeType) -> bool:
 
 
 @functools.lru_cache(maxsize=10_000)
-def tests_identity(code: types.CodeType) -> bool:
-    """Whether code, or a function inside it, compares identities other than with None, True or False."""
-    previous = None
+def identity_tests(code: types.CodeType) -> int:
+    """Return what code and functions inside it compare by identity: 2 anything, 1 truth values, 0 only None."""
+    found, previous = 0, None
     for instruction in dis.get_instructions(code) if IS_OP in code.co_code[::2] else ():
         if instruction.opname == "IS_OP" and previous is not None:
-            constant = previous.opname.startswith("LOAD_CO") and previous.argval in (None, True, False)
-            if not constant or (isinstance(previous.argval, int) and not isinstance(previous.argval, bool)):
-                return True
+            loaded = previous.argval if previous.opname.startswith("LOAD_CO") else previous
+            found = max(found, 0 if loaded is None else 1 if isinstance(loaded, bool) else 2)
         if instruction.opname != "CACHE":
             previous = instruction
-    return any(map(tests_identity, inner(code)))
+    return max([found, *map(identity_tests, inner(code))])
 
 
 @functools.lru_cache(maxsize=10_000)
