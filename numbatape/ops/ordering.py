@@ -123,7 +123,7 @@ def by_digits(v, p, q, k, m, c, count, least, scale, base, shift, width, turns):
 
 
 def settled(v, p, k, count):
-    """Insert numbers that are smaller than the one before where they belong; return 0 where that takes long."""
+    """Insert numbers that are smaller than the one before where they belong; return 0 where it takes long."""
     left = 2 * count
     i = 1
     while i < count and left > 0:
