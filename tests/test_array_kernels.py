@@ -188,6 +188,8 @@ VALUES = {
     "outer_sum": lambda x, y: np.sum(np.multiply.outer(x, y)),
     "near_singular": lambda a: float(a.size > 0 and np.linalg.cond(a) > 1e6),
     "argsort": lambda x: np.argsort(x, stable=True),
+    "places_left": np.searchsorted,
+    "places_right": lambda x, y: np.searchsorted(x, y, "right"),
     "exact_integers": lambda k: float(abs(k) < 2**53),
     "take": lambda x, p: x[p.astype(int)],
     "take1": lambda x, p: x[p.astype(int)],

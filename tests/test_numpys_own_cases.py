@@ -39,6 +39,14 @@ CASES = {
     "digitize, falling bins": (lambda x: np.digitize(x, [2.0, 1.0, 0.3]), [X[::-1], X + 0.1]),
     "digitize, bins that may not be sorted": (lambda x: np.digitize(0.5, x[1:]), [X[::-1], X]),
     "digitize, no order": (lambda x: np.digitize(0.5, np.sort(x) * x[:1]), [NEGATIVE]),
+    "searchsorted, NaN among the entries": (
+        lambda x: [
+            np.searchsorted(table, np.outer(x, x), side)
+            for side in ("left", "right")
+            for table in ([1.0, np.nan, -np.nan], [-np.inf, 0.09, 0.6, 0.6, np.inf], [], np.sort(x))
+        ],
+        [HOLES, HOLDS_INFINITIES, -0.0 * X],
+    ),
     "interp, infinite values": (
         lambda x: np.interp([0.0, 0.3, 0.5, 1.0], [0.0, 0.3, 1.0], x),
         [
@@ -238,3 +246,11 @@ def test_a_later_call_with_another_order_of_memory_is_refused(kind):
     cache = nt.prepare_pullback_cache(f, x)
     with pytest.raises(nt.UnsupportedOperationError, match="another order than C"):
         nt.value_and_pullback(cache, x.ravel(), np.asfortranarray(x))
+
+
+def test_searches_take_no_array_of_all_comparisons():
+    knots, points = np.linspace(-3.0, 3.0, 300), np.linspace(-4.0, 4.0, 500)
+    for f in (np.searchsorted, lambda t, x: np.digitize(x, t), lambda t, x: np.interp(x, t, np.sin(t))):
+        cache = nt.prepare_gradient_cache(lambda x, f=f: np.sum(f(knots, x) * x), points)
+        assert sum(cache._space.plan.cells) < 50 * len(points)
+        np.testing.assert_allclose(nt.value_and_gradient(cache, points)[0], np.sum(f(knots, points) * points))

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..trace import symbolic_sizes as sizes
-from ..trace.axes import along_axis, is_empty, length, one_axis, unmerge
+from ..trace.axes import along_axis, is_empty, length, merge, one_axis, unmerge
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, is_wrong, lift_all, lift_first, values_of
-from ..trace.primitives import dims_of
+from ..trace.primitives import array_instruction, dims_of
 from .function_tables import HOLDS
 from .registration import composes, records
 
@@ -72,14 +72,16 @@ def trim_zeros(filt, trim="fb", axis=None):
 
 @composes(np.searchsorted)
 def searchsorted(a, v, side="left", sorter=None):
-    """Count the entries before ``v``: this takes n comparisons per entry, but positions stay data."""
-    a, v = lift_all(a, v)
+    """Positions, which are data. NumPy has refused tables of another dimension, and other sides."""
+    a, v = (  # cells of float32 hold no positions beyond 2**24
+        x if x.dtype in (np.float64, np.int64) else np.astype(x, np.float64) for x in lift_all(a, v)
+    )
     if sorter is not None:
         a = a[sorter]
-    # Entries behind are counted, because NaN is behind all numbers and no comparison with it holds.
-    behind = np.greater_equal if side == "left" else np.greater
-    numbers = np.count_nonzero(np.equal(a, a), axis=-1)
-    return numbers - np.count_nonzero(behind(a, np.expand_dims(v, -1)), axis=-1)
+    flat = merge(v, [v.ndim])  # of a number, too
+    op = "places_right" if str(side).lower().startswith("r") else "places_left"
+    found = array_instruction(op, (a, flat), np.searchsorted(a._value, flat._value, side))
+    return unmerge(found, dims_of(v)) if v.ndim != 1 else found
 
 
 @composes(np.digitize)

@@ -285,6 +285,70 @@ class Argsort:
         return DONE
 
 
+def count_below(v, a, m, sa0, x):
+    """How many of m sorted entries, NaN last, are smaller than a number.
+
+    Nobody could predict which half is chosen. A product is no branch (of a choice between integers LLVM
+    makes one), so that the next search begins meanwhile.
+    """
+    low = 0.0
+    left = m
+    while left > 0:
+        half = left // 2
+        low += float(v[a + (int(low) + half) * sa0] < x) * float(left - half)
+        left = half
+    return low
+
+
+def count_up_to(v, a, m, sa0, x):
+    """How many of m sorted entries, NaN last, are not larger than a number."""
+    low = 0.0
+    left = m
+    while left > 0:
+        half = left // 2
+        low += float(v[a + (int(low) + half) * sa0] <= x) * float(left - half)
+        left = half
+    return low
+
+
+def sorted_and_numbers(rng, shapes):
+    """Sorted entries, some of them equal, and numbers among them, which a small step leaves there."""
+    table = np.sort(rng.integers(-4, 4, shapes[0]).astype(float))
+    return table, rng.integers(-5, 5, shapes[1]) + 0.5
+
+
+PLACES = (((0,), (3,)), ((1,), (3,)), ((2,), (1,)), ((7,), (9,)), ((8,), (0,)), ((20,), (5,)))
+
+
+@array_op("places_left", "(m),(n)->(n)", cases=PLACES, make=sorted_and_numbers, integers="position")
+class PlacesLeft:
+    """Where numbers belong in a sorted vector, in front of entries that are equal to them."""
+
+    def oracle(x, y):
+        return np.searchsorted(x, y)
+
+    def forward(v, o, a, b, m, n, sa0, sb0):
+        for i in range(n):
+            x = v[b + i * sb0]
+            place = count_below(v, a, m, sa0, x)
+            v[o + i] = place if x == x else count_up_to(v, a, m, sa0, math.inf)
+        return DONE
+
+
+@array_op("places_right", "(m),(n)->(n)", cases=PLACES, make=sorted_and_numbers, integers="position")
+class PlacesRight:
+    """Where numbers belong in a sorted vector, behind entries that are equal to them."""
+
+    def oracle(x, y):
+        return np.searchsorted(x, y, "right")
+
+    def forward(v, o, a, b, m, n, sa0, sb0):
+        for i in range(n):
+            x = v[b + i * sb0]
+            v[o + i] = count_up_to(v, a, m, sa0, x) if x == x else float(m)
+        return DONE
+
+
 @array_op("agree", "(n),()->()", agrees=True)
 class Agree:
     """The second operand if every entry equals it, else the first entry that does not."""
