@@ -6,9 +6,11 @@ import operator
 
 import numpy as np
 import pytest
+import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.signal
+import scipy.sparse
 import scipy.special as sc
 import scipy.stats
 
@@ -213,6 +215,9 @@ class Holder:
         (lambda x: (part for part in x), "generator"),
         (lambda x: Holder(x), "Holder"),
         (lambda x: lambda: x, "function"),
+        (lambda x: scipy.sparse.csr_array(np.outer(x, x)), "a sparse matrix"),
+        (lambda x: [scipy.sparse.csc_matrix(np.eye(2)), np.sum(x)], "a sparse matrix"),
+        (lambda x: scipy.interpolate.PPoly(np.outer(x, x), np.arange(len(x) + 1)), "Piecewise"),
     ],
 )
 def test_results_that_hide_a_derivative_raise(f, got):

@@ -77,6 +77,15 @@ CALLS = {
     "hypergeometric functions of complex numbers": lambda x: (
         sc.hyp0f1(1.2, 1j * x) + sc.hyp1f1(1.2, 0.7, 1j * x) + sc.hyp2f1(1.2, 0.7, 2.3, 0.1j * x)
     ),
+    "polynomials of complex numbers": lambda x: (
+        sum(
+            getattr(sc, f"eval_{name}")(n, x + 0.3j)
+            for name in ("chebyt", "chebyu", "chebyc", "chebys", "legendre", "laguerre", "sh_legendre")
+            for n in (3, 1.5)
+        )
+        + sc.eval_jacobi(3, x, 0.3, 1j * x)
+        + sc.eval_genlaguerre(2, 0.4, 1j * x)
+    ),
     "xlogy of complex numbers": lambda x: sc.xlogy(x - 1.3, x + 1j) + sc.xlog1py(x, 1j * x),
     "ufunc of a list": lambda x: np.exp([x[0], x[1], 2.0]),
     "ufunc of a list and a tuple": lambda x: np.add([x[0], 1.0], (x[1], 2.0)) * np.hypot([x[0], 1.0], x[2]),

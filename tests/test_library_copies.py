@@ -355,3 +355,12 @@ def test_functions_of_the_users_with_traced_surroundings(f):
     assert len(runs) == (f is spread)
     np.testing.assert_allclose(value, f(x), rtol=1e-13)
     np.testing.assert_allclose(slope, (f(x + step) - f(x - step)) / 2e-6, rtol=1e-6)
+
+
+def test_a_filter_designed_by_a_constant_argument():
+    """Its complex poles are constants, over which SciPy's code iterates."""
+    f = lambda y, cutoff: np.sum(signal.lfilter(*signal.butter(3, cutoff), y) ** 2)  # noqa: E731
+    y = np.linspace(-1.0, 1.0, 6)
+    for cutoff in (0.3, 0.4):
+        plain = nt.grad(lambda y, c=cutoff: f(y, c))(y)
+        np.testing.assert_allclose(nt.grad(f)(y, cutoff), plain, rtol=1e-12)

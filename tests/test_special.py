@@ -239,6 +239,18 @@ def test_elliptic_integrals_of_arguments_far_apart():
             np.testing.assert_allclose(value, function(*x[:count]), rtol=3e-14 if count == 4 else 2e-15)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: sc.elliprj(np.float32(1.3), x, 2.0, x.astype(np.float32)),
+        lambda x: sc.eval_gegenbauer(5, np.float32(1.3), x),
+    ],
+)
+def test_float32_beside_float64_loses_no_digits(f):
+    x = np.array([0.25, 0.75])
+    np.testing.assert_allclose(nt.vjp(f, x)[0], f(x), rtol=1e-14)
+
+
 INF = np.inf
 # Functions of one number, a place at an end of what they are defined for, and the two derivatives there.
 ENDS = {

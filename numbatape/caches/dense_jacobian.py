@@ -41,7 +41,9 @@ def float_outputs(space: VariantWorkspace, result) -> list[np.ndarray]:
 def float_rows(space: VariantWorkspace, result) -> tuple[int, np.ndarray]:
     """Return how many entries a recorded result has, and the numbers of those of its traced floats."""
     first, rows = 0, [np.zeros(0, np.intp)]
-    for leaf in pytrees.leaves(result):
+    leaves = pytrees.leaves(result)
+    pytrees.require_numbers(result, leaves)
+    for leaf in leaves:
         traced = leaf.__class__ is Output
         value = space.variant.recording.values[leaf.number] if traced else leaf
         size = 0 if leaf is None else space.outputs[leaf.number].size if traced else int(np.size(leaf))

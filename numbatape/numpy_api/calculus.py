@@ -167,7 +167,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         raise ValueError("fp and xp are not of the same length.")
     if x.ndim == 0 and x._level == xp._level == CONSTANT and is_size(length(xp, 0)):
         # A position that depends on sizes alone would be read as an int, on which the tape relies.
-        return interp(x[None], xp, fp, left, right, period)[0]
+        return interp(np.expand_dims(x, 0), xp, fp, left, right, period)[0]
     if period is not None:
         period, left, right = abs(period), None, None
         x, xp = np.remainder(x, period), np.remainder(xp, period)

@@ -80,8 +80,9 @@ def _horner(p, x):
     """Return the value of a polynomial of any degree: one recurrence, with NumPy's roundings."""
     (n,) = dims_of(p)
     table, count = p._trace.tape.sizes, values_of(p).shape[0]
-    factors = broadcast_to(x[..., None], (*values_of(x).shape, count), (*dims_of(x), n))
-    states = np.zeros((*values_of(x).shape, count + 1), np.result_type(values_of(p), values_of(x), 0.0))
+    shape = np.shape(values_of(x))  # Python's numbers have none of their own
+    factors = broadcast_to(np.expand_dims(x, -1), (*shape, count), (*dims_of(x), n))
+    states = np.zeros((*shape, count + 1), np.result_type(values_of(p), values_of(x), 0.0))
     for k in range(count):
         states[..., k + 1] = states[..., k] * values_of(x) + values_of(p)[k]
     zero = np.zeros((), states.dtype)

@@ -140,12 +140,15 @@ STAND_INS = {
     },
     "scipy.cluster.hierarchy": {"scipy_api.spatial.clusters": "fcluster fclusterdata linkage"},
     "scipy.cluster.vq": {"scipy_api.spatial.clusters": "kmeans kmeans2 vq whiten"},
-    "scipy.spatial": {"scipy_api.spatial.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
+    "scipy.spatial": {
+        "scipy_api.spatial.neighbours": "ConvexHull Delaunay KDTree cKDTree",
+        "scipy_api.spatial.distances": "minkowski_distance",
+    },
     "scipy.spatial.transform._rotation_xp": {"scipy_api.spatial.rotations": "as_rotvec from_rotvec reduce"},
     "scipy.spatial.distance": {
         "scipy_api.spatial.distances": """
-            braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean jensenshannon minkowski
-            pdist sqeuclidean squareform
+            braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean jensenshannon
+            mahalanobis minkowski pdist sqeuclidean squareform
         """,
     },
     "scipy.special": {

@@ -94,6 +94,7 @@ class Methods(Kinds):
         """Yield the rows. The size is asked for with the first one: `np.iterable` wants none."""
         # A fixed number of rows whose length is a size, as in ``i, j = np.indices((n, n))``, needs no guard.
         read = self._trace.integers.origins is not None and (self.ndim == 1 or is_size(self._sizes()[0]))
+        read = read and self.dtype.kind != "c"  # complex numbers are two values of the tape
         plain = read and rely_on(self._trace, (self,)) and self.ndim == 1
         number, entries = (self._id, self._value.copy()) if plain else (None, None)
         for k in range(len(self)):

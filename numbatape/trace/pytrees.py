@@ -237,6 +237,8 @@ def require_numbers(result, parts) -> None:
     strange = [leaf for leaf in parts if leaf is not None and not _is_number(leaf)]
     if result is None or strange:
         got = "None (is a return missing?)" if result is None else type(strange[0]).__name__
+        if strange and hasattr(type(strange[0]), "toarray"):
+            got = "a sparse matrix, whose toarray() is an array"
         raise OutputError(
             "a derivative needs a function that returns numbers, arrays, or tuples, lists, dictionaries and "
             f"dataclasses of them, got {got}"
@@ -253,9 +255,8 @@ def value_and_aux(result) -> tuple:
 
 
 def _is_number(leaf) -> bool:
-    dtype = getattr(leaf, "dtype", None)
-    if isinstance(dtype, np.dtype):
-        return dtype.kind in "biufc"
+    if hasattr(type(leaf), "__array__"):  # sparse matrices and splines have a dtype, but are no arrays
+        return getattr(getattr(leaf, "dtype", None), "kind", "O") in "biufc"
     return isinstance(leaf, (int, float, complex)) or type(leaf) in OPAQUE
 
 

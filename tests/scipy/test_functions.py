@@ -12,6 +12,7 @@ import scipy.fft
 import scipy.integrate
 import scipy.ndimage
 import scipy.signal
+import scipy.spatial
 from scipy.integrate import cumulative_trapezoid, fixed_quad, quad, romb, simpson, trapezoid
 from scipy.spatial import distance
 
@@ -130,13 +131,20 @@ def test_values_and_derivatives(name):
 
 def test_distances_from_itself_have_no_slope():
     """Each pair of two points counts twice, and the pairs of a point with itself do not count."""
-    g = nt.grad(lambda x: np.sum(distance.cdist(x, x)))(P)
+    g, h, m = (
+        nt.grad(lambda x, f=f: np.sum(f(x, x)))(P)
+        for f in (
+            distance.cdist,
+            scipy.spatial.distance_matrix,
+            lambda x, y: np.stack([distance.mahalanobis(p, q, np.eye(3)) for p in x for q in y]),
+        )
+    )
     others = [np.delete(P, k, axis=0) for k in range(len(P))]
     each = [
         2.0 * np.sum((p - q) / np.linalg.norm(p - q, axis=1)[:, None], axis=0)
         for p, q in zip(P, others, strict=True)
     ]
-    np.testing.assert_allclose(g, each, rtol=1e-13)
+    np.testing.assert_allclose([g, h, m], [each] * 3, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

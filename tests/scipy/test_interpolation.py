@@ -30,6 +30,7 @@ from scipy.interpolate import (
     splint,
     splrep,
 )
+from scipy.spatial import KDTree
 
 import numbatape as nt
 from tests.agreement import agrees
@@ -302,6 +303,13 @@ FURTHER = {
     "interp1d, fills": (lambda y: interp1d(X, y, bounds_error=False, fill_value=(y[0], y[-1]))(OUTSIDE), Y),
     "interp1d, unsorted": (lambda y: interp1d(X[::-1], y, kind="zero")(INSIDE), Y),
     "interp1d, places": (lambda x: interp1d(x, TABLE.T)(INSIDE), X),
+    "interp1d, places, a number": (lambda x: interp1d(x, TABLE, axis=0)(float(INSIDE[0])), X),
+    "interp1d, columns": (lambda y: interp1d(X, y, axis=0)(INSIDE[:2]), TABLE),
+    "interp1d, columns at many places": (lambda x: interp1d(X, TABLE, axis=0)(x), INSIDE.reshape(2, 2)),
+    "interp1d, fills of columns": (
+        lambda y: interp1d(X, y, "nearest", 0, bounds_error=False, fill_value=(y[0, 0], y[1] * 2.0))(OUTSIDE),
+        TABLE,
+    ),
     "interp1d, one place": (lambda y: interp1d(X[:1], y, bounds_error=False, fill_value=7.0)(X[:2]), Y[:1]),
     "interp1d, one traced place": (
         lambda x: interp1d(x, [2.0], bounds_error=False, fill_value=(-1.0, 5.0))(np.r_[0.2, 0.5, 3.0]),
@@ -318,6 +326,8 @@ FURTHER = {
     **{f"grid, {k}": (lambda p, k=k: SPLINES[k](p), PLACES) for k in SPLINES},
     "grid, derivative": (lambda p: SPLINES["cubic"](p, nu=(1, 0)), PLACES),
     "grid of values": (lambda g: RegularGridInterpolator((X, X), g, method="slinear")(PLACES), GRID),
+    "grid, numbers": (lambda p: SPLINES["slinear"]((p[0], p[1])), PLACES[0]),
+    "interpn, numbers": (lambda p: interpn((X, X), GRID, (p[0], [p[1]])), PLACES[0]),
     "interpn, lists": (lambda p: interpn((X, X), GRID, [[p[0], p[1]], [0.3, p[0] * p[1]]]), PLACES[0]),
     "interpn, splinef2d, lists": (lambda p: interpn((X, X), GRID, [[p[0], p[1]]], "splinef2d"), PLACES[0]),
     "triangles, lists": (lambda p: LINEAR([[0.3 * p[0], p[1]], [0.0, p[0]]]), 0.3 * PLACES[0]),
@@ -412,3 +422,20 @@ def test_a_line_through_one_place_is_nan():
     with np.errstate(invalid="ignore"):
         slope = nt.grad(lambda y: interp1d(X[:1], y, fill_value="extrapolate")(X[0])[()])(Y[:1])
     assert np.isnan(slope).all()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: PchipInterpolator(X, x)(INSIDE),
+        lambda x: CubicHermiteSpline(x, Y, np.cos(X))(INSIDE),
+        lambda x: Akima1DInterpolator(x, Y)(INSIDE),
+        lambda x: PPoly(np.stack([x, x * x]), np.arange(6.0))(INSIDE),
+        lambda x: KDTree(x[:, None]).query(INSIDE[:, None])[0],
+    ],
+)
+def test_single_precision_is_computed_in_double_as_in_scipy(f):
+    single = X.astype(np.float32)
+    value, expected = nt.vjp(f, single)[0], f(single)
+    assert value.dtype == expected.dtype == np.float64
+    np.testing.assert_allclose(value, expected, rtol=1e-13)

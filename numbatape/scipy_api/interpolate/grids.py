@@ -44,7 +44,9 @@ class Grid:
         if nu is not None and method not in DEGREES:
             raise ValueError(f"nu is only supported for spline methods, not for {method!r}")
         if isinstance(xi, tuple):
-            xi = np.stack(np.broadcast_arrays(*xi), -1)
+            xi = _points_of(xi)
+            if len(np.shape(sample_of(xi))) == 1:  # of a tuple of numbers, and not of a list, one number
+                return self(np.expand_dims(xi, 0), method, nu=nu)[0]
         elif isinstance(xi, list) and find_trace(xi) is not None:
             (xi,) = lift_all(xi)
         elif find_trace(xi) is None:
@@ -146,10 +148,18 @@ def make_grid(original, points, values, method="linear", bounds_error=True, fill
     return Grid(None, made.grid, values, bounds_error, fill_value, method)
 
 
+def _points_of(columns: tuple):
+    """Return the points that a tuple of their coordinates gives, which may be lists of traced numbers."""
+    columns = lift_all(*columns) if find_trace(columns) is not None else columns
+    return np.stack(np.broadcast_arrays(*columns), -1)
+
+
 @stands_for("scipy.interpolate", "interpn", run=None)
 def interpn(points, values, xi, method="linear", bounds_error=True, fill_value=np.nan):
+    if isinstance(xi, tuple):
+        xi = _points_of(xi)
     if method == "splinef2d":
-        xi = np.stack(np.broadcast_arrays(*xi), -1) if isinstance(xi, tuple) else lift_first(xi, values)
+        xi = lift_first(xi, values)
         for d, axis in enumerate(points):
             if np.any(np.less(xi[..., d], axis[0]) | np.greater(xi[..., d], axis[-1])):
                 raise refuse("interpn(method='splinef2d') outside of the grid", "use method='cubic'")

@@ -16,7 +16,7 @@ BREAK = 1e-9
 def hermite(x, y, dydx, axis=0, extrapolate=None) -> Piecewise:
     """Return the piecewise cubic polynomial with values and slopes at breakpoints, which may be traced."""
     require_increasing(x)
-    x, y, dydx = lift_all(x, y, dydx)
+    x, y, dydx = _doubles(x, y, dydx)
     dimensions = y.ndim
     y, dydx = np.moveaxis(y, axis, 0), np.moveaxis(dydx, axis, 0)
     return _polynomial(x, y, dydx, axis % dimensions, True if extrapolate is None else extrapolate)
@@ -82,9 +82,14 @@ def akima(x, y, axis=0, *, method="akima", extrapolate=None) -> Piecewise:
     return _polynomial(x, y, made, axis % dimensions, False if extrapolate is None else extrapolate)
 
 
+def _doubles(*arrays):
+    """Return arrays as traced ones of the dtype that SciPy's splines have, whatever their values have."""
+    return [x if x.dtype.kind == "c" else np.astype(x, float) for x in lift_all(*arrays)]
+
+
 def _columns(x, y, axis):
     require_increasing(x)
-    x, y = lift_all(x, y)
+    x, y = _doubles(x, y)
     if y.dtype.kind == "c":
         raise refuse("an interpolator of complex values", "real and imaginary parts are, one by one")
     if x.ndim != 1 or length(x, 0) < 2 or length(y, axis) != length(x, 0):

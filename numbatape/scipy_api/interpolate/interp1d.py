@@ -7,7 +7,7 @@ import scipy.interpolate
 
 from ...trace.axes import length
 from ...trace.operands import find_trace, is_wrong, lift_all
-from ...trace.primitives import stop_gradient
+from ...trace.primitives import sample_of, stop_gradient
 from .piecewise_polynomials import Piecewise, combined, polynomials_of, to_axis
 
 STEPS = ("nearest", "nearest-up", "previous", "next", "zero")
@@ -17,7 +17,7 @@ class Steps:
     """A function that is constant between places: it takes the values at positions, which are data."""
 
     def __init__(self, kind: str, x, values, axis: int):
-        self._kind, self.x, self.c, self._axis = kind, x, values, axis
+        self._kind, self.x, self.c, self.axis = kind, x, values, axis
 
     def __call__(self, x):
         places, values, x = lift_all(self.x, self.c, x)
@@ -32,7 +32,7 @@ class Steps:
         found = values[np.clip(k, 0, last)]
         if self._kind == "zero":  # SciPy evaluates a spline of degree 0, which is NaN at NaN
             found = np.where(np.isnan(x)[(..., *(None,) * (found.ndim - x.ndim))], np.nan, found)
-        return to_axis(found, x.ndim, self._axis)
+        return to_axis(found, x.ndim, self.axis)
 
 
 class Interp1d:
@@ -54,10 +54,24 @@ class Interp1d:
                 raise ValueError("A value in x is outside of the interpolation range.")
             fill = np.nan  # in later steps of a loop, a place outside gives NaN and no error
         below, above = fill if isinstance(fill, tuple) else (fill, fill)
+        # The dimensions of x stand where the values have the interpolated axis.
+        first, count = self._inside.axis, np.ndim(sample_of(x))
+        inner = tuple(range(first, first + count))
+        outer = tuple(k for k in range(value.ndim) if k not in inner)
+        low, high = np.expand_dims(low, outer), np.expand_dims(high, outer)
+        below, above = (_beside(fill, inner, len(outer)) for fill in (below, above))
         return np.where(low, below, np.where(high, above, value))
 
     def __getattr__(self, name: str):
         return getattr(self.__dict__["_original"], name)
+
+
+def _beside(fill, inner, outer: int):
+    """Return a fill value, of a shape that fits the values without their axis, with the dimensions of x."""
+    missing = outer - np.ndim(sample_of(fill))
+    if missing == outer:
+        return fill
+    return np.expand_dims(np.expand_dims(fill, tuple(range(missing))), inner)
 
 
 def thawed(value) -> Interp1d:

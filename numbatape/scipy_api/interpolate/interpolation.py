@@ -217,6 +217,7 @@ def _is_zero(bc) -> bool:
 
 
 def _ppoly(c, x, extrapolate=None, axis=0):
+    c, x = (np.astype(part, float) if getattr(part, "dtype", None) == np.float32 else part for part in (c, x))
     c = np.moveaxis(np.moveaxis(c, axis + 1, 0), axis + 1, 0) if axis else c
     require_monotonic(x)
     return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)

@@ -53,7 +53,7 @@ class Piecewise:
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         x, c, places = lift_all(x, self._differentiated(nu), self.x)
         if x.ndim == 0 and is_size(length(places, 0)):  # a number as an index would be settled for one size
-            return self(x[None], nu, extrapolate)[(slice(None),) * self.axis + (0,)]
+            return self(np.expand_dims(x, 0), nu, extrapolate)[(slice(None),) * self.axis + (0,)]
         first, last = places[0], places[-1]
         if extrapolate == "periodic":
             x = first + np.remainder(x - first, last - first)

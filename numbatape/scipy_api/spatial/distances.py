@@ -166,6 +166,18 @@ def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
     return _root(np.maximum(total, 0.0) / (2.0 if base is None else 2.0 * np.log(base)))
 
 
+@stands_for("scipy.spatial.distance", "mahalanobis")
+def mahalanobis(u, v, VI):
+    return _mahalanobis(*lift_all(u, v, VI))
+
+
+@stands_for("scipy.spatial", "minkowski_distance")
+def minkowski_distance(x, y, p=2.0):
+    """What ``distance_matrix`` calls, too: of points to themselves, SciPy's root has no slope."""
+    x, y = lift_all(x, y)
+    return _minkowski(x, y, p)
+
+
 @stands_for("scipy.spatial.distance", "squareform")
 def squareform(X, force="no", checks=True):
     x = lift_first(X)

@@ -122,7 +122,7 @@ class Tree(Points):
         x = as_ndarrays(x)
         if self._made is not None and find_trace(x) is None:
             return self._made.query(x, k, eps, p, distance_upper_bound, workers=workers)
-        x = x if find_trace(x) is not None else np.asarray(x, float)
+        x = _doubles(x) if find_trace(x) is not None else np.asarray(x, float)
         search = self._searched(
             "query", x, lambda tree, x: tree.query(x, k, eps, p, distance_upper_bound, workers=workers)
         )
@@ -153,7 +153,7 @@ class Tree(Points):
             raise self._refuse("query_ball_point(r=...)")
         if self._made is not None and find_trace(x) is None:
             return self._made.query_ball_point(x, r, p, eps, workers, return_sorted, return_length)
-        x = x if find_trace(x) is not None else np.asarray(x, float)
+        x = _doubles(x) if find_trace(x) is not None else np.asarray(x, float)
 
         def balls(tree, x):
             return tree.query_ball_point(x, r, p, eps, workers, return_sorted, return_length)
@@ -244,6 +244,12 @@ CLASSES: dict[str, type[Points]] = {
 }
 
 
+def _doubles(points):
+    """Return traced points as SciPy takes them, which computes with doubles."""
+    points = lift_first(points)
+    return np.astype(points, float) if points.dtype == np.float32 else points
+
+
 def stand_in_of(value) -> Points | None:
     """Return the stand-in for a tree, a triangulation or a hull that was made outside, or None."""
     kind = CLASSES.get(type(value).__name__)
@@ -268,7 +274,7 @@ def _make(original):
                 "options by name"
             )
         with failing(trace):
-            return kind(original, lift_first(points), options)
+            return kind(original, _doubles(points), options)
 
     return make
 

@@ -18,8 +18,9 @@ from ...numpy_api.registration import unsupported_argument
 from ...rules.primitive import Primitive, Rule
 from ...trace.complex_pairs import join
 from ...trace.operands import adopt, values_of
+from . import orthogonal_polynomials  # noqa: F401  (its ufuncs register themselves)
 from .formula_rules import broadcast
-from .ufunc_table import is_active
+from .ufunc_table import UFUNCS, is_active
 
 ROOT_PI = math.sqrt(math.pi)
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
@@ -169,6 +170,9 @@ def complex_special(function, inputs):
     value = function(*map(values_of, inputs))
     if name in COMPOSED:
         return adopt(COMPOSED[name](*inputs), value)
+    if name.startswith("eval_"):  # the recurrences of orthogonal polynomials hold for complex numbers, too
+        with np.errstate(all="ignore"):
+            return adopt(UFUNCS[name](*inputs), value)
     slope = SLOPES.get(name)
     if slope is None:
         return None

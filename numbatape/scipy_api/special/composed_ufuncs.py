@@ -43,11 +43,14 @@ def composed_special(function, inputs, kwargs):
 def _widened(x, dtype):
     """Return a number or an array in the dtype of the result, if NumPy's functions of it would be narrower.
 
-    The root of an int8 is a float16, in which a composition would lose most of its digits.
+    The root of an int8 is a float16, in which a composition would lose most of its digits, and that of a
+    float32 beside float64 is a float32.
     """
     its = np.asarray(values_of(x)).dtype
-    if its.kind not in "buif" or its.itemsize > 2:
+    double = dtype in (np.float64, np.complex128)
+    if its.kind not in "buif" or its.itemsize > (4 if its.kind == "f" and double else 2):
         return x
+    dtype = np.dtype(float) if double else dtype
     return np.astype(x, dtype) if isinstance(x, (TracedArray, np.ndarray)) else dtype.type(x)
 
 

@@ -100,7 +100,7 @@ polynomial(
     "eval_laguerre",
     lambda x: 1.0 - x,
     lambda n, x: (2.0 - (1.0 + x) / n, 1.0 - 1.0 / n),
-    lambda n, x: sc.hyp1f1(-n, 1.0, x),
+    lambda n, x: sc.binom(n, n) * sc.hyp1f1(-n, 1.0, x),
 )
 polynomial(
     "eval_genlaguerre",
