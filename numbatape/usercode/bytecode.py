@@ -78,7 +78,7 @@ def reads_builtin(name: str, code: types.CodeType) -> bool:
 
 @functools.lru_cache(maxsize=10_000)
 def identity_tests(code: types.CodeType) -> int:
-    """Return what code and functions inside it compare by identity: 2 anything, 1 truth values, 0 only None."""
+    """Return what code and functions in it compare by identity: 2 anything, 1 truth values, 0 only None."""
     found, previous = 0, None
     for instruction in dis.get_instructions(code) if IS_OP in code.co_code[::2] else ():
         if instruction.opname == "IS_OP" and previous is not None:
