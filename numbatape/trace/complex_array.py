@@ -59,7 +59,7 @@ def combine(ufunc, *operands):
             return operations.adopted(result, result._value.item())
         if ufunc in COMPARISONS and hasattr(result, "_value"):
             result._value = bool(result._value)
-            return truth(result)
+            return truth(result, compared=True)
     return result
 
 

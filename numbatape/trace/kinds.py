@@ -91,7 +91,26 @@ def missing(x, name: str, what: str, depth: int = 2) -> Exception:
     return AttributeError(f"traced arrays, like NumPy's, have no attribute {name!r}", name=name, obj=x)
 
 
-def truth(x):
-    """Return a truth value of Python's own; for code that asks ``x is True`` a real one, which is guarded."""
+# Files of operators, which compare for whoever called them.
+_OPERATORS = frozenset(f"{__package__}.{name}" for name in ("operators", "complex_array", "integers"))
+
+
+def truth(x, compared: bool = False):
+    """Return a truth value of Python's own; for code that asks ``x is True`` a real one, which is guarded.
+
+    Parameters
+    ----------
+    compared
+        Whether an operator gave it. Then the user's code did not ask for it if numbatape's own code called
+        the operator, which goes on with traced truth values: `max` of two numbers selects by one.
+    """
     environment = x._trace.capture.environment
-    return x if environment is None or not environment.identity_tests else bool(x)
+    if environment is None or not environment.identity_tests:
+        return x
+    if compared:
+        frame = sys._getframe(1)
+        while (module := frame.f_globals.get("__name__", "")) in _OPERATORS and frame.f_back is not None:
+            frame = frame.f_back
+        if module.partition(".")[0] == "numbatape":
+            return x
+    return bool(x)

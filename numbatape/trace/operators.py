@@ -117,7 +117,7 @@ def _comparison(name: str, ufunc, function):
                     level = min(max(level, other._level), VARYING)
                     value = function(left, right)
                     result = record_number(trace, value, code, 0, level, self._id, other._id)
-                    return truth(result) if value.__class__ is bool else result
+                    return truth(result, compared=True) if value.__class__ is bool else result
             elif kind in PLAIN_NUMBERS and not trace.closed:
                 number = trace.constants.floats.get(other)
                 if number is None:
@@ -125,7 +125,7 @@ def _comparison(name: str, ufunc, function):
                 level = min(level, VARYING)
                 value = function(left, other)
                 result = record_number(trace, value, code, 0, level, self._id, number)
-                return truth(result) if value.__class__ is bool else result
+                return truth(result, compared=True) if value.__class__ is bool else result
         if (
             not may_be_operand(other)
             or type(other) is operations.TracedInteger
@@ -145,7 +145,7 @@ def _comparison(name: str, ufunc, function):
         of_python = _is_weak(other) or getattr(other, "_value", other).__class__ is complex
         if its is not float64 and _is_weak(self) and of_python:
             result._value = bool(result._value)  # Python's own comparison gives a bool
-            return truth(result)
+            return truth(result, compared=True)
         return result
 
     return compare
