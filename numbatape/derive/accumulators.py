@@ -151,7 +151,7 @@ class Cells(Fitting):
         if buffer is None:
             return None
         its = tape.layouts[layout]
-        if buffer.early and self._add_early(buffer, storage):
+        if buffer.early and self._add_early(buffer, storage, (offset, layout)):
             return self._view(tape.storage_of(buffer.base), storage, offset, its.dims, its.strides)
         if buffer.base is None:
             pending = buffer.pending
@@ -219,8 +219,11 @@ class Cells(Fitting):
             (offset, *layouts[layout], Symbol(self.emitter, ct)) for offset, layout, ct in rows
         ]
 
-    def _add_early(self, buffer: Buffer, storage: int) -> bool:
-        """Add up cotangents of different parts of a storage as columns; list others."""
+    def _add_early(self, buffer: Buffer, storage: int, asked: tuple[int, int]) -> bool:
+        """Add up cotangents of different parts of a storage as columns; list others, or their sum.
+
+        ``asked`` has the offset and the layout of the part that is asked for.
+        """
         if not self._are_columns(buffer):
             self.list_early(buffer)
             return False
@@ -229,7 +232,14 @@ class Cells(Fitting):
         if buffer.base is None:
             alike = np.all(offsets == offsets[0]) and np.all(layouts == layouts[0])
             if alike or (len(cells) == self.tape.storages[storage][0] and np.all(cells)):
-                self.list_early(buffer)
+                total = None
+                if alike and len(numbers) >= MANY and asked == (offsets[0], layouts[0]):
+                    total = self._added_up(numbers)
+                if total is None:
+                    self.list_early(buffer)
+                else:
+                    buffer.early = []
+                    buffer.pending = [(asked[0], *self.tape.layouts[asked[1]], total)]
                 return False
             self._allocate(buffer, storage)
         self._append_parts(ADD, buffer, storage, offsets, layouts, cells, numbers)
@@ -238,26 +248,30 @@ class Cells(Fitting):
 
     def _total(self, parts: list):
         """Return the sum of cotangents of one view, added up one after another."""
-        if len(parts) < MANY:
-            return functools.reduce(operator.add, parts)
-        if not all([part.__class__ is Symbol for part in parts]):
-            return functools.reduce(operator.add, parts)
-        # The same instructions as columns: a loop over arrays adds to what it captures in each step.
-        tape, dims, family = self.tape, parts[0].dims, parts[0].family
-        numbers = np.array([part.number for part in parts])
+        total = None
+        if len(parts) >= MANY and all([part.__class__ is Symbol for part in parts]):
+            total = self._added_up(np.array([part.number for part in parts]))
+        return functools.reduce(operator.add, parts) if total is None else total
+
+    def _added_up(self, numbers: np.ndarray) -> Symbol | None:
+        """Return the sum of values that are arrays, None for others, by the same instructions as columns.
+
+        A loop over arrays adds to what it captures in each step.
+        """
+        tape, first = self.tape, Symbol(self.emitter, int(numbers[0]))
+        dims, family = first.dims, first.family
         its = tape.values.columns(numbers)
         if not dims or any(tape.layouts[layout].dims != dims for layout in {*its["layout"].tolist()}):
-            return functools.reduce(operator.add, parts)
+            return None
         own = tape.storage_columns()[2][its["storage"]]
         levels = np.maximum.accumulate(own)[1:].tolist()
-        count, first, storage = len(levels), len(tape.values), len(tape.storages)
+        count, storage, results = len(levels), len(tape.storages), np.arange(len(levels)) + len(tape.values)
         strides, size = tape.contiguous_strides(dims)
         layout = tape.layout_number(dims, strides)
         tape.storages += [(size, family, level) for level in levels]
         made = np.full((count, 3), layout)
         made[:, 0], made[:, 1] = storage + np.arange(count), 0
         tape.values.extend(made)
-        results = first + np.arange(count)
         totals = np.append(numbers[0], results[:-1])
         before = np.append(own[0], levels[:-1])
         active = (before == ACTIVE) | (own[1:] == ACTIVE) << 1

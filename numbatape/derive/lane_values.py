@@ -39,6 +39,18 @@ def distinct(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found, places
 
 
+def _distinct_below(codes: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `distinct` does, for numbers from 0 on of which most below a bound occur."""
+    if len(codes) <= FEW:
+        return distinct(codes)
+    occurs = np.zeros(bound, bool)
+    occurs[codes] = True
+    different = flatnonzero(occurs)
+    place = np.empty(bound, np.int32)
+    place[different] = np.arange(len(different), dtype=np.int32)
+    return different, place.take(codes)
+
+
 class LaneValues:
     """Sizes, storages and values of the tape with lanes, while it is made.
 
@@ -78,7 +90,8 @@ class LaneValues:
         self.tape = tape
         self.layouts = list(tape.layouts)
         self._layout_index = {(its.dims, its.strides): k for k, its in enumerate(self.layouts)}
-        self._ranks = np.array([len(layout.dims) for layout in self.layouts])
+        ranks = np.array([len(layout.dims) for layout in self.layouts], np.int8)
+        self._ranks = ranks.take(tape.values["layout"])
         self._renumber(slots, dimensions, behind)
         self._first = np.concatenate([[0], np.cumsum(tape.storages["size"][: len(POOLS)])])
         storage, offset = tape.values["storage"], tape.values["offset"]
@@ -93,13 +106,13 @@ class LaneValues:
         self._value_count = len(tape.values)
         self._place()
 
-    def group_of(self, storage: int) -> int:
-        """Return the group of a storage that is no pool."""
+    def group_of(self, storage):
+        """Return the group of a storage that is no pool, or those of several."""
         return int(self._first[-1]) + storage
 
     def ranks_of(self, numbers: np.ndarray) -> np.ndarray:
         """Return the number of dimensions of values of the tape."""
-        return self._ranks[self.tape.values["layout"][numbers]]
+        return self._ranks.take(numbers)
 
     # ---- sizes
 
@@ -158,13 +171,7 @@ class LaneValues:
         laned = self.laned[first:-1]
         kept_whole = np.zeros(len(self.laned) + 1, bool)
         kept_whole[self._written[whole]] = kept_whole[self._read[whole, -1]] = True
-        # Storages whose cells are more often read and written one at a time than as arrays.
-        single = np.append(np.where(self._ranks[tape.values["layout"]] == 0, 1, -1), 0)
-        weights = single[value_numbers(tape.code)[:, :-1]]
-        named = np.concatenate([self._written[:, None], self._read[:, :-1]], axis=1)
-        votes = np.bincount(named.reshape(-1), weights.reshape(-1), len(kept_whole))
-        kept_whole, votes = kept_whole[1:], votes[1:]
-        self.interleaved = self.laned & ~kept_whole & (votes > 0)
+        self.interleaved = self.laned & ~kept_whole[1:] & self._mostly_cells()
         self.interleaved[:first] = False
         self._lane_stride = np.ones(len(self.laned), np.int64)
         sizes = tape.storages["size"].copy()
@@ -178,6 +185,19 @@ class LaneValues:
         kinds = np.array(POOLS)[pool]
         self._storage_of_cell = np.zeros(first + 1, np.int64)
         self._storage_of_cell[cells] = self.new_storages(self.lanes, kinds[:, 1], kinds[:, 0])
+
+    def _mostly_cells(self) -> np.ndarray:
+        """Return which storages' cells are more often read and written one at a time than as arrays."""
+        values, count = self.tape.values, len(self.laned)
+        single = self._ranks == 0
+        some = np.zeros(count + 1, bool)  # groups other than pools' cells of which single cells are named
+        some[self.group[:-1][single & (values["storage"] >= len(POOLS))] + 1] = True
+        groups = np.concatenate((self._written[:, None], self._read[:, :-1]), axis=1).reshape(-1)
+        at = flatnonzero(some.take(groups))
+        row, place = np.divmod(at, self._read.shape[1])
+        values_named = value_numbers(self.tape.code)[row, place]
+        votes = np.bincount(groups[at], np.where(single[values_named], 1.0, -1.0), count + 1)
+        return votes[1:] > 0
 
     def _times_lanes(self, codes: np.ndarray) -> np.ndarray:
         """Return the products of size codes with the number of lanes, each different one computed once."""
@@ -234,10 +254,11 @@ class LaneValues:
         laned = self._laned_values[found]
         if not laned.any():
             return found
-        padding = (np.zeros(found.shape, np.int64) + padding)[laned]
+        padding = np.full(found.shape, padding)[laned]
         width = int(padding.max()) + 1
-        pairs, places = distinct(found[laned] * width + padding)
-        number, padding = pairs // width, pairs % width
+        keys = found[laned] * width + padding
+        pairs, places = _distinct_below(keys, width * len(self.tape.values))
+        number, padding = np.divmod(pairs, width) if width > 1 else (pairs, np.zeros(len(pairs), np.int64))
         old, group = chosen(self.tape.values, number), self.group[number]
         in_pools = int(self._first[-1])
         cell = group < in_pools

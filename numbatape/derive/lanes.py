@@ -20,7 +20,18 @@ from ..ops import OPCODE, OPS, ArrayOp
 from ..savings import uncollected
 from ..tape import Tape
 from ..tape.combinations import combinations, flatnonzero, stable_order
-from ..tape.instruction import GUARD, INSTRUCTION, MAIN, NONE, PROLOGUE, chosen, copied, joined, opcode
+from ..tape.instruction import (
+    GUARD,
+    INSTRUCTION,
+    MAIN,
+    NONE,
+    PROLOGUE,
+    chosen,
+    copied,
+    joined,
+    opcode,
+    value_numbers,
+)
 from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Layout, Literal
 from .lane_values import LaneValues
 
@@ -29,12 +40,12 @@ IS_PRODUCT = np.array([bool(op.product) for op in OPS])
 # By row of the op table: the product in a fused product and sum, and the ranks of the cores of the result
 # and the operands, which are 0 for elementwise ops.
 PRODUCT_IN = np.full(len(OPS), NONE)
-CORE_RANKS = np.zeros((len(OPS), 4), np.int64)
+CORE_RANKS = np.zeros((4, len(OPS)), np.int64)
 for _k, _op in enumerate(OPS):
     if _op.added and _op.factors == "xy":
         PRODUCT_IN[OPCODE[_op.added]] = _k
     if isinstance(_op, ArrayOp):
-        CORE_RANKS[_k, : len(_op.operands)] = [len(core) for core in _op.operands]
+        CORE_RANKS[: len(_op.operands), _k] = [len(core) for core in _op.operands]
 VALUES = ("out", "a", "b", "c", "aux")
 
 
@@ -162,10 +173,16 @@ class _Widened:
 
     def _literals(self) -> list[Rows]:
         """Copy literals to which instructions with lanes add from cells of their own into every lane."""
-        values, found = self.values, []
-        for literal in self.old.literals:
+        values = self.values
+        found: list[Rows] = []
+        storages = np.array([literal.storage for literal in self.old.literals], np.intp)
+        adding = (storages >= len(POOLS)) & values.laned[values.group_of(storages)]
+        if not np.count_nonzero(adding):
+            self.literals += self.old.literals
+            return found
+        for literal, is_added_to in zip(self.old.literals, adding.tolist(), strict=True):
             group = values.group_of(literal.storage)
-            if literal.storage < len(POOLS) or not values.laned[group]:
+            if not is_added_to:
                 self.literals.append(literal)
                 continue
             family, count = int(self.old.storages["family"][literal.storage]), int(literal.data.size)
@@ -200,17 +217,17 @@ class _Widened:
     def _widened(self, at: np.ndarray, ends: list[int]) -> tuple[Rows, list[int]]:
         """Return instructions with lanes, and values with lanes; all at once, as each time takes its time."""
         values, code = self.values, chosen(self.old.code, at)
-        row = code["op"] >> 1
-        code["stage"] = np.where(values.unchanging[values.group[code["out"]]], PROLOGUE, MAIN)
-        batch = values.ranks_of(code["out"]) - CORE_RANKS[row, 0]
-        padding = np.zeros(len(VALUES) * len(at) + len(ends), np.int64)
-        for j, name in enumerate("abc", 1):
-            its = batch - (values.ranks_of(code[name]) - CORE_RANKS[row, j])
+        row, numbers = code["op"] >> 1, value_numbers(code)
+        columns = numbers.T.astype(np.int64, order="C")
+        code["stage"] = np.where(values.unchanging[values.group[columns[0]]], PROLOGUE, MAIN)
+        batch = values.ranks_of(columns[0]) - CORE_RANKS[0].take(row)
+        padding = np.zeros(columns.size + len(ends), np.int64)
+        for j in (1, 2, 3):
+            its = batch - (values.ranks_of(columns[j]) - CORE_RANKS[j].take(row))
             padding[j * len(at) : (j + 1) * len(at)] = its
-        found = values.views(np.concatenate([*(code[name] for name in VALUES), ends]), padding)
-        wide = found[: len(VALUES) * len(at)].reshape(len(VALUES), len(at))
-        for name, its in zip(VALUES, wide, strict=True):
-            code[name] = its
+        found = values.views(np.concatenate([columns.reshape(-1), ends]), padding)
+        wide = found[: columns.size]
+        numbers[...] = wide.reshape(columns.shape).T
         if self.level.folded:
             self._fold(code, flatnonzero(IS_PRODUCT[row] & (batch == 0)))
         return Rows(code, self.old.positions[at], at), found[wide.size :].tolist()

@@ -11,7 +11,7 @@ from math import isfinite
 import numpy as np
 
 from ..ops import OPS, Elementwise
-from ..tape.combinations import FEW, combinations
+from ..tape.combinations import FEW, combinations, flatnonzero
 from ..tape.instruction import NONE
 from ..tape.tape import F64, FAMILIES
 from .accumulators import POOL_COUNT
@@ -53,25 +53,24 @@ class Kinds:
     def __init__(self, tape):
         self._tape = tape
         self.moving: set[int] = set()
-        addresses = tape.values.columns()
-        columns = [addresses[name].astype(np.int64) for name in ("storage", "offset", "layout")]
+        storage, offset, layout = columns = tape.values.addresses()
         self.values = np.stack(columns, axis=1)
-        storage, offset, layout = columns
-        of_storage = [column[storage] for column in tape.storage_columns()]
+        of_storage = [column.take(storage) for column in tape.storage_columns()]
         pooled = storage < POOL_COUNT
         self._cells: set[tuple[int, int]] = set()  # of literals
         self._literals = 0  # how many literals have been looked at for these cells
         sort = self._sorts()
         sorts = sort[np.where(storage < len(FAMILIES), storage, 0), np.where(pooled, offset, 0)]
         sorts[storage >= len(FAMILIES)] = 0
-        literal = np.where(sorts, len(FAMILIES) * offset + storage, NONE)
+        literal = np.where(sorts, len(FAMILIES) * offset.astype(np.int64) + storage, NONE)
         is_number = np.zeros(len(storage), np.int64)
         is_number[list(tape.numbers)] = 1
         its = np.where(pooled, storage, POOL_COUNT), layout, is_number
         arrays = [np.where(pooled, 0, column) for column in of_storage]
         arrays.append(np.where(pooled | (layout == 0), 0, offset))
-        self.first = combinations(*its, literal, *arrays)[1]
-        self.rough = combinations(*its, sorts, *arrays)[1]
+        alike = combinations(*its, *arrays)[1]
+        self.first = combinations(alike, literal)[1]
+        self.rough = combinations(alike, sorts)[1]
         self.literal = np.append(literal, NONE)
         samples = np.zeros(int(self.first.max(initial=-1)) + 1, np.int64)
         samples[self.first] = np.arange(len(self.first))
@@ -84,10 +83,16 @@ class Kinds:
         tape = self._tape
         found = np.zeros((len(FAMILIES), max(tape.pool_cells) + 1), np.int64)
         named = {tape.values[value][:2] for value in tape.cell_literals.values()}
-        for k, item in enumerate(tape.literals):
-            if item.storage < POOL_COUNT:
-                place = item.storage, item.offset
-                found[place] = sort_of(item.data[0]) if place in named else REPEATED + k
+        literals = tape.literals
+        self._literals = len(literals)
+        if not literals:
+            return found
+        # Most literals are arrays in programs that have many.
+        for k in flatnonzero(literals.places()[0] < POOL_COUNT).tolist():
+            item = literals[k]
+            place = item.storage, item.offset
+            found[place] = sort_of(item.data[0]) if place in named else REPEATED + k
+            self._cells.add(place)
         return found
 
     def of(self, value: int, moving: bool = False) -> int:
@@ -121,9 +126,10 @@ class Kinds:
 
     def _is_literal(self, storage: int, offset: int) -> bool:
         """Whether a cell of a pool is that of a literal."""
-        new = self._tape.literals[self._literals :]
-        self._cells.update((item.storage, item.offset) for item in new)
-        self._literals += len(new)
+        if self._literals < len(self._tape.literals):
+            new = self._tape.literals[self._literals :]
+            self._cells.update([(item.storage, item.offset) for item in new])
+            self._literals += len(new)
         return (storage, offset) in self._cells
 
 

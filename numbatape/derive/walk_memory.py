@@ -180,8 +180,9 @@ class Memory:
         if len(storages):
             tape.add_storages(storages)
         tape.pool_cells[:] = self._pools.tolist()
-        for pool, cell in self._new(names.VIEWED, names.VIEWED_COUNT, names.VIEW_WORDS).tolist():
-            tape.note_view(pool, cell)
+        viewed = self._new(names.VIEWED, names.VIEWED_COUNT, names.VIEW_WORDS)
+        if len(viewed):
+            tape.note_views(list(map(tuple, viewed.tolist())))
         tape.spare.update(self._new(names.SPARE, names.SPARE_COUNT, 1).ravel().tolist())
         # Python seldom asks for partials and sums that the kernel has noted, so these stay in its tables.
         for value, operand, slope in self._new(names.NEW_SLOPES, names.SLOPE_COUNT, 3).tolist():

@@ -25,7 +25,7 @@ from ..tape.column_scans import lend
 from ..tape.combinations import flatnonzero, numbered
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
-from ..tape.uses import Uses
+from ..tape.uses import Fields, Uses
 
 SMALL = 4096  # cells that are in a core's first cache in any case: there is nothing to gain from sharing them
 KINDS = np.arange(len(FAMILIES) * len(LEVELS)).reshape(len(FAMILIES), len(LEVELS))
@@ -203,17 +203,16 @@ def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
     code, storage = tape.code, tape.values["storage"]
     count = len(tape.storages)
     # Storages are the groups of `Uses` here, numbered from 1 on: 0 is for what is not there.
-    uses = Uses(code, np.append(storage + 1, 0).astype(np.int32), count + 1)
+    uses = Uses(code, np.append(storage + 1, np.int32(0)), count + 1)
     first = np.full(count + 1, len(code))
     # Of several numbers that are assigned to one entry the last one holds.
     first[uses.out[::-1]] = np.arange(len(code))[::-1]
     first, last = first[1:], np.maximum(uses.last_write, uses.last_read)[1:]
     stays = np.zeros(count, bool)
     stays[: len(POOLS)] = True
-    rows = np.where(code["op"] != GUARD, code["op"] >> 1, len(OPS))
-    positions = _positions()[:, rows]
-    for name, its in zip("abc", positions, strict=True):
-        read = code[name][its]
+    fields = Fields(ROWS, code)
+    for name, ops in zip("abc", _positions(), strict=True):
+        read = code[name][fields.of(ops)]
         # The verifier demands that nothing writes to them again.
         stays[storage[read[read != NONE]]] = True
     scratch = uses.operands[:, 3]
@@ -228,10 +227,9 @@ def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.cache
-def _positions() -> np.ndarray:
-    """Return for each operand whether it holds positions, by row of the op table; the last is for guards."""
-    of_ops = [[isinstance(op, ArrayOp) and name in op.index for op in OPS] for name in "abc"]
-    return np.append(of_ops, np.zeros((3, 1), bool), axis=1)
+def _positions() -> list[list[int]]:
+    """Return for each operand the rows of the op table of which it holds positions."""
+    return [[k for k, op in enumerate(OPS) if isinstance(op, ArrayOp) and name in op.index] for name in "abc"]
 
 
 def zeros(size: int, dense: bool = False) -> np.ndarray:

@@ -26,7 +26,9 @@ from ..jit import address
 from ..ops import OPS, ROWS, ArrayOp
 from ..savings import frozen
 from ..tape import Tape
+from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD
+from ..tape.uses import Fields
 from . import plan_tables as names
 from .codegen import FIRST_KERNEL
 from .frame import CORE_HEAD, LEVEL, LOOP_HEAD, WORD
@@ -87,14 +89,18 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     """
     entries = entries_of_layouts(tape, sizes_of)
     of_value = np.append(entries[tape.values["layout"]], 0.0)  # the last entry is for missing operands
-    code = tape.code
-    cells = np.stack([of_value[code[name]] for name in ("out", "a", "b", "c")])
-    guards = code["op"] == GUARD
-    row = np.where(guards, 0, code["op"] >> 1)
+    fields = Fields(ROWS, tape.code)
+    cells = [of_value.take(each) for each in (fields.out, fields.a, fields.b, fields.c)]
+    guards = fields.op == GUARD
+    row = np.where(guards, 0, fields.op >> 1)
     weight, power, counts = weights()
-    work = weight[row] * np.where(counts[:, row], cells, 0.0).max(axis=0) ** power[row]
-    product = ROWS.is_any(ROWS.with_trait("product"), code["op"])
-    work[product] = np.sqrt(cells[0] * cells[1] * cells[2])[product] * MULTIPLICATION
+    counted = [np.where(each.take(row), its, 0.0) for each, its in zip(counts, cells, strict=True)]
+    most = np.maximum(np.maximum(*counted[:2]), np.maximum(*counted[2:]))
+    steep = flatnonzero(power.take(row) != 1.0)
+    most[steep] **= power[row[steep]]
+    work = weight.take(row) * most
+    product = fields.of(ROWS.with_trait("product"))
+    work[product] = np.sqrt(cells[0][product] * cells[1][product] * cells[2][product]) * MULTIPLICATION
     return INSTRUCTION + np.where(guards, 0.0, work)
 
 
@@ -121,8 +127,8 @@ def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts |
     largest = entries_of_layouts(tape, sizes_of).max(initial=1.0)
     if len(code) * (INSTRUCTION + SPECIAL * largest**STEEPEST) <= MOST:
         return None
-    weight = weights()[0][np.where(tape.code["op"] == GUARD, 0, tape.code["op"] >> 1)]
-    if INSTRUCTION * len(code) + float(weight.sum()) * largest**STEEPEST <= MOST:
+    weight = float(Fields(ROWS, tape.code).times @ weights()[0])
+    if INSTRUCTION * len(code) + weight * largest**STEEPEST <= MOST:
         return None
     return cuts_of_work(work_of(tape, sizes_of), code, aux)
 

@@ -206,8 +206,8 @@ def _check_instructions(tape: Tape) -> None:
     fail(aux >= np.where(guards, len(tape.guards), len(values)), "the guard or the scratch is not there")
     if not len(values):
         return
-    rank = tape.layout_tables[0][:, 1].astype(np.int8)[values["layout"]]
-    own = rank[operands] - _core_ranks()[row].T
+    rank = tape.layout_tables[0][:, 1].astype(np.int8).take(values["layout"])
+    own = rank.take(operands) - _core_ranks().take(row, axis=0).T
     used = np.where(guards, 0, given)
     fail(used & bits(own < 0), "{} has too few dimensions")
     fail(used & bits(own > own[0]), "{} has more dimensions than the result")
@@ -216,14 +216,15 @@ def _check_instructions(tape: Tape) -> None:
 
 def _check_ownership(tape: Tape) -> None:
     """Check that only its owner touches scratch, and that nothing writes to positions that were checked."""
-    code, storage = tape.code, tape.values["storage"]
+    code, storage = tape.code, np.ascontiguousarray(tape.values["storage"])
     calls = code["op"] != GUARD
     scratch = flatnonzero(calls & (code["aux"] >= 0))
     if len(scratch):
         owned = storage[code["aux"][scratch]]
         touched = np.zeros(len(tape.storages) + 1, int)
         for name in OPERANDS:
-            touched[storage[code[name][code[name] >= 0]]] = 1
+            named = code[name]
+            touched[storage.take(named[named >= 0])] = 1
         touched[[int(storage[v]) for v in tape.outputs]] = 1
         touched[[int(storage[slot.value]) for slot in tape.inputs]] = 1
         touched[[item.storage for item in tape.literals]] = 1

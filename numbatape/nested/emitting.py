@@ -11,7 +11,7 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..late import imported
-from ..tape.instruction import instructions
+from ..tape.instruction import Instruction
 from ..tape.tape import FAMILY_DTYPE
 from ..trace.array import TracedArray, deferred
 from ..trace.primitives import family_of
@@ -43,8 +43,9 @@ class TraceEmitter(Emitter):
         return usual
 
     def note_guards(self, rows: np.ndarray) -> None:
-        for number, row in enumerate(instructions(rows.tolist()), len(self.tape.guards)):
-            self.trace.derivatives.assume(number, row.a, bool(self.tape.numbers[row.b]))
+        a, b = (rows[:, Instruction._fields.index(name)].tolist() for name in "ab")
+        for number, (condition, outcome) in enumerate(zip(a, b, strict=True), len(self.tape.guards)):
+            self.trace.derivatives.assume(number, condition, bool(self.tape.numbers[outcome]))
         super().note_guards(rows)
 
     def stands_for(self, row: Symbol, lane: Symbol) -> None:

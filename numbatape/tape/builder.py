@@ -163,14 +163,15 @@ class TapeBuilder:
     def seen_as(self, storage: int, offset: int, layout: int) -> int:
         """Return the same, given the number of the layout."""
         if storage < len(POOLS):
-            self.note_view(storage, offset)
+            self.note_views([(storage, offset)])
         return self.values.append((storage, offset, layout))
 
-    def note_view(self, pool: int, cell: int) -> None:
-        """Note that more than one value refers to a pool's cell."""
-        if self._windows is not None and POOLS[pool][0] != CONSTANT and self._windows.has(pool, cell):
-            self.unroll()
-        self._viewed.add((pool, cell))
+    def note_views(self, cells: list) -> None:
+        """Note that more than one value refers to cells of pools, given by pool and cell."""
+        for pool, cell in cells if self._windows is not None else ():
+            if self._windows is not None and POOLS[pool][0] != CONSTANT and self._windows.has(pool, cell):
+                self.unroll()
+        self._viewed.update(cells)
 
     def layout_number(self, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
         """Return the number of a layout."""

@@ -19,8 +19,8 @@ from .combinations import by_combination, flatnonzero
 from .families import CONSTANT, F64, POOLS
 from .instruction import NONE, rows_as_columns
 from .sizes import FEW
-from .tape import VALUE, Layout, Literal, Rewrite, covers
-from .uses import NO_GROUP, Uses
+from .tape import Layout, Literal, Rewrite, covers
+from .uses import NO_GROUP, Fields, Uses
 
 SCALAR_LAYOUT = 0  # the first layout of each builder
 
@@ -63,8 +63,7 @@ class Draft:
         self.rewrites: list[Rewrite] = list(builder.rewrites)
         self._literal_values: list[int] = []  # the numbers of the literals that passes have added
         self._cells = list(builder.pool_cells)
-        values = builder.values.columns()
-        storage, offset, layout = (np.ascontiguousarray(values[name]) for name in VALUE.names)
+        storage, offset, layout = builder.values.addresses()
         # The group of each pool's first cell. The last number is added to that of a storage to give its
         # group.
         self._starts = np.array([*accumulate(self._cells, initial=NO_GROUP + 1)], np.int32)
@@ -78,6 +77,7 @@ class Draft:
         self._recorded_storages = len(self.storages)
         self._covering: dict[tuple[int, int], bool] = {}
         self._uses: Uses | None = None
+        self._fields: Fields | None = None
         self._fixed: tuple[Uses, np.ndarray] | None = None  # see `fixed`
         self._recorded_literals: np.ndarray | None = None  # the groups of the literals that were recorded
 
@@ -153,9 +153,15 @@ class Draft:
             self._uses = Uses(code, self.group, self.count)
         return self._uses
 
+    def fields(self, code: np.ndarray) -> Fields:
+        """Return the fields of instructions, kept as long as a pass leaves these."""
+        if self._fields is None or self._fields.code is not code:
+            self._fields = Fields(self.ops, code)
+        return self._fields
+
     def forget_uses(self) -> None:
-        """Free what `uses` keeps, which takes a large part of the memory of a long tape."""
-        self._uses = self._fixed = self._counted = None
+        """Free what `uses` and `fields` keep, a large part of the memory of a long tape."""
+        self._uses = self._fixed = self._fields = None
 
     def flags(self, values: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return for each group whether some value is in it."""
@@ -194,12 +200,12 @@ class Draft:
 
     def is_array(self, values: np.ndarray) -> np.ndarray:
         """Return which values have dimensions."""
-        return self.layout[values] != SCALAR_LAYOUT
+        return self.layout.take(values) != SCALAR_LAYOUT
 
     def array_rows(self, code: np.ndarray, ops) -> np.ndarray:
         """Return the numbers of the instructions that make arrays by one of some ops, given by row."""
-        found = flatnonzero(self.ops.is_any(ops, code["op"]))
-        return found[self.is_array(code["out"][found])]
+        found = self.fields(code).of(ops)
+        return found[self.is_array(self.fields(code).out.take(found))]
 
     def is_small(self, layout: int, lanes: int) -> bool:
         """Whether a layout has few cells in so many lanes, for all sizes that guards allow."""
@@ -217,10 +223,7 @@ class Draft:
 
     def address(self, value: int) -> tuple[int, int, int]:
         """Return (storage, offset, layout) of a value."""
-        storage, offset, layout, _ = self._values
-        if value >= len(storage):
-            return self._new_values[value - len(storage)][:3]
-        return storage.item(value), offset.item(value), layout.item(value)
+        return self._row(value)[:3]
 
     def layout_of(self, value: int) -> Layout:
         """Return a value's layout."""
@@ -360,13 +363,12 @@ class Draft:
         """
         builder, known = self.builder, len(self.builder.values)
         storage, offset, layout, _ = self._columns()
-        before = builder.values.columns()
-        moved = (before["storage"] != storage[:known]) | (before["offset"] != offset[:known])
-        for value in flatnonzero(moved).tolist():
-            builder.values[value] = self.address(value)
-            if storage[value] < len(POOLS):
-                builder.note_view(int(storage[value]), int(offset[value]))
-        builder.values.extend(np.stack([storage[known:], offset[known:], layout[known:]], axis=1))
+        before = builder.values.addresses()
+        rows = np.stack([storage, offset, layout], axis=1)
+        moved = flatnonzero((before[0] != storage[:known]) | (before[1] != offset[:known]))
+        builder.values.replace(moved, rows[moved])
+        builder.note_views([(s, o) for s, o, _ in rows[moved].tolist() if s < len(POOLS)])
+        builder.values.extend(rows[known:])
         builder.storages += self.storages[self._recorded_storages :]
         builder.pool_cells[:] = self._cells
         for value, item in self.new_literals():

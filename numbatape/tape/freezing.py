@@ -69,9 +69,7 @@ class RewriteLog:
     def _times(self, code: np.ndarray) -> np.ndarray:
         """Return how often each op occurs. The last answer is kept: the next pass begins with that code."""
         if self._counted is None or self._counted[0] is not code:
-            count = len(self._draft.ops)
-            times = np.bincount(code["op"] >> 1, minlength=count)[:count]  # guards are no ops
-            self._counted = code, times
+            self._counted = code, self._draft.fields(code).times
         return self._counted[1]
 
 
@@ -94,7 +92,8 @@ def _refuse_leaks(draft: Draft, code: np.ndarray) -> None:
 
 def _array_ops(draft: Draft, code: np.ndarray) -> set[int]:
     """Return the ops that make arrays, by row of the op table."""
-    made = code["op"][(code["op"] != GUARD) & draft.is_array(code["out"])] >> 1
+    op = draft.fields(code).op
+    made = op[(op != GUARD) & draft.is_array(draft.fields(code).out)] >> 1
     return set(flatnonzero(np.bincount(made)).tolist())  # np.unique imports numpy.ma
 
 
@@ -112,20 +111,16 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     builder = draft.builder
     draft.forget_uses()
     code, positions = frozen(code)
-    numbers, guards, group, (home, cell) = (
-        value_numbers(code),
-        code["op"] == GUARD,
-        draft.group,
-        draft.groups(),
-    )
+    guards, group, (home, cell) = flatnonzero(code["op"] == GUARD), draft.group, draft.groups()
+    numbers = value_numbers(code)
     of_guards = numbers[guards, 4]
     numbers[guards, 4] = NONE
-    live = draft.ends()
-    live[group[numbers]] = True
-    live[NO_GROUP] = False
     kept = np.zeros(len(group), bool)  # the last entry is for missing operands
-    kept[numbers] = True
+    kept[numbers.reshape(-1)] = True
     kept[[*draft.outputs, *(slot.value for slot in builder.inputs)]] = True
+    live = draft.ends()
+    live[group[kept]] = True
+    live[NO_GROUP] = False
     kept = kept[:-1]
     remap = np.full(len(kept) + 1, NONE, np.int32)
     count = np.count_nonzero(kept)
@@ -147,7 +142,7 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     used[home[live]] = True
     storages["size"][~used] = 0
     storages["size"][: len(POOLS)] = counts
-    numbers[...] = remap[numbers]
+    numbers[...] = remap.take(numbers)
     numbers[guards, 4] = of_guards
     for array in (code, values, storages, positions):
         array.flags.writeable = False

@@ -178,8 +178,9 @@ def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if np.count_nonzero(first):
         code = chosen(code, np.concatenate((*first.nonzero(), *(~first).nonzero())))
     found = np.empty(len(code), INSTRUCTION)
-    for name in INSTRUCTION.names:
+    for name in INSTRUCTION.names[: INSTRUCTION.names.index("out")]:
         found[name] = code[name]
+    value_numbers(found)[...] = value_numbers(code)
     return found, code["line"].copy()
 
 

@@ -15,16 +15,17 @@ def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
     Whether an instruction fails decides what the function does, so it stays although nobody reads its result,
     unless it is `TapeBuilder.spare`; but no adjoint ever reaches it.
     """
-    guards = code["op"] == GUARD
+    fields = draft.fields(code)
+    guards = fields.op == GUARD
     dead = _dead(draft, code, guards)
     if not np.count_nonzero(dead):
         return code
-    fails = draft.ops.is_any(draft.ops.fallible, code["op"])
+    fails = fields.is_any(draft.ops.fallible)
     spare = draft.builder.spare
     if spare:
         may_go = np.zeros(len(draft.storage), bool)
         may_go[list(spare)] = True
-        fails &= ~may_go[code["out"]]
+        fails &= ~may_go.take(fields.out)
     unread = dead & fails
     if np.count_nonzero(unread):
         unread, dead = dead, _dead(draft, code, guards | fails)
@@ -42,7 +43,7 @@ def _dead(draft: Draft, code: np.ndarray, needed: np.ndarray) -> np.ndarray:
     What counts is who reads a result later: an instruction that adds to a buffer reads it too.
     """
     uses, ends = draft.uses(code), draft.ends()
-    stays = needed | ends[uses.out]
+    stays = needed | ends.take(uses.out)
     if len(code) <= SHORT:
         dead = ~stays & (uses.last_read[uses.out] <= np.arange(len(code)))
         if not np.count_nonzero(dead):
@@ -57,5 +58,6 @@ def steady(draft: Draft, code: np.ndarray) -> np.ndarray:
     These are all on which no guard and no step depends.
     """
     uses = draft.uses(code)
-    jumps = (code["op"] == GUARD) | draft.ops.is_any(draft.ops.with_trait("jumps"), code["op"])
+    fields = draft.fields(code)
+    jumps = (fields.op == GUARD) | fields.is_any(draft.ops.with_trait("jumps"))
     return ~live(uses.out, uses.operands, np.zeros(draft.count, bool), jumps)

@@ -142,6 +142,30 @@ class Values(dict):
             return np.array([self[number] for number in range(first, stop)], np.int32).reshape(-1, 3)
         return self.columns(np.arange(first, stop)).view(np.int32).reshape(-1, 3)
 
+    def addresses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the storages, offsets and layouts of all values, as 32-bit integers."""
+        words = np.frombuffer(self.words, np.int64)
+        others = flatnonzero(words >= 0)
+        found = np.zeros((3, len(words)), np.int32)
+        if len(others) < len(words):
+            packed = ~words
+            found[0], found[1] = packed & STORAGE, packed >> SHIFT
+        if len(others):
+            places = np.frombuffer(self._places, np.int64)
+            first = words if len(others) == len(words) else words.take(others)
+            for k, column in enumerate(found):
+                column[others] = places.take(first + k)
+        return found[0], found[1], found[2]
+
+    def replace(self, numbers: np.ndarray, addresses: np.ndarray) -> None:
+        """Give values other addresses, which are rows of storage, offset and layout."""
+        count = len(self.words)
+        self.extend(addresses)
+        np.frombuffer(self.words, np.int64)[numbers] = self.words[count:]
+        del self.words[count:]
+        for number in numbers.tolist():
+            self.pop(number, None)
+
     def columns(self, numbers: np.ndarray | None = None) -> np.ndarray:
         """Return the addresses of some values, or of all, as one array."""
         # A copy: a view would keep the array from growing.

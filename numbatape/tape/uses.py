@@ -1,6 +1,8 @@
-"""Definitions and uses: which instructions write and read which cells."""
+"""Definitions and uses: which instructions write and read which cells; their fields as columns."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -181,3 +183,53 @@ class Uses:
     def settled(self, groups: np.ndarray, instructions: np.ndarray) -> np.ndarray:
         """Return whether nothing writes to each group from the instruction beside it on."""
         return self.last_write[groups] < instructions
+
+
+class Fields:
+    """The fields of instructions as columns, each copied when it is first read.
+
+    Instructions are rows of 36 bytes. To read one field of a long tape's instructions means to read all of
+    its bytes, which takes NumPy ten to forty times as long as a field whose numbers lie side by side, and
+    passes ask for the same few fields again and again.
+
+    Parameters
+    ----------
+    ops
+        The op table.
+    code
+        Instructions as columns, which nobody changes any more.
+    """
+
+    op: np.ndarray
+    active: np.ndarray
+    stage: np.ndarray
+    out: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    aux: np.ndarray
+    times: np.ndarray  # how often each op occurs
+
+    def __init__(self, ops, code: np.ndarray):
+        self.ops, self.code = ops, code
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name == "times":
+            count = len(self.ops)
+            found = np.bincount(self.op >> 1, minlength=count)[:count]  # guards are no ops
+        elif name in self.code.dtype.fields:
+            found = np.ascontiguousarray(self.code[name])
+        else:
+            raise AttributeError(name)
+        self.__dict__[name] = found
+        return found
+
+    def is_any(self, rows: Iterable[int]) -> np.ndarray:
+        """Return which instructions are of some ops, given by row."""
+        return self.ops.is_any(rows, self.op)
+
+    def of(self, rows: Iterable[int]) -> np.ndarray:
+        """Return the numbers of the instructions of some ops, given by row."""
+        if len(self.code) > SHORT and not self.times[[*rows]].any():
+            return flatnonzero(self.op[:0])
+        return flatnonzero(self.is_any(rows))

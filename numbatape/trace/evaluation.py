@@ -111,7 +111,7 @@ class Derivatives:
         self.given.append((number, value))
         storage, offset, _ = self._tape.values[number]
         if storage < POOL_COUNT:
-            self._tape.note_view(storage, offset)
+            self._tape.note_views([(storage, offset)])
         if self.evaluation is not None:
             self.evaluation.note(number, value)
 

@@ -21,6 +21,7 @@ def test_values_are_what_was_appended(addresses):
     assert len(values) == len(addresses)
     assert list(values) == addresses == [values[k] for k in range(len(addresses))]
     assert values.columns().tolist() == addresses
+    assert list(zip(*map(np.ndarray.tolist, values.addresses()), strict=True)) == addresses
     assert list(Values(np.array(addresses, VALUE).reshape(-1))) == addresses
     for first in range(len(addresses) + 1):
         assert [*map(tuple, values.rows(first, len(addresses)).tolist())] == addresses[first:]
@@ -44,6 +45,9 @@ def test_a_value_can_get_another_address(old, new):
         values.append(address)
     values[0] = new
     assert [values[k] for k in range(3)] == [new, (1, 1, 1), old]
+    values.replace(np.array([1, 0]), np.array([new, old]))
+    values.append((2, 2, 2))
+    assert [values[k] for k in range(4)] == [old, new, old, (2, 2, 2)]
 
 
 def test_a_single_cell_may_be_appended_as_a_word():

@@ -13,6 +13,8 @@ from numbatape.tape.draft import Draft
 from numbatape.tape.instruction import instructions
 from numbatape.tape.uses import NO_GROUP, Uses
 
+NO_OP = -1
+
 
 def steered(x):
     total = x[0]
@@ -85,6 +87,22 @@ def test_uses_are_definitions_and_readers(draft):
     fixed = draft.fixed(uses)
     assert fixed[draft.group[list(draft.outputs)]].all()
     assert all(fixed[draft.group[row.aux]] for row in instructions(draft.builder.code) if row.results[1:])
+
+
+@pytest.mark.parametrize("many", [0, 1000])  # instructions from which on it is counted which ops occur
+def test_fields_are_what_instructions_say(draft, many, monkeypatch):
+    monkeypatch.setattr("numbatape.tape.uses.SHORT", many)
+    code, ops = draft.builder.columns(), draft.ops
+    fields, rows = draft.fields(code), instructions(draft.builder.code)
+    assert fields is draft.fields(code)
+    for name in code.dtype.names:
+        assert getattr(fields, name).tolist() == [getattr(row, name) for row in rows]
+    own = [NO_OP if row.is_guard else row.row for row in rows]
+    assert fields.times.tolist() == [own.count(op) for op in range(len(ops))]
+    for wanted in ([], [*range(len(ops))], *([op] for op in range(len(ops)))):
+        assert fields.of(wanted).tolist() == [k for k, op in enumerate(own) if op in wanted]
+    draft.array((), 0, 2)  # new values leave the instructions what they are
+    assert fields is draft.fields(code) and fields is not draft.fields(code.copy())
 
 
 def test_new_values_are_read_like_recorded_ones(draft):

@@ -13,14 +13,15 @@ import numpy as np
 
 from ..combinations import by_combination
 from ..draft import Draft
-from ..instruction import NONE, Instruction, chosen, first_to_last, rewritten
+from ..instruction import NONE, Instruction, first_to_last, rewritten
 from ..tape import Layout, axes_of, steady_along
+from ..uses import Fields
 
 
 def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Compute what does not change along an axis without that axis."""
     rows = draft.array_rows(code, draft.ops.with_trait("narrows"))
-    first = rows[_have_steady_axes(draft, chosen(code, rows))]
+    first = rows[_have_steady_axes(draft, draft.fields(code), rows)]
     if not len(first):
         return code
     fit = _candidates(draft, code, rows)
@@ -45,21 +46,23 @@ def _candidates(draft: Draft, code: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return which of some rows may be computed at another width, as far as their readers are concerned."""
     uses, found = draft.uses(code), np.zeros(len(code), bool)
     readers = draft.ops.with_trait("narrows") | draft.ops.with_trait("reads_narrow")
-    barred = uses.read_by(~draft.ops.is_any(readers, code["op"])) | draft.fixed(uses) | (uses.writes != 1)
+    fields = draft.fields(code)
+    barred = uses.read_by(~fields.is_any(readers)) | draft.fixed(uses) | (uses.writes != 1)
     rows = rows[~barred[uses.out[rows]]]
-    found[rows[draft.covers(code["out"][rows])]] = True
+    found[rows[draft.covers(fields.out[rows])]] = True
     return found
 
 
-def _have_steady_axes(draft: Draft, code: np.ndarray) -> np.ndarray:
-    """Return which instructions have an axis along which no operand changes."""
-    values = [code[name] for name in ("out", "a", "b", "c")]
+def _have_steady_axes(draft: Draft, fields: Fields, rows: np.ndarray) -> np.ndarray:
+    """Return which of some instructions have an axis along which no operand changes."""
+    layout = np.append(draft.layout, NONE)  # the last entry is for missing operands
+    layouts = [layout.take(each.take(rows)) for each in (fields.out, fields.a, fields.b, fields.c)]
 
     def any_steady(out: int, *operands: int) -> bool:
         layouts = [draft.layouts[number] for number in operands if number != NONE]
         return bool(_steady_axes(draft.layouts[out], layouts))
 
-    return by_combination(any_steady, *(np.where(each == NONE, NONE, draft.layout[each]) for each in values))
+    return by_combination(any_steady, *layouts)
 
 
 def _steady_axes(out: Layout, operands: list[Layout]) -> set[int]:
@@ -76,16 +79,19 @@ def _narrowed(draft: Draft, row: Instruction, steady: set[int], values: list[int
     """Compute a result, which ``values`` are views of, without the axes that no operand changes along."""
     out = draft.layout_of(row.out)
     dims = out.dims
-    views = {v: axes_of(draft.layout_of(v), out) if draft.address(v)[1] == 0 else None for v in values}
     left = [axis for axis in range(len(dims)) if axis not in steady]
-    if any(axes is None for axes in views.values()):
-        if any(dims[axis] != 1 for axis in left) or any(draft.address(v)[1] != 0 for v in views):
-            return None
-        views = {v: [None] * len(draft.layout_of(v).dims) for v in views}  # the same cell everywhere
+    views: dict[int, list[int | None]] = {}
+    for value in values:  # an array that all turns of a loop read has thousands of views
+        axes = axes_of(draft.layout_of(value), out) if draft.address(value)[1] == 0 else None
+        if axes is None:
+            if any(dims[axis] != 1 for axis in left) or any(draft.address(v)[1] != 0 for v in values):
+                return None
+            views = {v: [None] * len(draft.layout_of(v).dims) for v in values}  # the same cell everywhere
+            break
+        views[value] = axes
     made = draft.array(tuple(dims[axis] for axis in left), *draft.kind_of(row.out))
     strides = dict(zip(left, draft.layout_of(made).strides, strict=True))
     for value, axes in views.items():
-        assert axes is not None
         its = tuple(0 if axis is None else strides.get(axis, 0) for axis in axes)
         draft.move(value, made, draft.layout_of(value).dims, its)
     a, b, c = (NONE if x == NONE else _without(draft, x, steady, len(dims)) for x in (row.a, row.b, row.c))

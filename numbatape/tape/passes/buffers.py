@@ -64,7 +64,7 @@ def _kinds(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Return for each row the place of its op's signs in SIGNS, or OTHER."""
     kinds = np.full(len(code), OTHER)
     for which, (signs, _) in enumerate(SIGNS):
-        kinds[draft.ops.is_any(draft.ops.with_signs(signs), code["op"])] = which
+        kinds[draft.fields(code).of(draft.ops.with_signs(signs))] = which
     return kinds
 
 
@@ -73,10 +73,11 @@ def _fills(draft: Draft, code: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     fills = draft.array_rows(code, draft.ops.with_trait("repeats"))
     if not len(fills):
         return fills
-    storage, target = draft.storage, code["out"][fills]
+    storage, out = draft.storage, draft.fields(code).out
+    target = out[fills]
     filled = np.zeros(len(draft.storages), bool)
     filled[storage[target]] = True
-    adding = code["out"][kinds != OTHER]
+    adding = out[kinds != OTHER]
     adding = adding[filled[storage[adding]]]
     filled[:] = False
     filled[storage[adding[draft.covers(adding)]]] = True  # parts of buffers are added to more often
@@ -96,10 +97,10 @@ def _next_rows(uses, fills: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     There is none, either, where a row touches the group before it is filled.
     """
     filled = uses.flags(uses.out[fills])
-    rows = np.arange(len(uses.out))
-    each = [(uses.out, rows), *((uses.operands[:, k], rows) for k in range(4))]
-    touched = [(group[filled[group]], at[filled[group]]) for group, at in each]
-    group, at = (np.concatenate(parts) for parts in zip(*touched, strict=True))
+    read = flatnonzero(filled.take(uses.operands.reshape(-1)))
+    written = flatnonzero(filled.take(uses.out))
+    group = np.concatenate((uses.out[written], uses.operands.reshape(-1)[read]))
+    at = np.concatenate((written, read // uses.operands.shape[1]))
     order = np.lexsort((at, group))
     group, at = group[order], at[order]
     new = np.append(True, (group[1:] != group[:-1]) | (at[1:] != at[:-1]))

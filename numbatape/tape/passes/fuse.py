@@ -33,6 +33,7 @@ class _Fusion:
 
     def __init__(self, draft: Draft, code: np.ndarray):
         self.draft, self.ops, self.code = draft, draft.ops, copied(code)
+        self.op = draft.fields(code).op.copy()  # the same as in the instructions, but side by side
         self.group, self.layouts = draft.group, draft.layout
         uses = draft.uses(code)
         # Groups that are written once, read once, and neither input nor output.
@@ -50,7 +51,7 @@ class _Fusion:
 
     def _of(self, ops) -> np.ndarray:
         """Return the numbers of the instructions of some ops."""
-        return flatnonzero(self.ops.is_any(ops, self.code["op"]))
+        return flatnonzero(self.ops.is_any(ops, self.op))
 
     def _makers(self, rows, values, ops, seen_flat: bool = False) -> np.ndarray:
         """Return the numbers of the rows that make values which only ``rows`` read, one each.
@@ -60,7 +61,7 @@ class _Fusion:
         """
         code, own = self.code, self.group[values]
         at = np.where(self.single[own], self.last[own], -1)
-        at[~self.ops.is_any(ops, code["op"][at])] = -1
+        at[~self.ops.is_any(ops, self.op[at])] = -1
         found = flatnonzero(at >= 0)
         if len(found):
             makers, readers = chosen(code, at[found]), chosen(code, rows[found])
@@ -75,7 +76,7 @@ class _Fusion:
 
     def _rewrite(self, rows, name: str, a, b, c, active) -> None:
         code = self.code
-        code["op"][rows] = opcode(self.ops.number[name], code["op"][rows] & 1)
+        code["op"][rows] = self.op[rows] = opcode(self.ops.number[name], self.op[rows] & 1)
         code["a"][rows], code["b"][rows], code["c"][rows], code["active"][rows] = a, b, c, active
 
     def _factors(self, at):
@@ -110,15 +111,18 @@ class _Fusion:
         if not len(self._of(negations)):
             return
         code = self.code
-        negated = self.single & self.ops.is_any(negations, code["op"][self.last])
+        negated = self.single & self.ops.is_any(negations, self.op.take(self.last))
         both = [(self._of(self.ops.with_signs(signs)), becomes, places) for signs, becomes, places in NEGATED]
         for rows, becomes, places in both:
             for place in places:
                 other = "a" if place == "b" else "b"
-                if not negated[self.group[code[place][rows]]].any():
+                at = flatnonzero(negated[self.group[code[place][rows]]])
+                if not len(at):
                     continue
+                rest, rows = np.delete(rows, at), rows[at]
                 at = self._makers(rows, code[place][rows], negations)
-                k, rest, at = rows[at >= 0], rows[at < 0], at[at >= 0]
+                rest = np.concatenate((rest, rows[at < 0]))
+                k, at = rows[at >= 0], at[at >= 0]
                 active = code["active"][k]
                 takes = active >> "ab".index(other) & 1
                 takes |= (active >> "ab".index(place) & code["active"][at] & 1) << 1
@@ -189,8 +193,8 @@ class _Fusion:
         code, products = self.code, self.ops.with_trait("added")
         rows = self._of(self.ops.with_signs((1, 1)))
         # Not float32: the fused instruction would round once, two instructions twice.
-        rows = rows[code["op"][rows] & 1 == 0]
-        made = self.single & self.ops.is_any(products, code["op"][self.last])
+        rows = rows[self.op[rows] & 1 == 0]
+        made = self.single & self.ops.is_any(products, self.op.take(self.last))
         rows = rows[made[self.group[code["a"][rows]]] | made[self.group[code["b"][rows]]]]
         if not len(rows):
             return

@@ -58,21 +58,21 @@ def linear_numbers(draft: Draft, code: np.ndarray, laned: np.ndarray, choices=Fa
     choices
         Whether choices between a value with lanes and zero are wanted, too: flags by instruction.
     """
-    uses, ops = draft.uses(code), draft.ops
+    uses, ops, fields = draft.uses(code), draft.ops, draft.fields(code)
     products = [row for row in ops.with_trait("factors") if ops[row].factors == "xy"]
-    is_sum, is_product = (ops.is_any(rows, code["op"]) for rows in (ops.with_trait("signs"), products))
+    is_sum, is_product = (fields.is_any(rows) for rows in (ops.with_trait("signs"), products))
     is_product |= choices
-    rows = flatnonzero((is_sum | is_product) & laned[uses.out])
-    rows = rows[(code["stage"][rows] == MAIN) & (code["op"][rows] & 1 == F64)]
-    fit = (uses.writes[uses.out[rows]] == 1) & draft.is_array(code["out"][rows])
+    rows = flatnonzero((is_sum | is_product) & laned.take(uses.out))
+    rows = rows[(fields.stage[rows] == MAIN) & (fields.op[rows] & 1 == F64)]
+    fit = (uses.writes.take(uses.out[rows]) == 1) & draft.is_array(fields.out[rows])
     with_lanes, given = np.zeros((2, len(rows)), np.int8)
-    for operands in uses.operands[rows, :3].T:
+    for operands in uses.operands.take(rows, axis=0)[:, :3].T.astype(np.intp):
         with_lanes += laned[operands]
         given += operands != NO_GROUP
         fit &= uses.last_write[operands] < rows
     fit &= with_lanes == np.where(is_product[rows], 1, given)
     rows = rows[fit]
-    return rows[draft.covers(code["out"][rows])]
+    return rows[draft.covers(fields.out[rows])]
 
 
 def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
@@ -85,12 +85,13 @@ def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
     """
     rows, laned, readers = found
     uses, ops, passed = draft.uses(code), draft.ops, (readers > 0) & (readers <= READERS)
-    product = ~ops.is_any(ops.with_trait("signs"), code["op"][rows])
-    negation = ops.is_any(ops.with_signs((-1,)), code["op"][rows])
-    layouts = draft.layout[code["out"][rows[negation]]]
+    fields = draft.fields(code)
+    product = ~ops.is_any(ops.with_trait("signs"), fields.op[rows])
+    negation = ops.is_any(ops.with_signs((-1,)), fields.op[rows])
+    layouts = draft.layout[fields.out[rows[negation]]]
     negation[negation] = by_combination(lambda layout: not draft.is_small(layout, LANES), layouts)
-    out, operands = uses.out[rows], uses.operands[rows]
-    bases = np.where(laned[operands[:, 0]], operands[:, 0], operands[:, 1])
+    out, operands = uses.out[rows], uses.operands.take(rows, axis=0)
+    bases = np.where(laned.take(operands[:, 0]), operands[:, 0], operands[:, 1])
     shared = np.bincount(bases[product], minlength=draft.count) > 1
     several = passed & ~product & (operands[:, 1] != NO_GROUP) & (readers > 1)
     if several.any():
@@ -103,7 +104,7 @@ def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
     takes = reach(out[passed], operands[passed], takes)
     takes |= uses.flags(out[passed & negation]) & factors
     readers = np.where(takes[out] & passed, readers, 0)
-    stays = (readers > 0) | takes[operands].any(axis=1)
+    stays = (readers > 0) | takes.take(operands).any(axis=1)
     return LinearRows(rows[stays], laned, readers[stays])
 
 
@@ -116,19 +117,22 @@ def reversed_edges(out: np.ndarray, operands: np.ndarray) -> tuple[np.ndarray, n
 
 def _readers(draft: Draft, code: np.ndarray, uses: Uses, rows: np.ndarray) -> np.ndarray:
     """Return how often each result of linear rows is read, 0 where it must be computed itself."""
-    groups = uses.out[rows]
+    groups, fields = uses.out[rows], draft.fields(code)
     linear, results = np.zeros(len(code), bool), uses.flags(groups)
     linear[rows] = True
     shape, place = _layout_numbers(draft)
     layout, offset = draft.layout, draft.offset
     barred = draft.fixed(uses)
-    at, k = results[uses.operands].nonzero()
-    group = uses.operands[at, k]
-    made, read, result = code["out"][uses.last_write[group]], value_numbers(code)[at, 1 + k], code["out"][at]
-    alike = linear[at] & (offset[read] == offset[made])
-    alike &= place[layout[read]] == place[layout[made]]
+    (places,) = results.take(uses.operands.reshape(-1)).nonzero()
+    at = places // uses.operands.shape[1]
+    group = uses.operands.reshape(-1)[places]
+    made, result = fields.out.take(uses.last_write.take(group)), fields.out[at]
+    read = value_numbers(code)[at, 1 + places % uses.operands.shape[1]]
+    alike = linear[at] & (offset.take(read) == offset.take(made))
+    layout_made = layout.take(made)
+    alike &= place[layout.take(read)] == place[layout_made]
     # A guard has no result; it is not linear, so that what is compared for it does not matter.
-    alike &= shape[layout[result]] == shape[layout[made]]
+    alike &= shape[layout.take(result)] == shape[layout_made]
     barred[group[~alike]] = True
     return np.where(barred[groups], 0, uses.reads[groups])
 

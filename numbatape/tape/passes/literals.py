@@ -44,16 +44,21 @@ class _Products:
     def __init__(self, draft: Draft, code: np.ndarray):
         self.draft, self.code = draft, code
         self._literals: dict[float, int] = {}
-        numbers, ops = draft.literal_numbers()[draft.group], draft.ops
-        a, b = numbers[code["a"]], numbers[code["b"]]
+        ops, fields = draft.ops, draft.fields(code)
+        self.known = np.zeros(len(code), bool)
+        self.number = np.full(len(code), -1.0)
+        self.other, self.active = fields.a.copy(), fields.active & 1
+        self.known[fields.of(ops.with_signs((-1,)))] = True
+        rows = fields.of(ops.with_trait("factors"))
+        rows = rows[fields.b[rows] != NONE]
+        numbers = draft.literal_numbers()
+        a, b = (numbers.take(draft.group.take(each[rows])) for each in (fields.a, fields.b))
         in_a, in_b = (np.isfinite(each) & (each != 0.0) for each in (a, b))
-        product = ops.is_any(ops.with_trait("factors"), code["op"]) & (code["b"] != NONE)
-        negation = ops.is_any(ops.with_signs((-1,)), code["op"])
-        first = negation | ~in_a  # the first operand is the other factor
-        self.known = (product & (in_a ^ in_b) | negation) & (code["op"] & 1 == F64)
-        self.number = np.where(negation, -1.0, np.where(in_a, a, b))
-        self.other = np.where(first, code["a"], code["b"])
-        self.active = np.where(first, code["active"], code["active"] >> 1) & 1
+        self.known[rows] = in_a ^ in_b
+        self.number[rows] = np.where(in_a, a, b)
+        rows = rows[in_a]  # the second operand is the other factor
+        self.other[rows], self.active[rows] = fields.b[rows], fields.active[rows] >> 1 & 1
+        self.known &= fields.op & 1 == F64
 
     def multiplied(self) -> None:
         """Multiply the literals of products of derivatives with those of the products that they read."""

@@ -35,7 +35,7 @@ def merge_arrays(draft: Draft, code: np.ndarray, start: int = 0, read_later: boo
         Whether instructions that are not recorded yet may read the cells of any result. Then repeated
         instructions stay, but no value names their results any more.
     """
-    arrays = draft.is_array(code["out"])
+    arrays = draft.is_array(draft.fields(code).out)
     arrays[:start] = False
     if np.count_nonzero(arrays) < 2:
         return code

@@ -12,7 +12,6 @@ from math import prod
 import numpy as np
 
 from ..column_scans import reach
-from ..combinations import flatnonzero
 from ..draft import Draft
 from ..families import POOLS
 from ..instruction import Instruction, rewritten
@@ -82,7 +81,7 @@ class _Places:
 def _positions(draft: Draft, code: np.ndarray, groups: int) -> np.ndarray:
     """Return which groups are read as positions: nothing may write to their storage afterwards."""
     found = np.zeros(groups, bool)
-    for k in flatnonzero(draft.ops.is_any(draft.ops.with_trait("index"), code["op"])).tolist():
+    for k in draft.fields(code).of(draft.ops.with_trait("index")).tolist():
         for name in draft.ops[int(code["op"][k]) >> 1].index:
             found[draft.group[int(code[name][k])]] = True
     return found
@@ -92,12 +91,13 @@ def _into_parts(draft: Draft, code: np.ndarray, uses: Uses) -> np.ndarray:
     """Return the copies of arrays into storages that consist of copies, each cell of one."""
     copying, group, size = draft.ops.with_signs((1,)), draft.group, draft.sizes.value
     rows = draft.array_rows(code, copying)
-    rows = rows[draft.storage[code["out"][rows]] >= len(POOLS)]
-    rows = rows[uses.writes[group[code["out"][rows]]] > 1]
+    fields = draft.fields(code)
+    rows = rows[draft.storage[fields.out[rows]] >= len(POOLS)]
+    rows = rows[uses.writes[group[fields.out[rows]]] > 1]
     if not len(rows):
         return rows
-    (parts,) = draft.ops.is_any(copying, code["op"]).nonzero()
-    targets = code["out"][parts[draft.flags(code["out"][rows])[group[code["out"][parts]]]]]
+    parts = fields.of(copying)
+    targets = fields.out[parts[draft.flags(fields.out[rows])[group[fields.out[parts]]]]]
     layouts, cells = draft.layout[targets].tolist(), {}
     for layout in {*layouts}:
         cells[layout] = prod(map(size, draft.layouts[layout].dims))

@@ -26,6 +26,7 @@ from ..rerolling.distribution import Distribution, Slots
 from ..rerolling.periods import CELL, SCALAR, Stretch, aligned, ranks_and_previous, repeating, saving
 from ..rerolling.rolling import Rolling
 from ..rerolling.single_cells import Cells
+from ..uses import Fields
 
 SHORT = 24  # tapes with fewer instructions on single cells are left as they are
 ENOUGH = 0.5  # if a period saves this share of what it might save at best, no others are tried
@@ -72,22 +73,24 @@ class _Search:
     def __init__(self, draft: Draft, code: np.ndarray, start: int):
         self.draft, self.code = draft, code
         self._known: dict[Stretch, Distribution] = {}
-        ops = draft.ops
-        kinds = ops.is_any(ops.with_trait("elementwise") - ops.with_trait("casts"), code["op"])
-        self.single = kinds & (code["op"] & 1 == F64) & (code["aux"] == NONE)
+        ops, fields = draft.ops, draft.fields(code)
+        values = fields.out, fields.a, fields.b, fields.c
+        kinds = fields.is_any(ops.with_trait("elementwise") - ops.with_trait("casts"))
+        self.single = kinds & (fields.op & 1 == F64) & (fields.aux == NONE)
         self.single[:start] = False
         scalar = np.append(draft.layout == 0, True)
-        for name in ("out", "a", "b", "c"):
-            self.single &= scalar[code[name]]
+        for each in values:
+            self.single &= scalar.take(each)
         if self.single.sum() < SHORT or not self._may_save():
             self.single[:] = False
             return
         self.cells = cells = Cells(draft, code, start)
-        for name in ("out", "a", "b", "c"):
-            self.single &= cells.single[code[name]]
-        self.single &= cells.writer[cells.of[code["out"]]] == np.arange(len(code))
-        self._bits()
-        self.code = cells.code = code = self._ordered()
+        for each in values:
+            self.single &= cells.single.take(each)
+        self.single &= cells.writer.take(cells.of.take(fields.out)) == np.arange(len(code))
+        self._bits(fields)
+        self.code = cells.code = self._ordered()
+        self.fields = fields if self.code is code else Fields(ops, self.code)
         self.rank, self.previous = ranks_and_previous(self._signature())
 
     def _may_save(self) -> bool:
@@ -103,7 +106,7 @@ class _Search:
         number, _ = numbered(numbered(code["line"])[0] * (int(code["op"].max()) + 1) + code["op"])
         return saving(1, int(np.bincount(number).max())) > 0
 
-    def _bits(self) -> None:
+    def _bits(self, fields: Fields) -> None:
         """Note which instructions may be computed as vectors, and which additions in another order."""
         code, ops = self.code, self.draft.ops
         alike = ops.with_trait("exact")  # of these ops, vectors have the bits of single cells
@@ -111,12 +114,12 @@ class _Search:
         if not self.draft.builder.exact:
             alike |= frozenset(range(len(ops))) - ops.with_trait("loop")
             free = steady(self.draft, code)
-        self.vector = self.single & (free | ops.is_any(alike, code["op"]))
-        added, subtracted = (ops.is_any(ops.with_signs(signs), code["op"]) for signs in ((1, 1), (1, -1)))
+        self.vector = self.single & (free | fields.is_any(alike))
+        added, subtracted = (fields.is_any(ops.with_signs(signs)) for signs in ((1, 1), (1, -1)))
         # How many of them stand before each instruction.
         self.vectors_before = np.append(np.int32(0), np.cumsum(self.vector, dtype=np.int32))
         self.addition = (added.astype(np.int8) - subtracted) * (self.single & free)
-        self.form = forms_of(ops)[np.minimum(code["op"] >> 1, len(ops))] * (self.single & free)
+        self.form = forms_of(ops)[np.minimum(fields.op >> 1, len(ops))] * (self.single & free)
 
     def _ordered(self) -> np.ndarray:
         """Return the instructions with the later one of two results as the first operand of an addition.
@@ -146,18 +149,19 @@ class _Search:
 
     def _fields(self) -> Iterator[tuple[np.ndarray, int]]:
         """Yield what alike instructions have in common, one after the other, with a bound of its numbers."""
-        code, cells = self.code, self.cells
+        fields, cells = self.fields, self.cells
         # The first turn adds to a number, those behind it to what the turn before has made.
         plain = self.addition == 0
-        yield numbered(code["op"])
-        yield code["active"] * plain, 8
-        yield code["stage"], 2
-        pool = np.minimum(cells.home[cells.of[code["out"]]], len(POOLS))
-        pool[code["op"] == GUARD] = 0
+        yield numbered(fields.op)
+        yield fields.active * plain, 8
+        yield fields.stage, 2
+        pool = np.minimum(cells.home.take(cells.of.take(fields.out)), len(POOLS))
+        pool[fields.op == GUARD] = 0
         yield pool, 8
-        for name in "abc":
-            kind = np.where(cells.is_literal[cells.of[code[name]]], np.int8(NUMBER), np.int8(OTHER))
-            yield kind * (plain & (code[name] != NONE)), 4
+        for operand in (fields.a, fields.b, fields.c):
+            literal = cells.is_literal.take(cells.of.take(operand))
+            kind = np.where(literal, np.int8(NUMBER), np.int8(OTHER))
+            yield kind * (plain & (operand != NONE)), 4
         yield self.vector, 2
         yield self.addition + 1, 4
         yield self.single, 2

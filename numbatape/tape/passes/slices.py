@@ -63,16 +63,17 @@ def _shifted(draft: Draft, code: np.ndarray) -> np.ndarray:
 
     There are none if no two views of a storage differ in this alone.
     """
-    read = np.concatenate([code["a"], code["b"]])
+    fields = draft.fields(code)
+    read = np.concatenate([fields.a, fields.b])
     read = read[read >= 0]
-    storage, offset, layout = (column[read] for column in (draft.storage, draft.offset, draft.layout))
+    storage, offset, layout = (column.take(read) for column in (draft.storage, draft.offset, draft.layout))
     arrays = (storage >= len(POOLS)) & (layout != SCALAR_LAYOUT)
     # Most storages are only read from one place on, and are not sorted.
     some = np.zeros(len(draft.storages), np.int32)
     some[storage[arrays]] = offset[arrays]
     several = np.zeros(len(some), bool)
-    several[storage[arrays & (offset != some[storage])]] = True
-    arrays &= several[storage]
+    several[storage[arrays & (offset != some.take(storage))]] = True
+    arrays &= several.take(storage)
     if not arrays.any():
         return read[:0]
     read, storage, offset, layout = read[arrays], storage[arrays], offset[arrays], layout[arrays]
@@ -94,16 +95,16 @@ def _steps(draft: Draft, code: np.ndarray, shifted: np.ndarray) -> dict[int, Ste
     }
     quotients = ops.with_trait("quotient")
     rows = draft.array_rows(code, frozenset().union(*kinds.values(), products, quotients))
-    rows, uses = rows[code["op"][rows] & 1 == F64], draft.uses(code)
+    rows, uses = rows[draft.fields(code).op[rows] & 1 == F64], draft.uses(code)
     views = uses.flags(draft.group[shifted])
-    reached = reach(uses.out[rows], uses.operands[rows], views)
+    reached = reach(uses.out[rows], uses.operands.take(rows, axis=0), views)
     rows = rows[reached[uses.out[rows]]]
     pooled = np.append(False, draft.groups()[0][1:] < len(POOLS))
     # Each round leaves out steps, until all that is read are views, numbers and results of steps.
     for _ in range(ROUNDS):
         fit = views | pooled | uses.flags(uses.out[rows])
         fit[NO_GROUP] = True
-        steps = fit[uses.operands[rows]].all(axis=1)
+        steps = fit.take(uses.operands.take(rows, axis=0)).all(axis=1)
         if steps.all():
             break
         rows = rows[steps]

@@ -43,7 +43,7 @@ def _lead_on(draft: Draft, code: np.ndarray, inner: frozenset[int], passed: list
     uses = draft.uses(code)
     read = {uses.last_write.item(group) for k in passed for group in uses.operands[k, :2].tolist()}
     makers = np.array([k for k in read if k >= 0], np.intp)
-    sums = draft.ops.is_any(draft.ops.with_trait("totals"), code["op"])
+    sums = draft.fields(code).is_any(draft.ops.with_trait("totals"))
     sums[passed] = True
     makers = makers[draft.ops.is_any(inner, code["op"][makers])]
     return any(sums[uses.readers(uses.out[k])].all() for k in makers.tolist())
@@ -54,23 +54,23 @@ def _candidates(draft: Draft, code: np.ndarray, inner: frozenset[int]) -> list[t
 
     Each is a pair: the row of the sum, and the row of the negation or product.
     """
-    ops = draft.ops
-    (rows,) = ops.is_any(ops.with_trait("totals"), code["op"]).nonzero()
-    if not len(rows) or not np.count_nonzero(ops.is_any(inner, code["op"])):
+    ops, fields = draft.ops, draft.fields(code)
+    rows = fields.of(ops.with_trait("totals"))
+    if not len(rows) or not fields.times[[*inner]].any():
         return []
     uses = draft.uses(code)
     summed = uses.operands[rows, 0]
     at = uses.last_write[summed]
     fit = (at >= 0) & (uses.writes[summed] == 1)
-    fit &= ops.is_any(inner, code["op"][at]) & (code["stage"][at] == code["stage"][rows])
-    fit &= (code["op"][at] ^ code["op"][rows]) & 1 == 0
+    fit &= ops.is_any(inner, fields.op[at]) & (fields.stage[at] == fields.stage[rows])
+    fit &= (fields.op[at] ^ fields.op[rows]) & 1 == 0
     rows, at = rows[fit], at[fit]
     if not len(rows):
         return []
     fit = ~draft.fixed(uses)[uses.operands[rows, 0]] & draft.covers(code["out"][at])
     rows, at = rows[fit].tolist(), at[fit].tolist()
     # If anything but a sum reads the negation or product, it has to be computed anyway.
-    op = code["op"] >> 1
+    op = fields.op >> 1
     return [
         (k, maker)
         for k, maker in zip(rows, at, strict=True)

@@ -72,6 +72,7 @@ class Distribution:
         self.cells, self.stretch, self.slots = cells, stretch, slots(stretch)
         self.parts: list[Component] = []
         self.saved = 0.0
+        self.turns: Turns | None = None
         if self._try(0) and any(column.kind == IRREGULAR for row in self.turns.columns for column in row):
             found = self.turns, self.parts, self.saved
             if not self._try(1) or self.saved <= found[-1]:  # the first turn often differs from the others
@@ -82,7 +83,7 @@ class Distribution:
         for _ in range(MOST_TRIES):
             if self.stretch.turns - left_out < FEWEST:
                 return False
-            self.turns = Turns(self.cells, self.stretch, left_out)
+            self.turns = Turns(self.cells, self.stretch, left_out, self.turns)
             self._as_vector = [self._fits(slot) for slot in range(self.stretch.period)]
             parts = self._parts()
             needed = max(self._deepest(parts), self.turns.deepest)

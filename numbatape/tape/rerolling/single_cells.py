@@ -78,27 +78,28 @@ class Cells:
         self.bases: dict[int, int] = {}  # by storage: a value with all of its cells
         self.alias = np.arange(total, dtype=np.int32)
         self._moves: list[tuple[np.ndarray, int, np.ndarray]] = []
-        self._writers(uses, storage, inside)
+        fields = draft.fields(code)
+        self._writers(fields, uses, inside)
         self._literals(total)
         self.movable = (self.home < len(POOLS)) & (self.home != NONE) & (self.writer >= start)
         self.reads = np.zeros(total, np.int32)
-        for name in "abc":
-            self.reads += np.bincount(of[code[name]], minlength=total).astype(np.int32)
+        for operand in (fields.a, fields.b, fields.c):
+            self.reads += np.bincount(of.take(operand), minlength=total).astype(np.int32)
         self.ends = np.zeros(total, bool)
         self.ends[of[list(draft.outputs)]] = True
 
-    def _writers(self, uses, storage, inside) -> None:
-        code, of = self.code, self.of
-        computes = code["op"] != GUARD
-        alone = np.flatnonzero(computes & self.single[code["out"]])
-        cells = of[code["out"][alone]]
+    def _writers(self, fields, uses, inside) -> None:
+        of = self.of
+        computes, single = fields.op != GUARD, self.single.take(fields.out)
+        alone = np.flatnonzero(computes & single)
+        cells = of.take(fields.out[alone])
         self.writer = np.full(len(self.home), NONE, np.int32)
         self.writer[cells] = alone
         self.writer[np.bincount(cells, minlength=len(self.home)) > 1] = NONE
         # A cell that an instruction writes together with others has no writer of its own.
-        many = np.flatnonzero(computes & ~self.single[code["out"]])
-        aux = computes & (code["aux"] != NONE)
-        groups = np.concatenate([uses.out[many], self.draft.group[code["aux"][aux]]])
+        many = np.flatnonzero(computes & ~single)
+        aux = computes & (fields.aux != NONE)
+        groups = np.concatenate([uses.out[many], self.draft.group[fields.aux[aux]]])
         shared = uses.flags(groups)
         self.writer[: self.draft.count][shared] = NONE
         self.writer[of[inside][shared[self.draft.group[inside]]]] = NONE

@@ -54,6 +54,9 @@ class Turns:
         Where they are.
     left_out
         How many of the first turns are left as they are.
+    before
+        The same stretch with other turns left out, before any cell has moved: what has been looked up for it
+        holds here, too.
 
     Attributes
     ----------
@@ -67,15 +70,17 @@ class Turns:
         For each slot the slots that its operands come from, in whatever turn.
     """
 
-    def __init__(self, cells: Cells, stretch: Stretch, left_out: int = 0):
+    def __init__(self, cells: Cells, stretch: Stretch, left_out: int = 0, before: Turns | None = None):
         self.cells, self.stretch, self.left_out = cells, stretch, left_out
+        self._values: dict[str, np.ndarray] = {} if before is None else before._values
+        self._known: dict[str, tuple[np.ndarray, ...]] = {} if before is None else before._known
         self.count = stretch.turns - left_out
         # The first instruction of the turns that are not left out.
         self.first = stretch.start + left_out * stretch.period
-        self.out = self._cells(self.values("out"))
+        self.out = self._cells(self.values("out")) if before is None else before.out
         self.slots_read: list[set[int]] = [set() for _ in range(stretch.period)]
         self.deepest = 0  # how many turns must be left out at least, so that fewer columns are irregular
-        self.results = self._results()
+        self.results = self._results() if before is None else before.results
         kept = self.values("active")[:, left_out:]
         self.differing = np.bitwise_or.reduce(kept ^ kept[:, :1], axis=1)
         operands = [self._operands(name) for name in "abc"]
@@ -86,12 +91,15 @@ class Turns:
 
         Most questions are about a slot in all turns, whose values follow one another in memory here.
         """
-        start, stop = self.stretch.start, self.stretch.stop
-        table = self.cells.code[name][start:stop].reshape(self.stretch.turns, self.stretch.period)
-        return np.ascontiguousarray(table.T)
+        found = self._values.get(name)
+        if found is None:
+            start, stop = self.stretch.start, self.stretch.stop
+            table = self.cells.code[name][start:stop].reshape(self.stretch.turns, self.stretch.period)
+            found = self._values[name] = np.ascontiguousarray(table.T)
+        return found
 
     def _cells(self, values: np.ndarray) -> np.ndarray:
-        return self.cells.alias[self.cells.of[values]]
+        return self.cells.alias.take(self.cells.of.take(values))
 
     def first_cell(self, slot: int, k: int) -> int:
         """Return the cell that an operand of a slot is in the first turn that is not left out."""
@@ -118,12 +126,16 @@ class Turns:
     def _operands(self, name: str) -> list[Column]:
         """Return one operand of each slot."""
         cells, values = self.cells, self.values(name)
-        operands = self._cells(values)
-        single, literal, writers = cells.single[values], cells.is_literal[operands], cells.writer[operands]
+        known = self._known.get(name)
+        if known is None:
+            operands = self._cells(values)
+            known = operands, cells.single.take(values), cells.is_literal.take(operands)
+            known = self._known[name] = *known, cells.writer.take(operands)
+        operands, single, literal, writers = known
         found = [Column(MISSING if last == NONE else IRREGULAR) for last in values[:, -1].tolist()]
         # Most operands are whole arrays in some loops. Nothing more is asked about these.
-        known = single | literal | (writers != NONE)
-        slots = flatnonzero((known & (values != NONE)).any(axis=1))
+        looked_up = single | literal | (writers != NONE)
+        slots = flatnonzero((looked_up & (values != NONE)).any(axis=1))
         if len(slots):
             tables = values, operands, single, literal, writers
             if len(slots) < len(values):
