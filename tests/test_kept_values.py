@@ -176,6 +176,37 @@ def test_names_for_one_array_share_it_afterwards():
         np.testing.assert_array_equal(model.part, numpy.part)
 
 
+class Part:
+    def __init__(self):
+        self.size = 3
+
+    def zeros(self):
+        return np.zeros(self.size)
+
+
+class Swaps:
+    """Keeps objects, containers and methods that it has already, and which have stand-ins meanwhile."""
+
+    def __init__(self):
+        self.parts = [Part(), Part()]
+        self.first, self.table = self.parts[0], {"second": self.parts[1]}
+
+    def __call__(self, x):
+        self.first = self.parts[1]
+        self.again, self.pair, self.method = self.parts, (self.first, self.table), self.first.zeros
+        return np.sum(x**2 + self.method())
+
+
+def test_objects_that_are_kept_are_the_users():
+    model = Swaps()
+    parts, table = model.parts, model.table
+    for k in range(3):
+        nt.grad(model)(X + k)
+        assert model.first is parts[1] and model.again is model.parts is parts
+        assert model.pair[0] is parts[1] and model.pair[1] is table
+        assert model.method.__self__ is parts[1] and model.method.__func__ is Part.zeros
+
+
 @pytest.mark.parametrize("verb", [lambda f, x: nt.jvp(f, (x,), (x,)), nt.vjp])
 def test_results_of_scipys_code_for_any_array_library_are_numbers_afterwards(verb):
     x, kept = np.arange(6.0).reshape(2, 3), {}

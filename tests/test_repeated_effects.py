@@ -9,15 +9,18 @@ import collections
 import contextvars
 import copy
 import dataclasses
+import functools
 import io
 import itertools
 import os
 import textwrap
 import types
+import weakref
 
 import numpy as np
 import pandas
 import pytest
+import scipy.sparse.linalg
 
 import numbatape as nt
 from numbatape.caches import program
@@ -36,7 +39,20 @@ HEAD = """
             return loss
         def report(self):
             return np.mean(self.history), self.last
+        def start(self, x):
+            self.last = x
+        def step(self):
+            self.last = np.tanh(self.last) * self.weight
+        def of_weight(self, y):
+            return y * self.weight
     f = model = Model()
+    weighted = nt.function(model.of_weight)
+    held, weak = functools.partial(model.of_weight), weakref.ref(model)
+    operator = scipy.sparse.linalg.LinearOperator((1, 1), model.of_weight, dtype=float)
+    def put(owner, value):
+        owner.last = value
+    def weigh(owner, value):
+        owner.weight = value
 """
 
 # What a call repeats without a trace: the code that runs only writes there.
@@ -63,6 +79,22 @@ REPEATED = {
     "two counters": "self.calls += 1; self.log['n'] += 2; self.history.append(loss)",
     "other kinds of numbers": "self.history.append((x.astype(np.float32), np.floor(loss), x > 0))",
 }
+# What a call repeats, although it is read: each call assigns it before.
+ASSIGNED_FIRST = {
+    "state in a loop": "self.last = x; [put(self, np.tanh(self.last)) for _ in x]; loss += self.last[0]",
+    "state of methods": "self.start(x); self.step(); self.step(); loss = loss + np.sum(self.last)",
+    "an array that is filled": "self.last = np.zeros(3); self.last[0] = x[0]; self.last[1:] += self.last[0]",
+    "a plain array": "self.last = np.eye(2); loss += np.sum(self.last @ x[:2]); self.weight = self.last.size",
+    "a list that is made": "self.last = []; self.last.append(x[0]); loss += self.last[-1]",
+    "a dictionary that is made": "self.last = {'a': x[0]}; self.last['b'] = self.last['a'] * loss",
+    "a size": "self.last = x.size; self.weight = len(x) + 1; loss = loss * self.last + self.weight",
+    "a number that counts again": "self.weight = 0; self.weight += 1; self.weight *= 3; loss *= self.weight",
+    "an attribute of a part": "self.other.calls = x[0] * 2; loss = loss * self.other.calls",
+    "in both branches": "self.last = x[0] if x[0] > 1.0 else x[1]; loss = loss + self.last",
+    "a copy of an array": "self.last = x.copy(); self.last[0] = loss; loss = loss + np.sum(self.last)",
+    "one array by two names": "self.last = x * 2; self.newest = self.last; loss = loss + self.newest[0]",
+    "another attribute is counted": "self.last = x; self.calls += 1; loss = loss + np.sum(self.last)",
+}
 # What it cannot repeat: something is read, or may be.
 NOT_REPEATED = {
     "length": "self.history.append(loss); loss = loss + len(self.history)",
@@ -73,6 +105,19 @@ NOT_REPEATED = {
     "getattr": "self.last = x[0]; loss = loss + getattr(self, 'la' + 'st')",
     "vars": "self.last = x[0]; loss = loss + vars(self)['last']",
     "text": "self.last = x[0]; names = ('last',); loss = loss + self.__dict__[names[0]]",
+    "state of the last call": "loss += 0.0 if self.last is None else np.sum(self.last); self.last = x",
+    "read in a branch": "self.last = x[1] if x[0] > 1.0 else 0.0 if self.last is None else self.last; "
+    "loss = loss + self.last",
+    "assigned on one path": "weigh(self, x[0]) if x[0] > 0.5 else None; loss = loss * self.weight",
+    "assigned twice on one path": "weigh(self, x[0]) if x[0] > 0.5 else None; loss *= self.weight; "
+    "weigh(self, x[1]) if x[0] > 0.5 else None",
+    "read by a solver": "loss = loss + nt.root(lambda y: y - self.weight, 1.0); self.weight = x[0]",
+    "read by a sub-tape": "loss = loss + weighted(x[0]); self.weight = x[0]; loss = loss * self.weight",
+    "read by a partial": "loss = loss + held(x[0]); self.weight = x[0]; loss = loss * self.weight",
+    "read by a weak reference": "loss = loss + weak().weight; self.weight = x[0]; loss *= self.weight",
+    "read by an object of a library": "loss = loss + np.sum(operator @ x[:1]); self.weight = x[0]; "
+    "loss = loss * self.weight",
+    "an array and a view": "self.last = np.tanh(x); self.newest = self.last[1:]; loss += self.newest[0]",
     "copy": "self.last = x[0]; loss = loss + copy.copy(self).report.__self__.__dict__['last']",
     "in place": "self.history += [loss]",
     "a size": "self.history.append(x.size)",
@@ -247,7 +292,8 @@ class M:
 f = model = M()
 """
 CLASSES = {
-    name: textwrap.dedent(HEAD).replace("BODY", body) for name, body in (REPEATED | NOT_REPEATED).items()
+    name: textwrap.dedent(HEAD).replace("BODY", body)
+    for name, body in (REPEATED | ASSIGNED_FIRST | NOT_REPEATED).items()
 }
 PROGRAMS = CLASSES | dict(part.strip().split("\n", 1) for part in GLOBALS.split("##")[1:])
 
@@ -269,7 +315,16 @@ def made(text):
     module = types.ModuleType("a_users_module")
     module.__file__ = "/nowhere/a_users_module.py"
     scope = vars(module)
-    scope.update(np=np, copy=copy, dataclasses=dataclasses, collections=collections)
+    scope.update(
+        np=np,
+        nt=nt,
+        functools=functools,
+        weakref=weakref,
+        scipy=scipy,
+        copy=copy,
+        dataclasses=dataclasses,
+        collections=collections,
+    )
     MODULES.append(module)
     exec(compile(text, module.__file__, "exec"), scope)
     return scope
@@ -316,6 +371,7 @@ def pulled_back(f):
     [
         *((name, verb) for name in PROGRAMS),
         *((name, way) for name in REPEATED for way in (prepared, pulled_back)),
+        *((name, prepared) for name in ASSIGNED_FIRST),
         *((name, prepared) for name in ("counter", "last entry", "set by a hook", "two names")),
     ],
 )
@@ -336,7 +392,7 @@ def test_the_history_is_that_of_plain_numpy(name, way):
 COUNTERS = ("global counter", "counter of a closure", "attribute of the function that counts")
 
 
-@pytest.mark.parametrize("name", [*REPEATED, *COUNTERS])
+@pytest.mark.parametrize("name", [*REPEATED, *ASSIGNED_FIRST, *COUNTERS])
 def test_no_trace_for_what_is_repeated(name, monkeypatch):
     traces = []
     trace = program.Program._trace

@@ -116,6 +116,22 @@ def test_what_fills_the_cache_is_named_where_several_lines_do():
     assert [w.filename for w in warned] == [__file__]
 
 
+def test_a_function_that_reads_what_it_keeps_is_told_so():
+    class Model:
+        last = 0.0
+
+        def loss(self, x):
+            self.last = np.sum(x**2) + 0.5 * self.last
+            return self.last
+
+    model, numpy = Model(), Model()
+    points = [np.full(2, 1.0 * k) for k in range(OFTEN + 10)]
+    with pytest.warns(nt.RetracingWarning, match=r"it keeps values \(last\).*has_aux=True") as warned:
+        found = [nt.value_and_grad(model.loss)(x)[0] for x in points]
+    assert found == [numpy.loss(x) for x in points]
+    assert [w.filename for w in warned] == [__file__]
+
+
 def test_paths_that_settle_do_not_warn():
     """A loop whose number of turns depends on the data: a dozen paths, which are soon known."""
 

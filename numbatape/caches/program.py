@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 from .. import threads
 from ..capture import randomness
-from ..capture.effects import union
+from ..capture.effects import covers, union
 from ..capture.environment import Environment
 from ..config import Config, chosen_passes
 from ..errors import MissingBodyError
@@ -88,6 +88,8 @@ class Program:
         self._repeats = repeats
         self._written: list[tuple] = []  # places that the function only writes to, see `Effects.places`
         self._statics: list = []
+        self.keeps: tuple[str, ...] | None = None  # names of what made the last trace serve a single call
+        self._observes: set[str] = set()  # names of attributes of which traces observe the first use
         self.environment = Environment(function)
         self._lock = threads.survives_fork(threading.RLock())  # never held while the function runs
         self._tracing = threads.Patient()
@@ -203,10 +205,12 @@ class Program:
             for value, spec in zip(flat.leaves, flat.specs, strict=True):
                 if spec.level == STATIC and not any(value is known for known in self._statics):
                     self._statics.append(value)
-            environment = self._environment(()) if self._written else watched
+            # Earlier traces go on comparing what they have read, which this one may only write.
+            environment = self._environment(()) if self._written or self._observes else watched
             for value in self._statics:
                 environment.add(value)
             environment.repeats = self._repeats
+            environment.observes, environment.uncompared = self._observes, self._written
         before = environment.generator_states()
         manner = self._manner(
             self.transform,
@@ -233,8 +237,13 @@ class Program:
             dropped = watched is not self.environment  # another thread found a captured value changed
             variant.single_use = variant.single_use or changes or bool(outside) or dropped
             if written and not variant.single_use:
+                if self._observes and not covers(self._written, written):
+                    self.variants.clear()  # they may have read what this path assigns before it reads it
+                    self.version += 1
                 self._written = union(self._written + written)
                 self.environment = self._environment(self._written)
+            keeps = variant.single_use and recording.kept and not outside
+            self.keeps = environment.changes if keeps else None
             if variant.single_use:
                 if self._once is not None:
                     variant.share_plans(self._once)

@@ -23,6 +23,7 @@ OFTEN = 48  # traces for one reason, after which the user is told: fewer are pat
 FOR_TRUTH = "np.where computes both sides, nt.cond and nt.while_loop record all paths at once"
 FOR_NUMBERS = "nt.fori_loop records a loop of any number of turns once, and a position may stay data"
 FOR_SIZES = "vector operations hold for every size, and nt.scan records a loop over entries once"
+FOR_STATE = "return the values (has_aux=True), or assign an attribute in each call before anything reads it"
 FOR_OPTIONS = "a number that the function computes with may come as nt.Constant"
 
 
@@ -122,6 +123,10 @@ def reason_of(program, flat: Flattened, stop=None) -> Reason:
         return _of_guard(stop)
     variants = program.snapshot()
     if not variants:
+        if program.keeps is not None:
+            names = f" ({', '.join(program.keeps)})" if program.keeps else ""
+            text = f"the function has to run in each call, because it keeps values{names} that calls may read"
+            return Reason(text, None, "what it keeps", FOR_STATE)
         if program.single_use:
             return Reason("the function has to run in each call, because what it reads or keeps is not known")
         return Reason("what the function refers to has changed")

@@ -13,14 +13,19 @@ import contextvars
 import os
 import types
 from operator import is_
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..late import imported
 from ..trace.state import Outside
 from . import watch_rows, watching
 from .noted import NotedArray, NotedClass, NotedIterator
 from .references import same
+
+if TYPE_CHECKING:
+    from .first_uses import FirstUses
 
 
 class Captured:
@@ -58,6 +63,15 @@ class Captured:
         self.opaque: list[Outside] = []
         self._iterators: list[NotedIterator] = []
         self._generators: list = []
+        self.uses: FirstUses | None = None  # what the present run observes
+        self.uncompared: list[tuple] = []  # places that calls do not compare, because they write there first
+        self.observes: set[str] = set()  # names of attributes of which runs observe the first use
+        self.changes: tuple[str, ...] = ()  # names of what the last run has changed, if no call can repeat it
+
+    def observe(self) -> None:
+        """Observe the first use of some attributes in the run that begins."""
+        first_uses = imported(".first_uses", __package__) if self.observes else None  # few functions need it
+        self.uses = first_uses and first_uses.FirstUses(self.observes)
 
     @property
     def empty(self) -> bool:
@@ -340,6 +354,12 @@ class Captured:
                     "iterator cannot yield the same items again. Take the item outside of the "
                     "function and pass it as nt.Constant(...)"
                 )
+
+
+def uses_in(trace) -> FirstUses | None:
+    """Return what the run that a trace records observes."""
+    environment = None if trace is None else trace.capture.environment
+    return None if environment is None else environment.uses
 
 
 def _are_others(now: tuple, before: tuple) -> bool:

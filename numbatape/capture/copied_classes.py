@@ -11,13 +11,16 @@ from __future__ import annotations
 import contextlib
 import enum
 import functools
+import inspect
 import threading
-from operator import is_not
+import types
+from operator import is_, is_not
 
 from ..trace import pytrees
 from ..trace.trace import current
 from ..usercode.ownership import lent_classes, users_classes, users_metaclasses
 from . import lending
+from .captured import uses_in
 from .holders import HOLDERS, Holder, container_of, names_in
 from .reach import needs_stand_in
 from .references import fields_of, members_of, slots_of
@@ -34,18 +37,25 @@ class CopiedClasses:
         # copy, and its name. The function behind it may refer to these classes.
         self._unfinished: dict[int, list[tuple[type, str]]] = {}
         self._own: dict[int, object] = {}  # the original, by the id of its stand-in
+        self.trace = current()  # the trace that makes them; those inside of it use them, too
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()
+        self._uses = uses_in(self.trace)
+        self._observed: frozenset[str] = frozenset() if self._uses is None else self._uses.names
 
     def original(self, value):
-        """Return the object or the function that a value stands in for; other values as they are."""
+        """Return what a value stands in for, or is a method of a stand-in for; other values as they are."""
+        if type(value) is types.MethodType:
+            parts = value.__func__, value.__self__
+            own = self.original(parts[0]), self.original(parts[1])
+            return value if all(map(is_, own, parts)) else types.MethodType(*own)
         return self._own.get(id(value), value)
 
     def _needed(self, value) -> bool:
         cls = value if isinstance(value, type) else type(value)
         if type(cls) in self._metaclasses.values():
             return False  # such a class is a stand-in already, or derived from one
-        return bool(users_classes(cls)) and needs_stand_in(value, self.known)
+        return bool(users_classes(cls)) and needs_stand_in(value, self.known, bool(self._observed))
 
     # ---- objects
 
@@ -73,6 +83,8 @@ class CopiedClasses:
                     self._redirect(made, name, _Entry(name))
             for name, slot in slots.items():
                 self._redirect(made, name, slot)
+            if holder is None and hasattr(original, "__dict__"):
+                self._observe(made, cls)
             return result
         return original
 
@@ -101,7 +113,21 @@ class CopiedClasses:
         def delete(owner):
             place.__delete__(own.get(id(owner), owner))
 
-        type.__setattr__(made, name, property(get, put, delete))
+        self._put_property(made, name, property(get, put, delete))
+
+    def _put_property(self, made: type, name: str, member: property) -> None:
+        if self._uses is not None and name in self._observed:
+            member = self._uses.observed(name, member)
+        type.__setattr__(made, name, member)
+
+    def _observe(self, made: type, cls: type) -> None:
+        """Note the first uses of attributes of the objects of a class, whose stand-in is ``made``."""
+        for name in self._observed:
+            computed = hasattr(type(inspect.getattr_static(cls, name, None)), "__get__")
+            if not computed and not self._attributes.intersection([(made, name), (made, name, "observed")]):
+                self._attributes.add((made, name, "observed"))
+                entry = _Entry(name)
+                self._put_property(made, name, property(entry.__get__, entry.__set__, entry.__delete__))
 
     def adopt(self, objects) -> None:
         """Give objects that the trace has made the stand-ins for their classes, until the trace ends."""
@@ -206,6 +232,9 @@ class CopiedClasses:
         return next((own for own, made in self._metaclasses.items() if made is meta), meta)
 
 
+_MISSING = object()
+
+
 class _Entry:
     """A descriptor: the attribute in the object's dictionary, or the class's if it has none."""
 
@@ -220,8 +249,8 @@ class _Entry:
 
     def _of_class(self, owner):
         for base in type(owner).__mro__:
-            found = vars(base).get(self._name)
-            if found is not None and "__numbatape_own__" not in vars(base):
+            found = vars(base).get(self._name, _MISSING)
+            if found is not _MISSING and "__numbatape_own__" not in vars(base):
                 return found.__get__(owner, type(owner)) if hasattr(type(found), "__get__") else found
         raise AttributeError(f"{type(owner).__name__!r} object has no attribute {self._name!r}")
 

@@ -101,6 +101,8 @@ class Copies(CopiedClasses):
         if helper is not None:
             return self.function(helper)
         found = self._objects.get(id(value))
+        if self._uses is not None and found is value and id(value) in self._unfinished:
+            self._uses.hidden = True  # its class refers to it while its stand-in is being made
         if found is None:
             # Noted before its parts are, because an object may refer to itself.
             self._objects[id(value)] = value
@@ -125,6 +127,7 @@ class Copies(CopiedClasses):
                 return value
             made = holder.made(value, copies)
             self._objects[id(made)] = made
+            self._own[id(made)] = value
             self._kept.append(made)
             if holder.changed is not None:
                 self._note_container(value, made, parts, copies, holder)
@@ -263,7 +266,7 @@ class Copies(CopiedClasses):
             self.known.stand_in(value) is not None
             or type(value) in (types.ModuleType, np.errstate)
             or python_function(value) is not None
-            or needs_stand_in(value, self.known)
+            or needs_stand_in(value, self.known, bool(self._observed))
         )
 
 

@@ -5,7 +5,8 @@ additional outputs, and a call without a trace stores its own numbers in the sam
 conditions. First, only containers have changed: a list has become longer, or a dictionary or the attributes
 of an object have other values. Second, the user's code only writes to these places, which is decided by the
 names in it (`WrittenOnly`): then their contents cannot influence the result and need not be compared in each
-call.
+call. The same is true of an attribute that each call assigns before it reads it (``self.state = x0``), which
+the next run is observed for (`FirstUses`) where names do not show it.
 
 A counter is a place, or a variable, of which the user's code only says that a constant is added to it. The
 tape holds for one path through the code, on which the sum of these constants is always the same, so each call
@@ -16,15 +17,20 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import TYPE_CHECKING, NamedTuple
+import weakref
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..late import imported
+from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
+from ..trace.integers import lifted
+from ..trace.plain_arrays import PlainArray, as_ndarrays
 from ..trace.primitives import dense_number, stop_gradient
 from ..usercode.ownership import is_users_class
 from .captured import Captured, is_empty
+from .references import Reference, Walk, references
 
 if TYPE_CHECKING:
     from ..usercode.written_only import WrittenOnly
@@ -32,34 +38,7 @@ if TYPE_CHECKING:
 _ATOMS = frozenset((float, int, bool, complex, str, bytes, type(None), np.float64, np.float32))
 _HOOKS = ("__setattr__", "__getattribute__", "__getattr__", "__delattr__")
 _VALUES = type({}.values())
-
-
-class Kept(NamedTuple):
-    """A traced value that the function stores: its output on the tape, and the class of its number."""
-
-    output: int
-    kind: type  # the class of the number; ndarray for arrays
-    dtype: np.dtype
-
-    def number(self, outputs):
-        view = outputs[self.output]
-        if self.kind is np.ndarray:
-            return view.astype(self.dtype)  # this copies: the cells are written to by the next sweep
-        return self.kind(view[()])
-
-
-class Made(NamedTuple):
-    """A container that the function makes in each call, with templates of its entries."""
-
-    kind: type
-    keys: tuple
-    parts: tuple
-
-
-class Same(NamedTuple):
-    """An object that is the same one in each call."""
-
-    value: object
+_WEAK = (weakref.ReferenceType, *weakref.ProxyTypes)  # they lead to objects, and not to their stand-ins
 
 
 class Effects:
@@ -99,10 +78,12 @@ class Effects:
         outputs
             Views of the tape's outputs.
         """
+        again = _values().again
+        made: dict[int, object] = {}
         for container, parts in self.appended:
-            container.extend([_made(part, outputs) for part in parts])
+            container.extend([again(part, outputs, made) for part in parts])
         for container, key, part in self.put:
-            container[key] = _made(part, outputs)
+            container[key] = again(part, outputs, made)
         for container, key, step in self.counted:
             container[key] += step
         for cell, step in self.counted_variables:
@@ -128,13 +109,15 @@ def union(places: list[tuple]) -> list[tuple]:
     return list(found.values())
 
 
-def _made(part, outputs):
-    if part.__class__ is Kept:
-        return part.number(outputs)
-    if part.__class__ is Same:
-        return part.value
-    values = [_made(each, outputs) for each in part.parts]
-    return dict(zip(part.keys, values, strict=True)) if part.kind is dict else part.kind(values)
+def covers(places: list[tuple], others: list[tuple]) -> bool:
+    """Whether places contain all others."""
+    known = {id(container): keys for container, keys in places}
+    missing: frozenset = frozenset()
+    return all((keys or frozenset()) <= (known.get(id(c), missing) or frozenset()) for c, keys in others)
+
+
+def _values():
+    return imported(".repeated_values", __package__)  # few functions have side effects
 
 
 class NotRepeatable(Exception):
@@ -152,10 +135,15 @@ def effects_of(trace, environment, outputs: list[int]) -> Effects | None:
         Numbers of the tape's outputs, to which those of kept values are added.
     """
     count = len(outputs)
+    if environment.uses is not None and environment.uses.may_have_read(environment.uncompared):
+        trace.validity.failed = True  # what was read there is not compared, so this trace serves one call
+    changes = _Changes(trace, environment, outputs)
     try:
-        found = _Changes(trace, environment, outputs).effects()
+        found = changes.effects()
+        environment.changes = ()
     except NotRepeatable:
         found = None
+        environment.changes = tuple(dict.fromkeys(changes.names))
     if found is None:
         del outputs[count:]
     return found
@@ -165,6 +153,8 @@ class _Changes:
     def __init__(self, trace, environment: Captured, outputs: list[int]):
         self._trace, self._environment, self._outputs = trace, environment, outputs
         self._fresh: set[int] = set()  # containers that the function has made
+        self._memory: dict[int, tuple] = {}  # by the id of what owns the memory: the array, and its template
+        self.names: list[str] = []  # of what has changed
         self._before = {id(value) for value in environment.reached()}
         self._dictionaries = environment.dictionaries()
 
@@ -193,6 +183,8 @@ class _Changes:
         self._variables(found)
         if not found:
             return None
+        self.names += [str(key) for _, key, _ in found.put if type(key) in _ATOMS]
+        self._observe_others(found)
         for container, _ in found.appended:
             if not self._code.appended_to(self._name_of(container)):
                 raise NotRepeatable
@@ -245,19 +237,39 @@ class _Changes:
             if now is not before and type(now) is type(before) is int and self._code.counted(name):
                 found.counted_variables.append((cell, now - before))
 
+    def _observe_others(self, found: Effects) -> None:
+        """Let the next run observe attributes that code does not only write."""
+        for mapping, key, _ in found.put:
+            if type(key) is str and self._owner_of(mapping) is not None and not self._code.assigned(key):
+                self._environment.observes.add(key)
+
     def _require_written_only(self, mapping: dict, key) -> None:
         owner = self._owner_of(mapping)
         if owner is None:
             if type(key) not in _ATOMS or not self._code.item_put(self._name_of(mapping), key):
                 raise NotRepeatable
-        elif not self._is_plain_attribute(owner, key) or not self._code.assigned(key):
+        elif self._is_plain_attribute(owner, key) and self._code.assigned(key):
+            return
+        elif not self._assigned_first(owner, mapping, key):
             raise NotRepeatable
+
+    def _assigned_first(self, owner, mapping: dict, key) -> bool:
+        """Whether the run has assigned an attribute before anything can have read it."""
+        environment = self._environment
+        return (
+            environment.uses is not None
+            and environment.uses.assigned_first(mapping, key)
+            and not _hooked(owner)
+            and not (self._code.reflects or environment.runs_later)
+            and not any(issubclass(type(value), _WEAK) for value in environment.reached())
+            and not Reached(environment.libraries_hold).holds(owner)
+        )
 
     def _is_plain_attribute(self, owner, key) -> bool:
         """Whether an attribute is read by its name only, and written without any code of the user's."""
         return (
             type(key) is str
-            and all(getattr(type(owner), hook, None) is getattr(object, hook, None) for hook in _HOOKS)
+            and not _hooked(owner)
             # Code that compares, prints or copies a dataclass reads its fields without naming them.
             and key not in getattr(type(owner), "__dataclass_fields__", ())
         )
@@ -294,24 +306,68 @@ class _Changes:
         return next(iter(found.values()))
 
     def _template(self, value):
+        values, copies = _values(), self._trace.capture.copies
+        value = lifted(value if copies is None else copies.original(value))
         kind = type(value)
         if kind is TracedArray and value._trace is self._trace:
             captures = self._trace.capture.arrays
             original = None if captures is None else captures.original(value)
             if original is not None:
-                return Same(original)
-            number = value._value
-            self._outputs.append(dense_number(stop_gradient(value)))
-            return Kept(len(self._outputs) - 1, type(number), np.asarray(number).dtype)
-        if kind in _ATOMS or id(value) in self._before:
-            return Same(value)
+                return values.Same(original)
+            return self._array(value, value._value, lambda: self._kept(value))
+        if kind in _ATOMS or issubclass(kind, (np.number, np.bool_)) or id(value) in self._before:
+            return values.Same(value)
+        if kind is PlainArray or kind is np.ndarray:
+            plain = as_ndarrays(value)
+            own = plain.base is None and id(plain) not in self._trace.capture.borrowed
+            if own and plain.dtype != object:
+                return self._array(value, plain, lambda: values.Copied(plain.copy()))
         if kind in (list, dict, tuple) and id(value) not in self._fresh:
             self._fresh.add(id(value))
             if kind is dict and not all(type(key) in _ATOMS for key in value):
                 raise NotRepeatable
             parts = value.values() if kind is dict else value
-            return Made(kind, tuple(value) if kind is dict else (), tuple(map(self._template, parts)))
+            return values.Made(kind, tuple(value) if kind is dict else (), tuple(map(self._template, parts)))
         raise NotRepeatable
+
+    def _kept(self, value: TracedArray):
+        self._outputs.append(dense_number(stop_gradient(value)))
+        number = value._value
+        return _values().Kept(len(self._outputs) - 1, type(number), np.asarray(number).dtype)
+
+    def _array(self, value, number, template):
+        """Return the template of a number or an array: one for each array, whatever names it has.
+
+        Arrays that share memory would not do so if each was made by itself.
+        """
+        if not isinstance(number, np.ndarray):
+            return template()
+        known, part = self._memory.get(id(root_of(number)), (None, None))
+        if part is None:
+            known, part = self._memory[id(root_of(number))] = value, template()
+        if known is not value:
+            raise NotRepeatable
+        return part
+
+
+class Reached(Walk):
+    """What some references lead to."""
+
+    def __init__(self, found: list[Reference]):
+        super().__init__()
+        self.walk(*found)
+
+    def visit(self, reference: Reference) -> list[Reference]:
+        return references(reference.value)
+
+    def holds(self, value) -> bool:
+        """Whether a value is among what was reached."""
+        return id(value) in self.seen
+
+
+def _hooked(owner) -> bool:
+    """Whether code of the user's runs where attributes of an object are read or written."""
+    return any(getattr(type(owner), hook, None) is not getattr(object, hook, None) for hook in _HOOKS)
 
 
 def _is(a, b) -> bool:

@@ -45,6 +45,9 @@ class Kept:
 
     def __init__(self, trace):
         self._trace = trace
+        copies = trace.capture.copies
+        # Stand-ins that were stored become what they stand in for, once no trace needs them any more.
+        self._original = copies.original if copies is not None and copies.trace is trace else _itself
         self.found = False
         self._seen: dict[int, object] = {}
         # Names that referred to one array, or to views of it, do so afterwards: copies by the id of the array
@@ -59,6 +62,7 @@ class Kept:
 
     def _number(self, value):
         """Return the replacement of a value: the value itself, changed inside, or its numbers."""
+        value = self._original(value)
         kind = type(value)
         if kind in _KINDS:
             return self._numbers_of(value)
@@ -154,3 +158,7 @@ class Kept:
         new = self._number(part)
         if new is not part:
             put(new)
+
+
+def _itself(value):
+    return value

@@ -42,13 +42,18 @@ class LibraryObjects(Captured):
 
     Attributes
     ----------
+    runs_later
+        Whether it calls functions that are traced apart, or run in each sweep, and may read attributes there.
+    libraries_hold
+        What objects of libraries refer to: they may read the attributes of these without a stand-in.
     foreign
         Whether the function may call libraries other than NumPy and the like, which may read files.
     """
 
     def __init__(self):
         super().__init__()
-        self.foreign = False
+        self.foreign = self.runs_later = False
+        self.libraries_hold: list[Reference] = []
         self._caches: list = []  # functions of functools.lru_cache
         self._abstract = False  # whether classes of the user's take others for their subclasses by `register`
         self._packages: set[str] = set()  # names of libraries whose code may be called
@@ -173,10 +178,12 @@ class LibraryObjects(Captured):
 
     def _wrapper(self, value):
         """Return what numbatape has made a function of; the rest of what it made does not change."""
+        self.runs_later = True
         return [Reference(value.__wrapped__)]
 
     def _sub_tape(self, value):
         """Return the function of a sub-tape, and what decides among its traces."""
+        self.runs_later = True
         return [Reference(part) for part in value.functions]
 
     def _of_library(self, value, fields) -> list[Reference]:
@@ -194,6 +201,7 @@ class LibraryObjects(Captured):
                 self._bindings.append((fields, name, part))
                 if not shallow or isinstance(part, kinds):
                     found.append(Reference(part))
+            self.libraries_hold += found
         elif not known and not slots:
             self._note_opaque(value)
         return found

@@ -29,6 +29,7 @@ from ..trace.trace import current
 from ..usercode.bytecode import globals_assigned, globals_read
 from ..usercode.frames import not_supported
 from ..usercode.ownership import is_users_module
+from .captured import uses_in
 from .copies import behind_writing
 from .held import (
     MUTABLE,
@@ -69,6 +70,9 @@ class Opened(Walk):
 
     def __init__(self, name: str, value, arrays: bool = False):
         super().__init__()
+        uses = uses_in(current())
+        if uses is not None:
+            uses.hidden = True  # the function runs again in each sweep
         self._name, self._value, self._arrays = name, value, arrays
         self.found: list[TracedArray] = []
         self._places: dict[int, int] = {}

@@ -7,7 +7,7 @@ import types
 import numpy as np
 
 from ..usercode.bytecode import DYNAMIC, globals_used, imports, names_of, passed_on
-from ..usercode.ownership import MARK, is_users_function, module_of
+from ..usercode.ownership import MARK, is_users_function, is_users_object_class, module_of
 from .conversions import CALLS, calling_types
 from .holders import parts_of
 from .references import GLOBAL, Reference, Walk, contents, of_function, of_module, references
@@ -106,12 +106,14 @@ class _Found(Exception):
 class _Search(Reach):
     """A walk that ends at the first value which needs a stand-in."""
 
-    def __init__(self, value, known):
-        self.known = known
+    def __init__(self, value, known, objects: bool):
+        self.known, self._objects = known, objects
         super().__init__(value)
 
     def visit(self, reference: Reference):
         found = super().visit(reference)
+        if self._objects and is_users_object_class(type(reference.value)):
+            raise _Found
         if python_function(reference.value) is reference.value:
             needs = _function_needs(self.functions[-1], self.known)
         else:
@@ -121,13 +123,14 @@ class _Search(Reach):
         return found
 
 
-def needs_stand_in(value, known) -> bool:
+def needs_stand_in(value, known, objects: bool = False) -> bool:
     """Whether a table has a stand-in for anything that a value refers to, directly or indirectly.
 
+    With ``objects``, all objects of the user's classes need one, because their attributes are observed.
     A class of a library that was given to a verb refers to a thousand functions, of which most need one.
     """
     try:
-        _Search(value, known)
+        _Search(value, known, objects)
     except _Found:
         return True
     return False

@@ -34,6 +34,7 @@ from ..trace.trace import current
 from ..usercode.bytecode import writes
 from ..usercode.ownership import adopt, is_library_function, runs_as_users, users_classes
 from . import clocks_and_files, module_copies, type_tests
+from .captured import uses_in
 from .captured_arrays import WithArrays
 from .copies import Copies
 from .iteration import ITERATORS
@@ -310,7 +311,7 @@ def rebind_call(function, args, kwargs):
     known = again()
     copies = trace and trace.capture.copies
     # Globals that copies assign have their new values in the copies' scope alone, until the copies are done.
-    if not reach.needs(known) and not (copies and reach.reads(copies.assigned)):
+    if uses_in(trace) is None and not reach.needs(known) and not (copies and reach.reads(copies.assigned)):
         return function, args, kwargs
     if copies is None or copies.known is not known:
         copies = Copies(known, again)

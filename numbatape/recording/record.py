@@ -206,6 +206,8 @@ class _Runs:
         trace.capture.arrays = CapturedArrays(trace) if captures else None
         trace.capture.reads_constants = captures is None
         trace.capture.environment = self.environment
+        if self.environment is not None:
+            self.environment.observe()
         trace.tape.rolls = manner.transform is None and "reroll" in manner.passes
         trace.swept = manner.transform is None
         return trace

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.effects import Same, union
+from ..capture.effects import union
 from ..capture.environment import Environment
 from ..capture.opened import Opened
+from ..capture.repeated_values import Same
 from ..control.trees import parts_of
 from ..errors import MissingBodyError, UnsupportedOperationError
 from ..ops import ROWS

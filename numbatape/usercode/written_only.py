@@ -29,6 +29,11 @@ class WrittenOnly:
         The code that may run.
     initialises_again
         Whether a variable holds an ``__init__``, so that it may run for an object that was there before.
+
+    Attributes
+    ----------
+    reflects
+        Whether code may read attributes without naming them.
     """
 
     def __init__(self, codes, initialises_again: bool = False):
@@ -40,7 +45,19 @@ class WrittenOnly:
             code = pending.pop()
             self._codes.append(code)
             pending += inner(code)
-        self._reflects = any(not REFLECTIVE.isdisjoint(code.co_names) for code in self._codes)
+        self.reflects = any(map(self._may_reflect, self._codes))
+
+    def _may_reflect(self, code: types.CodeType) -> bool:
+        """Whether code may read attributes without naming them; ``x.copy()`` is a method of an array."""
+        found = REFLECTIVE.intersection(code.co_names)
+        if found != {"copy"}:
+            return bool(found)
+        instructions = self._instructions(code)
+        return not all(
+            instruction.opname in _READ_ATTRIBUTE and _calls_without_arguments(instructions, k + 1)
+            for k, instruction in enumerate(instructions)
+            if instruction.argval == "copy"
+        )
 
     def assigned(self, name: str) -> bool:
         """Whether code only assigns to attributes of this name."""
@@ -144,7 +161,7 @@ class WrittenOnly:
         None if code may use the name in ways that it does not show.
         """
         found: list[tuple] = []
-        if self._reflects:
+        if self.reflects:
             return None
         for code in self._codes:
             if _has_text(code.co_consts, name):
@@ -168,6 +185,12 @@ _ADDS = ("+", "+=", "-", "-=")
 # The instructions of ``d["n"] += 1`` between the key and the constant that is added, and those behind the
 # addition.
 _ITEM_READ, _ITEM_WRITTEN = (("COPY", "COPY"), ("SWAP", "SWAP", "STORE_SUBSCR"))
+
+
+def _calls_without_arguments(code, k: int) -> bool:
+    """Whether instruction ``k`` calls what was loaded last, with no argument."""
+    k += _opname(code, k) == "PRECALL"
+    return _opname(code, k) == "CALL" and code[k].arg == 0
 
 
 def _opname(code, k: int) -> str:

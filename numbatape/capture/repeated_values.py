@@ -1,0 +1,54 @@
+"""Values that a function stores, as templates from which each call without a trace makes its own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Kept(NamedTuple):
+    """A traced value that the function stores: its output on the tape, and the class of its number."""
+
+    output: int
+    kind: type  # the class of the number; ndarray for arrays
+    dtype: np.dtype
+
+    def number(self, outputs):
+        view = outputs[self.output]
+        if self.kind is np.ndarray:
+            return view.astype(self.dtype)  # this copies: the cells are written to by the next sweep
+        return self.kind(view[()])
+
+
+class Made(NamedTuple):
+    """A container that the function makes in each call, with templates of its entries."""
+
+    kind: type
+    keys: tuple
+    parts: tuple
+
+
+class Same(NamedTuple):
+    """An object that is the same one in each call."""
+
+    value: object
+
+
+class Copied(NamedTuple):
+    """An array that the function makes in each call, whose entries depend on no argument."""
+
+    value: np.ndarray
+
+
+def again(part, outputs, made: dict[int, object]):
+    """Return what a template stands for; ``made`` has, by the ids of templates, what several names share."""
+    if part.__class__ is Same:
+        return part.value
+    if part.__class__ is Kept or part.__class__ is Copied:
+        found = made.get(id(part))
+        if found is None:
+            found = made[id(part)] = part.number(outputs) if part.__class__ is Kept else part.value.copy()
+        return found
+    values = [again(each, outputs, made) for each in part.parts]
+    return dict(zip(part.keys, values, strict=True)) if part.kind is dict else part.kind(values)
