@@ -394,6 +394,34 @@ def test_slopes_where_the_reciprocal_of_gamma_is_zero(f, x):
     h = 1e-3
     wanted = (8.0 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12.0 * h)
     np.testing.assert_allclose(nt.grad(f)(x), wanted, rtol=1e-8)
+    h = 1e-2
+    steps = [f(x + k * h) for k in (-3, -2, -1, 0, 1, 2, 3)]
+    bend = np.dot([2.0, -27.0, 270.0, -490.0, 270.0, -27.0, 2.0], steps) / (180.0 * h * h)
+    np.testing.assert_allclose(nt.derivative(nt.derivative(f))(x), bend, rtol=1e-6, atol=1e-6)
+
+
+def test_voigt_profile_far_from_its_centre():
+    """The derivative for sigma is sigma times the second derivative for x, in all directions of the plane."""
+    for x, sigma, gamma in (
+        (2.0, 0.0, 0.4),
+        (2.0, 1e-4, 0.4),
+        (2.0, 0.1, 0.4),
+        (2.0, 0.15, 0.4),
+        (900.0, 1.0, 1.0),
+    ):
+        gradient, hessian = (
+            verb(lambda p: sc.voigt_profile(p[0], p[1], p[2]))(np.array([x, sigma, gamma]))
+            for verb in (nt.grad, nt.hessian)
+        )
+        np.testing.assert_allclose(gradient[1], sigma * hessian[0, 0], rtol=1e-10)
+        np.testing.assert_allclose(hessian[0, 0], -hessian[2, 2], rtol=1e-9)
+        if sigma < 1e-3:
+            np.testing.assert_allclose(hessian[1, 1], hessian[0, 0], rtol=1e-5)
+    for gamma in (0.0, 1e-40):
+        value, slope = nt.value_and_grad(lambda x, g=gamma: sc.voigt_profile(x, 1.0, g))(20.0)
+        assert slope == pytest.approx(-20.0 * value) and value == pytest.approx(
+            np.exp(-200.0) / np.sqrt(2.0 * np.pi)
+        )
 
 
 @pytest.mark.parametrize("function", [sc.softmax, sc.log_softmax])

@@ -80,10 +80,11 @@ _AA, _BB = _zeta_fall("x", "y", "x + y"), _zeta_fall("y", "x", "x + y")
 # The beta function by three gamma functions (5.12.1)
 binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
        dx=f"-{_A}", dy=f"-{_B}", dxx=_AA, dxy="-zeta(2.0, x + y)", dyy=_BB)
-# Where x + y is 0, -1, ... and neither is whole, beta is zero and the reciprocal of gamma(x + y) has a slope; where
+# Where x + y is 0, -1, ... and neither is whole, beta is zero and the reciprocal of gamma(x + y) has a slope. The last
+# factor is 1 there, but its slope completes the second derivative, in which that of the slope counts twice. Where
 # both are whole, psi is infinite twice, and the difference is that of the reflected arguments.
 _WHOLE = "x + y <= 0.0 and floor(x + y) == x + y"
-_ZERO = "sc.gamma(x)*sc.gamma(y)*sc.gamma(1.0 - (x + y))*math.cos(3.141592653589793*(x + y))"
+_ZERO = "sc.gamma(x)*sc.gamma(y)*sc.gamma(1.0 - (x + y))*math.cos(3.141592653589793*(x + y))*(1.0 + (sc.psi({0}) - sc.psi(1.0 - (x + y)))*(x + y - rint(x + y)))"
 _REFLECTED = "z*(sc.psi(1.0 - {0}) - sc.psi(1.0 - (x + y))) if floor({1}) == {1} and {1} > 0.0 else " + _ZERO
 binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
        dx=f"({_REFLECTED.format('x', 'y')}) if {_WHOLE} else -z*{_A}",
@@ -92,10 +93,10 @@ binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
        dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}")
 # Pochhammer's symbol and binomials by gamma functions (5.2.5, 1.2.6). The reciprocal of gamma has the slope
 # (-1)**m m! where it is zero, at -m (residues: 5.2.1); there psi is infinite
-_POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))"
+_POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))*(1.0 + (sc.psi({0} + 1.0) - sc.psi(y - x))*(x - y - rint(x - y)))"
 binary("poch",      "sc.poch(x, y)",   "sc.poch",     POSITIVES, loop="sc.poch",
        dx=f"z*{_A} if x > 0.0 or floor(x) != x else "
-          "z*(sc.psi(1.0 - x - y) - sc.psi(1.0 - x)) if x + y <= 0.0 and floor(y) == y else sc.gamma(x + y)*sc.gamma(1.0 - x)*math.cos(3.141592653589793*x)",
+          "z*(sc.psi(1.0 - x - y) - sc.psi(1.0 - x)) if x + y <= 0.0 and floor(y) == y else sc.gamma(x + y)*sc.gamma(1.0 - x)*math.cos(3.141592653589793*x)*(1.0 + (sc.psi(x + y) - sc.psi(1.0 - x))*(x - rint(x)))",
        dy="z*sc.psi(x + y)", edges=((-2.0, 1.0), (-2.0, 4.0), (-3.0, 1.5), (0.0, 2.0)),
        dxx=f"dx*{_A} - z*{_AA}",
        dxy="dx*sc.psi(x + y) + z*zeta(2.0, x + y)",
@@ -103,8 +104,8 @@ binary("poch",      "sc.poch(x, y)",   "sc.poch",     POSITIVES, loop="sc.poch",
 _A, _B = _psi_rise("(x - y + 1.0)", "y", "(x + 1.0)"), _psi_rise("(y + 1.0)", "(x - 2.0*y)", "(x - y + 1.0)")
 _AA = _zeta_fall("(x - y + 1.0)", "y", "(x + 1.0)")
 binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), loop="sc.binom",
-       dx=f"z*{_A} if x - y > -1.0 or floor(x - y) != x - y else {_POLE}",
-       dy=f"z*{_B} if x - y > -1.0 or floor(x - y) != x - y else -{_POLE}",
+       dx=f"z*{_A} if x - y > -1.0 or floor(x - y) != x - y else {_POLE.format('x')}",
+       dy=f"z*{_B} if x - y > -1.0 or floor(x - y) != x - y else -{_POLE.format('y')}",
        edges=((2.0, 4.0), (-0.5, 1.5), (1.5, 2.5)),
        dxx=f"dx*{_A} - z*{_AA}",
        dxy=f"dy*{_A} + z*zeta(2.0, x - y + 1.0)",

@@ -303,13 +303,25 @@ def agm(a, b):
 
 @ufunc("voigt_profile")
 def voigt_profile(x, sigma, gamma):
-    """7.19.1, by Faddeeva's function."""
-    width = np.sqrt(2.0) * sigma
+    """7.19.1, by Faddeeva's function; far from the centre, measured by sigma, by its asymptotic series.
+
+    There the slope for sigma is that of the second term of the series, so that it is lost in the rounding of
+    the first one. Where gamma is next to nothing, the normal density is more than the series.
+    """
+    far = np.greater(np.square(x) + np.square(gamma), 225.0 * np.square(sigma)) & (gamma >= 1e-30 * sigma)
+
+    def wide():
+        place = np.where(far, x, 1.0) + 1j * gamma
+        ratio, total = np.square(np.where(far, sigma, 0.0) / place), 1.0
+        for k in range(21, 0, -2):
+            total = 1.0 + k * ratio * total
+        return (0.0 - np.imag(total / place)) / np.pi
 
     def folded():
+        width = np.sqrt(2.0) * np.where(far, 1.0, sigma)
         return by_row("faddeeva_re")(x / width, gamma / width) / (np.sqrt(np.pi) * width)
 
-    return pick(np.equal(sigma, 0.0), lambda: gamma / np.pi / (np.square(x) + np.square(gamma)), folded)
+    return pick(far, wide, folded)
 
 
 @stands_for("scipy.special", "diric")
