@@ -8,6 +8,7 @@ import operator
 import numpy as np
 
 from ..errors import SpecError
+from ..trace.primitives import sample_of
 
 
 def check_functions(name: str, **functions) -> None:
@@ -30,6 +31,17 @@ def whole(name: str, parameter: str, value) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name}: {parameter} must be an integer, got {value!r}") from None
+
+
+def check_truth(name: str, value) -> None:
+    """Raise if what decides on the way is no single number or truth value."""
+    if value is None:
+        raise SpecError(f"{name} is None (is a return missing?), not one value")
+    sample = sample_of(value)
+    if np.shape(sample) != ():
+        raise SpecError(f"{name} is an array of shape {np.shape(sample)}, not one value")
+    if np.asarray(sample).dtype.kind not in "biufc":
+        raise SpecError(f"{name} is {value!r}, not a number or a truth value")
 
 
 def positive(name: str, parameter: str, value) -> None:

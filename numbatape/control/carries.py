@@ -68,7 +68,7 @@ class Carries:
             self.leaves = [leaf for leaf in places if leaf is not None]
             self.counters.assume(self.leaves)
             body = BodyTrace(self.trace, self.name)
-            carry, others = body.run(step, [*self.leaves, *slices])
+            carry, others = body.run_step(step, [*self.leaves, *slices])
             with abandoned(body):
                 found = self._checked(body, places, carry)
                 if found is not None and self.counters.hold(body, found, steps):

@@ -19,7 +19,7 @@ from ..trace.integers import as_index
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import operand, sample_of
 from ..trace.trace import current, failing
-from .argument_checks import check_functions
+from .argument_checks import check_functions, check_truth
 from .body_traces import BodyTrace, of_trace
 from .packing import Packing, emit, part, result_of
 from .trees import WEAK, abandoned, check_structure, leaves_of, names_of
@@ -66,12 +66,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     """
     check_functions("nt.cond", true_fun=true_fun, false_fun=false_fun)
     pred = as_ndarrays(as_index(pred))
-    if pred is None:
-        raise SpecError("nt.cond: the predicate is None (is a return missing?), not one value")
-    if np.shape(sample_of(pred)) != ():
-        raise SpecError(
-            f"nt.cond: the predicate is an array of shape {np.shape(sample_of(pred))}, not one value"
-        )
+    check_truth("nt.cond: the predicate", pred)
     if type(pred) is not TracedArray:
         return _chosen(true_fun if pred else false_fun, operands)
     return _recorded("nt.cond", np.not_equal(pred, 0), (false_fun, true_fun), operands)

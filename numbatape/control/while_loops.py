@@ -10,9 +10,8 @@ from ..errors import SpecError, StepsError
 from ..tape.loop import CARRY, Loop, Out, Port
 from ..trace import operations, pytrees
 from ..trace.plain_arrays import as_ndarrays
-from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
-from .argument_checks import check_functions, whole
+from .argument_checks import check_functions, check_truth, whole
 from .body_traces import BodyTrace
 from .carries import Carries
 from .packing import Packing, emit, part, result_of
@@ -97,12 +96,7 @@ def _in_python(cond_fun, body_fun, init, max_steps):
 
 
 def _truth(value):
-    if value is None:
-        raise SpecError("nt.while_loop: the condition is None (is a return missing?), not one value")
-    if np.shape(sample_of(value)) != ():
-        raise SpecError(
-            f"nt.while_loop: the condition is an array of shape {np.shape(sample_of(value))}, not one value"
-        )
+    check_truth("nt.while_loop: the condition", value)
     return value
 
 
@@ -121,7 +115,7 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
     levels = [tape.level_of(leaf.number) for leaf in given]
     made = body.close(numbers, len(given), levels)
     test = BodyTrace(trace, name)
-    truth = as_ndarrays(test.run(lambda values: cond_fun(carries.tree(iter(values))), given))
+    truth = as_ndarrays(test.run_step(lambda values: cond_fun(carries.tree(iter(values))), given))
     with abandoned(test):
         truth = test.output(np.not_equal(_truth(truth), 0))
     tested = test.close([truth], 0, [0] * len(given))

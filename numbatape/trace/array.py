@@ -134,8 +134,8 @@ class TracedArray(Methods, Reads):
             elif self._trace.arguments.labels and sees_sizes(sys._getframe(1)):
                 return operations.entry_of_rows(self, key)
             return operations.getitem(self, key)
-        except Exception:
-            self._trace.validity.failed = True
+        except Exception as error:
+            self._trace.note_failure(error)
             check_subscriptable(self)
             raise
 
@@ -166,8 +166,8 @@ class TracedArray(Methods, Reads):
                 return operations.call_complex_ufunc(ufunc, method, inputs, kwargs)
             result = operations.call_ufunc(ufunc, method, inputs, kwargs)
             return operations.noted_ufunc(ufunc, inputs[0], result) if integers.fractions else result
-        except Exception:
-            trace.validity.failed = True
+        except Exception as error:
+            trace.note_failure(error)
             raise
 
     def __array_function__(self, function, types, args, kwargs):
@@ -181,8 +181,8 @@ class TracedArray(Methods, Reads):
             if meets(args) or (kwargs and (meets(kwargs.values()) or names_complex(kwargs))):
                 return operations.call_complex_function(function, args, kwargs)
             return operations.call_function(function, args, kwargs)
-        except Exception:
-            self._trace.validity.failed = True
+        except Exception as error:
+            self._trace.note_failure(error)
             raise
 
     # ---- properties

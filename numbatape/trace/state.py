@@ -55,15 +55,18 @@ class Validity:
         The first `LeakError`, even if the function caught it.
     missing
         The error of a sub-tape whose numbers were needed, even if the function caught it.
+    unforeseen
+        What was last done in a loop's body that holds for the numbers of one step only.
     """
 
-    __slots__ = ("failed", "leak", "missing", "outside", "pinned", "vouched")
+    __slots__ = ("failed", "leak", "missing", "outside", "pinned", "unforeseen", "vouched")
 
     def __init__(self):
         self.pinned = self.failed = self.vouched = False
         self.outside: list[Outside] = []
         self.leak: LeakError | None = None
         self.missing: MissingBodyError | None = None
+        self.unforeseen: str | None = None
 
     def plain_index(self) -> PlainIndexError:
         """Return the error for an array without a stand-in, noted even if the function catches it."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..emitter import instructions
-from ..errors import LeakError
+from ..errors import LeakError, NumbatapeError
 from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.code import Code
@@ -62,7 +62,7 @@ class failing:
 
     def __exit__(self, kind, error, traceback) -> None:
         if kind is not None and issubclass(kind, Exception):
-            self.trace.validity.failed = True
+            self.trace.note_failure(error)
 
 
 class Trace:
@@ -289,6 +289,21 @@ class Trace:
             self.pin_constants()
         else:
             self.validity.failed = True
+            if self.in_loop:
+                self.validity.unforeseen = f"makes text of a value at {where_in_user_code()}"
+
+    def note_failure(self, error: Exception) -> None:
+        """Note that an operation raised: if the function goes on, no guard says for which inputs it does so.
+
+        Whether an operation raises these errors may depend on numbers, which differ between steps of a loop.
+        """
+        self.validity.failed = True
+        its_numbers = isinstance(error, (ArithmeticError, ValueError)) and not isinstance(
+            error, NumbatapeError
+        )
+        if self.in_loop and its_numbers:
+            text = f"catches {type(error).__name__} ({error}) at {where_in_user_code()}"
+            self.validity.unforeseen = text
 
     def pin_constants(self, *arrays) -> None:
         """Note that the contents of constants decided what is recorded.

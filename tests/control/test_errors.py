@@ -1,6 +1,7 @@
 """What a loop refuses, by name: inside of a trace, and outside where plain Python can tell."""
 
 import contextlib
+import math
 
 import numpy as np
 import pytest
@@ -55,6 +56,11 @@ REFUSED_EVERYWHERE = {
         lambda x: np.sum(nt.cond(None, np.sin, np.cos, x)),
         nt.SpecError,
         "nt.cond: the predicate is None",
+    ),
+    "text as a predicate": (
+        lambda x: np.sum(nt.cond("no", np.sin, np.cos, x)),
+        nt.SpecError,
+        "nt.cond: the predicate is 'no', not a number",
     ),
     "no pair": (
         lambda x: nt.scan(lambda c, v: c * v, 1.0, x)[0],
@@ -191,7 +197,33 @@ def selects(x):
     return nt.scan(lambda c, v: (c + np.sum(x[x > v]), None), 1.0, x)[0]
 
 
+def reads_text(x):
+    return nt.scan(lambda c, v: (c * nt.cond(v > -9.0, lambda: float(len(f"{v}")), lambda: c), None), 1.0, x)[
+        0
+    ]
+
+
+@nt.function
+def positive_root(v):
+    """Recorded in place, because it catches an error, and then by the body of the loop."""
+    try:
+        return math.sqrt(v)
+    except ValueError:
+        return 0.0 * v
+
+
+def catches(x):
+    return np.sum(nt.map(positive_root, x[::-1] - 2.0 * x[2]))
+
+
+def waits_by_text(x):
+    return nt.while_loop(lambda c: c < len(str(c)), lambda c: c + 1.0, x[0], max_steps=50)
+
+
 REFUSED_IN_TRACES = {
+    reads_text: (nt.UnsupportedOperationError, r"nt.scan: its body makes text of a value at .*py:\d+"),
+    catches: (nt.UnsupportedOperationError, r"nt.map: its body catches ValueError \(.*\) at .*py:\d+"),
+    waits_by_text: (nt.UnsupportedOperationError, "nt.while_loop: its body makes text"),
     selects: (nt.LeakError, r"how many entries a mask.*selects.*nt.function"),
     branches: (
         nt.UnsupportedOperationError,
