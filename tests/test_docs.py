@@ -10,6 +10,7 @@ anything. Other fences are not run.
 
 import dataclasses
 import doctest
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -119,15 +120,21 @@ def test_files_that_a_page_names(page):
     assert {path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())} == set()
 
 
+@functools.cache
+def words_of_the_code() -> set[str]:
+    """Return all words in the repository's Python files."""
+    parts = PACKAGE, ROOT / "tests", ROOT / "benchmarks"
+    return {
+        word
+        for part in parts
+        for path in part.rglob("*.py")
+        for word in re.findall(r"\w+", path.read_text())
+    }
+
+
 @pytest.mark.parametrize("name", ["how-it-works", "adding-an-op"])
 def test_names_of_the_code_that_a_page_uses(name):
     """Identifiers in backquotes occur in the code, and files without a folder are files of the package."""
-    sources = [
-        path.read_text()
-        for part in (PACKAGE, ROOT / "tests", ROOT / "benchmarks")
-        for path in part.rglob("*.py")
-    ]
-    words = set(re.findall(r"\w+", "\n".join(sources)))
     quoted = re.findall(r"`([^`\n]+)`", without_code(ROOT / "docs" / f"{name}.md"))
     names = {
         text.rpartition(".")[2]
@@ -136,7 +143,7 @@ def test_names_of_the_code_that_a_page_uses(name):
     }
     files = {text for text in quoted if re.fullmatch(r"\w+\.py", text)}
     assert len(names) > 30
-    assert names - words == set()
+    assert names - words_of_the_code() == set()
     assert files - {path.name for path in PACKAGE.rglob("*.py")} == set()
 
 
