@@ -37,7 +37,7 @@ def test_all_orders_of_pairs_within_one_array(d):
 
     x = RNG.normal(size=(4, d))
     assert "distance2" in ops(nt.prepare_gradient_cache(f, x))
-    testing.check_derivatives(f, x, order=3)
+    testing.check_derivatives(f, x)
 
 
 def test_what_is_no_distance():

@@ -125,10 +125,7 @@ def words_of_the_code() -> set[str]:
     """Return all words in the repository's Python files."""
     parts = PACKAGE, ROOT / "tests", ROOT / "benchmarks"
     return {
-        word
-        for part in parts
-        for path in part.rglob("*.py")
-        for word in re.findall(r"\w+", path.read_text())
+        word for part in parts for path in part.rglob("*.py") for word in re.findall(r"\w+", path.read_text())
     }
 
 

@@ -619,8 +619,12 @@ def test_a_configuration_of_another_class(verb):
 
 
 def test_a_system_without_entries():
-    for b in (None, "text", np.ones(0)):
-        with pytest.raises(nt.ShapeError, match=r"linear_solve: there are no entries in b"):
+    with pytest.raises(nt.ShapeError, match=r"linear_solve: there are no entries in b"):
+        nt.linear_solve(lambda x: 2.0 * x, np.ones(0))
+    for b in (None, "text"):
+        with pytest.raises(
+            nt.DtypeError, match=rf"linear_solve: b must hold numbers, got {type(b).__name__}"
+        ):
             nt.linear_solve(lambda x: 2.0 * x, b)
 
 
