@@ -14,7 +14,7 @@ import pytest
 import scipy.special as sc
 
 import numbatape as nt
-from numbatape.caches import program
+from numbatape.caches import program, registry
 from numbatape.engine import Workspace
 
 X = np.array([0.5, 1.5, -0.7])
@@ -175,6 +175,32 @@ def test_functions_are_not_kept_alive():
     found = make()
     gc.collect()
     assert [ref() for ref in found] == [None, None]
+
+
+@pytest.mark.usefixtures("only_new_objects")
+@pytest.mark.parametrize("grown, seconds, freed", [(1.4, 0.1, False), (1.6, 0.1, True), (1.6, 2.0, False)])
+@pytest.mark.parametrize("collects", [True, False])
+def test_dropped_functions_are_freed_when_the_process_has_grown(grown, seconds, freed, collects, monkeypatch):
+    """The collector counts objects: sixty dropped functions, each with 16 MB of data, waited for it."""
+
+    def make(k):
+        data = np.full(3, float(k))
+        nt.grad(lambda x: np.sum(x * data) + k)(X)
+        return weakref.ref(data)
+
+    size = 4 * registry.MOST_GROWTH
+    monkeypatch.setattr(registry, "_limit", [0])
+    monkeypatch.setattr(registry, "_seconds", [seconds])
+    monkeypatch.setattr(registry, "resident", lambda: size)
+    first = make(0)
+    if not collects:
+        gc.disable()  # as programs do that must not wait for it
+    try:
+        size = int(size * grown)
+        make(1)
+        assert (first() is None) == (freed and collects)
+    finally:
+        gc.enable()
 
 
 def _called(cache, verb, *calls):

@@ -1,14 +1,18 @@
 """What the one-shot verbs keep: programs and idle evaluators, by function and signature.
 
 A function's shelf is an attribute of the function, so that both live equally long: a program refers to its
-function, so a table with weak keys would keep both alive for ever.
+function, so a table with weak keys would keep both alive for ever. Python's collector frees both, see
+`_collect_if_grown`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import gc
+import os
 import threading
+import time
 import types
 import weakref
 from collections import OrderedDict
@@ -176,11 +180,47 @@ def shelf_of(function) -> Shelf:
     equal = _shelf_of_equal(function)
     if equal is not None:
         return equal
+    _collect_if_grown()
     with _lock:
         found = vars(function).get(ATTRIBUTE)
         if found.__class__ is not Shelf or not _owns(found, function):
             found = vars(function)[ATTRIBUTE] = Shelf(function)
         return found
+
+
+MOST_GROWTH = 256 << 20  # bytes
+OF_A_SECOND = 1 << 30  # bytes that a program fills in the time of a collection of one second
+_limit = [0]  # the bytes of the process beyond which garbage is collected; 0 before the first look
+_seconds = [0.0]  # that the last collection took
+
+
+def resident() -> int:
+    """Return how many bytes of memory the process has; 0 where no file tells it, as one does on Linux."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _collect_if_grown() -> None:
+    """Collect garbage if the process has grown by half, and by `MOST_GROWTH`, since there was none.
+
+    Python's collector counts objects and no bytes: some sixty functions that were made one after the other,
+    each with data of its own, waited for it together. Called when a further function gets a shelf, outside of
+    traces; not where a program has turned the collector off. Where there are so many objects that collections
+    take long, the process has to grow by more.
+    """
+    if not gc.isenabled() or current() is not None:
+        return
+    now = resident()
+    if _limit[0] and now > _limit[0]:
+        start = time.thread_time()
+        gc.collect()
+        _seconds[0] = time.thread_time() - start
+        now = _limit[0] = resident()
+    usual = now + max(MOST_GROWTH, now // 2, int(_seconds[0] * OF_A_SECOND))
+    _limit[0] = min(_limit[0], usual) if _limit[0] > now else usual
 
 
 def _shelf_of_equal(function) -> Shelf | None:
