@@ -74,7 +74,7 @@ class CFunction:
         Its record at the caller's pointer.
     """
 
-    place: int  # of the record behind the caller's pointer
+    place: int  # where the record of a path is, behind the caller's pointer
     sweep: str  # the entry point of a path
     vector: int  # which argument is the address of the vector
     results: tuple[int, ...]  # which arguments are the addresses of the results

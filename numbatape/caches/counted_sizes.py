@@ -49,7 +49,8 @@ class CountedSizes:
         late = code["aux"][code["op"] == GUARD].tolist()
         self.in_prologue = not set(late).intersection(self.guards)
         self._known: dict[tuple, tuple[int, ...]] = {}
-        self._began: dict[tuple, tuple[int, ...]] = {}  # by arguments' dimensions and the first counts
+        # All counts, by the arguments' dimensions and the first ones of them.
+        self._began: dict[tuple, tuple[int, ...]] = {}
         self._followers: dict[tuple, tuple[int, ...] | None] = {}
 
     def tried_for(self, dimensions: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -17,7 +17,8 @@ from ..tape.tape import ACTIVE, F32, POOLS
 if TYPE_CHECKING:
     from .variant import VariantWorkspace
 
-TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # of kernels against NumPy, relative to the largest entry
+# How far kernels may be from NumPy, relative to the largest entry.
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 
 
 def checked_forward(space: VariantWorkspace) -> CheckedWorkspace:

@@ -32,8 +32,8 @@ class Seed:
     """An output of the tape that has a cotangent: which row of the call it comes from, None for one."""
 
     row: int | None
-    number: int  # of the output
-    place: int  # where the planner's storages have the first cell of its storage
+    number: int  # the output's
+    place: int  # where the planner's storages have the first cell of the output's storage
     offset: int  # a size code, as are the dimensions
     dims: tuple[int, ...]
 

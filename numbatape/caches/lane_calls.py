@@ -134,7 +134,7 @@ class LaneEntry(Served):
         self._work = BlockWork(lists)
         self.has_room = self._entries[0].has_room
         self._retired = False
-        self._words: list[np.ndarray] = []  # of the builtins there are
+        self._words: list[np.ndarray] = []  # the words of each builtin, by which `retire` stops it
 
     @functools.cached_property
     def builtin(self):

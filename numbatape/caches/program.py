@@ -65,7 +65,8 @@ class Stop:
     def allows(self, other: Variant) -> bool:
         """Whether the inputs that stopped there may take another variant's path."""
         if self.is_counted:
-            return other is not self.variant  # which number its own guard sees is not known
+            # For which number the guard of the other trace stands is not known before its sweep.
+            return other is not self.variant
         if other.outcomes[: self.at] != self.variant.outcomes[: self.at]:
             return self.in_prologue
         return other.outcomes[self.at : self.at + 1] == (self.seen,)

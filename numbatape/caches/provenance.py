@@ -86,7 +86,8 @@ def _origin(cache, point: np.ndarray) -> _Origin | None:
     def check(k: int, result: np.ndarray) -> None:
         out = _key(tape, rows[k].out)
         if np.isfinite(result).all():
-            if out[0] < len(POOLS):  # of an array, other cells may hold what is not finite
+            # The other cells of an array may still hold what is not finite.
+            if out[0] < len(POOLS):
                 origins.pop(out, None)
             return
         bad = [_key(tape, v) for v in rows[k].operands if not np.isfinite(reference.view(v)).all()]

@@ -50,17 +50,19 @@ class SteadyCalls:
         # By sizes that have one entry: its builtin. The fewer objects a call touches, the more sizes stay in
         # the processor's caches.
         self._alone: dict[tuple, Callable] = {}
-        self._latest: Callable | None = None  # of those, the last one that served
+        self._latest: Callable | None = None  # the one among these builtins that served last
         # Those whose trace has sizes that data decide, by the trace and the dimensions of all inputs.
         self._by_counts: dict[tuple, Any] = {}
-        self._wanted: tuple | None = None  # of those, the one that the last call would have needed
+        self._wanted: tuple | None = None  # the key of the one that the last call would have needed
         self._elastic: list[ElasticEntry] = []  # what serves new sizes, the last used first
-        self._untried: list[Entry] = []  # of traces for which there may be none yet
+        self._untried: list[Entry] = []  # entries of traces that may have no elastic entry yet
         self._met: dict[tuple, int] = {}  # how often sizes came that no entry is for
         self._learned = 0  # how many entries there have been; those of large workspaces soon go again
         self.welcome = True  # whether an entry for the present call would pay
-        self._front: Entry | LaneEntry | None = None  # whose builtin is installed
-        self._last: Entry | LaneEntry | None = None  # which served the last call that the front did not
+        self._front: Entry | LaneEntry | None = None  # the entry whose builtin is installed
+        self._last: Entry | LaneEntry | None = (
+            None  # the entry that served the last call which the front left
+        )
 
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))

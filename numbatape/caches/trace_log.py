@@ -17,7 +17,7 @@ from ..tape.tape import Line, Tape
 from .arguments import STATIC, Flattened
 from .variant import Variant
 
-MOST_NOTES = 100  # that a program keeps
+MOST_NOTES = 100  # a program keeps the last ones
 OFTEN = 48  # traces for one reason, after which the user is told: fewer are paths that settle
 
 FOR_TRUTH = "np.where computes both sides, nt.cond and nt.while_loop record all paths at once"

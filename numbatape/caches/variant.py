@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .one_way import OneWay
 
 LONG = 1 << 13  # cells of a workspace from which on a gradient may be computed in one sweep (`one_way`)
-MOST_PLANS = 512  # that a variant keeps, for sizes that come again
+MOST_PLANS = 512  # a variant keeps so many, for sizes that come again
 
 
 class Variant:
@@ -37,7 +37,7 @@ class Variant:
         self.recording = recording
         self.tape = recording.tape
         self.statics = flat.statics
-        self.dimensions = flat.dimensions  # of the trace
+        self.dimensions = flat.dimensions  # the sizes at which it was traced
         # The contents of the constants where the tape holds for no others, else None.
         self.contents = constant_contents(flat) if recording.pinned else None
         self.memory = self._memory_of(flat)  # how arguments lie in it, where the tape holds for nothing else
@@ -58,8 +58,10 @@ class Variant:
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
         # By lanes: the first sizes and their plan, then what plans others; None where only `make_plan` does.
         self._lane_planners: dict[tuple[Lanes, ...], Any] = {}
-        self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
-        self._placed: tuple[tuple, Placement] | None = None  # of the last sizes that cells were counted for
+        self._cells: dict[tuple, int] = {}  # what `cells_a_lane` has returned, by its arguments
+        self._placed: tuple[tuple, Placement] | None = (
+            None  # the sizes for which cells were counted last, and where they are
+        )
 
     def share_plans(self, other: Variant) -> None:
         """Take the plans of an earlier trace if it recorded the same, for functions traced in every call."""

@@ -18,8 +18,9 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 
-WORDS, KEPT = 624, 4  # of a Mersenne twister, and how many of them are compared
-RUNS = 4  # in which a generator has to move before a function is said to draw, where there are threads
+WORDS, KEPT = 624, 4  # how many words a Mersenne twister has, and how many of them are compared
+# Where there are threads, a generator has to move in so many runs before a function is said to draw.
+RUNS = 4
 
 
 def error(source: str) -> UnsupportedOperationError:

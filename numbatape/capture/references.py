@@ -52,7 +52,8 @@ _EXACT = frozenset((int, float, complex, str, bytes, bool, type(None), np.float6
 _NO_ATOMS = frozenset((types.FunctionType, types.ModuleType, type, dict, list, tuple, property, staticmethod))
 _EQUAL_BY_CONTENT = frozenset((int, str, bytes, bool, type(None)))
 _EQUAL_BY_NUMBER = ("decimal", "datetime")  # 1.0 and 1.00 are equal decimals, noon here and there equal times
-_EXACT_TEXTS = ("builtins", "numpy", *_EQUAL_BY_NUMBER)  # whose numbers are told apart by their texts
+# Numbers of these modules that differ have different texts.
+_EXACT_TEXTS = ("builtins", "numpy", *_EQUAL_BY_NUMBER)
 # Attributes of classes that say nothing about what its methods compute.
 _OF_CLASSES = frozenset(
     (

@@ -57,7 +57,7 @@ class Kinds:
         self.values = np.stack(columns, axis=1)
         of_storage = [column.take(storage) for column in tape.storage_columns()]
         pooled = storage < POOL_COUNT
-        self._cells: set[tuple[int, int]] = set()  # of literals
+        self._cells: set[tuple[int, int]] = set()  # the cells of literals
         self._literals = 0  # how many literals have been looked at for these cells
         sort = self._sorts()
         sorts = sort[np.where(storage < len(FAMILIES), storage, 0), np.where(pooled, offset, 0)]

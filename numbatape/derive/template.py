@@ -19,7 +19,7 @@ from .row_classes import Kinds
 from .walk_words import FRESH, OWN, THEIRS
 
 LINE = NONE - 1  # the place of the line
-MOST_NUMBERS = 1 << 16  # that one template names
+MOST_NUMBERS = 1 << 16  # one template names no more plain numbers
 
 
 def newest(known: dict, count: int) -> list:

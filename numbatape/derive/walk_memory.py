@@ -24,8 +24,9 @@ from .row_classes import Kinds, reading
 from .template import MOST_NUMBERS, Sums, named, newest
 
 KERNEL_FILES = "walk_words.py", "walk_signature.py", "walk_kernel.py"
-FIRST_WORDS = 256  # that there is room for at first in the arrays of templates
-MOST_WORDS = 1024  # of a signature, which names at most `names.MOST_ENTRIES` cotangents of an operand
+FIRST_WORDS = 256  # the arrays of templates have room for so many at first
+# A signature has no more words, because it names at most `names.MOST_ENTRIES` cotangents of an operand.
+MOST_WORDS = 1024
 ROOM, ROOM_EACH = 4096, 8  # new values that there is room for at first, and further ones for each instruction
 
 
