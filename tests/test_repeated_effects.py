@@ -93,6 +93,9 @@ ASSIGNED_FIRST = {
     "in both branches": "self.last = x[0] if x[0] > 1.0 else x[1]; loss = loss + self.last",
     "a copy of an array": "self.last = x.copy(); self.last[0] = loss; loss = loss + np.sum(self.last)",
     "one array by two names": "self.last = x * 2; self.newest = self.last; loss = loss + self.newest[0]",
+    "an array and views": "self.last = x; self.newest = self.last[1:][::-1]; self.keep = x[:2]; "
+    "loss = loss + self.newest[0]",
+    "views that are apart": "self.last = x[:1]; self.newest = x[1:]; loss = loss + self.last[0]",
     "another attribute is counted": "self.last = x; self.calls += 1; loss = loss + np.sum(self.last)",
 }
 # What it cannot repeat: something is read, or may be.
@@ -117,7 +120,7 @@ NOT_REPEATED = {
     "read by a weak reference": "loss = loss + weak().weight; self.weight = x[0]; loss *= self.weight",
     "read by an object of a library": "loss = loss + np.sum(operator @ x[:1]); self.weight = x[0]; "
     "loss = loss * self.weight",
-    "an array and a view": "self.last = np.tanh(x); self.newest = self.last[1:]; loss += self.newest[0]",
+    "a view and its array": "self.last = x[1:]; self.newest = x; loss = loss + self.newest[0]",
     "copy": "self.last = x[0]; loss = loss + copy.copy(self).report.__self__.__dict__['last']",
     "in place": "self.history += [loss]",
     "a size": "self.history.append(x.size)",

@@ -124,12 +124,19 @@ def test_a_function_that_reads_what_it_keeps_is_told_so():
             self.last = np.sum(x**2) + 0.5 * self.last
             return self.last
 
-    model, numpy = Model(), Model()
+        def doubles(self, x):
+            self.scale = 2 * getattr(self, "scale", 1)
+            return np.sum(x) * self.scale
+
     points = [np.full(2, 1.0 * k) for k in range(OFTEN + 10)]
-    with pytest.warns(nt.RetracingWarning, match=r"it keeps values \(last\).*has_aux=True") as warned:
-        found = [nt.value_and_grad(model.loss)(x)[0] for x in points]
-    assert found == [numpy.loss(x) for x in points]
-    assert [w.filename for w in warned] == [__file__]
+    for name, names in {"loss": r" \(last\)", "doubles": r" \(scale\)"}.items():
+        f, numpy = getattr(Model(), name), getattr(Model(), name)
+        with pytest.warns(
+            nt.RetracingWarning, match=rf"it changes what it refers to{names};.*has_aux"
+        ) as warned:
+            found = [nt.value_and_grad(f)(x)[0] for x in points]
+        assert found == [numpy(x) for x in points]
+        assert [w.filename for w in warned] == [__file__]
 
 
 def test_paths_that_settle_do_not_warn():

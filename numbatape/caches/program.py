@@ -243,7 +243,7 @@ class Program:
                     self.version += 1
                 self._written = union(self._written + written)
                 self.environment = self._environment(self._written)
-            keeps = variant.single_use and recording.kept and not outside
+            keeps = variant.single_use and (recording.kept or changes) and not outside
             self.keeps = environment.changes if keeps else None
             if variant.single_use:
                 if self._once is not None:

@@ -125,8 +125,8 @@ def reason_of(program, flat: Flattened, stop=None) -> Reason:
     if not variants:
         if program.keeps is not None:
             names = f" ({', '.join(program.keeps)})" if program.keeps else ""
-            text = f"the function has to run in each call, because it keeps values{names} that calls may read"
-            return Reason(text, None, "what it keeps", FOR_STATE)
+            text = f"the function has to run in each call, because it changes what it refers to{names}"
+            return Reason(text, None, "what it changes", FOR_STATE)
         if program.single_use:
             return Reason("the function has to run in each call, because what it reads or keeps is not known")
         return Reason("what the function refers to has changed")

@@ -153,7 +153,8 @@ class _Changes:
     def __init__(self, trace, environment: Captured, outputs: list[int]):
         self._trace, self._environment, self._outputs = trace, environment, outputs
         self._fresh: set[int] = set()  # containers that the function has made
-        self._memory: dict[int, tuple] = {}  # by the id of what owns the memory: the array, and its template
+        # By the id of what owns the memory: values that are kept, their arrays, and their templates.
+        self._memory: dict[int, list[tuple]] = {}
         self.names: list[str] = []  # of what has changed
         self._before = {id(value) for value in environment.reached()}
         self._dictionaries = environment.dictionaries()
@@ -336,18 +337,26 @@ class _Changes:
         return _values().Kept(len(self._outputs) - 1, type(number), np.asarray(number).dtype)
 
     def _array(self, value, number, template):
-        """Return the template of a number or an array: one for each array, whatever names it has.
-
-        Arrays that share memory would not do so if each was made by itself.
-        """
+        """Return the template of a number or an array: one for each array, whatever names it has."""
         if not isinstance(number, np.ndarray):
             return template()
-        known, part = self._memory.get(id(root_of(number)), (None, None))
-        if part is None:
-            known, part = self._memory[id(root_of(number))] = value, template()
-        if known is not value:
+        values, others = _values(), self._memory.setdefault(id(root_of(number)), [])
+        for known, memory, part in others:
+            if known is value:
+                return part
+            if np.may_share_memory(memory, number):
+                return self._view(values.View.of(part, memory, number))
+        others.append((value, number, template()))
+        return others[-1][-1]
+
+    def _view(self, view):
+        """Return a view of another array that is kept, which holds for the present sizes only."""
+        if view is None:
             raise NotRepeatable
-        return part
+        for slot in self._trace.tape.inputs:
+            for dim in slot.dims:
+                self._trace.tape.sizes.pin(dim)
+        return view
 
 
 class Reached(Walk):

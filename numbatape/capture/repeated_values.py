@@ -41,6 +41,26 @@ class Copied(NamedTuple):
     value: np.ndarray
 
 
+class View(NamedTuple):
+    """A view of an array that the function keeps, too."""
+
+    base: object  # the template of that array, which is C-contiguous
+    offset: int  # in bytes
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, base, whole: np.ndarray, part: np.ndarray) -> View | None:
+        """Return a view of an array by its place in the memory of another one; None if it is not inside."""
+        (first, end), (start, stop) = map(np.lib.array_utils.byte_bounds, (whole, part))
+        inside = first <= start and stop <= end and whole.flags.c_contiguous and whole.dtype == part.dtype
+        address = part.__array_interface__["data"][0]
+        return cls(base, address - first, part.shape, part.strides) if inside else None
+
+    def made(self, whole: np.ndarray) -> np.ndarray:
+        return np.ndarray(self.shape, whole.dtype, whole, self.offset, self.strides)
+
+
 def again(part, outputs, made: dict[int, object]):
     """Return what a template stands for; ``made`` has, by the ids of templates, what several names share."""
     if part.__class__ is Same:
@@ -50,5 +70,7 @@ def again(part, outputs, made: dict[int, object]):
         if found is None:
             found = made[id(part)] = part.number(outputs) if part.__class__ is Kept else part.value.copy()
         return found
+    if part.__class__ is View:
+        return part.made(again(part.base, outputs, made))
     values = [again(each, outputs, made) for each in part.parts]
     return dict(zip(part.keys, values, strict=True)) if part.kind is dict else part.kind(values)
