@@ -12,6 +12,7 @@ import functools
 
 import numpy as np
 
+from ..errors import UnsupportedOperationError
 from ..rules.emit import emit
 from ..rules.site import Callee
 from ..trace import symbolic_sizes as sizes
@@ -19,6 +20,7 @@ from ..trace.constants import EXACT_INTEGER
 from ..trace.integers import TracedInteger, settled
 from ..trace.operands import find_trace
 from ..trace.trace import current
+from ..usercode.frames import where_in_user_code
 from . import drawn_from_arrays
 
 # Methods that may be repeated, and at which position they take ``size``.
@@ -112,6 +114,7 @@ class Noting:
     def begin(self, trace, made) -> None:
         """Note draws for a trace from now on; ``made()`` returns a generator like this one."""
         self._trace, self._made = trace, made
+        self._body = trace.tape.floor  # of the loop in whose body it is made
         self._past: list[tuple] = []
         self._repeats = True  # whether what was drawn so far can be repeated
         self._draws = False  # whether NumPy's own method runs, which may call others
@@ -119,9 +122,14 @@ class Noting:
     def _drawn(self, name: str, original, args: tuple, kwargs: dict):
         if not getattr(self, "_draws", False) and drawn_from_arrays.takes(name, args, kwargs):
             return drawn_from_arrays.draw(self, name, args, kwargs)
-        trace = getattr(self, "_trace", None)
-        if trace is None or trace is not current() or trace.closed or self._draws:
+        trace, now = getattr(self, "_trace", None), current()
+        if trace is None or now is None or trace.closed or self._draws:
             return original(self, *args, **kwargs)
+        if now is not trace or trace.tape.floor != self._body:
+            raise UnsupportedOperationError(
+                f"random numbers are drawn at {where_in_user_code()}, in a body or a sub-tape that is traced "
+                "once, of a generator that is made outside of it; draw them before, and pass them"
+            )
         self._draws = True
         try:
             return self._noted(trace, name, original, args, kwargs)

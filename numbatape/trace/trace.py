@@ -288,9 +288,13 @@ class Trace:
         if level == CONSTANT:
             self.pin_constants()
         else:
-            self.validity.failed = True
-            if self.in_loop:
-                self.validity.unforeseen = f"makes text of a value at {where_in_user_code()}"
+            self.note_one_step("makes text of a value")
+
+    def note_one_step(self, what: str) -> None:
+        """Note that the function did what no guard describes: in a loop's body, for one step only."""
+        self.validity.failed = True
+        if self.in_loop:
+            self.validity.unforeseen = f"{what} at {where_in_user_code()}"
 
     def note_failure(self, error: Exception) -> None:
         """Note that an operation raised: if the function goes on, no guard says for which inputs it does so.
@@ -298,12 +302,8 @@ class Trace:
         Whether an operation raises these errors may depend on numbers, which differ between steps of a loop.
         """
         self.validity.failed = True
-        its_numbers = isinstance(error, (ArithmeticError, ValueError)) and not isinstance(
-            error, NumbatapeError
-        )
-        if self.in_loop and its_numbers:
-            text = f"catches {type(error).__name__} ({error}) at {where_in_user_code()}"
-            self.validity.unforeseen = text
+        if isinstance(error, (ArithmeticError, ValueError)) and not isinstance(error, NumbatapeError):
+            self.note_one_step(f"catches {type(error).__name__} ({error})")
 
     def pin_constants(self, *arrays) -> None:
         """Note that the contents of constants decided what is recorded.

@@ -220,7 +220,13 @@ def waits_by_text(x):
     return nt.while_loop(lambda c: c < len(str(c)), lambda c: c + 1.0, x[0], max_steps=50)
 
 
+def draws(x):
+    rng = np.random.default_rng(0)
+    return nt.scan(lambda c, v: (c * v + rng.normal(), None), 1.0, x)[0]
+
+
 REFUSED_IN_TRACES = {
+    draws: (nt.UnsupportedOperationError, r"drawn at .*py:\d+.*in a body .* generator that is made outside"),
     reads_text: (nt.UnsupportedOperationError, r"nt.scan: its body makes text of a value at .*py:\d+"),
     catches: (nt.UnsupportedOperationError, r"nt.map: its body catches ValueError \(.*\) at .*py:\d+"),
     waits_by_text: (nt.UnsupportedOperationError, "nt.while_loop: its body makes text"),
