@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "3834fafa2d000a4f"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "e4d675e0eb6c4efd"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
 BUILTINS = "c6631a36dee96afe"

@@ -1,4 +1,4 @@
-"""The largest and the smallest entry of a row, and those so far (``np.maximum.accumulate``)."""
+"""The largest and the smallest entry of a row, where they are, and those so far."""
 
 import math
 
@@ -147,6 +147,68 @@ class Min(Max):
 
     def forward(v, o, a, n, sa0):
         v[o] = -largest_of(v, a, n, sa0, -1.0)
+        return DONE
+
+
+# ---- where they are
+
+
+@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True, integers="position")
+class Argmax:
+    """Position of the first NaN, or else of the first maximum."""
+
+    def forward(v, o, a, n, sa0):
+        best = -math.inf
+        where = 0
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x > best or (x != x and best == best):
+                best = x
+                where = i
+        v[o] = float(where)
+        return DONE
+
+
+@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY, nonempty=True, integers="position")
+class Argmin:
+    """Position of the first NaN, or else of the first minimum."""
+
+    def forward(v, o, a, n, sa0):
+        best = math.inf
+        where = 0
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x < best or (x != x and best == best):
+                best = x
+                where = i
+        v[o] = float(where)
+        return DONE
+
+
+# ---- of truth values
+
+
+@array_op("any_nonzero", "(n)->()", np.any, cases=LENGTHS)
+class AnyNonzero:
+    """Whether an entry is not zero; NaN counts as one."""
+
+    def forward(v, o, a, n, sa0):
+        found = 0
+        for i in parallel(n):
+            found += 1 if v[a + i * sa0] != 0.0 else 0
+        v[o] = 1.0 if found > 0 else 0.0
+        return DONE
+
+
+@array_op("all_nonzero", "(n)->()", np.all, cases=LENGTHS)
+class AllNonzero:
+    """Whether no entry is zero; NaN counts as none."""
+
+    def forward(v, o, a, n, sa0):
+        found = 0
+        for i in parallel(n):
+            found += 1 if v[a + i * sa0] == 0.0 else 0
+        v[o] = 1.0 if found == 0 else 0.0
         return DONE
 
 

@@ -1,12 +1,12 @@
-"""Extrema, positions, sorting, tests and counts: array ops along one core axis."""
+"""Sorting, searching and counts: array ops along one core axis."""
 
 import math
 
 import numpy as np
 
-from ..jit.language import bits_of, parallel
+from ..jit.language import bits_of, parallel, simd
 from .dependencies import dense, nothing
-from .reduce import LENGTHS, NONEMPTY, reordered
+from .reduce import LENGTHS, reordered
 from .status import DONE
 from .table import array_op
 
@@ -54,6 +54,53 @@ def merge_sort(v, a, sa0, n, p, q):
     if source != p:
         for i in parallel(n):
             v[p + i] = v[q + i]
+
+
+FEW = 4  # entries from which on ranks are faster
+
+
+def comes_before(x, y, j, i):
+    """One if entry j, the number x, is before entry i, the number y, in stable order."""
+    return 1.0 if x < y or (x == y and j < i) else 0.0
+
+
+def rank_sort(v, a, sa0, n, p, q):
+    """`merge_sort` of some numbers, none of them NaN: each counts those before it, in SIMD lanes.
+
+    Whether one number is before another cannot be predicted, and a wrong guess takes longer than many counts.
+    """
+    for i in range(n):
+        v[p + i] = float(i)
+        v[q + i] = 0.0
+    whole = n - n % 4
+    for j in range(0, whole, 4):
+        x = v[a + j * sa0]
+        y = v[a + (j + 1) * sa0]
+        z = v[a + (j + 2) * sa0]
+        w = v[a + (j + 3) * sa0]
+        for i in simd(n):
+            here = v[a + i * sa0]
+            place = v[p + i]
+            first = comes_before(x, here, j, place) + comes_before(y, here, j + 1, place)
+            v[q + i] += first + (comes_before(z, here, j + 2, place) + comes_before(w, here, j + 3, place))
+    for j in range(whole, n):
+        x = v[a + j * sa0]
+        for i in simd(n):
+            v[q + i] += comes_before(x, v[a + i * sa0], j, v[p + i])
+    for i in range(n):
+        v[p + int(v[q + i])] = float(i)
+
+
+def short_sort(v, a, sa0, n, p, q):
+    """`merge_sort` of fewer numbers than `digit_sort` takes."""
+    unknown = 0 if n >= FEW else 1
+    for i in parallel(n if n >= FEW else 0):
+        x = v[a + i * sa0]
+        unknown += 0 if x == x else 1
+    if unknown > 0:
+        merge_sort(v, a, sa0, n, p, q)
+    else:
+        rank_sort(v, a, sa0, n, p, q)
 
 
 MANY = 224  # entries from which on sorting by digits is faster; digits have five bits
@@ -212,38 +259,6 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             by_keys(v, p, q, k, m, c, count, least, most, width, turns)
 
 
-@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True, integers="position")
-class Argmax:
-    """Position of the first NaN, or else of the first maximum."""
-
-    def forward(v, o, a, n, sa0):
-        best = -math.inf
-        where = 0
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x > best or (x != x and best == best):
-                best = x
-                where = i
-        v[o] = float(where)
-        return DONE
-
-
-@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY, nonempty=True, integers="position")
-class Argmin:
-    """Position of the first NaN, or else of the first minimum."""
-
-    def forward(v, o, a, n, sa0):
-        best = math.inf
-        where = 0
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x < best or (x != x and best == best):
-                best = x
-                where = i
-        v[o] = float(where)
-        return DONE
-
-
 @array_op(
     "sort", "(n)->(n)", np.sort, scratch="4*n", cases=LENGTHS, moves=True, thorough=True, integers="within"
 )
@@ -256,7 +271,7 @@ class Sort:
         if n >= MANY:
             digit_sort(v, a, sa0, n, s, s + n, o, s + 2 * n, s + 3 * n)
             return DONE
-        merge_sort(v, a, sa0, n, s, s + n)
+        short_sort(v, a, sa0, n, s, s + n)
         for i in range(n):
             v[o + i] = v[a + int(v[s + i]) * sa0]
         return DONE
@@ -281,7 +296,7 @@ class Argsort:
         if n >= MANY:
             digit_sort(v, a, sa0, n, o, s, s + n, s + 2 * n, s + 3 * n)
             return DONE
-        merge_sort(v, a, sa0, n, o, s)
+        short_sort(v, a, sa0, n, o, s)
         return DONE
 
 
@@ -364,30 +379,6 @@ class Agree:
                 seen = x
                 break
         v[o] = seen
-        return DONE
-
-
-@array_op("any_nonzero", "(n)->()", np.any, cases=LENGTHS)
-class AnyNonzero:
-    """Whether an entry is not zero; NaN counts as one."""
-
-    def forward(v, o, a, n, sa0):
-        found = 0
-        for i in parallel(n):
-            found += 1 if v[a + i * sa0] != 0.0 else 0
-        v[o] = 1.0 if found > 0 else 0.0
-        return DONE
-
-
-@array_op("all_nonzero", "(n)->()", np.all, cases=LENGTHS)
-class AllNonzero:
-    """Whether no entry is zero; NaN counts as none."""
-
-    def forward(v, o, a, n, sa0):
-        found = 0
-        for i in parallel(n):
-            found += 1 if v[a + i * sa0] == 0.0 else 0
-        v[o] = 1.0 if found == 0 else 0.0
         return DONE
 
 

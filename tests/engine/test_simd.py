@@ -191,6 +191,7 @@ OUTSIDE = {
     "if pc: v[0 + i] = 1.0": "only adds",
     "for k in parallel(2): v[0 + i] = 1.0": "over range",
     "v[0 + i] -= 1.0": "no statement",
+    "v[0 + i] = 1.0 if pc < i else 0.0": "says which cells",  # an earlier loop may have set it, too
 }
 
 

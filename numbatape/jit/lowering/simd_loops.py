@@ -41,11 +41,21 @@ class SimdLoop:
         self.whole = to.new(f"icmp sge i64 {left}, {WIDTH}")
         self.some = to.new(f"icmp ult <{WIDTH} x i64> {IDS}, {spread(to, left, VECTOR['int'])}")
         for statement in node.body:
+            if self._is_number(statement):
+                raise refused(statement, "over SIMD lanes, a loop's variable only says which cells")
             self._statement(statement)
         to.begin(onward)
         to.line(f"{following} = add nsw i64 {counter}, {WIDTH}")
         to.jump(head, to.module.plain_loop())
         to.begin(behind)
+
+    def _is_number(self, node: ast.AST) -> bool:
+        """Whether the loop's variable is used beside cells, where each lane has another number."""
+        if isinstance(node, ast.Subscript):
+            return False
+        if isinstance(node, ast.Name):
+            return node.id == self.name
+        return any(map(self._is_number, ast.iter_child_nodes(node)))
 
     def _statement(self, node: ast.stmt) -> None:
         """Write a statement for all lanes: both branches of an ``if`` are computed, under masks."""
