@@ -107,7 +107,7 @@ def truths(x):
         case (True, True):
             return "another number of Python's"
         case (True, False):
-            return "Python's 1.5"
+            return "Python's 1.5", isinstance(x, complex) or bool(1.0 / max(x, 0.0) == 0.0)
     return "NumPy's truth values", (x == 1.5) is True, True is (x != 1.5)
 
 

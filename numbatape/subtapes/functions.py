@@ -95,7 +95,10 @@ class Function:
         for _ in range(2):
             if known.bodies:
                 emitted = emitted or inputs_of(trace, leaves, known.kinds)
-                result = call(trace, known, emitted, self._recompute)
+                try:
+                    result = call(trace, known, emitted, self._recompute)
+                except (ArithmeticError, LookupError, ValueError):  # LinAlgError is a ValueError
+                    break  # the function raises it again, or catches it
                 if result is not None:
                     return result[0]
                 if known.in_place:

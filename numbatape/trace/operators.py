@@ -232,7 +232,7 @@ def require_divisor(ufunc, left, right) -> None:
         if (right._value if traced else right) == 0:
             raise ZeroDivisionError(f"division by zero at {where_in_user_code()}")
         if traced:
-            right._trace.guard(right != 0, "bool", True)
+            right._trace.guard(np.not_equal(right, 0), "bool", True)
 
 
 def _power(left, right):

@@ -284,6 +284,26 @@ def test_a_failure_inside_is_numpys():
     assert nt.value_and_gradient(cache, 4.0)[0] == 4.0
 
 
+def test_a_failure_that_it_catches_itself():
+    @nt.function
+    def g(x):
+        try:
+            return np.linalg.cholesky(x[0] * np.eye(2))[0, 0] + x[np.floor(3.0 * x[1]).astype(int)]
+        except np.linalg.LinAlgError:
+            return 3.0 * x[0]
+        except IndexError:
+            return x[1] ** 2
+
+    cache = nt.prepare_gradient_cache(lambda x: 2.0 * g(x), np.array([4.0, 0.4]))
+    for x, slopes in (
+        ([4.0, 0.4], [0.5, 2.0]),
+        ([-1.0, 0.4], [6.0, 0.0]),
+        ([1.0, 2.0], [0.0, 8.0]),
+        ([1.0, 0.1], [3.0, 0.0]),
+    ):
+        np.testing.assert_array_equal(nt.value_and_gradient(cache, np.array(x))[1][0], slopes)
+
+
 def test_a_failure_that_the_caller_catches():
     g = nt.function(lambda x: np.linalg.cholesky(x * np.eye(2))[0, 0])
 
