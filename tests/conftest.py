@@ -71,6 +71,8 @@ def pytest_collection(session):
     _let_hypothesis_look_for_generators(session.config)
     _import_from_the_end(session.config)
     result = yield
+    # numbatape collects when the process has grown. Here that takes seconds, and is done every 3 000 tests.
+    importlib.import_module("numbatape.caches.registry").MOST_GROWTH = 1 << 40
     gc.set_threshold(200_000, 10, 10)
     gc.enable()
     return result

@@ -188,7 +188,8 @@ def test_dropped_functions_are_freed_when_the_process_has_grown(grown, seconds, 
         nt.grad(lambda x: np.sum(x * data) + k)(X)
         return weakref.ref(data)
 
-    size = 4 * registry.MOST_GROWTH
+    monkeypatch.setattr(registry, "MOST_GROWTH", 1 << 28)
+    size = 1 << 30
     monkeypatch.setattr(registry, "_limit", [0])
     monkeypatch.setattr(registry, "_seconds", [seconds])
     monkeypatch.setattr(registry, "resident", lambda: size)
