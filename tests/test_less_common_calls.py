@@ -92,6 +92,7 @@ CALLS = {
     "ufunc's methods of lists": lambda x: (
         np.multiply.outer([x[0], x[1]], [1.0, x[2]]) + np.add.reduce([x[0], x[1]]) + np.logaddexp.reduce([*x])
     ),
+    "lambertw of a list": lambda x: sc.lambertw([x[0], x[1], 2.0]),
     "scipy.special's ufunc of a list": lambda x: sc.gammaln([x[0], x[1], 2.0]),
     "list of lists": lambda x: np.tanh([[x[0], 1.0], [x[1], x[2]]]),
     "number for scipy's array namespace": lambda x: (

@@ -279,6 +279,8 @@ def test_derivatives_at_ends_of_the_domain(name):
 CORNERS = {
     "agm, one zero": (sc.agm, (1.0, 0.0), (0.0, INF)),
     "agm, the other zero": (sc.agm, (0.0, 2.0), (INF, 0.0)),
+    "fdtridfd, where SciPy finds none": (sc.fdtridfd, (0.6, 0.75, 0.8), (0.0, 0.0, 0.0)),
+    "bdtrik, where SciPy finds none": (sc.bdtrik, (1e-3, 7.0, 0.2), (0.0, 0.0, 0.0)),
     "elliprf, one zero": (sc.elliprf, (0.0, 1.0, 1.0), (-INF, -np.pi / 8, -np.pi / 8)),
     "elliprf, two zeros": (sc.elliprf, (0.0, 1.0, 0.0), (np.nan,) * 3),
     "elliprd, two zeros": (sc.elliprd, (0.0, 0.0, 1.0), (np.nan,) * 3),

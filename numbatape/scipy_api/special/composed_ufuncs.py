@@ -232,6 +232,7 @@ def wofz(x):
 @stands_for("scipy.special", "lambertw")
 def lambertw(z, k=0, tol=1e-8):
     """The two branches that are real, 4.13.1; others by SciPy's function of complex numbers."""
+    z = lift_first(z) if isinstance(z, (list, tuple)) else z
     real = type(z) is TracedArray and k in (0, -1)
     if real and np.all(z >= -np.exp(-1.0) if k == 0 else (z >= -np.exp(-1.0)) & (z < 0)):
         return by_row("lambertw" if k == 0 else "lambertw_minus")(z) + 0j

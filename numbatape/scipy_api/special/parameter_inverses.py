@@ -55,7 +55,27 @@ def _inverse(name: str, probability: int, slope: Callable, others: dict[int, Cal
     known: dict[int, Callable] = {probability: lambda z, *args: 1.0 / slope(z, *args)}
     for k, part in others.items():
         known[k] = lambda z, *args, part=part: -part(z, *args) / slope(z, *args)
+    if name not in OF_ANY_SIZE:
+        known = {k: _where_found(part) for k, part in known.items()}
     UFUNCS[name] = formula_rule(name, known)
+
+
+# Inverses for the place, or the noncentrality, whose result may be zero.
+OF_ANY_SIZE = ("chndtrix", "chndtrinc", "ncfdtri", "ncfdtrinc", "nctdtrit", "nctdtrinc")
+
+
+def _where_found(slope: Callable) -> Callable:
+    """Return a slope that is zero at the ends of SciPy's search, which are its results where it finds none.
+
+    There, series have no end that could be waited for.
+    """
+
+    def inside(z, *args):
+        size = np.abs(z)
+        found = (size > 1e-300) & (size < 1e100)
+        return np.where(found, slope(np.where(found, z, 1.0), *args), np.where(np.isnan(z), np.nan, 0.0))
+
+    return inside
 
 
 # ---- gamma and chi-squared: gammainc(b, a*x), gammainc(v/2, x/2), gammaincc(k + 1, m)
