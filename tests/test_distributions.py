@@ -879,3 +879,18 @@ def test_a_mean_where_the_slope_of_the_density_is_infinite_at_an_end_that_moves(
     value, slope = nt.value_and_grad(lambda c: stats.genhalflogistic.mean(c))(c)
     np.testing.assert_allclose(value, float(mean(mpmath.mpf(c))), rtol=1e-9)
     np.testing.assert_allclose(slope, float(mpmath.diff(mean, c)), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "name, shapes",
+    [("betabinom", (9, 2.3, 0.6)), ("hypergeom", (20, 9, 12)), ("zipfian", (1.2, 9))],
+)
+def test_sums_of_counts_from_another_first_one(name, shapes):
+    """Where the sum begins and ends hangs on counts and shapes, which are arguments."""
+    law = getattr(scipy.stats, name)
+    f = lambda s, k, *shapes: law.sf(k, *shapes) * s + law.cdf(k, *shapes) ** 2  # noqa: E731
+    for k in ([4, 5], [1, 7]):
+        for more in (0, 1, -2):
+            given = tuple(v + more if isinstance(v, int) else v for v in shapes)
+            value = nt.vjp(f, 1.0, np.array(k), *given)[0]
+            np.testing.assert_allclose(value, f(1.0, np.array(k), *given), rtol=1e-12)

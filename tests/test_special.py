@@ -442,3 +442,21 @@ def test_softmax_far_from_zero(function):
     infinite = np.array([1.0, np.inf, 2.0])
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(nt.vjp(function, infinite)[0], function(infinite))
+
+
+@pytest.mark.parametrize("a, b", [(3.0, 2e5), (0.5, 4e8), (40.0, 3e7), (2.0, 5e40)])
+def test_slopes_of_betainc_of_very_different_parameters(a, b):
+    """For so large b, betainc is the gamma distribution function of N*u, to terms of a**3/N**2."""
+    x = 0.8 * (a + 0.3) / b
+    pull = nt.vjp(sc.betainc, a, b, x)[1]
+    u, size = -np.log1p(-x), b + 0.5 * (a - 1.0)
+    like = nt.vjp(lambda a, b, u: sc.gammainc(a, (b + 0.5 * (a - 1.0)) * u), a, b, u)[1](1.0)
+    rtol = 1e-13 + 20.0 * (1.0 + a**3) / size / size
+    np.testing.assert_allclose(pull(1.0)[:2], like[:2], rtol=rtol)
+    np.testing.assert_allclose(pull(1.0)[2], like[2] / (1.0 - x), rtol=rtol)
+    mirrored = nt.grad(lambda a, b: sc.betaincc(b, a, 1.0 - x), argnums=(0, 1))(a, b)
+    if x > 1e-8:  # elsewhere 1 - x has lost its digits
+        np.testing.assert_allclose(mirrored, like[:2], rtol=rtol + 1e-15 / x)
+    bend = nt.hessian(lambda v: sc.betainc(v[0], v[1], x))(np.array([a, b]))
+    bend_like = nt.hessian(lambda v: sc.gammainc(v[0], (v[1] + 0.5 * (v[0] - 1.0)) * u))(np.array([a, b]))
+    np.testing.assert_allclose(bend, bend_like, rtol=10.0 * rtol)

@@ -9,7 +9,7 @@ there is no closed form: such an operand is opaque, and the tracer refuses its d
 # fmt: off
 
 from ..late import imported
-from .parameters import beta_density, beta_text, gamma_density, gamma_text
+from .parameters import beta_density, beta_text, gamma_density, gamma_text, large_beta
 from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, UNKNOWN, binary, ternary, unary
 
 
@@ -99,7 +99,7 @@ _PSI = "sc.psi(0.5*(x + y))"
 _LOG_A, _LOG_B = f"(math.log({_Z}) - sc.psi(0.5*x) + {_PSI})", f"(math.log({_REST}) - sc.psi(0.5*y) + {_PSI})"
 _LOG_X, _LOG_Y = f"(0.5*{_LOG_A} + 0.5*{_REST} - 0.5*y/x*{_Z})", f"(0.5*{_LOG_B} + 0.5*{_Z} - 0.5*x/y*{_REST})"  # slopes of the density's logarithm
 for _name, _sign in (("fdtr", ""), ("fdtrc", "-")):
-    _density = f"{_sign}(beta_factor(0.5*x, 0.5*y, {_Z}, {_REST})/w if x > 60.0 and y > 60.0 and w > 0.0 else x/(y + x*w)*math.exp(sc.xlogy(0.5*x - 1.0, {_Z}) + 0.5*y*math.log({_REST}) - sc.betaln(0.5*x, 0.5*y)))"
+    _density = f"{_sign}({large_beta('0.5*x', '0.5*y', _Z, _REST, '/w')} else x/(y + x*w)*math.exp(sc.xlogy(0.5*x - 1.0, {_Z}) + 0.5*y*math.log({_REST}) - sc.betaln(0.5*x, 0.5*y)))"
     _part = {(p, q): _sign + beta_text(p, q, "0.5*x", "0.5*y", _Z, _REST) for p, q in ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))}
     ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", (POSITIVE, POSITIVE, POSITIVE),
             dx=f"0.5*({_part[1, 0]}) + w/x*({_density})", dy=f"0.5*({_part[0, 1]}) - w/y*({_density})", dw=_density,

@@ -26,14 +26,19 @@ def gamma_density(a, x):
     return f"(sc._igam_fac({a}, {x})/{x} if {a} > 1e5 and {x} > 0.0 else math.exp(sc.xlogy({a} - 1.0, {x}) - {x} - sc.gammaln({a})))"
 
 
-def _large_beta(a, b, x, rest):
-    """Begin a text for large a and b inside of the ends, where logarithms of the powers lose as many digits as they have."""
-    return f"beta_factor({a}, {b}, {x}, {rest}) if {a} > 30.0 and {b} > 30.0 and {x} > 0.0 and {rest} > 0.0"
+def large_beta(a, b, x, rest, scale=""):
+    """Begin a text for large a or b inside of the ends, where logarithms of the powers, or of the beta function, lose as many digits as they have."""
+    inside = f"{x} > 0.0 and {rest} > 0.0"
+    even = f"beta_factor({a}, {b}, {x}, {rest}){scale} if {a} > 30.0 and {b} > 30.0 and {inside}"
+    if "0.5" in (a, b):  # of Student's law, whose other parameter is small
+        return even
+    uneven = f"uneven_factor({a}, {b}, {x}, {rest}, sc._igam_fac({a} if {a} < {b} else {b}, uneven_place({a}, {b}, {x}, {rest}))){scale} if unevenness({a}, {b}) > 0.0 and {inside}"
+    return f"{uneven} else {even}"
 
 
 def beta_density(a, b, x):
     """Text of the derivative of betainc(a, b, x) for x."""
-    large = _large_beta(a, b, x, f"1.0 - {x}").replace(" if ", f"/({x}*(1.0 - {x})) if ", 1)
+    large = large_beta(a, b, x, f"1.0 - {x}", f"/({x}*(1.0 - {x}))")
     return f"({large} else math.exp(sc.xlogy({a} - 1.0, {x}) + sc.xlog1py({b} - 1.0, -{x}) - sc.betaln({a}, {b})))"
 
 
@@ -42,7 +47,7 @@ def beta_text(p, q, a, b, x, rest=None):
     digammas = f"sc.psi({a} + 1.0), sc.psi({b} + 1.0), sc.psi({a} + {b})"
     rest = rest or f"1.0 - {x}"
     power = f"sc.xlogy({b}, {rest})" if rest != f"1.0 - {x}" else f"sc.xlog1py({b}, -{x})"
-    factor = f"({_large_beta(a, b, x, rest)} else math.exp(sc.xlogy({a}, {x}) + {power} - sc.betaln({a}, {b})))"
+    factor = f"({large_beta(a, b, x, rest)} else math.exp(sc.xlogy({a}, {x}) + {power} - sc.betaln({a}, {b})))"
     return f"beta_slope({p}.0, {q}.0, {a}, {b}, {x}, {rest}, {digammas}, {factor})"
 
 

@@ -6,17 +6,22 @@ what a single expression can compute is written in the op's row.
 
 import math
 
-from .series import (  # noqa: F401  (formulas call them)
+from .beta_series import (  # noqa: F401  (formulas call them)
     beta_factor,
     beta_slope,
+    log1p_rest,
+    stirling_rest,
+    uneven_factor,
+    uneven_place,
+    unevenness,
+)
+from .series import (  # noqa: F401
     floor,
     gamma_slope,
     kolmogorov_slope,
     kve_slope,
     ldexp,
-    log1p_rest,
     rint,
-    stirling_rest,
     trigamma,
     zeta,
 )

@@ -159,7 +159,7 @@ def kolmogorov_slope(n, x):
     return total
 
 
-# Derivatives of the regularised gamma and beta functions for their parameters.
+# Derivatives of the regularised gamma function for its parameter. (`beta_series` has the beta function's.)
 
 
 def gamma_slope(n, a, x, digamma, factor):
@@ -224,115 +224,6 @@ def gamma_slope(n, a, x, digamma, factor):
     if n == 1.0:
         return -factor / f * rise
     return -factor / f * (rise * rise - zeta(2.0, a + 1.0) - 1.0 / (a * a) - f2 / f + (f1 / f) * (f1 / f))
-
-
-def beta_factor(a, b, x, rest):
-    """x**a rest**b / beta(a, b) for a and b from 30 on, which are huge, all three.
-
-    The height of the peak is taken by Stirling's series, and the powers of x and rest over a/(a + b) and
-    b/(a + b), which are near 1.
-    """
-    gap = x * b - rest * a
-    height = stirling_rest(a + b) - stirling_rest(a) - stirling_rest(b)
-    height = height + (a * log1p_rest(gap / a) + b * log1p_rest(-gap / b))
-    return math.exp(height) * math.sqrt(a / (a + b) * b) * 0.3989422804014327
-
-
-def stirling_rest(x):
-    """What log(gamma(x)) has beyond (x - 1/2) log(x) - x + log(2 pi)/2, for x >= 30 (DLMF 5.11.1)."""
-    u = 1.0 / (x * x)
-    return (1 / 12 - u * (1 / 360 - u * (1 / 1260 - u * (1 / 1680 - u / 1188)))) / x
-
-
-def digamma_rest(x):
-    """The digamma function less the logarithm, for x >= 30 (DLMF 5.11.2)."""
-    u = 1.0 / (x * x)
-    return -0.5 / x - u * (1 / 12 - u * (1 / 120 - u * (1 / 252 - u * (1 / 240 - u / 132))))
-
-
-def log1p_rest(x):
-    """log(1 + x) - x, by a series of x/(2 + x) where these are near one another."""
-    r = x / (2.0 + x)
-    u = r * r
-    tail = 2 / 9 + u * (2 / 11 + u * (2 / 13 + u * (2 / 15 + u * (2 / 17))))
-    near = r * u * (2 / 3 + u * (2 / 5 + u * (2 / 7 + u * tail))) - x * r
-    return near if math.fabs(x) < 0.2 else math.log1p(x) - x
-
-
-def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
-    """The derivative of betainc(a, b, x) p times for a and q times for b, p + q 1.0 or 2.0.
-
-    The continued fraction of DLMF 8.17.22, differentiated level by level from behind (Boik and
-    Robison-Cox 1998), on the side where it converges fast. ``rest`` is 1 - x, the digammas
-    are those of a + 1, b + 1 and a + b, factor x**a (1 - x)**b / beta(a, b).
-    """
-    if not (a > 0.0 and b > 0.0 and x >= 0.0 and rest >= 0.0):
-        return math.nan
-    if factor == 0.0:
-        return 0.0
-    sign = 1.0
-    if x * (a + b + 2.0) > a + 1.0:
-        sign = -1.0
-        a, b, x, rest = b, a, rest, x
-        p, q = q, p
-        digamma_a, digamma_b = digamma_b, digamma_a
-    # The number of levels is found as in gamma_slope.
-    near, levels, c, d, ratio = floor(b) + 0.5, 0.0, 1.0, 0.0, 0.0
-    while math.fabs(ratio - 1.0) > 3e-16 and levels < 1e7:
-        m = floor(0.5 * (levels + 1.0))
-        if levels % 2.0 == 0.0:
-            e = -(a + m) * (a + near + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
-        else:
-            e = m * (near - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
-        d = 1.0 + e * d
-        d = 1.0 / (d if math.fabs(d) > 1e-300 else 1e-300)
-        c = 1.0 + e / c
-        c = c if math.fabs(c) > 1e-300 else 1e-300
-        ratio = c * d
-        levels += 1.0
-    level = levels * 1.25 + 10.0 - (levels * 1.25) % 1.0
-    t, ta, tb, taa, tab, tbb = 1.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    while level >= 0.0:
-        m = floor(0.5 * (level + 1.0))
-        if level % 2.0 == 0.0:
-            e = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
-            r1, r2, r3, r4 = 1.0 / (a + m), 1.0 / (a + b + m), 1.0 / (a + 2.0 * m), 1.0 / (a + 2.0 * m + 1.0)
-            slope = r1 + r2 - r3 - r4
-            ea, eb = e * slope, e * r2
-            eaa = e * (slope * slope - r1 * r1 - r2 * r2 + r3 * r3 + r4 * r4)
-            eab, ebb = e * (slope * r2 - r2 * r2), 0.0
-        else:
-            eb = m * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
-            e = eb * (b - m)
-            r3, r4 = 1.0 / (a + 2.0 * m - 1.0), 1.0 / (a + 2.0 * m)
-            slope = -r3 - r4
-            ea, eab = e * slope, eb * slope
-            eaa, ebb = e * (slope * slope + r3 * r3 + r4 * r4), 0.0
-        u = e / t
-        ua, ub = (ea - u * ta) / t, (eb - u * tb) / t
-        uaa = (eaa - 2.0 * ua * ta - u * taa) / t
-        uab = (eab - ua * tb - ub * ta - u * tab) / t
-        ubb = (ebb - 2.0 * ub * tb - u * tbb) / t
-        t, ta, tb, taa, tab, tbb = 1.0 + u, ua, ub, uaa, uab, ubb
-        level -= 1.0
-    value = sign * factor / (a * t)
-    # derivatives of the value's logarithm
-    la = math.log(x) - digamma_a + digamma_ab - ta / t
-    lb = (math.log1p(-x) if x < 0.5 else math.log(rest)) - digamma_b + 1.0 / b + digamma_ab - tb / t
-    if a > 30.0 and b > 30.0:  # the same without differences of logarithms
-        gap = x * b - rest * a
-        la = math.log1p(gap / a) - digamma_rest(a) - 1.0 / a + digamma_rest(a + b) - ta / t
-        lb = math.log1p(-gap / b) - digamma_rest(b) + digamma_rest(a + b) - tb / t
-    if p == 1.0 and q == 0.0:
-        return value * la
-    if p == 0.0 and q == 1.0:
-        return value * lb
-    both = zeta(2.0, a + b)
-    if p == 1.0:
-        return value * (la * lb + both - tab / t + ta * tb / (t * t))
-    if p == 2.0:
-        return value * (la * la + both - zeta(2.0, a + 1.0) - taa / t + ta * ta / (t * t))
-    return value * (lb * lb + both - zeta(2.0, b + 1.0) - 1.0 / (b * b) - tbb / t + tb * tb / (t * t))
 
 
 # Derivatives of the modified Bessel function of the second kind for its order.

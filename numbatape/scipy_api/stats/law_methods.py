@@ -179,11 +179,11 @@ def with_sums(law: Law) -> Law:
 
     def total(k, shapes, above: bool):
         low, high = law.ends(shapes)
+        # Which counts there are is a guard, where counts or ends are arguments.
+        first, last = float(np.min(low)), float(np.max(high if above else k))
         if above:
-            first, last = np.min(sample_of(k)) + 1.0, np.max(sample_of(high))
-        else:
-            first, last = np.min(sample_of(low)), np.max(k)
-        counts = np.arange(float(max(first, np.min(sample_of(low)))), float(last) + 1.0)
+            first = max(first, float(np.min(k)) + 1.0)
+        counts = np.arange(first, last + 1.0)
         if not counts.size:
             return 0.0 * k
         k, low, high, *own = (
