@@ -6,7 +6,7 @@ what a single expression can compute is written in the op's row.
 
 import math
 
-from .beta_series import (  # noqa: F401  (formulas call them)
+from .parameters import (  # noqa: F401  (formulas call them)
     beta_factor,
     beta_slope,
     log1p_rest,

@@ -159,7 +159,7 @@ def kolmogorov_slope(n, x):
     return total
 
 
-# Derivatives of the regularised gamma function for its parameter. (`beta_series` has the beta function's.)
+# Derivatives of the regularised gamma function for its parameter. (`parameters` has the beta function's.)
 
 
 def gamma_slope(n, a, x, digamma, factor):
