@@ -37,11 +37,17 @@ class CopiedClasses:
         # copy, and its name. The function behind it may refer to these classes.
         self._unfinished: dict[int, list[tuple[type, str]]] = {}
         self._own: dict[int, object] = {}  # the original, by the id of its stand-in
-        self.trace = current()  # the trace that makes them; those inside of it use them, too
+        trace = current()
+        # Of the trace that makes them; those inside of it use them, too. A reference would be a cycle.
+        self._trace = id(trace)
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()
-        self._uses = uses_in(self.trace)
+        self._uses = uses_in(trace)
         self._observed: frozenset[str] = frozenset() if self._uses is None else self._uses.names
+
+    def belong_to(self, trace) -> bool:
+        """Whether a trace that is under way has made these copies, and no trace outside of it."""
+        return id(trace) == self._trace
 
     def original(self, value):
         """Return what a value stands in for, or is a method of a stand-in for; other values as they are."""

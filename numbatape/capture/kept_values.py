@@ -47,7 +47,7 @@ class Kept:
         self._trace = trace
         copies = trace.capture.copies
         # Stand-ins that were stored become what they stand in for, once no trace needs them any more.
-        self._original = copies.original if copies is not None and copies.trace is trace else _itself
+        self._original = copies.original if copies is not None and copies.belong_to(trace) else _itself
         self.found = False
         self._seen: dict[int, object] = {}
         # Names that referred to one array, or to views of it, do so afterwards: copies by the id of the array

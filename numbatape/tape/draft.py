@@ -159,6 +159,10 @@ class Draft:
             self._fields = Fields(self.ops, code)
         return self._fields
 
+    def forget_fields(self) -> None:
+        """Free what `fields` keeps, which takes as much memory as the instructions."""
+        self._fields = None
+
     def forget_uses(self) -> None:
         """Free what `uses` and `fields` keep, a large part of the memory of a long tape."""
         self._uses = self._fixed = self._fields = None

@@ -73,6 +73,16 @@ class _Search:
     def __init__(self, draft: Draft, code: np.ndarray, start: int):
         self.draft, self.code = draft, code
         self._known: dict[Stretch, Distribution] = {}
+        if not self._find_single(start):
+            self.single[:] = False
+            return
+        draft.forget_fields()  # the memory of a long trace is at its peak behind here
+        self.code = self.cells.code = self._ordered()
+        self.rank, self.previous = ranks_and_previous(self._signature())
+
+    def _find_single(self, start: int) -> bool:
+        """Find the instructions that may be computed as vectors; return whether there may be enough."""
+        draft, code = self.draft, self.code
         ops, fields = draft.ops, draft.fields(code)
         values = fields.out, fields.a, fields.b, fields.c
         kinds = fields.is_any(ops.with_trait("elementwise") - ops.with_trait("casts"))
@@ -82,16 +92,13 @@ class _Search:
         for each in values:
             self.single &= scalar.take(each)
         if self.single.sum() < SHORT or not self._may_save():
-            self.single[:] = False
-            return
+            return False
         self.cells = cells = Cells(draft, code, start)
         for each in values:
             self.single &= cells.single.take(each)
         self.single &= cells.writer.take(cells.of.take(fields.out)) == np.arange(len(code))
         self._bits(fields)
-        self.code = cells.code = self._ordered()
-        self.fields = fields if self.code is code else Fields(ops, self.code)
-        self.rank, self.previous = ranks_and_previous(self._signature())
+        return True
 
     def _may_save(self) -> bool:
         """Whether some op occurs at a line as often as a loop has turns that is worth re-rolling.
@@ -149,16 +156,16 @@ class _Search:
 
     def _fields(self) -> Iterator[tuple[np.ndarray, int]]:
         """Yield what alike instructions have in common, one after the other, with a bound of its numbers."""
-        fields, cells = self.fields, self.cells
+        code, cells = self.code, self.cells
         # The first turn adds to a number, those behind it to what the turn before has made.
         plain = self.addition == 0
-        yield numbered(fields.op)
-        yield fields.active * plain, 8
-        yield fields.stage, 2
-        pool = np.minimum(cells.home.take(cells.of.take(fields.out)), len(POOLS))
-        pool[fields.op == GUARD] = 0
+        yield numbered(code["op"])
+        yield code["active"] * plain, 8
+        yield code["stage"], 2
+        pool = np.minimum(cells.home.take(cells.of.take(code["out"])), len(POOLS))
+        pool[code["op"] == GUARD] = 0
         yield pool, 8
-        for operand in (fields.a, fields.b, fields.c):
+        for operand in (code[name] for name in "abc"):
             literal = cells.is_literal.take(cells.of.take(operand))
             kind = np.where(literal, np.int8(NUMBER), np.int8(OTHER))
             yield kind * (plain & (operand != NONE)), 4

@@ -77,6 +77,8 @@ class Distribution:
             found = self.turns, self.parts, self.saved
             if not self._try(1) or self.saved <= found[-1]:  # the first turn often differs from the others
                 self.turns, self.parts, self.saved = found
+        if self.turns is not None:
+            self.turns.forget_tables()
 
     def _try(self, left_out: int) -> bool:
         """Find components for all turns but some of the first ones, or more; return whether there are any."""

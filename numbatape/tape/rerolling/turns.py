@@ -86,6 +86,10 @@ class Turns:
         operands = [self._operands(name) for name in "abc"]
         self.columns = list(zip(*operands, strict=True))
 
+    def forget_tables(self) -> None:
+        """Free what was looked up, more memory than the instructions take; little of it is asked again."""
+        self._values, self._known = {}, {}
+
     def values(self, name: str) -> np.ndarray:
         """Return a field of the instructions: one row for each slot, one column for each turn.
 
