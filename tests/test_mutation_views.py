@@ -316,3 +316,30 @@ def test_all_entries_of_zeros_have_one_address_but_views_of_them_differ(first):
         np.testing.assert_allclose(
             nt.value_and_gradient(cache, x)[0], reversed_and_turned(x), rtol=1e-12, atol=1e-13
         )
+
+
+TABLE = np.arange(1.0, 13.0).reshape(3, 4) / 7.0
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda table: np.split(table, np.array([1]))[1],
+        lambda table: np.reshape(table, np.array([4, 3])),
+        lambda table: np.transpose(table, np.array([1, 0])),
+        lambda table: np.atleast_2d(table, np.zeros(3))[0],
+    ],
+    ids=["split", "reshape", "transpose", "atleast_2d"],
+)
+def test_writes_to_views_that_are_made_beside_other_arrays_reach_the_array(view):
+    def f(x):
+        table = TABLE.copy()  # of NumPy's own class, while nothing traced has been written
+        view(table)[0] -= x
+        return np.sum(np.sin(table))
+
+    gradient = nt.value_and_grad(f)
+    for x in (0.3, 0.7):
+        value, slope = gradient(x)
+        assert value == pytest.approx(f(x), rel=1e-14)
+        assert slope == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-8)
+        assert slope != 0.0

@@ -14,7 +14,7 @@ from ..numpy_api.stand_ins import named_like, without_protocol
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
-from ..trace.plain_arrays import Iterator, as_ndarrays, trace_of_plain, unflattened, wrap
+from ..trace.plain_arrays import Iterator, as_ndarrays, trace_of_plain, unflattened, wrap_new
 from ..trace.symbolic_sizes import has_size
 from ..trace.trace import CURRENT
 
@@ -78,7 +78,7 @@ def creating(original, stand_in=None):
             return result
         if original in (np.empty, np.empty_like):
             result = np.zeros_like(result)  # memory that is not initialised holds random numbers
-        return wrap(trace, result)
+        return wrap_new(trace, result, args, kwargs)
 
     call.__wrapped__ = original
     return named_like(call, original)

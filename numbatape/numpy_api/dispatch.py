@@ -14,7 +14,7 @@ from ..trace import operations, pytrees
 from ..trace.aliasing import duplicates
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
+from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap_new
 from ..trace.primitives import array_instruction
 from ..usercode.frames import not_supported, where_in_user_code
 from .function_tables import REAL, WRITERS, full_name
@@ -85,10 +85,10 @@ def _joined(function, arrays, axis=0, out=None, **options):
 
 def _dispatch(function, args, kwargs):
     if has_plain(args) or (kwargs and has_plain(kwargs)):
-        trace = trace_of_plain(args, kwargs)
+        trace, given = trace_of_plain(args, kwargs), (args, kwargs)
         args, kwargs = as_ndarrays(args), as_ndarrays(kwargs)
         if not _traced_leaves((args, kwargs)):
-            return wrap(trace, function(*args, **kwargs))
+            return wrap_new(trace, function(*args, **kwargs), *given)
     implementation = REAL.find(function)
     if implementation is not None:
         return implementation(*args, **kwargs)

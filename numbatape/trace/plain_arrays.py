@@ -291,6 +291,35 @@ def wrap(trace, result):
     return self
 
 
+def wrap_new(trace, result, *arguments):
+    """Return the result of a call as `wrap` does, but views of ndarrays among its arguments as they are.
+
+    The trace does not know their memory. A write to such a view has to be seen, so that the function is
+    traced again with these arrays as plain ones (`numbatape.capture.captured_arrays`). A plain array in its
+    place would be written to alone.
+    """
+    roots = {id(root_of(array)) for array in _ndarrays_in(arguments)}
+
+    def made(part):
+        if isinstance(part, (tuple, list)):
+            parts = [made(each) for each in part]
+            return type(part)(*parts) if hasattr(part, "_fields") else type(part)(parts)
+        return part if type(part) is np.ndarray and id(root_of(part)) in roots else wrap(trace, part)
+
+    return made(result) if roots else wrap(trace, result)
+
+
+def _ndarrays_in(tree):
+    kind = type(tree)
+    if kind is np.ndarray:
+        yield tree
+    elif kind is tuple or kind is list:
+        for part in tree:
+            yield from _ndarrays_in(part)
+    elif kind is dict:
+        yield from _ndarrays_in(tuple(tree.values()))
+
+
 def watched(trace, result: np.ndarray) -> np.ndarray:
     """Return an array that cannot be a plain one; if it shares memory with one, note that it was lent."""
     shares = result.base is not None and boxes.is_known(trace, root_of(result))
