@@ -299,14 +299,14 @@ def wrap_new(trace, result, *arguments):
     place would be written to alone.
     """
     roots = {id(root_of(array)) for array in _ndarrays_in(arguments)}
+    return _wrap_beside(trace, result, roots) if roots else wrap(trace, result)
 
-    def made(part):
-        if isinstance(part, (tuple, list)):
-            parts = [made(each) for each in part]
-            return type(part)(*parts) if hasattr(part, "_fields") else type(part)(parts)
-        return part if type(part) is np.ndarray and id(root_of(part)) in roots else wrap(trace, part)
 
-    return made(result) if roots else wrap(trace, result)
+def _wrap_beside(trace, result, roots: set[int]):
+    if isinstance(result, (tuple, list)):
+        parts = [_wrap_beside(trace, part, roots) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    return result if type(result) is np.ndarray and id(root_of(result)) in roots else wrap(trace, result)
 
 
 def _ndarrays_in(tree):
