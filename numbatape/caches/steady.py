@@ -60,9 +60,7 @@ class SteadyCalls:
         self._learned = 0  # how many entries there have been; those of large workspaces soon go again
         self.welcome = True  # whether an entry for the present call would pay
         self._front: Entry | LaneEntry | None = None  # the entry whose builtin is installed
-        self._last: Entry | LaneEntry | None = (
-            None  # the entry that served the last call which the front left
-        )
+        self._last: Entry | LaneEntry | None = None  # what served the last call that the front did not
 
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
