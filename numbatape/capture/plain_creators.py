@@ -14,7 +14,7 @@ from ..numpy_api.stand_ins import named_like, without_protocol
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
-from ..trace.plain_arrays import Iterator, as_ndarrays, trace_of_plain, unflattened, wrap_new
+from ..trace.plain_arrays import Iterator, as_ndarrays, ndarrays_in, trace_of_plain, unflattened, wrap_result
 from ..trace.symbolic_sizes import has_size
 from ..trace.trace import CURRENT
 
@@ -78,7 +78,7 @@ def creating(original, stand_in=None):
             return result
         if original in (np.empty, np.empty_like):
             result = np.zeros_like(result)  # memory that is not initialised holds random numbers
-        return wrap_new(trace, result, args, kwargs)
+        return wrap_result(trace, result, args, kwargs)
 
     call.__wrapped__ = original
     return named_like(call, original)
@@ -95,15 +95,7 @@ def _is_fresh(result, *arguments) -> bool:
     if type(result) is not np.ndarray:
         return False
     root = root_of(result)
-    return root.base is None and not any(root is root_of(array) for array in _arrays_in(arguments))
-
-
-def _arrays_in(tree):
-    if isinstance(tree, np.ndarray):
-        yield tree
-    elif isinstance(tree, (list, tuple)):
-        for part in tree:
-            yield from _arrays_in(part)
+    return root.base is None and not any(root is root_of(array) for array in ndarrays_in(arguments))
 
 
 def creators(stand_ins: dict[str, tuple]) -> dict[str, tuple]:

@@ -11,7 +11,7 @@ from ..tape.tape import as_dtype
 from ..trace import boxes, operations
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, is_wrong, lift, lift_all, values_of
-from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap_new
+from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap_result
 from .registration import unsupported_argument
 from .stand_ins import named_like, stands_for, without_protocol
 
@@ -340,7 +340,7 @@ class _Joiner:
         trace = find_trace(key, [(part.start, part.stop, part.step) for part in slices])
         if trace is None:
             return (
-                wrap_new(trace_of_plain(key), self._original[as_ndarrays(key)], self._original)
+                wrap_result(trace_of_plain(key), self._original[as_ndarrays(key)], self._original)
                 if has_plain(key)
                 else self._original[key]
             )

@@ -14,7 +14,7 @@ from ..trace import operations, pytrees
 from ..trace.aliasing import duplicates
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap_new
+from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap_result
 from ..trace.primitives import array_instruction
 from ..usercode.frames import not_supported, where_in_user_code
 from .function_tables import REAL, WRITERS, full_name
@@ -88,7 +88,7 @@ def _dispatch(function, args, kwargs):
         trace, given = trace_of_plain(args, kwargs), (args, kwargs)
         args, kwargs = as_ndarrays(args), as_ndarrays(kwargs)
         if not _traced_leaves((args, kwargs)):
-            return wrap_new(trace, function(*args, **kwargs), *given)
+            return wrap_result(trace, function(*args, **kwargs), *given)
     implementation = REAL.find(function)
     if implementation is not None:
         return implementation(*args, **kwargs)

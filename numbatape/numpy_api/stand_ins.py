@@ -20,7 +20,7 @@ from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray
 from ..trace.complex_array import meets
 from ..trace.operands import adopt, find_trace
-from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap_new
+from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap_result
 from ..trace.trace import current, failing
 from ..usercode.ownership import module_of
 from .function_tables import MAKERS, OBJECTS, STAND_INS
@@ -252,7 +252,7 @@ def stand_in(
             inner = trace_of_plain(args, kwargs) if numpys else None
             if inner is None:
                 return call_original(*args, **kwargs)
-            return wrap_new(inner, original(*as_ndarrays(args), **as_ndarrays(kwargs)), args, kwargs)
+            return wrap_result(inner, original(*as_ndarrays(args), **as_ndarrays(kwargs)), args, kwargs)
         # Functions that only read a plain array get the ndarray.
         if trace.integers.met:
             args, kwargs = integers.arguments(original, args, kwargs, knows_sizes)

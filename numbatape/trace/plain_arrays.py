@@ -269,13 +269,18 @@ def scratch(memory: Scratch) -> Plain:
     return made
 
 
-def wrap(trace, result):
-    """Return a result of NumPy with its arrays as plain arrays of the trace."""
+def wrap(trace, result, strangers: frozenset[int] = frozenset()):
+    """Return a result of NumPy with its arrays as plain arrays of the trace.
+
+    Views of some memory that the trace does not know, given by the ids of what owns it, stay as they are.
+    """
     if isinstance(result, (tuple, list)):
-        parts = [wrap(trace, part) for part in result]
+        parts = [wrap(trace, part, strangers) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
     if type(result) is not np.ndarray:
         return watched(trace, result) if isinstance(result, np.ndarray) else result
+    if strangers and id(root_of(result)) in strangers:
+        return result
     result = rooted(trace, result)
     if result.dtype in COMPLEX:
         whole = PlainComplex.__new__(PlainComplex)
@@ -291,33 +296,26 @@ def wrap(trace, result):
     return self
 
 
-def wrap_new(trace, result, *arguments):
+def wrap_result(trace, result, *arguments):
     """Return the result of a call as `wrap` does, but views of ndarrays among its arguments as they are.
 
     The trace does not know their memory. A write to such a view has to be seen, so that the function is
     traced again with these arrays as plain ones (`numbatape.capture.captured_arrays`). A plain array in its
     place would be written to alone.
     """
-    roots = {id(root_of(array)) for array in _ndarrays_in(arguments)}
-    return _wrap_beside(trace, result, roots) if roots else wrap(trace, result)
+    return wrap(trace, result, frozenset(id(root_of(array)) for array in ndarrays_in(arguments)))
 
 
-def _wrap_beside(trace, result, roots: set[int]):
-    if isinstance(result, (tuple, list)):
-        parts = [_wrap_beside(trace, part, roots) for part in result]
-        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
-    return result if type(result) is np.ndarray and id(root_of(result)) in roots else wrap(trace, result)
-
-
-def _ndarrays_in(tree):
-    kind = type(tree)
-    if kind is np.ndarray:
-        yield tree
-    elif kind is tuple or kind is list:
+def ndarrays_in(tree):
+    """Yield the ndarrays among the arguments of a call, without plain and traced arrays."""
+    if isinstance(tree, np.ndarray):
+        if not is_plain(tree):
+            yield tree
+    elif isinstance(tree, (list, tuple)):
         for part in tree:
-            yield from _ndarrays_in(part)
-    elif kind is dict:
-        yield from _ndarrays_in(tuple(tree.values()))
+            yield from ndarrays_in(part)
+    elif isinstance(tree, dict):
+        yield from ndarrays_in(tuple(tree.values()))
 
 
 def watched(trace, result: np.ndarray) -> np.ndarray:
