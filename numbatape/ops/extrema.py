@@ -153,19 +153,24 @@ class Min(Max):
 # ---- where they are
 
 
+def place_of_first(v, a, n, sa0, sign):
+    """The position of the first NaN, or else of the first of the largest numbers times the sign."""
+    best = -math.inf
+    where = 0
+    for i in range(n):
+        x = sign * v[a + i * sa0]
+        if x > best or (x != x and best == best):
+            best = x
+            where = i
+    return float(where)
+
+
 @array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True, integers="position")
 class Argmax:
     """Position of the first NaN, or else of the first maximum."""
 
     def forward(v, o, a, n, sa0):
-        best = -math.inf
-        where = 0
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x > best or (x != x and best == best):
-                best = x
-                where = i
-        v[o] = float(where)
+        v[o] = place_of_first(v, a, n, sa0, 1.0)
         return DONE
 
 
@@ -174,14 +179,7 @@ class Argmin:
     """Position of the first NaN, or else of the first minimum."""
 
     def forward(v, o, a, n, sa0):
-        best = math.inf
-        where = 0
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x < best or (x != x and best == best):
-                best = x
-                where = i
-        v[o] = float(where)
+        v[o] = place_of_first(v, a, n, sa0, -1.0)
         return DONE
 
 

@@ -52,6 +52,11 @@ def log1p_rest(x):
     return near if math.fabs(x) < 0.2 else math.log1p(x) - x
 
 
+def log_of_rest(x, rest):
+    """log(1 - x), where rest is 1 - x."""
+    return math.log1p(-x) if x < 0.5 else math.log(rest)
+
+
 def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
     """The derivative of betainc(a, b, x) p times for a and q times for b, p + q 1.0 or 2.0.
 
@@ -114,7 +119,7 @@ def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
     value = sign * factor / (a * t)
     # derivatives of the value's logarithm
     la = math.log(x) - digamma_a + digamma_ab - ta / t
-    lb = (math.log1p(-x) if x < 0.5 else math.log(rest)) - digamma_b + 1.0 / b + digamma_ab - tb / t
+    lb = log_of_rest(x, rest) - digamma_b + 1.0 / b + digamma_ab - tb / t
     if a > 30.0 and b > 30.0:  # the same without differences of logarithms
         gap = x * b - rest * a
         la = math.log1p(gap / a) - digamma_rest(a) - 1.0 / a + digamma_rest(a + b) - ta / t
@@ -142,7 +147,7 @@ def uneven_place(a, b, x, rest):
     """The place at which the gamma function of the smaller parameter is like the beta function."""
     near = x if a < b else rest
     far = rest if a < b else x
-    u = -math.log1p(-near) if near < 0.5 else -math.log(far)
+    u = -log_of_rest(near, far)
     return (b + 0.5 * (a - 1.0)) * u if a < b else (a + 0.5 * (b - 1.0)) * u
 
 
@@ -155,7 +160,7 @@ def uneven_factor(a, b, x, rest, whole):
     far = rest if a < b else x
     small = a if a < b else b
     n = b + 0.5 * (a - 1.0) if a < b else a + 0.5 * (b - 1.0)
-    u = -math.log1p(-near) if near < 0.5 else -math.log(far)
+    u = -log_of_rest(near, far)
     c = small * (small * small - 1.0) / 24.0 / n / n
     return whole / (1.0 + c) * math.exp(0.5 * (small - 1.0) * u - small * math.log(u / near))
 
@@ -169,7 +174,7 @@ def uneven_beta_slope(p, q, a, b, x, rest, digamma, factor):
     Morris 1992). ``digamma`` is that of a + 1.
     """
     n = b + 0.5 * (a - 1.0)
-    u = -math.log1p(-x) if x < 0.5 else -math.log(rest)
+    u = -log_of_rest(x, rest)
     y = n * u
     r = 1.0 / n
     c = a * (a * a - 1.0) / 24.0 * r * r

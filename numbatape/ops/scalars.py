@@ -10,6 +10,7 @@ from .parameters import (  # noqa: F401  (formulas call them)
     beta_factor,
     beta_slope,
     log1p_rest,
+    log_of_rest,
     stirling_rest,
     uneven_factor,
     uneven_place,
