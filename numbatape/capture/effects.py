@@ -261,10 +261,21 @@ class _Changes:
             environment.uses is not None
             and environment.uses.assigned_first(mapping, key)
             and not _hooked(owner)
-            and not (self._code.reflects or environment.runs_later)
-            and not any(issubclass(type(value), _WEAK) for value in environment.reached())
-            and not Reached(environment.libraries_hold).holds(owner)
+            and not self._hides_reads
+            and not self._of_libraries.holds(owner)
         )
+
+    @functools.cached_property
+    def _hides_reads(self) -> bool:
+        """Whether something may read any attributes without being seen."""
+        environment = self._environment
+        reflects = self._code.reflects or environment.runs_later
+        return reflects or any(issubclass(type(value), _WEAK) for value in environment.reached())
+
+    @functools.cached_property
+    def _of_libraries(self) -> Reached:
+        """What objects of libraries lead to, which read its attributes unseen."""
+        return Reached(self._environment.libraries_hold)
 
     def _is_plain_attribute(self, owner, key) -> bool:
         """Whether an attribute is read by its name only, and written without any code of the user's."""

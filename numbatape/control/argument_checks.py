@@ -33,6 +33,12 @@ def whole(name: str, parameter: str, value) -> int:
         raise TypeError(f"{name}: {parameter} must be an integer, got {value!r}") from None
 
 
+def check_count(name: str, parameter: str, value) -> None:
+    """Raise if an argument is no integer from 1 on."""
+    if whole(name, parameter, value) < 1:
+        raise SpecError(f"{name}: {parameter}={value}: must be 1 or more")
+
+
 def check_truth(name: str, value) -> None:
     """Raise if what decides on the way is no single number or truth value."""
     if value is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.opened import Opened
-from ..control.argument_checks import check_functions, positive, whole
+from ..control.argument_checks import check_count, check_functions, positive
 from ..errors import DtypeError, SpecError
 from ..late import imported
 from ..rules.primitive import Primitive, Rule
@@ -198,8 +198,7 @@ def fixed_point(f, x0, *args, tol=1e-12, max_steps=10_000):
     """
 
     positive("nt.fixed_point", "tol", tol)
-    if whole("nt.fixed_point", "max_steps", max_steps) < 1:
-        raise SpecError(f"nt.fixed_point: max_steps={max_steps}: must be 1 or more")
+    check_count("nt.fixed_point", "max_steps", max_steps)
 
     def solve(function, x, _):
         for _ in range(max_steps):

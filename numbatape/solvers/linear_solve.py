@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.opened import Opened
-from ..control.argument_checks import check_functions, positive, whole
+from ..control.argument_checks import check_count, check_functions, positive
 from ..errors import ConfigError, ShapeError, SpecError
 from ..late import imported
 from ..trace.primitives import sample_of
@@ -76,8 +76,8 @@ def linear_solve(A, b, *args, method="gmres", x0=None, tol=1e-12, max_steps=None
     if method not in METHODS:
         raise ConfigError(f"nt.linear_solve: method={method!r} is none of {', '.join(METHODS)}")
     positive("nt.linear_solve", "tol", tol)
-    if max_steps is not None and whole("nt.linear_solve", "max_steps", max_steps) < 1:
-        raise SpecError(f"nt.linear_solve: max_steps={max_steps}: must be 1 or more")
+    if max_steps is not None:
+        check_count("nt.linear_solve", "max_steps", max_steps)
     if preconditioner is not None:
         check_functions("nt.linear_solve", preconditioner=preconditioner)
     b = with_floats("nt.linear_solve", "b", b)

@@ -108,23 +108,19 @@ def _comparison(name: str, ufunc, function):
         left, kind = self._value, type(other)
         its = left.__class__
         if its is float64 or its is float:
-            trace = self._trace
-            level = self._level
+            trace, level, right, number = self._trace, self._level, other, None
             if kind is TracedArray:
                 right = other._value
                 its = right.__class__
                 if (its is float64 or its is float) and other._trace is trace and not trace.closed:
-                    level = min(max(level, other._level), VARYING)
-                    value = function(left, right)
-                    result = record_number(trace, value, code, 0, level, self._id, other._id)
-                    return truth(result, compared=True) if value.__class__ is bool else result
+                    level, number = max(level, other._level), other._id
             elif kind in PLAIN_NUMBERS and not trace.closed:
                 number = trace.constants.floats.get(other)
                 if number is None:
                     number = trace.constants.number_of(other, F64)
-                level = min(level, VARYING)
-                value = function(left, other)
-                result = record_number(trace, value, code, 0, level, self._id, number)
+            if number is not None:
+                value = function(left, right)
+                result = record_number(trace, value, code, 0, min(level, VARYING), self._id, number)
                 return truth(result, compared=True) if value.__class__ is bool else result
         if (
             not may_be_operand(other)
