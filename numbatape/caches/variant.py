@@ -59,9 +59,8 @@ class Variant:
         # By lanes: the first sizes and their plan, then what plans others; None where only `make_plan` does.
         self._lane_planners: dict[tuple[Lanes, ...], Any] = {}
         self._cells: dict[tuple, int] = {}  # what `cells_a_lane` has returned, by its arguments
-        self._placed: tuple[tuple, Placement] | None = (
-            None  # the sizes for which cells were counted last, and where they are
-        )
+        # The sizes for which cells were counted last, and where they are.
+        self._placed: tuple[tuple, Placement] | None = None
 
     def share_plans(self, other: Variant) -> None:
         """Take the plans of an earlier trace if it recorded the same, for functions traced in every call."""
