@@ -209,7 +209,7 @@ def __getattr__(name: str):
     with LOCK:
         found = globals()[name] = getattr(imported(f".{_HOME[name]}", __name__), name)
         if f"{__name__}.trace" in sys.modules:
-            imported(".solvers", __name__)  # it announces its stand-ins to the tracer
+            imported(".solvers", __name__)  # importing this package announces its stand-ins to the tracer
     return found
 
 

@@ -10,7 +10,8 @@ from types import ModuleType
 # Forks wait for this lock: if another thread is importing a module, the child would hold the module's lock
 # for ever.
 LOCK = threading.RLock()
-if hasattr(os, "register_at_fork"):  # not on Windows; numbatape.threads is not imported for this alone
+# Windows has no fork. (numbatape.threads is not imported for this alone.)
+if hasattr(os, "register_at_fork"):
     _release = LOCK.release
     os.register_at_fork(before=LOCK.acquire, after_in_parent=_release, after_in_child=_release)
 

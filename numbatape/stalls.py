@@ -50,7 +50,7 @@ class Work(threading.local):
         self.quiet = False
         self._depth = 0
         self._began = self._ended = self._drawn = -math.inf
-        self._width = 0  # of the line that is shown
+        self._width = 0  # the width of the line that is shown
 
     @contextlib.contextmanager
     def piece(self, purpose: str = "", quiet: bool = False) -> Iterator[None]:

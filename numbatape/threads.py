@@ -128,7 +128,7 @@ class Patient:
     def __init__(self):
         self._lock = survives_fork(threading.RLock())
         self._holder = 0
-        self._held = threading.local()  # by thread: whether each nested entry got the lock
+        self._held = threading.local()  # for each thread, whether each nested entry got the lock
 
     def __enter__(self):
         mine = self._held.__dict__.setdefault("got", [])
@@ -162,7 +162,7 @@ def survives_fork(lock):
 
 def _in_child() -> None:
     for lock in _locks:
-        lock._at_fork_reinit()  # as the standard library does with its locks
+        lock._at_fork_reinit()  # The standard library does this with its own locks.
     for turn in _turns:
         turn.busy = False
 
@@ -172,5 +172,5 @@ def keep_from_fork(lock: threading.RLock) -> None:  # type: ignore[valid-type]
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)  # type: ignore[attr-defined]
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
     os.register_at_fork(after_in_child=_in_child)

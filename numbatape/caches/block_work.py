@@ -242,6 +242,8 @@ class BlockWork:
         try:
             worker, k = divmod(number, len(self._lists[0]))
             return crew.DONE if self._lists[worker][k].done(*self._now) else 0
-        except BaseException as error:  # it cannot pass through the crew's function; the caller raises it
+        except BaseException as error:
+            # An exception cannot pass through the crew's compiled function, so it is kept, and the
+            # caller raises it.
             self._error = error
             return 0

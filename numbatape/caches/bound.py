@@ -46,7 +46,7 @@ class Bound:
 
 def bind(cache, args, out) -> Bound:
     """Return the bound callable of a gradient cache; see `GradientCache.bind`."""
-    cache = cache.clone()  # so that other calls of the cache do not write to these cells
+    cache = cache.clone()  # A clone has cells of its own, which other calls of the cache do not write to.
     flat = cache._flatten(args)
     require_own_memory(args)
     space = cache._sweep(flat)

@@ -125,7 +125,8 @@ class CFunction:
                     return self._answer(number, words)
                 with self._lock:  # all calls without a seat share one clone
                     return self._answer(number, words)
-        except BaseException as error:  # it cannot pass through the caller, which is no Python
+        except BaseException as error:
+            # An exception cannot pass through the caller, which is not written in Python.
             return self._failed(error)
 
     def _answer(self, number: int, words: Sequence[int]) -> int:

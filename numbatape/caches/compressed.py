@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from .sparse_products import KnownPattern
     from .variant import VariantWorkspace
 
-LEAST = 24  # with fewer entries of the argument, all columns take no longer than some of them
+# Where the argument has fewer entries, computing all columns takes no longer than computing some of them.
+LEAST = 24
 PAYS = 3  # compression is used when it needs this many times fewer products than columns
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .variant import VariantWorkspace
 
 MOST_KNOWN = 4096
-MOST_COUNTS = 200  # one call tries no more counts than these
+MOST_COUNTS = 200  # one call tries at most this many counts
 
 
 class CountedSizes:

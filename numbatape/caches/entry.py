@@ -109,7 +109,8 @@ class Entry(Served):
         turn: Turn,
     ):
         if form == jit.steady.PAIR and all(out.kind == jit.steady.FIXED for out in outs[1:]):
-            others = tuple(out.source for out in outs[1:])  # one tuple for all calls
+            # These results are the same objects in every call, so one tuple of them serves all calls.
+            others = tuple(out.source for out in outs[1:])
             outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
         self._is_gradient = sweep == "gradient"
@@ -263,7 +264,7 @@ class Entry(Served):
             return False
         space.constants = None  # the cells no longer hold what the general call loaded
         space.prologue_done = False
-        self._set_stale(True)  # it stays so where the prologue stops, at a guard or an error
+        self._set_stale(True)  # If a guard or an error stops the prologue, the entry stays marked as stale.
         for row, leaf in changed:
             row.take(leaf)
         for k, row in self._data:

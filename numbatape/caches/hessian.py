@@ -65,7 +65,8 @@ class HessianCache(HvpCache):
     def _compressed_hessian(self, flat, known):
         matrix = self._compressed.hessian(flat, known)
         views = compressed.views_of(known)
-        if views is None:  # it took several sweeps, or a part of the result is constant
+        # The views are missing where it took several sweeps, or where a part of the result is constant.
+        if views is None:
             value, grads = self._value_and_gradients(flat)
         else:
             space = known.derived.last
@@ -115,7 +116,7 @@ class HessianCache(HvpCache):
         (9.0, array([[12.,  0.],
                [ 0.,  6.]]))
         """
-        cache = self.clone()  # so that other calls of the cache do not write to these cells
+        cache = self.clone()  # A clone has cells of its own, which other calls of the cache do not write to.
         cache.hessian((x,))
         flat = cache._flatten((x,))
         _, known = cache._by_pattern(flat)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 # Longer traces are not looked at: to derive the gradient's tape takes some 0.03 ms an instruction.
 MOST_INSTRUCTIONS = 2048
-LEAST_SHARE = 0.25  # at least this share of a gradient's work has to run strip by strip
+LEAST_SHARE = 0.25  # At least this share of a gradient's work must run strip by strip.
 MOST_PLANS = 64  # a variant keeps no more plans than these
 # How many times the work of the function's tape the gradient's may take, in all and outside of strips.
 MOST_WORK, MOST_REST = 3.5, 1.3

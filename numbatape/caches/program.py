@@ -41,7 +41,8 @@ class Stop:
         kind = tape.guards[at].kind
         if kind == "bool":
             seen = bool(seen)
-        elif kind == "count" and math.isfinite(seen):  # it counts from the size that was tried on
+        elif kind == "count" and math.isfinite(seen):
+            # The guard's number is relative to the count that was tried, which is added here.
             assert space.variant.counted is not None
             seen = int(seen) + space.variant.counted.seen(space.dimensions, at)
         elif kind == "int" and math.isfinite(seen):  # NaN and infinities are no integers, and fit no variant
@@ -65,7 +66,8 @@ class Stop:
     def allows(self, other: Variant) -> bool:
         """Whether the inputs that stopped there may take another variant's path."""
         if self.is_counted:
-            # For which number the guard of the other trace stands is not known before its sweep.
+            # A guard on a count is relative to the size that its own sweep tries, so its
+            # outcomes cannot be compared.
             return other is not self.variant
         if other.outcomes[: self.at] != self.variant.outcomes[: self.at]:
             return self.in_prologue
@@ -92,7 +94,8 @@ class Program:
         self.keeps: tuple[str, ...] | None = None  # names of what made the last trace serve a single call
         self._observes: set[str] = set()  # names of attributes of which traces observe the first use
         self.environment = Environment(function)
-        self._lock = threads.survives_fork(threading.RLock())  # never held while the function runs
+        # The lock is never held while the user's function runs.
+        self._lock = threads.survives_fork(threading.RLock())
         self._tracing = threads.Patient()
 
     @property

@@ -191,7 +191,7 @@ def shelf_of(function) -> Shelf:
 MOST_GROWTH = 256 << 20  # bytes
 OF_A_SECOND = 1 << 30  # bytes that a program fills in the time of a collection of one second
 _limit = [0]  # the bytes of the process beyond which garbage is collected; 0 before the first look
-_seconds = [0.0]  # that the last collection took
+_seconds = [0.0]  # how many seconds the last collection took
 
 
 def resident() -> int:

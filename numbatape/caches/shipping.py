@@ -120,7 +120,8 @@ def prepared(cache: PreparedCache, name: str) -> Any:
                 made = class_of(cache).prepare(shipped.function, args, kwargs, config, calls)
             except BaseException as error:
                 vars(cache)["_waiting"] = again
-                if isinstance(error, AttributeError):  # it would say that the cache lacks an attribute
+                # An AttributeError that left this place would seem to say that the cache lacks an attribute.
+                if isinstance(error, AttributeError):
                     raise SpecError(
                         f"a copied or unpickled {type(cache).__name__} traces its function when it is first "
                         f"used, and that failed: {type(error).__name__}: {error}"

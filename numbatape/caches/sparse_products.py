@@ -47,7 +47,7 @@ class KnownPattern:
     compression: Compression
     derived: Derived
     data: np.ndarray
-    indptr: np.ndarray  # it counts all rows, also those of constant outputs
+    indptr: np.ndarray  # All rows have an entry here, also those of constant outputs.
 
     def matrix(self, products: np.ndarray, place: np.ndarray, reuse: bool) -> scipy.sparse.csr_array:
         """Return the matrix whose entries are at some places in products."""

@@ -90,7 +90,7 @@ class _Writer:
         ]
         if cls is dict:
             values = dict(zip(entries, built, strict=True))
-            # In the order of the example: optree goes through a dictionary by sorted keys.
+            # The keys keep the order of the example, because optree goes through a dictionary by sorted keys.
             return "{" + ", ".join(f"{self.object(key)}: {values[key]}" for key in example) + "}"
         if cls is tuple:
             return "(" + "".join(f"{part}, " for part in built) + ")"

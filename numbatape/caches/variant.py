@@ -56,7 +56,8 @@ class Variant:
         self._plans: dict[tuple, Plan | None] = {}
         self._allowed: dict[tuple, bool] = {}  # whether the tape's guards on sizes hold, by dimensions
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
-        # By lanes: the first sizes and their plan, then what plans others; None where only `make_plan` does.
+        # The keys are numbers of lanes. The values are the first sizes and their plan, and later what plans
+        # others; None where only `make_plan` can.
         self._lane_planners: dict[tuple[Lanes, ...], Any] = {}
         self._cells: dict[tuple, int] = {}  # what `cells_a_lane` has returned, by its arguments
         # The sizes for which cells were counted last, and where they are.
@@ -324,7 +325,7 @@ class VariantWorkspace(Workspace):
     def _load_constants(self, constants) -> None:
         self.retire_entry()  # its rows compare with the former constants
         self.prologue_done = False
-        self.constants = None  # until all constants are in their cells
+        self.constants = None  # The constants count as unknown until all of them are in their cells.
         for cells, leaf, _ in constants:
             kind = np.asarray(leaf).dtype.kind
             if (

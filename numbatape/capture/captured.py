@@ -42,7 +42,7 @@ class Captured:
     def __init__(self):
         self.arrays: list[tuple[np.ndarray, np.ndarray]] = []
         self._cells: list[tuple] = []
-        self._variables: dict[int, str] = {}  # by the id of a cell
+        self._variables: dict[int, str] = {}  # the keys are ids of cells
         self._bindings: list[tuple] = []  # (mapping, key, value)
         self._attributes: list[tuple] = []  # (owner, name, value)
         self._functions: list[tuple] = []  # (function, its code)

@@ -21,9 +21,10 @@ class CapturedArrays:
 
     def __init__(self, trace: Trace):
         self._trace = trace
-        self._made: dict[int, tuple] = {}  # by id: (array, stand-in)
-        self.tables: dict[int, WithArrays] = {}  # by the id of the table without arrays
-        self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by id: (owner, its copy)
+        self._made: dict[int, tuple] = {}  # the keys are ids of arrays, the values (array, stand-in)
+        self.tables: dict[int, WithArrays] = {}  # the keys are ids of the tables without arrays
+        # The keys are ids of owners, the values (owner, its copy).
+        self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._used: set[int] = set()  # the ids of owners whose copies stand-ins have
 
     def stand_in(self, array: np.ndarray):

@@ -343,7 +343,7 @@ def _of_filters(name: str) -> Callable:
     return lambda original: getattr(imported(f"{__package__}.warning_filters"), name)(original)
 
 
-REPLACED = _table()  # by module and name: what makes the stand-in of the original
+REPLACED = _table()  # The keys are modules and names; each value makes the stand-in from the original.
 
 
 def _print(*args, **kwargs):

@@ -76,7 +76,8 @@ def as_numpys(kind: type, *args, **kwargs):
 
 _FLOATS = (np.float64, np.float32, np.float16)
 _KINDS = (*_FLOATS, np.complex128, np.complex64, np.bool_, np.int64, np.int32)
-TYPES = types.SimpleNamespace()  # in place of ``np`` where code calls one of NumPy's scalar types
+# This namespace stands for ``np`` where code calls one of NumPy's scalar types.
+TYPES = types.SimpleNamespace()
 for _name, _kind in vars(np).items():
     if any(_kind is known for known in _KINDS):
         setattr(TYPES, _name, functools.partial(as_numpys, _kind))

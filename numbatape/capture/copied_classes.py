@@ -33,12 +33,13 @@ class CopiedClasses:
         self._objects: dict[int, object] = {}
         self._classes: dict[type, type] = {}
         self._metaclasses: dict[type, type] = {}
-        # By the id of a wrapper (a static method, say) that is being copied: the classes that are to have the
-        # copy, and its name. The function behind it may refer to these classes.
+        # The keys are ids of wrappers (static methods, say) that are being copied; the values, the classes
+        # that get the copy, and its name. The function behind it may refer to these classes.
         self._unfinished: dict[int, list[tuple[type, str]]] = {}
         self._own: dict[int, object] = {}  # the original, by the id of its stand-in
         trace = current()
-        # Of the trace that makes them; those inside of it use them, too. A reference would be a cycle.
+        # The id of the trace that makes the copies; traces inside of it use them, too. A
+        # reference to it would be a cycle.
         self._trace = id(trace)
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()

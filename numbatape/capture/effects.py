@@ -153,9 +153,10 @@ class _Changes:
     def __init__(self, trace, environment: Captured, outputs: list[int]):
         self._trace, self._environment, self._outputs = trace, environment, outputs
         self._fresh: set[int] = set()  # containers that the function has made
-        # By the id of what owns the memory: values that are kept, their arrays, and their templates.
+        # The keys are ids of the owners of memory; the values say what is kept of it, its
+        # arrays and their templates.
         self._memory: dict[int, list[tuple]] = {}
-        self.names: list[str] = []  # of what has changed
+        self.names: list[str] = []  # the names of what has changed
         self._before = {id(value) for value in environment.reached()}
         self._dictionaries = environment.dictionaries()
 

@@ -63,7 +63,7 @@ from .references import (
 _NEVER_CHANGE = (np.dtype, type(np.sum), type(Ellipsis))
 # Code that calls one of these does not name what it reads.
 _SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))
-_MANY = 20_000  # once so many objects are noted, further objects of libraries count as opaque
+_MANY = 20_000  # Once this many objects are noted, further objects of libraries count as opaque.
 
 
 class Environment(LibraryObjects, Walk):
@@ -83,7 +83,7 @@ class Environment(LibraryObjects, Walk):
         LibraryObjects.__init__(self)
         Walk.__init__(self)
         self._written = {id(container): (container, keys) for container, keys in written}
-        self._codes: dict[int, types.CodeType] = {}  # by the id of a function of the user's
+        self._codes: dict[int, types.CodeType] = {}  # the keys are ids of functions of the user's
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
         self.repeats, self.identity_tests = False, 0
         self._reached: list = []
@@ -131,7 +131,8 @@ class Environment(LibraryObjects, Walk):
             if part.kind is not PART and part.kind is not FIELDS:
                 self._note(part)
             elif type(part.value) is types.FunctionType:
-                self._members[id(part.value)] = set()  # it may be called by other names than that of a method
+                # The function may be called by other names than that of the method.
+                self._members[id(part.value)] = set()
             if part.code is not None:
                 if issubclass(type(part.value), (types.FunctionType, types.ModuleType)):
                     self._asked_of.append((part.value, part.name, part.code))

@@ -25,7 +25,8 @@ class FirstUses:
     def __init__(self, names=()):
         self.names = frozenset(names)
         self.hidden = False
-        self._assigned: dict[tuple[int, str], bool] = {}  # by the id of an object's dictionary, and the name
+        # The keys are an id of an object's dictionary, and a name.
+        self._assigned: dict[tuple[int, str], bool] = {}
 
     def note(self, owner, name: str, assigned: bool) -> None:
         """Note a use of an attribute; only the first one counts."""

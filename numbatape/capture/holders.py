@@ -95,7 +95,8 @@ def _objects_in(value) -> tuple:
 
 def _array_of_objects(value, parts):
     made = np.empty(len(parts), object)
-    for k, part in enumerate(parts):  # one by one, because NumPy would take lists apart
+    # The parts are assigned one by one, because NumPy would take lists apart.
+    for k, part in enumerate(parts):
         made[k] = part
     return made.reshape(value.shape)
 

@@ -80,7 +80,7 @@ class Kept:
         """Return what stands in the place of a traced value: an argument's original, or NumPy's numbers."""
         trace = value._trace
         if trace is not self._trace:
-            return value  # it belongs to an enclosing trace, which replaces it later
+            return value  # The value belongs to an enclosing trace, which replaces it later.
         original = trace.capture.arrays.original(value) if trace.capture.arrays is not None else None
         if original is not None:
             return original

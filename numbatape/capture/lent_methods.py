@@ -302,7 +302,7 @@ def _entrywise(function):
     return method
 
 
-# By package and class, what stands for a method.
+# For each package and class, the stand-ins of its methods.
 METHODS = {
     "scipy": {
         "sparse._base._spbase": {

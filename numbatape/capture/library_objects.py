@@ -58,7 +58,8 @@ class LibraryObjects(Captured):
         self._abstract = False  # whether classes of the user's take others for their subclasses by `register`
         self._packages: set[str] = set()  # names of libraries whose code may be called
         self._states: set[str] = set()  # names of what is noted already, of `watching.STATES`
-        self._sites: dict[int, tuple] = {}  # by id: the name under which code refers to a value, and the code
+        # The keys are ids of values, the values (name, code that refers to it by this name).
+        self._sites: dict[int, tuple] = {}
 
     def _note_opaque(self, value, always=False):
         """Note a value as opaque if it may give other numbers in each call."""

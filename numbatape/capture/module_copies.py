@@ -150,7 +150,7 @@ def _choosing(original):
     return array_namespace
 
 
-REPLACED = {  # as in `clocks_and_files`
+REPLACED = {  # The keys are modules and names, as in `clocks_and_files`.
     "importlib": {"import_module": _importing},
     **{name: {"array_namespace": _choosing} for name in NAMESPACES},
 }

@@ -76,10 +76,11 @@ class Opened(Walk):
         self._name, self._value, self._arrays = name, value, arrays
         self.found: list[TracedArray] = []
         self._places: dict[int, int] = {}
-        self._owners: dict[int, list[int]] = {}  # by id: the ids of what refers to a value
+        self._owners: dict[int, list[int]] = {}  # for the id of a value, the ids of what refers to it
         self._leaves: list[int] = []  # the ids of traced and plain arrays
         self._made: list[tuple] = []  # copies of containers and objects, and what they held at first
-        self._before: dict[int, object] = {}  # by id: what something that can change was when it was found
+        # For the id of an object that can change, its state when it was found.
+        self._before: dict[int, object] = {}
         self._all = False
         self._later: list[Reference] = []  # containers in global variables, which the function may only fill
         self._functions: list[types.FunctionType] = []

@@ -60,7 +60,7 @@ def _by_column(compute):
         options = {key: value for key, value in options.items() if key not in ("engine", "engine_kwargs")}
         if not is_frame(owner.obj):
             return _series(*compute(owner, owner.obj, *args, **options), owner.obj.name)
-        made = {}  # by position, because several columns may have the same name
+        made = {}  # The keys are positions, because several columns may have the same name.
         for k in range(owner.obj.shape[1]):
             one = copy.copy(owner)
             one.obj = owner.obj.iloc[:, k]

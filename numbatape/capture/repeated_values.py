@@ -45,7 +45,7 @@ class View(NamedTuple):
     """A view of an array that the function keeps, too."""
 
     base: object  # the template of that array, which is C-contiguous
-    offset: int  # in bytes
+    offset: int  # the distance from the start of the memory in bytes
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 

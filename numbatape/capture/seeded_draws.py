@@ -114,7 +114,7 @@ class Noting:
     def begin(self, trace, made) -> None:
         """Note draws for a trace from now on; ``made()`` returns a generator like this one."""
         self._trace, self._made = trace, made
-        self._body = trace.tape.floor  # of the loop in whose body it is made
+        self._body = trace.tape.floor  # where the body of the loop begins in which the generator is made
         self._past: list[tuple] = []
         self._repeats = True  # whether what was drawn so far can be repeated
         self._draws = False  # whether NumPy's own method runs, which may call others

@@ -134,7 +134,8 @@ def _asking(original):
 
 
 ABOUT_KINDS = ("isbuiltin", "isfunction", "ismethod", "isroutine", "isclass")
-REPLACED = {"inspect": dict.fromkeys(ABOUT_KINDS, _asking)}  # as in `clocks_and_files`
+# The keys are modules and names, as in `clocks_and_files`.
+REPLACED = {"inspect": dict.fromkeys(ABOUT_KINDS, _asking)}
 
 
 def length(value):

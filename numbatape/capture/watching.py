@@ -350,7 +350,7 @@ def state_of(generator) -> object:
         return hash(generator.getstate())
     if hasattr(generator, "get_state"):  # np.random.RandomState
         return _comparable(generator.get_state(legacy=False))
-    if hasattr(generator, "num_generated"):  # one of scipy.stats.qmc
+    if hasattr(generator, "num_generated"):  # The generator is one of scipy.stats.qmc.
         return generator.num_generated
     return _comparable(getattr(generator, "bit_generator", generator).state)
 

@@ -143,7 +143,7 @@ def fori_loop(lower, upper, body_fun: Callable, init_val):
     """
     check_functions("nt.fori_loop", body_fun=body_fun)
     lower = whole("nt.fori_loop", "lower", lower)
-    # Without a trace there are no traced sizes, and their file need not be imported.
+    # Where there is no trace, there are no traced sizes, and their file need not be imported.
     tracing = current() is not None
     upper = upper if tracing and is_size(upper) else whole("nt.fori_loop", "upper", upper)
 
@@ -218,7 +218,8 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
         outputs.append(leaves)
     if reverse:
         outputs.reverse()
-    # Without a step nothing says what the outputs are, so the body runs once, and its carry is dropped.
+    # If the loop has no step, nothing says what the outputs are, so the body runs once, and its
+    # carry is dropped.
     if kind is None:
         empty = [None if x is None else np.zeros(x.shape[1:], x.dtype)[()] for x in arrays]
         with np.errstate(all="ignore"):

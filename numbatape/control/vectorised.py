@@ -95,7 +95,8 @@ class _Body:
     def stacks(self) -> Stacks:
         """Return the results in all lanes; raise `Apart` if they cannot be computed together."""
         validity = self.trace.validity
-        before, validity.failed = validity.failed, False  # to see whether this body fails, too
+        # The flag is cleared to see whether this body fails, too.
+        before, validity.failed = validity.failed, False
         try:
             return self._stacks()
         finally:
@@ -211,7 +212,7 @@ class _Body:
         rest = np.nonzero(np.logical_not(self.parting))[0]
         # `len` would give an int, which would hold the tape to these numbers of lanes.
         if is_empty(same) or is_empty(rest):
-            raise Apart  # no lane goes either way: the number that decided was NaN
+            raise Apart  # No lane takes one of the two ways, because the number that decided was NaN.
         # np.take finds a trace by its first argument alone.
         rows = [of_trace(self.trace, x) for x in self.rows]
         groups = [

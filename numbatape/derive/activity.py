@@ -111,7 +111,7 @@ def varied_in(tape, places: Places, start: int, stop: int, sources) -> Active:
     """Return the instructions in a stretch of the tape that depend on some values."""
     rows = tape.code.part(start, stop)
     numbers = value_numbers(rows)[:, : 1 + OPERANDS]
-    # Both in one call, because each call takes some time however few values there are.
+    # Both are found in one call, because a call takes some time however few values there are.
     found = places.of(np.append(numbers, sources))
     at = found[: numbers.size].reshape(numbers.shape)
     marked = np.zeros(places.count, np.int32)

@@ -98,7 +98,7 @@ class Adjoint:
         seeds = list(seeds)
         for output, cotangent in seeds:
             self.cotangents.add(output, cotangent)
-        # To add seeds up may take new cells, which are numbered with the others.
+        # Adding seeds up may take new cells, so the places are numbered afterwards.
         found = varied_in(self.tape, Places(self.tape), start, stop, targets)
         around = self.emitter.line
         try:
@@ -113,7 +113,7 @@ class Adjoint:
         out, numbers, around = row.out, row.operands, self.emitter.line
         self.emitter.line = row.line
         ct = self.cotangents.collect(out)
-        if ct is None:  # no seed depends on the result
+        if ct is None:  # No seed depends on the result, so its cotangent is zero.
             self.emitter.line = around
             return
         op = OPS[row.row]

@@ -221,7 +221,7 @@ def _helper(function):
 def _compile(definition: ast.FunctionDef):
     module = ast.fix_missing_locations(Translate().visit(ast.Module([definition], [])))
     scope: dict = {}
-    # By exec, because only there Python calls __missing__ of a dict subclass that is the globals.
+    # Only `exec` calls __missing__ where the globals are a subclass of dict.
     exec(compile(module, "<formula>", "exec"), scope)
     function = scope[definition.name]
     names = function.__code__.co_names

@@ -37,8 +37,8 @@ from .lane_values import LaneValues
 
 ADD, AGREE, COPY = (OPCODE[name] for name in ("add", "agree", "copy"))
 IS_PRODUCT = np.array([bool(op.product) for op in OPS])
-# By row of the op table: the product in a fused product and sum, and the ranks of the cores of the result
-# and the operands, which are 0 for elementwise ops.
+# For each row of the op table: the product in a fused product and sum, and the ranks of the cores of the
+# result and the operands, which are 0 for elementwise ops.
 PRODUCT_IN = np.full(len(OPS), NONE)
 CORE_RANKS = np.zeros((4, len(OPS)), np.int64)
 for _k, _op in enumerate(OPS):
@@ -250,7 +250,7 @@ class _Widened:
                 rows["out"] = values.seen_as(code["out"][its], result.dims[:2], result.strides[:2])
                 rows["active"] = rows["active"] >> 1 & 1 | (rows["active"] & 1) << 1
             elif len(left.dims) == 3 and len(right.dims) == 2 and left.dims[1] == 1:
-                # one row a lane, wherever it lies
+                # The left operand is one row for each lane, wherever the rows lie.
                 lanes, _, inner = left.dims
                 rows["a"] = values.seen_as(code["a"][its], (lanes, inner), left.strides[::2])
                 rows["out"] = values.seen_as(code["out"][its], result.dims[::2], result.strides[::2])

@@ -220,7 +220,7 @@ class Body:
         steps = call.steps()
         start = None if steps is None else pack.port(Given(CAPTURE, steps), 1, call).start
         outs, end = [], 0
-        # As a result has them: last carries and sums before what is stacked.
+        # The order is that of a result: last carries and sums come before what is stacked.
         self.order = sorted(range(len(self.outputs)), key=lambda j: self.outputs[j][1] < 0)
         for j in self.order:
             value, port, _ = self.outputs[j]

@@ -142,7 +142,7 @@ def pull(emitter: Emitter, loop: Loop, out: int, numbers, ct: Symbol, rules: Rul
             walk.cotangents.begin(inputs[k].value, body.values[sums[k]])
     targets = [k for k in active if loop.ports[k].role != SUM]
     parts = dict(zip(targets, walk.run(0, body.stop, [inputs[k].value for k in targets], seeds), strict=True))
-    places: dict[int, int] = {}  # by input of the loop: which output has its cotangent
+    places: dict[int, int] = {}  # for each input of the loop, the output that has its cotangent
     for k in targets:
         role, part = loop.ports[k].role, parts[k]
         if role == CARRY:

@@ -71,8 +71,8 @@ class Pushforward:
         self.lanes = lanes
         self.tangents = Cells(emitter, lanes)
         self._places = Places(self.tape)
-        self._reads = np.zeros(0, np.int64)  # by place: how many operands' tangents are read there
-        self._sums = Sums()  # one-cell tangents that are sums of products
+        self._reads = np.zeros(0, np.int64)  # for each place, how many operands' tangents are read there
+        self._sums = Sums()  # tangents of one cell that are sums of products
 
     @uncollected
     def run(self, start: int, stop: int, seeds, outputs) -> list:
@@ -88,7 +88,7 @@ class Pushforward:
         seeds = list(seeds)
         for value, tangent in seeds:
             self.tangents.add(value, tangent)
-        # To add seeds up may take new cells, which are numbered with the others.
+        # Adding seeds up may take new cells, so the places are numbered afterwards.
         places = self._places = Places(self.tape)
         found = varied_in(self.tape, places, start, stop, [value for value, _ in seeds])
         found = useful_for(found, places, outputs)

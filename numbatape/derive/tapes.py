@@ -118,7 +118,7 @@ def pushforward(
 
 
 def _derived(derive: Callable, tape: Tape, dimensions, strong: bool, lanes: int | None) -> Tape:
-    where = tape.lines, tape.positions.tobytes()  # for error messages
+    where = tape.lines, tape.positions.tobytes()  # Error messages need these.
     key = (derive, tape.digest, tuple(dimensions), strong, lanes, where)
     found = _kept.get(key)
     if found is None:

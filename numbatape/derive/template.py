@@ -19,7 +19,7 @@ from .row_classes import Kinds
 from .walk_words import FRESH, OWN, THEIRS
 
 LINE = NONE - 1  # the place of the line
-MOST_NUMBERS = 1 << 16  # one template names no more plain numbers
+MOST_NUMBERS = 1 << 16  # One template names at most this many plain numbers.
 
 
 def newest(known: dict, count: int) -> list:
@@ -140,13 +140,14 @@ class Before:
         self._unrepeatable = self._other_counts()
         self._pools = list(tape.pool_cells)
         values, buffers = tape.values, cells.buffers
-        self._arrays: dict[int, tuple[int, int]] = {}  # by storage: a value in it, and how many stay pending
+        # For each storage, a value in it, and how many contributions stay pending.
+        self._arrays: dict[int, tuple[int, int]] = {}
         for value in added:
             storage = values[value][0]
             if storage >= POOL_COUNT:
                 waiting = buffers[storage].count if storage in buffers else 0
                 self._arrays[storage] = value, waiting
-        self._before: dict[int, list] = {}  # by storage: what was known of collected arrays
+        self._before: dict[int, list] = {}  # for each storage, what was known of collected arrays
         for value in collected:
             storage, _, _ = values[value]
             if storage in buffers:

@@ -71,7 +71,7 @@ class Memory:
         self._kinds = kinds
         self.w = np.zeros(64, np.int64)
         self.w[names.LATEST] = NONE
-        self._arrays: dict[int, np.ndarray] = {}  # by the word that is their address
+        self._arrays: dict[int, np.ndarray] = {}  # the keys are the words that have their addresses
         places = Places(tape)
         self._pool_starts = places.starts
         of_place = np.full((places.count, names.PLACE_WORDS), NONE, np.int32)

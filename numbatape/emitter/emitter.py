@@ -266,7 +266,7 @@ class Emitter:
         a, b = self.symbol(a), self.symbol(b)
         if self.strong and not (self._is_finite(a) and self._is_finite(b)):
             return self.sum(self.expand(a, (-1,)) * self.expand(b, (-3,)), (-2,))
-        if a.ndim > 2 and b.ndim == 2:  # one product instead of one for each batch entry
+        if a.ndim > 2 and b.ndim == 2:  # One product of matrices replaces one for each batch entry.
             rows = Symbol(self, self._merged(a.number, [a.ndim - 1, 1]))
             result = self.op("matmul", rows, b)
             dims = (*a.dims[:-1], result.dims[-1])

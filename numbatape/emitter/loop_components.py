@@ -108,7 +108,8 @@ class LoopComponents:
             {place[other] for node in nodes for other in edges[node]} - {k} for k, nodes in enumerate(found)
         ]
         looped = [part.what == LOOP for part in parts]
-        late, early = looped[:], looped[:]  # which components depend on loops, and which ones loops depend on
+        # late: the component depends on a loop; early: a loop depends on it.
+        late, early = looped[:], looped[:]
         for k, its in enumerate(needs):
             late[k] |= any(late[other] for other in its)
         for k in reversed(range(len(parts))):

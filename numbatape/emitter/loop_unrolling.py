@@ -131,9 +131,10 @@ class UnrolledSteps:
         self.one, self.builder, self._carries, self._count = stretch, stretch.builder, carries, count
         self._inside = stretch.made | {stretch.keys[value] for value in stretch.inputs}
         self._rows: list[Instruction] = []
-        self._numbers: dict[Place, int] = {}  # by cell: the number that stands there, in the present step
+        # For each cell, the number that stands there in the present step.
+        self._numbers: dict[Place, int] = {}
         self._known: dict[int, list[Place]] = {}
-        self._homes: dict[int, int] = {}  # by number: the cell of an output that it is computed in
+        self._homes: dict[int, int] = {}  # for each number, the cell of an output that it is computed in
         self._made: set[int] = set()
         starts = stretch.inputs[:carries]
         slices, rows = stretch.inputs[carries:], [*stretch.outputs[carries:], *(starts[k] for k in past)]

@@ -12,7 +12,7 @@ from . import addresses
 
 MOST_ROWS = 20  # instructions of a step: with more of them, what is saved is less than a tenth
 MOST_IN_BODY = 60  # instructions of all steps together
-MOST_CELLS = 512  # that a step writes: with more of them, a step's time is that of its arrays
+MOST_CELLS = 512  # cells that a step writes: where it writes more, its time is that of its arrays
 MOST_STEPS = 12
 
 Place = tuple[int, int]  # a storage, and an offset there as a size code
@@ -45,8 +45,8 @@ class RepeatedSteps:
         self.one, self.builder = stretch, stretch.builder
         self._rows: list[Instruction] = []
         self._inputs = {self.builder.storage_of(value) for value in stretch.inputs}
-        self._homes: dict[int, Place] = {}  # by key: where its cells are in the present step
-        self._values: dict[int, int] = {}  # by value: what it is in the present step
+        self._homes: dict[int, Place] = {}  # for each key, where its cells are in the present step
+        self._values: dict[int, int] = {}  # for each value, its number in the present step
         keys, starts, slices = stretch.keys, stretch.inputs[:carries], stretch.inputs[carries:]
         stacked = stretch.outputs[carries:]
         wide, stacks = ([self._wide(x, count) for x in values] for values in (slices, stacked))

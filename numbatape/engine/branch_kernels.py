@@ -15,7 +15,7 @@ BRANCH_STATE = (
 )
 BRANCH_WORD = {name: k for k, name in enumerate(BRANCH_STATE)}
 
-NO_BODY = 1 << 30  # no number of a body: the guards of none of them hold
+NO_BODY = 1 << 30  # This is no number of a body; it says that the guards of none of them hold.
 
 BRANCH_TEXT = """def run_once(w, s_q):
     # Run a body of one step; return the status of its sweep.

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from .moving_spaces import MovingSpace
 
 FEW = 256  # calls of bodies that may have a workspace each: about as much memory as reverse sweeps keep
-FIRST_MOVES = 2  # so often more than they have followed sizes, calls are expected to do so
+# Calls share workspaces once changes of sizes have made them anew this many times more than they followed.
+FIRST_MOVES = 2
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -79,13 +80,15 @@ class Calls:
     def __init__(self, plan, v, g, workspace: Callable, native: bool = True):
         self._make = workspace
         self._runs: dict[tuple, LoopRun | BranchRun] = {}  # the first calls of bodies that run once
-        self._shared: dict[int, tuple] = {}  # by the id of a plan: its workspace, for bodies that run once
+        # For the id of a plan, the workspace that all calls of bodies that run once share.
+        self._shared: dict[int, tuple] = {}
         self._calls = plan.tape.calls
         self._loops: dict[int, LoopRun | BranchRun] = {}
         self._compiled: dict[int, CompiledCall] = {}
         self._in_lanes = False  # whether an instruction with lanes calls a loop
         self._instances: dict[tuple[int, int], Instance] = {}
-        self._latest: dict[int, tuple[int, MovableInstance]] = {}  # by number: one, and for which sizes
+        # For each call's number, its latest instance, and the sizes that it is for.
+        self._latest: dict[int, tuple[int, MovableInstance]] = {}
         self.words = np.zeros(CALL_WORDS, np.int64)
         self._at_words = memoryview(self.words)  # single words are read in half of the time
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word

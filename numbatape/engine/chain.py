@@ -373,7 +373,7 @@ def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
         return flags
     follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, CELL_A] == code[:-1, CELL_O])
     if 0 < prologue < len(code):
-        # No register is handed from the prologue to the main part, which is a sweep of its own.
+        # The main part is a sweep of its own, so the prologue hands no register to it.
         follows[prologue - 1] = False
     flags[1:][follows] |= FROM_LAST
     back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0)

@@ -205,7 +205,7 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cell
     update = f"{adjoint}[{x} + i * s{x}] += term"
     each = ["    " + line for line in (*lines, update)]
     if simd:
-        # Only one cell takes the adjoints of all, or every cell takes its own.
+        # Either one cell takes the sum of all adjoints (its stride is 0), or every cell takes its own.
         lines += [f"if s{x} == 0:", "    total += term", "else:", "    " + update]
         loop = ["total = 0.0", "for i in simd(n):", *("    " + line for line in lines)]
         return _rows(op, [*loop, f"if s{x} == 0 and n > 0:", f"    {adjoint}[{x}] += total"]) + "\n"

@@ -41,7 +41,7 @@ class CompiledCall:
         for name, shape, dtype in native.memory:
             state[f"{name}_at"] = offset
             offset += -(-prod(shape) * dtype.itemsize // CACHE_LINE) * CACHE_LINE
-        self._memory: dict[str, np.ndarray] = {}  # of which the state has addresses
+        self._memory: dict[str, np.ndarray] = {}  # arrays whose addresses the state has
         state |= {"lane": offset, "memory": self._take("memory", offset * lanes)}
         state |= {f"{name}_buffer": self._take(f"{name}_buffer", size) for name, size in native.buffers}
         self.words = np.array([state.get(name, 0) for name in native.names], np.int64)

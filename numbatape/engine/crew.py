@@ -104,10 +104,11 @@ class Crew:
                 helper = threading.Thread(
                     target=_function(), args=(row.ctypes.data, HELP), name="numbatape", daemon=True
                 )
-                self._words[_COUNT] += 1  # before it starts: an interrupt may come once it runs
+                # The helper is counted before it starts, because an interrupt may come once it runs.
+                self._words[_COUNT] += 1
                 try:
                     helper.start()
-                except RuntimeError:  # no more threads, or the process is ending
+                except RuntimeError:  # The system has no more threads, or the process is ending.
                     self._words[_COUNT] -= 1
                     return
 
@@ -126,7 +127,7 @@ def _lock_that_is_held() -> int:
 
 CREW = Crew()
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
     os.register_at_fork(after_in_child=CREW.forget)
 
 

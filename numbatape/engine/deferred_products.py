@@ -20,11 +20,14 @@ from ..tape import Tape
 from ..tape.families import ACTIVE, F64
 from ..tape.loop import CAPTURE, Loop
 
-STEPS = 64  # that are stacked at most: the stacks of most bodies stay in the processor's first cache
+# At most this many steps are stacked: the stacks of most bodies then fit into the first cache.
+STEPS = 64
 ONE_THREAD = 524288  # multiplications: OpenBLAS divides a larger product among threads, which takes longer
-FEW_STEPS = 16  # that are stacked at least: fewer of them save too little
-LEAST_CELLS = 16  # of a cotangent: adding to fewer of them takes no longer than stacking the vectors
-MOST_ROWS = 4  # of x, or columns of it in W @ x: with more of them, each step's product is worth its call
+FEW_STEPS = 16  # At least this many steps are stacked, because fewer save too little.
+# The cotangent has at least this many cells: adding to fewer takes no longer than stacking the vectors.
+LEAST_CELLS = 16
+# x has at most this many rows (columns in W @ x): with more of them, each step's product is worth its call.
+MOST_ROWS = 4
 
 PRODUCTS = ROWS.with_trait("product")
 
@@ -137,7 +140,7 @@ def deferred_products(loop: Loop, dimensions: Sequence[int]) -> tuple[Tape, list
             if m * n < LEAST_CELLS or rank > MOST_ROWS or not distinct(m, n, *strides):
                 continue
             left, right = Stacked(other, False, bit == 1), Stacked(out, True, bit == 1)
-            if bit == 1:  # of W @ x the cotangent is zbar @ x.T
+            if bit == 1:  # The cotangent of W in W @ x is zbar @ x.T.
                 left, right = right, left
             found.append(DeferredProduct(target, left, right, rank))
             if body is loop.body:

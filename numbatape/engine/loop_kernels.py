@@ -365,8 +365,9 @@ def reverse(w, pc):
 
 
 FEW = 12  # copying so many cells one by one takes no longer than a call of memcpy
-TOO_MANY = 99  # no status of a sweep: there would be more steps than a loop may take
-INTERRUPTED = 98  # nor is this: a signal's handler has raised an exception
+TOO_MANY = 99  # This is no status of a sweep; it says that there would be more steps than a loop may take.
+# This is no status of a sweep, either; it says that a signal's handler has raised an exception.
+INTERRUPTED = 98
 
 
 def _numbers() -> str:

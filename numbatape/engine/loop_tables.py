@@ -87,7 +87,7 @@ class LoopTables:
     def _table(self, name: str, rows: list[tuple]) -> None:
         """Write a table, whose rows have the fields that `numbatape.engine.loop_words.ROWS` names."""
         if not rows:
-            return  # no kernel reads the address of a table without rows
+            return  # No kernel reads the address of a table without rows.
         array = np.array(rows, np.int64).reshape(-1)
         self._alive.append(array)
         address = array.ctypes.data
@@ -341,7 +341,7 @@ class LoopTables:
         for family, level, storage, size in rows:
             wanted = level == ACTIVE or (level != CONSTANT and not adjoints)
             if wanted and storage not in kept:
-                if not size or storage in others:  # it has no cells of its own
+                if not size or storage in others:  # The storage has no cells of its own.
                     continue
                 if follows and runs[-1][0] == family:
                     runs[-1] = family, runs[-1][1], storage

@@ -18,37 +18,38 @@ STATE = (
     "AGAIN",  # whether the reverse kernel runs the steps first, as saved cells may be those of other operands
     "RECOMPUTE",  # whether the reverse kernel runs each step forward again, after restoring its carries
     "STACK",  # address of the saved cells
-    "STACK_BYTES",  # of a step
+    "STACK_BYTES",  # bytes that are saved in one step
     "TESTING",  # out: whether it was the test that stopped
     "STOPPED",  # out: the status that a step stopped with
     "COTANGENTS",  # address of the carries' cotangents, between steps
     "HELD_STEPS",  # how many steps the stacks of deferred products hold
     "MOST_HELD",  # how many of them they hold at most
     "LANES",  # how many lanes the first call of an instruction computes at once, see `forward`
-    "FIRST",  # with lanes: where the result of that call begins
+    "FIRST",  # where the result of that call begins, if there are lanes
     "LANE_A",  # steps from lane to lane, in cells: of both operands and of the result
     "LANE_B",
     "LANE_OUT",
     "STEPS",  # where the second operand has the number of steps; -1 where it is LENGTH
     "TEST",  # address of the frame of the test before each step, or 0
     "TEST_RESULT",  # address of what it gives
-    "STRICT",  # with a test: whether it is an error if there would be more steps than LENGTH
+    "STRICT",  # whether more steps than LENGTH are an error, if there is a test
     "RESULT",  # cells of the result, if a body that runs once does not write all of them; else 0
     "LOOK",  # address of what looks for Ctrl-C
-    "EVERY",  # after how many steps it is called; 0 for never
-    "COUNTED",  # with a test: where the result has the number of steps, and whether there would be more
+    "EVERY",  # after how many steps LOOK is called; 0 for never
+    "COUNTED",  # where the result has the number of steps and whether there would be more, if there is a test
 )
 # The rows of tables. An address is that of cells of the body; STEP and LANE are their steps from cell to cell
 # and from lane to lane (0 where all lanes share them), OPERAND is 0 for the first operand of the call and 1
 # for the second, FIRST is a place in that operand or in the result.
 ROWS = {
-    "IN": ("OPERAND", "FIRST", "ADDRESS", "CELLS", "STEP", "LANE"),  # from an operand to the body
-    "OUT": ("ADDRESS", "FIRST", "CELLS", "STEP", "LANE"),  # from the body to the result
+    "IN": ("OPERAND", "FIRST", "ADDRESS", "CELLS", "STEP", "LANE"),  # copies from an operand to the body
+    "OUT": ("ADDRESS", "FIRST", "CELLS", "STEP", "LANE"),  # copies from the body to the result
     "MOVE": ("SOURCE", "TARGET", "CELLS", "SOURCE_STEP", "SOURCE_LANE", "TARGET_STEP", "TARGET_LANE"),
     "MEMORY": ("ADDRESS", "BYTES"),
     "KEEP": ("ADDRESS", "CELLS", "FIRST"),  # FIRST is -1 for what does not stand in the result
     "SEED": ("ADDRESS", "FIRST", "CELLS", "PLACE"),  # PLACE is among the cotangents of carries
-    "ADD": ("ADDRESS", "OPERAND", "FIRST", "CELLS"),  # from adjoints of the body to those of an operand
+    # Additions of adjoints of the body to those of an operand.
+    "ADD": ("ADDRESS", "OPERAND", "FIRST", "CELLS"),
     "PART": ("SOURCE", "ROWS", "CELLS", "ROW_STEP", "STEP", "STACK", "BYTES"),  # a matrix, to rows of a stack
     "PRODUCT": ("TARGET", "ROW_STEP", "STEP", "LEFT", "LEFT_CELLS", "RIGHT", "RIGHT_CELLS", "ROWS"),
     "BACK": ("ADDRESS", "OPERAND", "FIRST", "CELLS", "PLACE", "HISTORY"),  # HISTORY is in the result, or -1

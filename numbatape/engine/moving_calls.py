@@ -64,7 +64,7 @@ class MovingLoop(MovingCall):
         self._table(words.TOTALS_AT, totals)
         its[words.CODES_AT], _ = self._rows.take([(code,) for code in codes])
         its[words.OUTS_COUNT] = len(outs)
-        # Only what is swept back keeps cotangents.
+        # Only a loop that is swept back keeps cotangents of carries.
         self._carried = carries if run.reverse else []
         its[words.CARRIES_COUNT] = len(self._carried)
         its[words.EXTENT], its[words.ONCE] = loop.extents[0], loop.runs_once

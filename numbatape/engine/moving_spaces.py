@@ -29,7 +29,8 @@ from .verify_plan import address_of
 if TYPE_CHECKING:
     from .workspace import Workspace
 
-MOST_STOPS = 1000  # of the kernel for one set of sizes; a deep nest goes on with the next one
+# The kernel may stop this often for one set of sizes; a deep nest of loops goes on with the next set.
+MOST_STOPS = 1000
 SPARE = 1.25  # memory grows by this factor beyond what a plan needs
 ITEMSIZE = tuple(dtype.itemsize for dtype in FAMILY_DTYPE)
 
@@ -155,7 +156,8 @@ class MovingSpace:
     @property
     def plan(self) -> Plan:
         """The present plan, in the tables of the planner."""
-        assert isinstance(self.planner, Replanner)  # no tape in strips calls anything
+        # A tape that runs in strips calls nothing, so its planner is no other class.
+        assert isinstance(self.planner, Replanner)
         return self.planner.plan_in_tables(self.planner.dimensions)
 
     def _note_made(self, made: list[MovingSpace]) -> None:

@@ -205,7 +205,8 @@ def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
     # Storages are the groups of `Uses` here, numbered from 1 on: 0 is for what is not there.
     uses = Uses(code, np.append(storage + 1, np.int32(0)), count + 1)
     first = np.full(count + 1, len(code))
-    # Of several numbers that are assigned to one entry the last one holds.
+    # NumPy keeps the last of several numbers that are assigned to one entry; here that is the
+    # first instruction.
     first[uses.out[::-1]] = np.arange(len(code))[::-1]
     first, last = first[1:], np.maximum(uses.last_write, uses.last_read)[1:]
     stays = np.zeros(count, bool)

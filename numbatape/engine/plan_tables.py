@@ -24,7 +24,7 @@ AUX_USED = 11  # out: words of all records
 BAD = 12  # out: the instruction that failed
 OP_COUNT = 13  # kernel numbers that there are
 SPLIT_AT = 14  # instructions of the prologue
-LOW = 15  # of verify(): the lowest and the highest cell of an operand, relative to its first one
+LOW = 15  # scratch of verify(): the lowest and the highest cell of an operand, relative to its first one
 HIGH = 16
 
 # An instruction of a tape: op (and, above 16 bits, which operands are active), result, operands a b c, aux.

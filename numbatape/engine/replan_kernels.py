@@ -40,19 +40,19 @@ from .plan_tables import (
 # The words of ``w`` beyond those of derive() and verify().
 SIZE_ROWS = 17  # size expressions: operation, left, right
 SIZE_COUNT = 18
-DIMENSIONS = 19  # of the inputs, 64-bit
+DIMENSIONS = 19  # the dimensions of the inputs, 64-bit
 SIZE_GUARDS = 20  # left, whether the relation is ">=", right
 GUARD_COUNT = 21
 BOUNDED = 22  # size codes whose values must be 32-bit numbers; the first ones must not be negative
 BOUNDED_COUNT = 23
 POSITIVE_COUNT = 24
-STORED = 25  # of each storage: size code, kind (3 * family + level), the storage whose cells it takes
+STORED = 25  # for each storage: size code, kind (3 * family + level), the storage whose cells it takes
 STORED_COUNT = 26
 CELLS = 27  # out: where the cells of each kind end, 64-bit
 IN_REGISTER = 28  # for each opcode of an arm: whether its result stays in a register
 KNOWN_KERNELS = 29  # kernel numbers that were met before, as flags
 NEW_KERNELS = 30  # out: whether one is new
-WEIGHTS = 31  # of each instruction: work per cell, kind of the estimate, operands that count (bits)
+WEIGHTS = 31  # for each instruction: work per cell, kind of the estimate, operands that count (bits)
 WORK = 32  # out: an estimate of all work
 SWEEP_WORK = 33  # out: the same without the prologue
 DERIVE = 34  # addresses of the kernels derive() and verify()
@@ -81,7 +81,7 @@ OTHER_SIZES = 1  # a size guard does not hold
 LOOK_CLOSER = 2  # Python's way finds out, and says what is wrong
 
 KINDS = 6
-LEVELS = 3  # of each family, constants first
+LEVELS = 3  # the number of levels of a family; constants come first
 # Of the ends of a family's levels (`CELLS`): active cells, which have adjoints, begin where varying ones end,
 # and the end of active cells is the number of all.
 FIRST_ACTIVE = 1
@@ -89,7 +89,7 @@ ALL_CELLS = 2
 LINE_CELLS = 8
 FROM_LAST_BIT = 524288  # FROM_LAST and TO_NEXT of numbatape.engine.frame, shifted into place
 TO_NEXT_BIT = 1048576
-ACTIVE_SHIFT = 16  # as in numbatape.engine.frame
+ACTIVE_SHIFT = 16  # This is ACTIVE_SHIFT of numbatape.engine.frame.
 OPERANDS_MASK = 7
 PER_INSTRUCTION = 8
 PER_MULTIPLICATION = 0.125

@@ -58,7 +58,7 @@ KIND = 1
 STARTS_AT = 2  # words that are values of size codes: address, code
 START_COUNT = 3
 STATE = 4  # address of the words that the kernels of loops, of branches or of a rule read
-# Of a loop:
+# The words of the call of a loop.
 DIMENSIONS_AT = 5  # size codes, the values that the body has now, and whether it depends on them
 DIMENSION_COUNT = 6
 MOVES_BODY = 7  # whether the body can follow
@@ -79,10 +79,10 @@ STACK_ROOM = 21
 STEP_WORK = 22  # an estimate of the work of a step
 ONCE = 23  # whether the body runs once
 CALL_WORK = 24  # out: an estimate of all work
-# Of branches:
+# The words of a call of branches.
 BODIES_AT = 5  # addresses of loops of one step
 BODY_COUNT = 6
-# Of a compiled rule:
+# The words of the call of a compiled rule.
 BUFFERS_AT = 5  # memory: address of the word that has its address, codes of start and stop, width, bytes
 BUFFER_COUNT = 6
 RESULT_STORAGE = 7  # where the result is: word of its storage, offset, family
@@ -118,7 +118,7 @@ BUFFER_STOP = 2
 BUFFER_WIDTH = 3
 BUFFER_ROOM = 4
 
-UNKNOWN = -1  # no value of a dimension
+UNKNOWN = -1  # stands for a dimension whose value is not known; no dimension is negative
 # Words of frames and of states, and rows of their tables.
 FRAME_V64, FRAME_V32 = FRAME_WORD["V64"], FRAME_WORD["V32"]
 FRAME_G64, FRAME_G32 = FRAME_WORD["G64"], FRAME_WORD["G32"]
@@ -129,5 +129,5 @@ STATE_RESULT, STATE_EVERY, STATE_LOOK = LOOP_STATE["RESULT"], LOOP_STATE["EVERY"
 STATE_STACK, STATE_STACK_BYTES = LOOP_STATE["STACK"], LOOP_STATE["STACK_BYTES"]
 STATE_SAVED, STATE_SAVED_COUNT = LOOP_STATE["SAVED"], LOOP_STATE["SAVED_COUNT"]
 MEMORY_WORDS, MEMORY_BYTES = LENGTHS["MEMORY_WORDS"], FIELDS["MEMORY_BYTES"]
-BRANCH_STATE_V = 0  # as in numbatape.engine.branch_kernels
-RULE_V, RULE_G, RULE_FIRST = 0, 1, 2  # as in numbatape.jit.rules
+BRANCH_STATE_V = 0  # These are the same words as in numbatape.engine.branch_kernels.
+RULE_V, RULE_G, RULE_FIRST = 0, 1, 2  # These are the same words as in numbatape.jit.rules.

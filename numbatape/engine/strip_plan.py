@@ -29,7 +29,7 @@ from .strip_tables import cuts_of_blocks, pieces_of, with_strips
 from .vectors import PAIR_OPCODES
 from .verifier import op_info
 
-# By name of an op, those that are computed in one loop with it and come first.
+# For the name of an op, the ops that come before it and are computed in one loop with it.
 _PAIRED: dict[str, list[str]] = {}
 for _one, _other in PAIR_OPCODES:
     _PAIRED.setdefault(_one, [])

@@ -15,7 +15,8 @@ from .codegen import FIRST_KERNEL
 from .formula_text import product
 from .frame import COUNT_WORD, LOOP_COUNT, LOOP_THIRD, RECORD_WORD
 
-# By arity. A pattern's place is added to the opcode, and is the number of its one-cell operand.
+# The keys are arities. A pattern's place in its tuple is added to the opcode, and is the number of the
+# operand that has one cell.
 PATTERNS = {1: ("v",), 2: ("vv", "sv", "vs"), 3: ("vvv", "svv", "vsv", "vvs")}
 FIRST_VECTOR = 2 * FIRST_KERNEL
 

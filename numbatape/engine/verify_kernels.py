@@ -179,7 +179,7 @@ def verify(w, pc):
         at = CODE_WORDS * k
         op = tape_t[TAPE_WORDS * k] & 0xFFFF
         active = (tape_t[TAPE_WORDS * k] >> 16) & 0xFF
-        word = code_t[at] & 0x7FFFF  # without the register flags, which `verify_plan` checks
+        word = code_t[at] & 0x7FFFF  # The mask drops the register flags, which `verify_plan` checks.
         arm = word == (op | (active << 16))
         if op == GUARD:
             if not arm or active != 0:

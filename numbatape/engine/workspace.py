@@ -215,7 +215,8 @@ class Workspace:
         differs in the last bit must not overrule it.
         """
         at = self.stopped
-        self.prologue_done = at >= self.plan.prologue  # if not, the prologue runs again in the next sweep
+        # A sweep that stopped in the prologue leaves it to run again in the next sweep.
+        self.prologue_done = at >= self.plan.prologue
         return self._sweep("resume", at + 1)
 
     def require_reverse(self) -> None:

@@ -172,7 +172,8 @@ def compiled_model(
     stops = np.cumsum(sizes).tolist()
     slices = [slice(stop - count, stop) for stop, count in zip(stops, sizes, strict=True)]
     model = _model_class()
-    newer = {"shared_var_keys": {}}  # of variables of PyMC; nutpie 0.16.9 and later ask for it
+    # nutpie 0.16.9 and later ask for this, which concerns models of PyMC alone.
+    newer = {"shared_var_keys": {}}
     fields = {field.name for field in dataclasses.fields(model)}
     return model(
         **{name: value for name, value in newer.items() if name in fields},

@@ -85,7 +85,7 @@ def _function(jax, f: Callable, examples: list):
     if pytrees.flatten(results)[1] == pytrees.LEAF and np.ndim(results) == 0:
         both = lru_cache(maxsize=1)(lambda: _function(jax, _value_and_slopes(f), examples))
 
-        def forward(*args):  # one sweep computes the value and the gradient
+        def forward(*args):  # One sweep computes the value and the gradient.
             return both()(*args)
 
         def backward(slopes, cotangent):

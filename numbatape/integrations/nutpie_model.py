@@ -12,7 +12,7 @@ from ..config import Config
 from .compiled_model import as_data, compiled_model
 from .vector_functions import density_of, package, require_finite_start, with_data
 
-JITTER = 1.0  # of initial points, in units of the unconstrained parameters: what PyMC adds
+JITTER = 1.0  # the spread of initial points, in units of the unconstrained parameters; PyMC's is the same
 
 
 def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords=None):

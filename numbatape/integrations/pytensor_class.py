@@ -82,7 +82,8 @@ class NumbatapeOp(Op):
     def perform_jax(self, *inputs):
         """Return the outputs for PyTensor's JAX linker, which asks the ops of the class `JAXOp` so."""
         if self._jax is None:
-            one = len(self._outputs) == 1  # of a number JAX gets the gradient in the same sweep
+            # If the result is a number, JAX gets its gradient from the same sweep.
+            one = len(self._outputs) == 1
             self._jax = as_jax_function(first_of(self.f) if one else self.f, *self._inputs)
         found = self._jax(*inputs)
         return found if len(self._outputs) == 1 else tuple(found)

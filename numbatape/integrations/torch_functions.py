@@ -50,7 +50,7 @@ def as_torch_function(f):
     torch = package("torch", "as_torch_function")
     if not callable(f):
         raise TypeError(f"{f!r} is not callable")
-    operations: dict = {}  # by structure of the arguments
+    operations: dict = {}  # the keys are structures of the arguments
 
     def function(*args):
         leaves, structure = pytrees.flatten(args)

@@ -10,7 +10,7 @@ CALL_A_STEP = 4
 CALL_B = 5
 CALL_B_CELLS = 6
 CALL_B_STEP = 7
-CALL_NUMBER = 8  # of the call on its tape
+CALL_NUMBER = 8  # the number of the call on its tape
 # The others are `numbatape.engine.calls`' and what is called.
 CALL_RAISED = 9  # address of the frame's word about failures
 CALL_STATUS = 10  # what to write there

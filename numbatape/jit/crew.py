@@ -44,13 +44,13 @@ BLOCK = (
     "sweep",  # its address
     "done",  # what it returns unless it fails
     *("in", "in_count"),  # address and number of the copies before the sweep
-    *("out", "out_count"),  # and of those behind it
+    *("out", "out_count"),  # and of the copies behind it
     "unused",
 )
 AXES = 4
 COPY = (
     *("from_base", "from_first", "to_base", "to_first"),  # number of a base address, and bytes from there
-    "bytes",  # of an entry: 8 or 4
+    "bytes",  # the bytes of an entry: 8 or 4
     *(f"size_{k}" for k in range(AXES)),
     *(f"from_{k}" for k in range(AXES)),  # strides in bytes
     *(f"to_{k}" for k in range(AXES)),
@@ -290,7 +290,7 @@ class _Text:
         self.go(wait)
 
         self.at(given)
-        self.go_if(builder.not_(self.exchanged(state, GIVEN, i64(WORKING))), wait)  # it was taken back
+        self.go_if(builder.not_(self.exchanged(state, GIVEN, i64(WORKING))), wait)  # The job was taken back.
         builder.call(self.work, [self.address(helper, HELPER, "job"), self.field(helper, HELPER, "share")])
         self.put(state, IDLE)
         with builder.if_then(self.taken(self.place(helper, HELPER, "awaited"))):
@@ -355,7 +355,8 @@ class _Text:
         count, most = (self.field(crew, CREW, name) for name in ("count", "most"))
         came, wanted = (self.field(job, JOB, name) for name in ("came", "wanted"))
         few = builder.icmp_signed("<", count, wanted)
-        missed = builder.icmp_signed("<", came, wanted)  # in the last call, because others had the helpers
+        # Helpers were missed in the last call, because others had them.
+        missed = builder.icmp_signed("<", came, wanted)
         possible = builder.icmp_signed("<", count, most)
         with builder.if_then(builder.or_(few, builder.and_(missed, possible))):
             builder.store(wanted, self.place(job, JOB, "came"))

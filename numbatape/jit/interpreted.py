@@ -46,7 +46,7 @@ class _Math:
             called = NUMPY_NAMES.get(name, name)
             its = called.startswith("sc.") or hasattr(np, called)
             found = symbols.ufunc(called if its else f"sc.{called}")
-        setattr(self, name, found)  # for the next time
+        setattr(self, name, found)  # Next time, the attribute is found without this call.
         return found
 
 

@@ -130,7 +130,7 @@ def _version_offset() -> int | None:
 
     count = type.__basicsize__ // WORD
     note()
-    note()  # without a change
+    note()  # This note differs from the one before in nothing.
     base.one = 1  # type: ignore[attr-defined]
     note()
     base.one = 2  # type: ignore[attr-defined]

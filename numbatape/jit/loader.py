@@ -18,7 +18,7 @@ from .machine import CannotEmit, target
 lock = threading.RLock()  # there is one engine and one compiler
 threads.keep_from_fork(lock)
 _origins: dict[str, str] = {}
-_counts: Counter[str] = Counter()  # of kernels by origin; several may have one name
+_counts: Counter[str] = Counter()  # How many kernels came from each origin; several may have one name.
 
 
 def _note(name: str, origin: str) -> None:

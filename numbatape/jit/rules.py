@@ -119,7 +119,7 @@ def compiled(signature: Signature, functions: tuple, workspace: type | None = No
         if path is None:
             linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
         scope = {"whole": rule_codegen.caller(signature, functions, given, calls, kinds)}
-        scope["__name__"] = rule_codegen.__name__  # for Numba's files, which name a module
+        scope["__name__"] = rule_codegen.__name__  # Numba's files name a module.
         exec(compile(text, filename, "exec"), scope)
         kind = numba.types.int64(numba.types.int64, numba.types.int64)
         entry = numba.cfunc(kind, cache=path is not None)(scope["call"])

@@ -53,7 +53,7 @@ WORDS = (
     "out_count",
     "form",  # TUPLE, PAIR or ALONE
     "items",  # offset of a tuple's items, which differs between versions of Python
-    *("turn", "free", "taken", "hits", "locked"),  # as in `numbatape.jit.builtin`
+    *("turn", "free", "taken", "hits", "locked"),  # These are the fields that `numbatape.jit.builtin` uses.
 )
 # The row of a leaf. Which fields it uses depends on its kind.
 ROW = (
@@ -71,7 +71,7 @@ OUT = ("kind", "object")
 WATCH = (
     "kind",
     "place",
-    "key",  # of an entry
+    "key",  # the key of an entry
     "expected",  # the word or the entry's value; else the address of the objects that are expected
     "count",  # how many objects or words those are
 )

@@ -103,7 +103,7 @@ def _reader_is_gone() -> bool:
 def _raising_signals() -> Iterator[None]:
     """Let a request to terminate unwind the stack, so that temporary files are removed."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set signal handlers
+        yield  # Only the main thread may set signal handlers.
         return
 
     def handler(signum: int, frame: Any) -> None:

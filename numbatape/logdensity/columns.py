@@ -107,7 +107,7 @@ def _shortened(names: Sequence[str], limit: int = 12) -> str:
 class MissingColumnError(InputError, KeyError):
     """A column that `unconstrain` asked for; a KeyError, so that the model may catch it."""
 
-    __str__ = Exception.__str__  # that of KeyError would put the message in quotes
+    __str__ = Exception.__str__  # KeyError's own method would put the message in quotes.
 
 
 class Draw(dict[str, float]):

@@ -12,8 +12,8 @@ from numbatape.logdensity.model_parameters import Arrays
 from numbatape.logdensity.optional import optional
 
 ROWS_SHOWN = 12
-SUSPICIOUS = 1.01  # of R-hat (Vehtari et al. 2021)
-FEWEST_DRAWS = 4  # with fewer ArviZ gives no diagnostics
+SUSPICIOUS = 1.01  # An R-hat above this is reported (Vehtari et al. 2021).
+FEWEST_DRAWS = 4  # ArviZ gives no diagnostics for fewer draws.
 COLUMNS = ("mean", "sd", "ess_bulk", "ess_tail", "r_hat")
 
 

@@ -16,7 +16,7 @@ from numbatape.logdensity.exits import running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model
 
-SLICE = 512  # at most this many draws between two looks at the stop flag and two reports of progress
+SLICE = 512  # At most this many draws are between two looks at the stop flag and two reports of progress.
 SLICE_SECONDS = 0.1
 TRIED = 32  # draws whose time says how long others take; of a single one, most may be the call's own
 WORTH_A_THREAD = 0.02  # seconds of work, of which a thread would take a part
@@ -91,7 +91,8 @@ class Worker:
                 values, gradients = self.batched(thetas[rows], *self.constants)
             if values.shape != (len(rows),) or values.dtype.kind == "c":
                 raise OutputError("the log-density is not a number")
-        except (Exception, SystemExit) as error:  # if the model raised it, one by one the draw is found
+        except (Exception, SystemExit) as error:
+            # If the model raised it, evaluating draws one by one finds the draw.
             self._one_by_one(rows, thetas, table)
             why = str(error).partition("\n")[0]
             self.alone[f"{type(error).__name__}: {why}"] += len(rows)

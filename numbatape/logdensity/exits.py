@@ -54,7 +54,7 @@ def short_traceback(error: BaseException) -> str:
     report = traceback.TracebackException.from_exception(error, compact=True)
     frames = [frame for frame in report.stack if not _is_machinery(frame.filename)]
     if report.stack and not frames and not isinstance(error, NumbatapeError):
-        frames.append(report.stack[-1])  # no frame of the user's: name the innermost one
+        frames.append(report.stack[-1])  # There is no frame of the user's, so the innermost one is named.
     if isinstance(error, SyntaxError):
         frames = []  # the text of a SyntaxError has the file and line already
     skipped = len(frames) - FRAMES_SHOWN

@@ -124,7 +124,7 @@ def parse_manifest(file: IO[str], folder: Path) -> tuple[dict[str, Any], list[di
         text = file.read()
         whole = text[: text.rfind("\n") + 1]  # a kill may have interrupted the last line
         found, *pieces = map(json.loads, whole.splitlines() or ["{}"])
-    except (ValueError, RecursionError) as error:  # it is not ASCII, or not JSON
+    except (ValueError, RecursionError) as error:  # The line is not ASCII, or not JSON.
         raise InputError(f"{folder}: {DAMAGED}") from error
     if not all(isinstance(line, dict) for line in (found, *pieces)):
         raise InputError(f"{folder}: {DAMAGED}")

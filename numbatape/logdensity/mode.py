@@ -16,7 +16,7 @@ from numbatape.logdensity.exits import running_model
 from numbatape.logdensity.matrix import Matrix
 
 FEW = 500  # up to this many parameters, a trust region works with the whole Hessian; else with products
-CLOSE = 1e-4  # of the mode, in standard errors: how long the next Newton step may be at most
+CLOSE = 1e-4  # At the mode, the next Newton step is at most this long, in standard errors.
 SMALL = 1e-5  # the largest entry of the relative gradient at a mode, where the Hessian is not computed
 FLAT_ERROR = 1e4  # a larger standard error, in multiples of theta, is no curvature at all
 

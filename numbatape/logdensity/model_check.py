@@ -16,7 +16,8 @@ from numbatape.logdensity.models import Model, import_path, load_model
 from numbatape.logdensity.progress import counted
 
 VALUE_RTOL = 1e-10
-STEP = 1e-3  # of five-point differences: their truncation error is about STEP**4, their rounding eps / STEP
+# Five-point differences have a truncation error of about STEP**4, and a rounding error of eps / STEP.
+STEP = 1e-3
 
 
 def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:

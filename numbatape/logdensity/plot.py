@@ -17,7 +17,7 @@ from numbatape.logdensity.run_results import Results, read_results
 
 SUFFIXES = (".png", ".pdf", ".svg")
 BARS, TRACES, PAIRED = 12, 4, 3  # coordinates shown: in the ranking, as traces, in pairs
-WIDTH, HEIGHT = 12.0, 2.6  # of the figure, and of a row, in inches
+WIDTH, HEIGHT = 12.0, 2.6  # the width of the figure and the height of a row, in inches
 DIVERGENT = "crimson"
 
 

@@ -15,7 +15,7 @@ from .eigen import _turn
 from .factors import _svd_pullback, qr_cotangent
 from .matrix_rule import MatrixRule, adjoint, call, is_complex, traced
 
-DEPENDS = 1e-6  # of the cotangent's size; below it, a dependence on the basis is taken for rounding
+DEPENDS = 1e-6  # A dependence on the basis below this share of the cotangent's size is taken for rounding.
 
 
 def _without_complement(name: str, vectors, cotangent, k: int):

@@ -183,7 +183,7 @@ def _slogdet_pullback(ybar, y, a):
         return (np.zeros(a.shape),)
     turn = sbar.imag * sign.real - sbar.real * sign.imag
     cotangent, singular = _across(lbar + 1j * turn), _across(logarithm == -np.inf)
-    # Of a singular matrix the derivative is NaN, unless another value was chosen in the place of this one.
+    # The derivative at a singular matrix is NaN, unless another value was chosen in the place of this one.
     inverse = adjoint(np.linalg.inv(a + np.where(singular, np.nan, 0.0)))
     return (np.where(np.logical_and(singular, cotangent == 0.0), 0.0, cotangent * inverse),)
 

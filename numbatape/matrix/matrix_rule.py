@@ -96,7 +96,7 @@ class Split(Callee):
 
     def __init__(self, rule: MatrixRule, kinds: list[bool]):
         self.rule, self.kinds, self.name, self.observed = rule, kinds, rule.name, rule.observed
-        self.results: list[bool] = []  # which results are complex; known after the first call
+        self.results: list[bool] = []  # Which results are complex is known after the first call.
 
     def apart(self, args) -> list:
         parts = []

@@ -22,7 +22,7 @@ def mark(trace: Trace, leaf) -> TracedArray:
     value = value_of(leaf)
     if isinstance(value, np.ndarray):
         trace.derivatives.know(out, value.copy())
-        value = value.copy()  # so that the function's writes do not change the leaf
+        value = value.copy()  # The function's writes go to a copy, so that they do not change the leaf.
     else:
         trace.derivatives.know(out, value)
     return new_traced(trace, value, out, ACTIVE, family)

@@ -37,7 +37,7 @@ def _all_or_zeros(parts, numbers) -> tuple:
     )
 
 
-@functools.cache  # always the same object, because programs are kept by it
+@functools.cache  # The object is always the same, because programs are kept by it.
 def pushforward(strong: bool):
     """Record ``(result, tangents of its float leaves)``."""
 

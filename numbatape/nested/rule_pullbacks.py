@@ -50,7 +50,8 @@ class CallRules(LoopRules):
         around, trace.differentiating = trace.differentiating, ct.emitter.line
         try:
             number = int(trace.tape.numbers[numbers[2]])
-            if number not in trace.calls.sites:  # it was repeated from a template, or another trace made it
+            # The call was repeated from a template, or another trace made it.
+            if number not in trace.calls.sites:
                 trace.calls.sites[number] = _parts_of_call(trace, called(trace.tape, numbers), out, numbers)
             parts = call(trace, traced(trace, ct), number, need, transposing)
             return tuple(None if part is None else symbol(trace, part) for part in parts)
@@ -146,7 +147,7 @@ def note_sites(trace: Trace) -> None:
         if not row.is_guard and row.row in calls:
             numbers = row.a, row.b, row.c
             site = called(tape, numbers)
-            in_lanes = Symbol(emitter_of(trace), row.out).ndim > 1  # one lane will be noted by `lane_call`
+            in_lanes = Symbol(emitter_of(trace), row.out).ndim > 1  # A call in lanes is noted by `lane_call`.
             if not in_lanes and not isinstance(site, (Loop, Branches)):
                 trace.calls.sites[int(tape.numbers[row.c])] = _parts_of_call(trace, site, row.out, numbers)
 
@@ -173,8 +174,8 @@ def call(trace: Trace, ct, number: int, need, transposing: bool) -> tuple:
             parts = _recorded(trace, rule.transpose(), [*cotangents, *rule.split(site.filled(args))[1]])
         else:
             parts = rule.nested(site, cotangents, results, args)
-    # With this call, the transpose is the user's pushforward; a traced pullback would be transposed itself.
     elif transposing and rule.pushforward is not None:
+        # This call makes the user's pushforward the transpose; a traced pullback would be transposed itself.
         parts = list(emit_linear(Pulled(rule, site), cotangents, results, args))
     elif formula and not rule.traceable:
         parts = _recorded(trace, Pulled(rule, site), [*cotangents, *results, *args])

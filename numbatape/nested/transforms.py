@@ -56,7 +56,8 @@ class Linearised:
         trace.derivatives.taken = True
         self.trace = trace
         self.marks = list(leaves) if marked else [mark(trace, leaf) for leaf in leaves]
-        numbers = [leaf._id for leaf in self.marks]  # before the function may write to the marks
+        # The numbers are noted before the function may write to the marks.
+        numbers = [leaf._id for leaf in self.marks]
         trace.tape.unroll()
         self._start = len(trace.tape.code)
         self.result = function(self.marks)
@@ -72,7 +73,7 @@ class Linearised:
                 "the function returned a value of another trace; a traced value was stored"
             )
         self.results = [y._id for y in self.outputs]
-        self._stop = len(trace.tape.code)  # by now, entries of written arrays have been gathered
+        self._stop = len(trace.tape.code)  # By now, entries of written arrays have been gathered.
 
     @property
     def rows(self) -> tuple[int, int]:

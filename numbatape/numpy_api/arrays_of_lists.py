@@ -106,7 +106,8 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     """Return evenly spaced points; how many there are is a guard."""
     start, stop = (0.0, start) if stop is None else (start, stop)
     count = max(int(np.ceil((stop - start) / step)), 0)
-    points = start + np.arange(count) * ((start + step) - start)  # as NumPy computes them
+    # NumPy computes the points by the same formula.
+    points = start + np.arange(count) * ((start + step) - start)
     return points if dtype is None else np.astype(points, as_dtype(dtype))
 
 

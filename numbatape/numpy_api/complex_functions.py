@@ -207,7 +207,7 @@ def sort(a, axis=-1, kind=None, order=None, *, stable=None):
 
 def sinc(x):
     scaled = np.pi * x
-    scaled = np.where(scaled == 0, 1e-20, scaled)  # as NumPy does
+    scaled = np.where(scaled == 0, 1e-20, scaled)  # NumPy replaces zeros by the same number.
     return np.sin(scaled) / scaled
 
 

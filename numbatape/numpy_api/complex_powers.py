@@ -59,7 +59,7 @@ def _product(a, n: int):
         if k:
             base = square(base)
     if n == -1 and any(getattr(x, "ndim", 0) for x in a):
-        return reciprocal(a)  # as NumPy does for arrays
+        return reciprocal(a)  # NumPy takes the reciprocal of arrays here, too.
     return result if n > 0 else divide((1.0, None), result)
 
 

@@ -286,7 +286,7 @@ class _Table:
             self._note_older(number)
         new = sum([self._note_new(number) for number in range(state.values, len(tape.values))])
         if new != state.grown():
-            raise Unrepeatable  # no value names these cells
+            raise Unrepeatable  # No value names these new cells.
         # Where the numbers of calls are, by the number of a call's result.
         self._calls: dict[int, int] = {}
         for out, call in calls.items():

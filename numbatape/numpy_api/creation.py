@@ -231,7 +231,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     low, high = start / sign, stop / sign
     points = np.logspace(np.log10(low), np.log10(high), num, endpoint)
     low, high = (expand(x, (0,)) for x in np.broadcast_arrays(low, high))
-    if num > 0:  # both ends are written as they were given, without rounding
+    if num > 0:  # Both ends are written as they were given, without rounding.
         points = np.concatenate([low, points[1:]])
     if num > 1 and endpoint:
         points = np.concatenate([points[:-1], high])

@@ -86,7 +86,7 @@ class Table:
         return found
 
 
-REAL = Table()  # for real arrays
+REAL = Table()  # the implementations for real arrays
 COMPLEX = Table(REAL.files)  # where an argument is complex; filled by the same registrations
 WRITERS = Table()  # functions that write into their first argument, for real and complex arrays
 RULES = Table()  # rules of ufuncs of complex numbers

@@ -37,7 +37,8 @@ def _guarded(result, *args):
 
     A call with such arguments then runs the function itself, which raises, or its ``except`` runs.
     """
-    if type(result) is TracedArray and not np.isfinite(result):  # no error: an argument is infinite or NaN
+    # `math` raises no error here, because an argument is infinite or NaN.
+    if type(result) is TracedArray and not np.isfinite(result):
         for x in args:
             if type(x) is TracedArray and not np.isnan(x):
                 bool(x == np.inf) or bool(x == -np.inf)

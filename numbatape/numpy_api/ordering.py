@@ -78,7 +78,7 @@ def searchsorted(a, v, side="left", sorter=None):
     )
     if sorter is not None:
         a = a[sorter]
-    flat = merge(v, [v.ndim])  # of a number, too
+    flat = merge(v, [v.ndim])  # A number becomes a vector here, too.
     op = "places_right" if str(side).lower().startswith("r") else "places_left"
     found = array_instruction(op, (a, flat), np.searchsorted(a._value, flat._value, side))
     return unmerge(found, dims_of(v)) if v.ndim != 1 else found

@@ -32,7 +32,7 @@ def multiply_matrices(a, b, value=None):
             return array_instruction("dot" if rank == (1, 1) else "matmul", (a, b), value)
     left = expand(a, (0,)) if a.ndim == 1 else a
     right = expand(b, (1,)) if b.ndim == 1 else b
-    if left.ndim > 2 and right.ndim == 2:  # one product instead of one per batch entry
+    if left.ndim > 2 and right.ndim == 2:  # One product of matrices replaces one for each batch entry.
         rows = merge(left, [left.ndim - 1, 1])
         result = array_instruction("matmul", (rows, right), np.matmul(rows._value, right._value))
         result = unmerge(result, (*layout_of(left).dims[:-1], layout_of(result).dims[-1]))

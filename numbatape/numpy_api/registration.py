@@ -77,7 +77,7 @@ def at_first(usual: Callable) -> Callable:
 
 
 CONTAINERS = (list, tuple, dict)
-FIRST_CALLS = 8  # of a trace, for which `at_first` lets composing be avoided
+FIRST_CALLS = 8  # For this many first calls of a trace, `at_first` avoids composing.
 FLOAT64 = np.dtype(np.float64)
 
 
@@ -298,7 +298,8 @@ def evaluated(function, implementation, run, usual=None):
             if found is not None:
                 return found
         if kwargs:
-            kwargs.pop("overwrite_input", None)  # it allows NumPy to work in the argument's memory
+            # The option allows NumPy to work in the argument's memory, which nothing here does.
+            kwargs.pop("overwrite_input", None)
         values = [x._value if type(x) is TracedArray else values_of(x) for x in args]
         value = call_function(*values, **(values_of(kwargs) if kwargs else kwargs))
         for name in kwargs:

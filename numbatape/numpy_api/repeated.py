@@ -34,7 +34,7 @@ from .composition_templates import (
     lenders,
 )
 
-MOST_BYTES = 4096  # of a plain array, whose contents are part of the key
+MOST_BYTES = 4096  # A plain array of at most this many bytes has its contents in the key.
 REFUSED = 8  # how many calls that were new a call counts that is known and cannot be repeated
 PATIENCE = 64  # keys of one function that did not recur; after these, no more are made
 OPTIONS = frozenset((int, bool, str, type(None), type(Ellipsis), np.dtype, type))
@@ -101,7 +101,9 @@ def _key(trace, implementation, value, args, kwargs) -> tuple[tuple, list[Traced
     lent = lenders(traced, value)
     if lent:
         if trace.memory.writes:
-            raise Unrepeatable  # which entries a view consists of is noted then (`numbatape.trace.regions`)
+            # After a write, each view must be noted with its entries
+            # (`numbatape.trace.regions`), which repeating would not do.
+            raise Unrepeatable
         parts.append(lent)
     return tuple(parts), traced
 

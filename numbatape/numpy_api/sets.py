@@ -155,7 +155,7 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     inside = np.logical_and(np.greater_equal(x, low), np.less(x, high))
     last = np.logical_and(
         np.greater_equal(x, low[-1:]), np.less_equal(x, high[-1:])
-    )  # both its ends belong to it
+    )  # Both ends of the last interval belong to it.
     inside = np.concatenate([inside[:-1], last])
     ones = 1.0 if weights is None else _flat(lift_first(weights, a))
     sums = np.sum(np.where(inside, ones, 0.0), 1)
@@ -206,7 +206,7 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
 def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each point is data."""
     if hasattr(bins, "__len__") and len(bins) not in (1, 2):
-        bins = [bins, bins]  # one array of edges serves both axes
+        bins = [bins, bins]  # One array of edges serves both axes.
     trace = find_trace(x, y, bins, range, weights)
     columns = [lift(trace, column) for column in (x, y)]
     sums, (first, second) = histogramdd(columns, bins, range, density, weights)

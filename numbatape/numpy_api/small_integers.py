@@ -20,7 +20,7 @@ from ..usercode.frames import not_supported
 from .dispatch import constant_only, on_constants
 from .registration import reads_small
 
-TOLERANCE = {2: 1e-2, 4: 1e-4}  # by the bytes of an entry
+TOLERANCE = {2: 1e-2, 4: 1e-4}  # the keys are the bytes of an entry
 
 
 def composed(implementation: Callable, value, args, kwargs):
@@ -45,7 +45,7 @@ def composed(implementation: Callable, value, args, kwargs):
         if _agrees(result, value):
             return adopt(result, value)
         if whole and not constant:
-            break  # for other numbers, NumPy's integers may wrap around
+            break  # NumPy's integers may wrap around for other numbers.
     if constant:
         trace = find_trace(*args, *kwargs.values())
         assert trace is not None

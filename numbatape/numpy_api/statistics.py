@@ -239,11 +239,13 @@ def _quantile(function, scale: float):
         if trace is not None:
             places = _traced_places(function, q, scale, n, method)
         elif method == "linear":
-            count = entries(ordered, (last,), 1)  # without entries the result is NaN, as NumPy's own value is
+            # Where there are no entries the result is NaN, as NumPy's own value is.
+            count = entries(ordered, (last,), 1)
             places = [k * count for k in (q / scale).reshape(-1).tolist()]
         else:  # a quantile of the numbers 0, 1, ... is its position
             places = np.quantile(np.arange(float(n)), (q / scale).reshape(-1), method=method)
-        asked = places if len(places) else [0.0]  # without a quantile, one is computed for its shape
+        # Where no quantile is asked for, one is computed for its shape.
+        asked = places if len(places) else [0.0]
         parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in asked]
         return np.reshape(np.stack(parts)[: len(places)], (*q.shape, *parts[0].shape))
 
@@ -274,7 +276,7 @@ def _weighted_quantile(function, a, q, axis, keepdims: bool, weights, method: st
     places = Search(f"numpy.{function.__name__}", ranks, (x, w)).positions("places in the order", np.asarray)
     found = np.moveaxis(np.take_along_axis(ordered, places, -1), -1, 0)
     parts = [_finish(ordered, part, axes, keepdims) for part in found]
-    if not parts:  # one is computed for its shape
+    if not parts:  # Where no quantile is asked for, one is computed for its shape.
         parts = [_finish(ordered, ordered[..., 0], axes, keepdims)]
     return np.reshape(np.stack(parts)[: np.size(q)], (*np.shape(q), *parts[0].shape))
 

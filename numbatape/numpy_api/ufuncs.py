@@ -264,7 +264,7 @@ def reduce(ufunc, inputs, kwargs):
     axis = kwargs.pop("axis", 0)
     keepdims = kwargs.pop("keepdims", False)
     trace = find_trace(kwargs.get("where"), kwargs.get("initial"))
-    if trace is not None:  # without a trace, the call would come back here for ever
+    if trace is not None:  # Where there is no trace, the call would come back here for ever.
         x = lift(trace, x)
     function = REDUCTIONS.get(ufunc)
     if function is not None:

@@ -60,7 +60,8 @@ def _cast(values, target):
     NumPy turns lists and Python's numbers into arrays of that dtype; `_lifted` does not know the dtype.
     """
     dtype = _values(target)[0].dtype
-    # Not a copy of what has the dtype already: where both overlap, NumPy reads what it has just written.
+    # What has the dtype already is not copied, because NumPy reads what it has just written
+    # where both overlap.
     return values.astype(dtype, copy=False) if dtype.kind == values.dtype.kind == "f" else values
 
 

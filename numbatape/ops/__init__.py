@@ -36,7 +36,7 @@ __all__ = [
 OPS = freeze()
 OPCODE = {op.name: k for k, op in enumerate(OPS)}
 ROWS = Rows(OPS, version_of)
-# By row, the operands whose partial is not known: bits, as in an instruction's "active".
+# For each row, the operands whose partial is not known, as bits like those of an instruction's "active".
 UNKNOWN_PARTIALS = np.array(
     [sum((part == UNKNOWN) << k for k, part in enumerate(getattr(op, "partials", ()))) for op in OPS]
 )

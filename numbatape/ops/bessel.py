@@ -52,7 +52,7 @@ unary ("k1",        "sc.k1(x)",        "sc.k1",       POSITIVE, dx="-sc.k0(x) - 
 unary ("k0e",       "sc.k0e(x)",       "sc.k0e",      POSITIVE, dx="z - sc.k1e(x)", dxx="2.0*dx + sc.k1e(x)/x", loop="sc.k0e")
 unary ("k1e",       "sc.k1e(x)",       "sc.k1e",      POSITIVE, dx="z - sc.k0e(x) - z/x", dxx="2.0*dx + 2.0*z/(x*x) + sc.k0e(x)/x", loop="sc.k1e")
 
-# Of any order x; derivatives are with respect to y
+# The order x may be any number; derivatives are with respect to y.
 binary("jv",        "sc.jv(x, y)",     ("sc.jv", "sc.jve"),     POSITIVES, opaque="x", loop="sc.jv",
        dy="0.5*(sc.jv(x - 1.0, y) - sc.jv(x + 1.0, y))", dyy="0.25*(sc.jv(x - 2.0, y) - 2.0*z + sc.jv(x + 2.0, y))")
 binary("yv",        "sc.yv(x, y)",     ("sc.yv", "sc.yve"),     POSITIVES, opaque="x", loop="sc.yv",
@@ -86,7 +86,7 @@ ternary("kve_slope", "kve_slope(x, y, w, sc.kve(y, w))", kve_order_derivative, (
        dy="kve_slope(x + 1.0, y, w, sc.kve(y, w))", dw=f"z - 0.5*({_SIDES})",
        second={"yy": "kve_slope(x + 2.0, y, w, sc.kve(y, w))", "yw": f"dy - 0.5*({_SIDES})".replace("kve_slope(x, ", "kve_slope(x + 1.0, "),
                "ww": "2.0*dw - z + 0.25*(kve_slope(x, y - 2.0, w, sc.kve(y - 2.0, w)) + 2.0*z + kve_slope(x, y + 2.0, w, sc.kve(y + 2.0, w)))"})
-# At 0 both begin with (y/2)**(x + 1)/(gamma(3/2) gamma(x + 3/2)) and go on two powers higher
+# Both begin with (y/2)**(x + 1)/(gamma(3/2) gamma(x + 3/2)) at 0 and go on two powers higher.
 _PI = "3.141592653589793"
 _STRUVE_BEND = f"4.0/(3.0*{_PI}) if x == 1.0 else 0.0 if x == 0.0 or x > 1.0 else math.inf"
 binary("struve",    "sc.struve(x, y)", "sc.struve",   POSITIVES, opaque="x", loop="sc.struve",

@@ -14,7 +14,7 @@ import numpy as np
 from .table import Elementwise, register_row, registered
 
 PREFIX = "libm_"
-# From names in ``math`` to names of rows.
+# The keys are names in ``math``; the values, names of rows.
 FUNCTIONS = {
     **{name: name for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "erf", "erfc")},
     **{name: name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},

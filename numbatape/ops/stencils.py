@@ -13,7 +13,7 @@ from .dependencies import dense
 from .status import DONE, INDEX
 from .table import array_op
 
-KINDS = 5  # of steps, in the order above
+KINDS = 5  # the number of kinds of steps, in the order above
 ENTRY = 4  # numbers of a step, and of a tap
 SCRATCH = 1024  # cells: a row is computed in strips, so that the results of all steps fit
 MOST_STEPS = 32

@@ -54,7 +54,7 @@ INSTEAD = {
     "scipy.signal.symiirorder2": "use scipy.signal.lfilter or filtfilt",
 }
 CONVERSIONS = (float, int, complex, bool, hash)
-# of ``float`` and ``np.float64`` in the user's code
+# The codes of what stands for ``float`` and ``np.float64`` in the user's code.
 STAND_FOR_CALLS = {function.__code__ for function in (*CALLS.values(), as_numpys)}
 
 
@@ -295,7 +295,7 @@ def _close_to(name: str) -> str:
         return "; supported and close, for traced points and traced values: " + ", ".join(INTERPOLATORS)
     if name.startswith("numpy.ma."):
         return f"; {MASKED}"
-    import difflib  # only for an error
+    import difflib  # Only an error needs this import.
 
     known = {f"{module}.{each}" for module, names in STAND_INS.items() for each in names}
     known |= {f"numpy.{each}" for each in REAL.files}

@@ -218,7 +218,8 @@ class _Runs:
         for leaf in self.leaves:
             value = leaf.value
             if isinstance(value, float) and not isinstance(value, np.float64):
-                value = float(value)  # of a class derived from it, which nothing that is traced would keep
+                # The value's class is derived from float, and nothing that is traced would keep that class.
+                value = float(value)
             family = family_of(value)
             number = trace.tape.input(np.shape(value), F64 if leaf.wide else family, leaf.level)
             trace.derivatives.know(number, leaf.value)

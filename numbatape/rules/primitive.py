@@ -49,7 +49,7 @@ class Rule(Callee):
         self.observed = ObservedShapes() if any_size else None
         self.reads: frozenset[str] | None = None  # global variables, once it was called in a trace
         self.workspace = workspace
-        self.compiled: dict = {}  # by signature; see `numbatape.jit.rules`
+        self.compiled: dict = {}  # the keys are signatures; see `numbatape.jit.rules`
         self.name = getattr(value, "__qualname__", None) or repr(value)
         self.traceable = workspace is None and not is_jitted(pullback)
         self.formula = python_of(pullback) if workspace is None else None

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from ..tape.sizes import Sizes
 
 Shape = tuple[int, ...]
-MOST_SAMPLES = 16  # of calls whose shapes are kept; a law that fits so many is not going to be refuted
+# The shapes of this many calls are kept; a law that fits all of these is not going to be refuted.
+MOST_SAMPLES = 16
 MOST_KINDS = 64
 
 

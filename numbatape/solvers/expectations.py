@@ -200,7 +200,8 @@ def expect(distribution):
         scales = {"scale": given["scale"]} if continuous else {}
         shapes, loc, scale = original._parse_args(*given["args"], loc=given["loc"], **scales)
         function = _identity if given["func"] is None else given["func"]
-        if original.name == "vonmises":  # on a circle: SciPy's ends do not depend on the scale
+        # The law is one on a circle, and SciPy's ends do not depend on the scale.
+        if original.name == "vonmises":
             given["lb"] = loc - np.pi if given["lb"] is None else given["lb"]
             given["ub"] = loc + np.pi if given["ub"] is None else given["ub"]
         with failing(opened.found[0]._trace):

@@ -66,7 +66,7 @@ def lfilter(b, a, x, axis=-1, zi=None):
     x = _signal(x, trace, axis, order)
     axis = one_axis(x, axis)
     line = np.moveaxis(x, axis, -1)
-    short = order - 1  # of a signal that is shorter than this, the tape holds for its length alone
+    short = order - 1  # If the signal is shorter than this, the tape holds for its length alone.
     w = b[0] * line
     for j in range(1, order):
         w = w + b[j] * _delayed(line, j)
@@ -140,7 +140,7 @@ def lfilter_zi(b, a):
     """
     trace = find_trace(b, a)
     b, a = (_atleast_1d(part, trace) for part in (b, a))
-    while a.shape[0] > 1 and a[0] == 0.0:  # as SciPy does
+    while a.shape[0] > 1 and a[0] == 0.0:  # SciPy drops leading zeros, too.
         a = a[1:]
     order = max(b.shape[0], a.shape[0])
     b, a = (np.concatenate([part, np.zeros(order - part.shape[0])]) / a[0] for part in (b, a))

@@ -170,7 +170,7 @@ class _System:
                 lambda x: flatten(self.preconditioner(self.unflatten(x)))[0], size, transposed
             )
             options["M"] = package.LinearOperator((size, size), near, dtype=float)
-        if self.method == "gmres":  # it counts its restarts
+        if self.method == "gmres":  # SciPy's limit for gmres counts restarts, not steps.
             steps = options["maxiter"] or 10 * size
             options["restart"] = min(size, steps, 100)
             options["maxiter"] = -(-steps // options["restart"])

@@ -81,7 +81,7 @@ class EigenPairs:
 def _parts(name: str, A):
     """Return the entries, rows, columns and shape of a traced matrix, sparse or dense."""
     if is_sparse(A):
-        A = A.tocsr()  # one entry for each position
+        A = A.tocsr()  # This adds up entries of one position.
         data, rows, cols, shape = entries(A)
     elif find_trace(A) is not None:
         shape = tuple(map(int, np.shape(A)))

@@ -172,7 +172,7 @@ def _spsolve(matrix, b, order):
         dense = np.ndim(value_of(found)) < 2
         return found if dense else TracedSparse.of_dense(found, stands_for_matrix(matrix), "csc")
     data, rows, cols, shape, b = checked("spsolve", matrix, b)
-    column = b.ndim == 2 and b.shape[1] == 1  # for such a b SciPy returns a vector
+    column = b.ndim == 2 and b.shape[1] == 1  # SciPy returns a vector for such a b.
     system = System(rows, cols, shape, order)
     return system.solve(data, np.reshape(b, (-1,)) if column else b)
 

@@ -68,7 +68,7 @@ class Compression:
             Where they are in the products, if not at `place`.
         """
         place = self.place if place is None else place
-        # With ``out``, NumPy makes a copy of the result unless it has no reason to raise.
+        # NumPy makes a copy of ``out`` if the mode may raise.
         return products.reshape(-1).take(place, out=out, mode="raise" if out is None else "clip")
 
     def in_memory(self, products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -52,7 +52,8 @@ class IndexSets:
         self._length = np.append(0, np.ones(size, np.int64))
         self._union = np.zeros(size + 1, bool)  # whether _cells has the parts of a union
         self._cells = np.arange(size)
-        self._used, self._filled = size, size + 1  # of _cells, and of arrays with an entry per set
+        # How many entries are used: of _cells, and of arrays with an entry for each set.
+        self._used, self._filled = size, size + 1
         self._batches: list[tuple[int, int, bool]] = []  # (first, last, independent) of unions
         # One-cell instructions come by the hundred thousand, and work on these alone.
         self._members: dict[int, frozenset | None] = {0: frozenset()}  # None: a union

@@ -52,7 +52,8 @@ class Walk:
     def __init__(self, plan: Plan, cells: Cells, second_order: bool = False, output: int | None = None):
         self.plan, self.tape, self.cells = plan, plan.tape, cells
         (first64, count64), (first32, count32) = plan.active
-        self._shift = (-first64, count64 - first32)  # from a family's cells to `ids`
+        # For each family, the distance from the number of a cell to its place in `ids`.
+        self._shift = (-first64, count64 - first32)
         self.ids = np.zeros(count64 + count32, np.int64)
         values, storages = self.tape.values, self.tape.storages
         self._active = storages["level"][values["storage"]] == ACTIVE
@@ -62,8 +63,8 @@ class Walk:
         )
         shift = np.array(self._shift)[storages["family"][values["storage"]]]
         self._first = plan.bases[values["storage"]] + offset + shift
-        self._shapes: dict[int, tuple] = {}  # by layout
-        self._positions: dict[int, np.ndarray] = {}  # by value: the positions that were read
+        self._shapes: dict[int, tuple] = {}  # the keys are layouts
+        self._positions: dict[int, np.ndarray] = {}  # for each value, the positions that were read
         slots = [slot.value for slot in self.tape.inputs if slot.level == ACTIVE]
         sizes = [math.prod(self.shape(value)) for value in slots]
         self.sets = IndexSets(sum(sizes))

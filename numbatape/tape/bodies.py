@@ -186,10 +186,10 @@ class _Copy:
         new.sizes = own_sizes(old.sizes)
         new.layouts, new._layout_index = list(old.layouts), dict(old._layout_index)
         new.past = old.line_table()
-        self.storages: dict[int, int] = {}  # by key: the new storage, or the offset of a scalar
+        self.storages: dict[int, int] = {}  # for each key, the new storage, or the offset of a scalar
         self.values: dict[int, int] = {}
         self.calls: dict[int, int] = {}
-        self.inputs: dict[int, int] = {}  # by key: the storage of a captured value as an input
+        self.inputs: dict[int, int] = {}  # for each key, the storage of a captured value as an input
         self.casts: list[Instruction] = []  # instructions that narrow captured float32 values again
         self._carried = {stretch.keys[value] for value in stretch.inputs}
 

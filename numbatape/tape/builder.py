@@ -77,7 +77,8 @@ class TapeBuilder:
         self.inputs: list[InputSlot] = []
         self.guards: list[Guard] = []
         self.calls: list = []  # rules by the number that call instructions have as an operand
-        self._layout_index: dict[tuple, int] = {((), ()): SCALAR_LAYOUT}  # by dimensions and strides
+        # The keys are dimensions and strides.
+        self._layout_index: dict[tuple, int] = {((), ()): SCALAR_LAYOUT}
         self._dense: dict[tuple, tuple[int, int]] = {}  # layout and cells of new arrays by their dimensions
         self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
         self.rearranged: dict[tuple, Any] = {}  # cache of `numbatape.emitter.addresses`
@@ -145,7 +146,7 @@ class TapeBuilder:
         self._note_columns()
         self._columns = *self._columns, rows.T.astype(np.int32)
         first, number = combinations(*rows.T)
-        kinds = [tuple(row) for row in rows[first].tolist()]  # one tuple serves many storages
+        kinds = [tuple(row) for row in rows[first].tolist()]  # One tuple serves many storages.
         self.storages += map(kinds.__getitem__, number.tolist())
         self._in_columns = len(self.storages)
 

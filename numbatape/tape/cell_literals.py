@@ -20,7 +20,7 @@ from .instruction import NONE
 from .packed_values import SHIFT, STORAGE
 from .tape import Literal
 
-FEW = 4096  # so many numbers stand in a dictionary, where they are found faster than in arrays
+FEW = 4096  # This many numbers stand in a dictionary, where they are found faster than in arrays.
 
 
 class Literals:
@@ -121,7 +121,7 @@ class Numbers:
 
     def __init__(self):
         self._few: dict[int, np.float64] = {}
-        self._keys, self._numbers = array("q"), array("d")  # in ascending order
+        self._keys, self._numbers = array("q"), array("d")  # The keys are in ascending order.
 
     def __setitem__(self, value: int, number: np.float64) -> None:
         if len(self._few) < FEW or (self._keys and value <= self._keys[-1]):

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 OPERANDS = 4  # entries of an instruction in operand_t and place_t
 MOST_OPERANDS = 3
-SCRATCH = 3  # in operand_t the scratch is behind three operands
-FIRST_OPERAND = 1  # in place_t the operands are behind the result
-FIELDS = 9  # of an instruction in code_t, in the order of numbatape.tape.instruction.Instruction
+SCRATCH = 3  # the place of the scratch in operand_t, behind three operands
+FIRST_OPERAND = 1  # the place of the operands in place_t, behind the result
+FIELDS = 9  # the fields of an instruction in code_t, in the order of numbatape.tape.instruction.Instruction
 ACTIVE = 1
 STAGE = 2
 OUT = 3
@@ -35,7 +35,7 @@ def groups(w, pc):
     word_t = w[1]  # instructions in any form
     width = w[2]  # how many words one has
     first = w[3]  # the place of its result among these; operands and scratch follow
-    group_t = w[4]  # by value
+    group_t = w[4]  # the group of each value
     out_t = w[5]  # out
     operand_t = w[6]  # out
     for k in range(count):
@@ -87,7 +87,7 @@ def readers(w, pc):
     """Sort the places in ``operand_t`` by their groups."""
     count = w[0]
     operand_t = w[1]
-    next_t = w[2]  # by group: how many places come before the next one of this group
+    next_t = w[2]  # for each group, how many places come before the next one of this group
     place_t = w[3]  # out
     for place in range(OPERANDS * count):
         group = operand_t[place]
@@ -147,7 +147,7 @@ def varied(w, pc):
     """Note which operands of each instruction depend on marked places, and mark the places of the results."""
     count = w[0]
     code_t = w[1]
-    place_t = w[2]  # of each instruction's result and operands
+    place_t = w[2]  # the places of each instruction's result and operands
     marked_t = w[3]
     needed_t = w[4]  # out: operands as bits
     for k in range(count):
@@ -183,9 +183,9 @@ def repeated(w, pc):
     """Mark instructions that repeat an earlier one, and say which group replaces their result's."""
     count = w[0]
     code_t = w[1]
-    group_t = w[2]  # by value
-    offset_t = w[3]  # by value; 0 in pools, where the group says it
-    layout_t = w[4]  # by value
+    group_t = w[2]  # the group of each value
+    offset_t = w[3]  # the offset of each value; 0 in pools, where the group says it
+    layout_t = w[4]  # the group of each value
     several_t = w[5]  # whether several instructions write to a group
     home_t = w[6]  # the storage of each group
     storage_t = w[7]
@@ -275,7 +275,7 @@ def lend(w, pc):
     first_t = w[3]
     last_t = w[4]
     kind_t = w[5]  # a storage may take the cells of one of its kind
-    head_t = w[6]  # of each kind, the storage whose cells became free last, or -1
+    head_t = w[6]  # for each kind, the storage whose cells became free last, or -1
     behind_t = w[7]  # the one that became free before it
     lender_t = w[8]  # out: whose cells a storage takes
     ended = 0

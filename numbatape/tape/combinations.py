@@ -42,7 +42,8 @@ def combinations(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             key, bound = numbered(key)
     number, count = numbered(key)
     first = np.empty(count, np.int64)
-    first[number[::-1]] = np.arange(len(number))[::-1]  # of several assignments the last one holds
+    # NumPy keeps the last of several assignments; reversed, that is the first.
+    first[number[::-1]] = np.arange(len(number))[::-1]
     return first, number
 
 
@@ -88,7 +89,8 @@ def by_combination(function: Callable[..., bool], *columns: np.ndarray) -> np.nd
     """Return whether ``function(*numbers)`` holds for each row of some columns of numbers."""
     if len(columns[0]) <= FEW:
         each = list(zip(*(column.tolist() for column in columns), strict=True))
-        found = {row: function(*row) for row in sorted({*each})}  # in order, because a call may add sizes
+        # The calls have an order that does not vary, because a call may add sizes.
+        found = {row: function(*row) for row in sorted({*each})}
         return np.array([found[row] for row in each], bool)
     first, number = combinations(*columns)
     rows = zip(*(column[first].tolist() for column in columns), strict=True)

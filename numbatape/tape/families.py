@@ -6,14 +6,15 @@ import numpy as np
 
 # Levels: what a value depends on decides when it is computed and whether it has an adjoint.
 CONSTANT, VARYING, ACTIVE = 0, 1, 2
-MOST_DIMENSIONS = 62  # of an array: the plan's kernel keeps a set of axes in 64 bits
+# An array has at most this many dimensions, because the plan's kernel keeps a set of axes in 64 bits.
+MOST_DIMENSIONS = 62
 LEVELS = ("constant", "varying", "active")
 
 # Families: the dtype of cells. Booleans and integers live in float cells (exact below 2**53).
 F64, F32 = 0, 1
 FAMILIES = ("f64", "f32")
 FAMILY_DTYPE = (np.dtype(np.float64), np.dtype(np.float32))
-NARROW = (np.dtype(np.float32), np.dtype(np.float16))  # in float32 cells
+NARROW = (np.dtype(np.float32), np.dtype(np.float16))  # The numbers of these dtypes are in float32 cells.
 
 DTYPE_CLASSES = type(np.dtype)  # the class of np.dtypes.Float64DType, say
 

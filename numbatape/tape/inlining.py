@@ -37,7 +37,7 @@ class Inlining:
         self._literals = {self._literal_key(item): item for item in tape.literals}
         self._calls: dict[int, int] = {}
         self.places: dict[int, tuple[int, int]] = {}
-        self._cells: dict[tuple[int, int], tuple[int, int]] = {}  # by cell of a pool
+        self._cells: dict[tuple[int, int], tuple[int, int]] = {}  # the keys are cells of pools
         self._values: dict[int, int] = {}
 
     @staticmethod

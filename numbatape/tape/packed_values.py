@@ -76,7 +76,7 @@ class Values(dict):
             return self.append_array(address)
         words = self.words
         number = len(words)
-        if 0 <= offset < FARTHEST and storage <= STORAGE:  # as in `_word`, which takes longer
+        if 0 <= offset < FARTHEST and storage <= STORAGE:  # This is what `_word` does, which takes longer.
             words.append(~(offset << SHIFT | storage))
             return number
         words.append(len(self._places))

@@ -20,7 +20,7 @@ MOST = 2**63 - 1  # larger values are refused: rows that square one another woul
 
 # The right side of a SCALED row is a fraction in one number: ``numerator << DENOMINATOR_BITS | denominator``.
 DENOMINATOR_BITS = 16
-MOST_NUMERATOR = 2**15 - 1  # with the denominator this is still a literal of 32 bits
+MOST_NUMERATOR = 2**15 - 1  # A larger numerator and the denominator would be no literal of 32 bits.
 
 
 def fraction(code: int) -> tuple[int, int]:
@@ -312,8 +312,9 @@ class Sizes:
         """Return the number that guards allow a size alone; the code itself where they allow several."""
         if code >= 0 or code in self._settled:
             return self._settled.get(code, code)
-        # Not by recursion: what a loop of thousands of turns puts together has a size as deep. Operands have
-        # their rows before what is made of them, so that codes in descending order come after their operands.
+        # Recursion would be too deep for a size that a loop of thousands of turns has put
+        # together. Operands have their rows before what is made of them, so that codes in
+        # descending order come after their operands.
         for each in sorted(self._unsettled(code), reverse=True):
             self._settled[each] = self._number(each)
         return self._settled[code]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-# From the package itself, which also announces what other packages' functions stand for.
+# The import is from the package itself, because that also announces the stand-ins of other
+# packages' functions.
 from .. import (
     Config,
     Constant,
@@ -30,11 +31,12 @@ from .memory import check_growth
 from .point import Point, contents, copied, float_leaves, unmarked, weighed
 
 MODES = ("reverse_over_forward", "forward_over_reverse")
-COORDINATES = 64  # at most this many coordinates are compared with differences, and some random directions
+COORDINATES = 64  # At most this many coordinates are compared with differences, and some random directions.
 DIRECTIONS = 3
 STEP = 0.02
 SINGLE, HALF = (np.dtype(np.float32), np.dtype(np.complex64)), (np.dtype(np.float16),)
-ROUNDING = 16 * np.finfo(float).eps  # of a value, relative to the sum of its terms' absolute values
+# The rounding error of a value, relative to the sum of its terms' absolute values.
+ROUNDING = 16 * np.finfo(float).eps
 ENOUGH = 0.01  # the part of a tolerance by which differences may err
 
 
@@ -226,7 +228,8 @@ class _Check:
         if contents(args) != before:
             raise DerivativeError("computing the gradient wrote to the arguments")
         self._compare_value(calls[0][0], args)
-        if self.grown != (cache, cache.traces):  # not again for each point that the same trace serves
+        # This is done once for all points that the same trace serves.
+        if self.grown != (cache, cache.traces):
             check_growth(
                 lambda: value_and_gradient(cache, *args), lambda: self.total(*unmarked(copied(args)))
             )
@@ -243,7 +246,7 @@ class _Check:
         compare("the plain function", again, ("now", "in the call before"), plain, 0.0)
         leaves = zip(self.weights, float_leaves(self.value), strict=True)
         scale = sum(float(np.sum(np.abs(w * x))) for w, x in leaves)
-        # At a minimum the terms of a gradient cancel; what is left is no more exact than the value is.
+        # The terms of a gradient cancel at a minimum; what is left is no more exact than the value is.
         self.rounding = ROUNDING * scale / np.maximum(1.0, np.abs(self.point.vector))
         names = "on the tape", "of the plain function"
         compare("the value", traced, names, plain, self.rtol_modes * scale)
@@ -340,7 +343,7 @@ class _Check:
         scale = float(np.max(np.abs(products), initial=0.0))
         within = 100 * self.rtol_modes * (scale + np.max(np.abs(gradient), initial=0.0))
         compare("a Hessian-vector product", products[0], MODES, products[1], within, "entry ")
-        # In float64 already, the arguments are those of the gradient's cache, which spares a trace.
+        # Arguments that are in float64 already are those of the gradient's cache, which spares a trace.
         name = "gradient" if contents(args) == contents(self._wide(point.vector)) else "wide"
         wide = self._cache(name, prepare_gradient_cache, self.total, *self._wide(point.vector))
 
@@ -360,7 +363,8 @@ class _Check:
     def _joined(self, parts, args, alone: bool) -> np.ndarray:
         """Return a gradient of the differentiated arguments as one vector."""
         if not alone:
-            return self.point.flat(parts)  # with several such arguments there is None for each constant
+            # If there are several such arguments, there is None for each constant.
+            return self.point.flat(parts)
         return self.point.flat([None if isinstance(x, (Constant, Static)) else parts for x in args])
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-# From the package itself, which also announces what other packages' functions stand for.
+# The import is from the package itself, because that also announces the stand-ins of other
+# packages' functions.
 from .. import prepare_gradient_cache, value_and_gradient
 from ..trace import pytrees
 from .derivative_error import DerivativeError, compare

@@ -52,7 +52,9 @@ def _growth(call: Callable) -> list[int]:
     grown: list[int] = []
     tracing = tracemalloc.is_tracing()
     if not tracing:
-        tracemalloc.start()  # for all windows: what was made before is not seen when something replaces it
+        # One tracing covers all windows, because what was made before tracing is not seen when
+        # something replaces it.
+        tracemalloc.start()
     # A leak grows in every window, but caches that fill up, or other threads, do not.
     while len(grown) < WINDOWS and not (grown and grown[-1] <= GROWTH):
         call()

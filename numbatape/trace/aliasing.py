@@ -225,7 +225,7 @@ def lend(trace, value: np.ndarray) -> np.ndarray:
     """
     lent = part(value, 0, **value.__array_interface__)
     root = root_of(value)
-    trace.constants.forget(root)  # from now on other code may change it
+    trace.constants.forget(root)  # Other code may change the memory from now on.
     trace.memory.borrowers.append((weakref.ref(lent), root))
     return lent
 

@@ -119,7 +119,7 @@ def move_in(trace, codes, levels, slots, storage: int, family: int, movable: boo
     orders = [(codes[kept], levels[kept], slots[kept])]
     if not len(orders[0][0]):
         return
-    if codes.ndim > 1:  # by columns, if that makes fewer pieces
+    if codes.ndim > 1:  # Copying by columns is taken if it makes fewer pieces.
         orders.append((codes.T[kept.T], levels.T[kept.T], slots.T[kept.T]))
     for block in min((blocks(*order) for order in orders), key=len):
         _copy(trace, block, storage, family)

@@ -37,8 +37,9 @@ def _kurt(x, ddof):
     return ratio - 3 * (n - 1) ** 2 / ((n - 2) * (n - 3))
 
 
-# By the names that pandas uses: functions of entries that are present and of the number that is subtracted
-# from the size in a variance; and how many entries they need, beyond that number in a variance.
+# The keys are names that pandas uses; the values, functions of entries that are present and of
+# the number that is subtracted from the size in a variance; and how many entries they need,
+# beyond that number in a variance.
 REDUCTIONS = {
     "sum": (lambda x, ddof: np.sum(x), 0),
     "prod": (lambda x, ddof: np.prod(x), 0),

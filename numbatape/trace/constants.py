@@ -12,7 +12,7 @@ from .aliasing import contents_to_compare, is_as_it_was, memory_of, root_of
 from .library_kinds import not_numpys
 
 EXACT_INTEGER = 2**53
-BEYOND_INTEGERS = 2**64  # no integer of NumPy's is as large
+BEYOND_INTEGERS = 2**64  # No integer of NumPy's is as large.
 float64 = np.float64
 
 
@@ -64,7 +64,7 @@ class Constants:
             if number is None:
                 limit = EXACT_INTEGER if of_floats else BEYOND_INTEGERS
                 if kind is int and not -limit < data < limit:
-                    data = float(data)  # as NumPy does; for an array of integers it raises
+                    data = float(data)  # NumPy converts a number, too; it raises for an array of integers.
                 number = self._tape.literal(checked(np.asarray(data)), F64)
             return number
         if of_floats and isinstance(data, np.integer):

@@ -136,10 +136,10 @@ class Evaluation:
     def __init__(self, tape: TapeBuilder, calls):
         self.tape = tape
         self._calls = calls
-        self._cells: dict[int, np.ndarray] = {}  # by key: a storage, or (negative) a cell of a pool
+        self._cells: dict[int, np.ndarray] = {}  # the keys are storages, or (negative) cells of a pool
         self._writers: dict[int, list[int]] = {}  # instructions that write to a key, in order
         self._written: dict[int, int] = {}  # how many of them have been evaluated
-        self._lanes: dict[int, int] = {}  # by key: the value that the cells with this key are a copy of
+        self._lanes: dict[int, int] = {}  # for each key, the value that its cells are a copy of
         self._indexed = self._literals = 0
 
     def note(self, number: int, value) -> None:

@@ -129,7 +129,7 @@ class TracedInteger:
         bits = self._value.bit_length()
         if not sizes.is_size(self) or self._value < 1:
             return self.settled().bit_length()
-        _ = self >= 1 << (bits - 1), self < 1 << bits  # both record a guard
+        _ = self >= 1 << (bits - 1), self < 1 << bits  # Both comparisons record a guard.
         return bits
 
     def __divmod__(self, other):

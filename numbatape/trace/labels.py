@@ -56,7 +56,7 @@ class Labels:
         """Return an attribute of a traced array that has these labels."""
         found = self.attributes[name]
         if found is ITSELF and self.package == "pandas":
-            x = x[...]  # without labels, so that nothing is aligned with it
+            x = x[...]  # Taking the labels away makes pandas align nothing with it.
         if name == "to_numpy":
             return lambda dtype=None, **options: x if dtype is None else x.astype(dtype)
         return x if found is ITSELF else found(x) if callable(found) else found

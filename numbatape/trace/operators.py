@@ -26,7 +26,7 @@ from .number_calls import PLAIN_NUMBERS, POWER, call_of_numbers, record_number
 from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
-PRODUCTS = (-1, 1, 2, 3)  # for these exponents, quotients and products are recorded
+PRODUCTS = (-1, 1, 2, 3)  # These exponents are recorded as quotients and products.
 OTHER, WEAK, STRONG = 0, 1, 2  # the kinds of operands that `_kind` returns
 DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
 NEG, SQUARE = opcode(OPCODE["neg"], F64), opcode(OPCODE["square"], F64)

@@ -291,7 +291,7 @@ def write(x: TracedArray, keys: tuple, item) -> bool:
     x._value[valued(keys)] = value_of(item)
     trace.memory.patchworks[id(root)] = work
     for array in boxes.aliases(x):
-        with contextlib.suppress(AttributeError):  # it has no value number now
+        with contextlib.suppress(AttributeError):  # The array may have no value number now.
             del array._id, array._level
     return True
 

@@ -161,7 +161,7 @@ class Positions:
         self._trace, self._tape, self._dim = trace, trace.tape, dim
         self._tape.unroll()
         self._made: dict = {}
-        self._parts: dict = {}  # by the memory of a value: all instructions that write to it
+        self._parts: dict = {}  # for the memory of a value, all instructions that write to it
         for row in self._tape.instructions():
             if row.op != GUARD and row.stage == PROLOGUE:
                 place = self._place(row.out)
@@ -272,7 +272,7 @@ class _Masks(Positions):
         by = self._number(right)
         if by is None:
             return None
-        if negated:  # by - p < bound
+        if negated:  # The comparison is by - p < bound.
             found = self._less(left, by - bound + 1)
             return found and found.others()
         if op.signs:

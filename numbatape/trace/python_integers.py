@@ -34,7 +34,7 @@ def combine_integers(ufunc, left, right):
     trace = (left if type(left) is TracedArray else right)._trace
     left, right = as_integer(left), as_integer(right)
     if _is_large(ufunc, value_of(left), value_of(right)):
-        return ARITHMETIC[ufunc](int(left), int(right))  # both conversions record guards
+        return ARITHMETIC[ufunc](int(left), int(right))  # Both conversions record guards.
     if ufunc is np.power:
         exponent = value_of(right)
         if type(right) is TracedArray and trace.may_guard(right):

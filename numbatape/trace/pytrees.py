@@ -35,7 +35,7 @@ LABELLED = {"pandas": ("Series", "DataFrame"), "polars": ("Series", "DataFrame")
 _RECORDS = ("__attrs_attrs__", "__pydantic_validator__", "keys", "_get_kwargs", "_extra_fields")
 
 _PLAIN = (np.ndarray, float, int, str, type(None))
-_registered: dict[int, type] = {}  # by id, because the stand-in for a class equals the class
+_registered: dict[int, type] = {}  # The keys are ids, because the stand-in for a class equals the class.
 _nodes: list[tuple[type, Callable, Callable]] = []  # inner nodes that optree does not know yet
 
 

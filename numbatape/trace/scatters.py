@@ -57,7 +57,7 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
         written = reshape(item, ())
         hit = _totals(x, extents.filled(trace, dims_of(flat), 1.0, np.float64), flat) > 0.0
     else:
-        # Of several writes to one position the last one counts.
+        # The last one of several writes to one position counts.
         last = _totals(x, *_last_turns(x, flat, count))
         if item.ndim > len(shape):  # NumPy drops leading axes of one entry
             item = reshape(item, lengths(item)[item.ndim - len(shape) :])

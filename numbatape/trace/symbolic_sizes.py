@@ -41,7 +41,7 @@ KNOW_SIZES = frozenset(
         np.zeros_like,
     )
 )
-# Of `numpy.fft`, by name: asking for the module imports it (1 ms), which few programs need.
+# Names of functions of `numpy.fft`; asking for the module imports it (1 ms), which few programs need.
 TRANSFORMS_KNOW_SIZES = frozenset(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))
 
 
@@ -216,7 +216,8 @@ class _Origins:
 
     def __init__(self, tape):
         self._tape = tape
-        self._operands: dict = {}  # by place in memory: the value numbers that its contents are computed from
+        # For each place in memory, the value numbers that its contents are computed from.
+        self._operands: dict = {}
         self._literals: set = set()  # places whose contents are literals
         self._seen = [0, 0]  # how many instructions and literals of the tape have been looked at
 

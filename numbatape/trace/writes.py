@@ -100,7 +100,8 @@ def setitem(x: TracedArray, key, item) -> None:
         raise ValueError("assignment destination is read-only")
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None and is_shared(trace, root_of(x._value)):
-        key = keys = tuple(map(fixed, keys))  # only what is written becomes the other argument's, too
+        # Only the entries that are written become the other argument's, too.
+        key = keys = tuple(map(fixed, keys))
     if find_trace(keys) is not None:
         if not _is_mask_for_number(keys, item):
             key = keys = tuple(map(key_part, position_masks.as_positions(x, keys)))
@@ -230,7 +231,7 @@ def write_by(x, item, write, what: str) -> None:
         expose(x)
     item = as_ndarrays(item)
     if type(x) in (TracedArray, TracedComplex) and x._value.__class__ is not np.ndarray:
-        write(x._value, values_of(item))  # for a number, NumPy raises or writes to a copy
+        write(x._value, values_of(item))  # NumPy raises for a number, or writes to a copy of it.
     elif type(x) is TracedArray:
         _write_cells(x, item, write)
     elif type(x) is TracedComplex:

@@ -34,7 +34,7 @@ class CorrelationCholesky(Transform):
         none = np.zeros_like(y, shape=(*y.shape[:-1], 1))
         partial = np.concatenate([np.tanh(y), none], -1)[..., places]
         left = np.concatenate([_log_rest(y), none], -1)[..., places]
-        left = np.cumsum(left, -1) - left  # of columns before
+        left = np.cumsum(left, -1) - left  # the sum over the columns before this one
         return (partial + np.eye(len(places))) * np.exp(0.5 * left)
 
     def log_jacobian(self, y):
@@ -51,7 +51,7 @@ class CorrelationCholesky(Transform):
         fits = np.all(np.abs(np.sum(square, -1) - 1.0) <= TOLERANCE) and np.all(np.triu(x, 1) == 0.0)
         diagonal = np.diagonal(x, axis1=-2, axis2=-1)
         require(self, fits and np.all(diagonal > 0.0), x, "a lower triangular matrix with rows of length 1")
-        left = np.cumsum(square[..., ::-1], -1)[..., ::-1]  # of this column and later ones
+        left = np.cumsum(square[..., ::-1], -1)[..., ::-1]  # the sum over this column and later ones
         return np.arctanh(x[..., rows, columns] / np.sqrt(left[..., rows, columns]))
 
 

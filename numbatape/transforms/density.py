@@ -230,7 +230,8 @@ class Unconstrained:
         np.float64(0.5)
         """
         found = self._constrained(vector)[1]
-        return 0.0 if found is None else found + 0.0  # not a view of the vector
+        # Adding zero makes a copy, which is no view of the vector.
+        return 0.0 if found is None else found + 0.0
 
     def unconstrain(self, parameters):
         """Return the unconstrained vector of which `constrain` makes some parameters.

@@ -39,7 +39,7 @@ class WrittenOnly:
     def __init__(self, codes, initialises_again: bool = False):
         self._initialises_again = initialises_again
         self._codes: list[types.CodeType] = []
-        self._listings: dict[int, tuple[dis.Instruction, ...]] = {}  # by the id of a code
+        self._listings: dict[int, tuple[dis.Instruction, ...]] = {}  # the keys are ids of code objects
         pending = list(codes)
         while pending:
             code = pending.pop()
@@ -218,7 +218,7 @@ def _end_of_count(code, k: int) -> int | None:
         owner, again = code[k - 1], _opname(code, k + 3)
         same_owner = (
             again == "SWAP"
-            if owner.opname == "COPY"  # of an augmented assignment
+            if owner.opname == "COPY"  # An augmented assignment copies its owner.
             else (owner.opname, owner.argval) == (again, code[k + 3].argval if again else None)
         )
     stored = same_owner and _opname(code, end) in stores and code[end].argval == loaded.argval

@@ -117,7 +117,7 @@ def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, *statics):
                 seed_output(space, scalar(space.variant.recording))
                 space.reverse()
                 value, grads = value_of(space), gradients_of(flat, space)
-                # Of the real part u the gradient is du/dx + i du/dy, and f' = du/dx - i du/dy.
+                # The gradient of the real part u is du/dx + i du/dy, and f' = du/dx - i du/dy.
                 result = arranged(
                     value, tuple(_conjugate(grads[k]) if holomorphic else grads[k] for k in chosen)
                 )

@@ -131,7 +131,7 @@ def _dispatched(trace: Trace, trees, outer: Callable, inner: Callable):
         try:
             return outer()
         except ForeignTraceError:
-            trace.validity.failed = failed  # no code of the user's has caught this one
+            trace.validity.failed = failed  # No code of the user's has caught this error.
     with failing(trace):
         return inner()
 
@@ -201,7 +201,7 @@ def _require_parameters(f, numbers, labels) -> None:
     try:
         parameters = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):
-        return  # of a function that is written in C
+        return  # A function that is written in C may have no signature.
     kinds = {each.kind for each in parameters}
     names = [
         each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)

@@ -7,7 +7,7 @@ import ast
 from .writer import LLVM, Value, Writer, number
 
 INTEGER = {
-    **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"},  # on overflow they wrap around
+    **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"},  # These wrap around on overflow.
     **{ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "ashr"},
 }
 REAL = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}

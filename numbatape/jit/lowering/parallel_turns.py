@@ -176,7 +176,8 @@ class Turns(SimdExpressions):
 
     def early(self, write):
         """Write something before the loop, for instance what is the same in all of its iterations."""
-        if self.again is not None:  # it is written
+        # The statements have been written before, and with them what comes before the loop.
+        if self.again is not None:
             return next(self.again)
         to = self.to
         lines, block, ended = to.lines, to.block, to.ended

@@ -292,7 +292,8 @@ def calls_library(module, node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             found = node.func.attr in calls.LIBM
-        elif node.func.id.startswith("far_"):  # for cells so rare that they are computed one by one
+        elif node.func.id.startswith("far_"):
+            # Cells that take this way are so rare that they are computed one by one.
             found = True
         elif node.func.id in module.functions:
             found = block_calls_library(module, module.functions[node.func.id].body)

@@ -187,7 +187,7 @@ class Function(Expressions):
             self.begin(other)
             self._block(node.orelse)
             if closed and self.ended:
-                return  # both branches have left, so nothing follows
+                return  # Both branches have left, so nothing follows.
         self.begin(behind)
 
     def _While(self, node):

@@ -45,7 +45,8 @@ class Grid:
             raise ValueError(f"nu is only supported for spline methods, not for {method!r}")
         if isinstance(xi, tuple):
             xi = _points_of(xi)
-            if len(np.shape(sample_of(xi))) == 1:  # of a tuple of numbers, and not of a list, one number
+            # SciPy returns one number for a tuple of numbers, but an array for a list of them.
+            if len(np.shape(sample_of(xi))) == 1:
                 return self(np.expand_dims(xi, 0), method, nu=nu)[0]
         elif isinstance(xi, list) and find_trace(xi) is not None:
             (xi,) = lift_all(xi)
@@ -57,7 +58,7 @@ class Grid:
         outside: Any = False
         for d, axis in enumerate(axes):
             outside = outside | (xi[..., d] < axis[0]) | (xi[..., d] > axis[-1])
-        # In later steps of a loop, a place outside gives NaN and no error.
+        # A place outside gives NaN and no error in later steps of a loop.
         fill = np.nan if self.bounds_error else self.fill_value
         if self.bounds_error and is_wrong(np.any(outside)):
             raise ValueError("One of the requested xi is out of bounds")

@@ -52,7 +52,7 @@ class Interp1d:
         if self._raises:
             if is_wrong(np.any(low | high)):
                 raise ValueError("A value in x is outside of the interpolation range.")
-            fill = np.nan  # in later steps of a loop, a place outside gives NaN and no error
+            fill = np.nan  # A place outside gives NaN and no error in later steps of a loop.
         below, above = fill if isinstance(fill, tuple) else (fill, fill)
         # The dimensions of x stand where the values have the interpolated axis.
         first, count = self._inside.axis, np.ndim(sample_of(x))

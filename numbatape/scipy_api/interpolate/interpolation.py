@@ -116,7 +116,7 @@ def of_traced(name: str, original, *args, **kwargs):
 
 SLOPES = {"CubicHermiteSpline": "hermite", "PchipInterpolator": "pchip", "Akima1DInterpolator": "akima"}
 PERIODIC = {"CubicSpline": 1e-15, "make_interp_spline": 1e-5}  # how far apart the ends may be
-PARAMETERS = {  # behind x and y
+PARAMETERS = {  # the names of the parameters behind x and y
     "CubicSpline": ("axis", "bc_type", "extrapolate"),
     "make_interp_spline": ("k", "t", "bc_type", "axis", "check_finite"),
     "make_lsq_spline": ("t", "k", "w", "axis", "check_finite"),

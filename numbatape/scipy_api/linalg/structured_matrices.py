@@ -104,7 +104,8 @@ def cho_solve_banded(cb_and_lower, b, overwrite_b=False, check_finite=True):
     low = _lower_triangle(band, lower)
     if band.ndim == 2 or b.ndim > 1:
         return triangular(low, triangular(low, b, True), True, 2)
-    column = np.broadcast_to(b[:, None], (*low.shape[:-1], 1))  # one vector for each matrix of a stack
+    # The vector is repeated for each matrix of a stack.
+    column = np.broadcast_to(b[:, None], (*low.shape[:-1], 1))
     return triangular(low, triangular(low, column, True), True, 2)[..., 0]
 
 

@@ -99,7 +99,8 @@ def _product_of_transforms(a, b, sizes: dict):
 @stands_for("scipy.signal", "fftconvolve", "oaconvolve")
 def fftconvolve(in1, in2, mode="full", axes=None):
     a, b = lift_all(in1, in2)
-    if axes is None and min(a._value.size, b._value.size) <= 64:  # for small arrays the transforms do not pay
+    # The transforms do not pay for small arrays.
+    if axes is None and min(a._value.size, b._value.size) <= 64:
         return convolved(a, b, mode)
     return _by_fourier(a, b, mode, axes)
 
@@ -192,7 +193,7 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
         last = np.matmul(line[..., -window_length:], ends[window_length - half :].T)
         whole = windows(
             line, window_length
-        )  # with an even length, the first of them stands before the middle
+        )  # If the length is even, the first of them stands before the middle.
         inner = np.matmul(whole[..., 1 - window_length % 2 :, :], weights)
         result = np.concatenate([first, inner, last], -1)
     else:

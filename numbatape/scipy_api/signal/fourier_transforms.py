@@ -83,7 +83,7 @@ def next_fast_len(target, real=False):
     least = found
     while least > 1 and scipy.fft.next_fast_len(least - 1, real) == found:
         least -= 1
-    _ = least <= target, target <= found  # both are guards
+    _ = least <= target, target <= found  # Both comparisons record a guard.
     return found
 
 

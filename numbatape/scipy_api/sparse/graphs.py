@@ -89,11 +89,12 @@ def _shortest_paths(original, graph, return_predecessors=False, **options):
     if not options.get("unweighted"):
         edges = _matrix_of_edges(graph, options.get("directed", True))
         size = int(edges.shape[0])
-        first = before < 0  # no node comes before where a path starts, nor where no path leads
+        # A negative number says that no node comes before, where a path starts, and where no path leads.
+        first = before < 0
         every = np.broadcast_to(np.arange(size), before.shape)
         there = np.where(first, every, before)
         total = np.where(first, 0.0, edges[there, every])
-        for _ in range(max(size - 1, 1).bit_length()):  # in each round the paths become twice as long
+        for _ in range(max(size - 1, 1).bit_length()):  # The paths become twice as long in each round.
             total = total + np.take_along_axis(total, there, -1)
             there = np.take_along_axis(there, there, -1)
         lengths = np.where(np.isinf(lengths), np.inf, total)

@@ -85,7 +85,7 @@ class TracedSparse(Sparse):
     """
 
     __slots__ = ("cols", "format", "is_matrix", "rows", "shape", "values", "whole")
-    __array_ufunc__ = None  # so ndarray's operators call those of this class
+    __array_ufunc__ = None  # This lets ndarray's operators call those of this class.
 
     def __init__(self, values, rows, cols, shape, is_matrix: bool, format: str = "csr", whole: bool = False):
         self.values, self.rows, self.cols, self.shape = values, rows, cols, tuple(map(int, shape))
@@ -156,7 +156,7 @@ class TracedSparse(Sparse):
     def _plus(self, other, sign: float):
         if not is_sparse(other):
             if np.ndim(value_of(other)) == 0 and type(other) in (int, float) and other == 0:
-                return self.copy()  # as sum() of sparse matrices begins
+                return self.copy()  # Python's sum() of sparse matrices begins with 0 + matrix.
             return operate_on_sparse(np.add if sign > 0 else np.subtract, self, other)
         data, rows, cols, shape = entries(other)
         if shape != self.shape:

@@ -162,7 +162,7 @@ def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
     total = np.sum(sc.rel_entr(p, (p + q * (weight / other)) / 2.0), axis, keepdims=True) / weight
     total = total + np.sum(sc.rel_entr(q, (q + p * (other / weight)) / 2.0), axis, keepdims=True) / other
     total = total if keepdims else np.squeeze(total, axis)
-    # Of distributions that are equal but for rounding, the sum may be just below zero.
+    # The sum may be just below zero where distributions are equal but for rounding.
     return _root(np.maximum(total, 0.0) / (2.0 if base is None else 2.0 * np.log(base)))
 
 

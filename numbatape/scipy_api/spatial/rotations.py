@@ -16,7 +16,7 @@ from ...trace.operands import find_trace, lift_all, lift_first
 from ...trace.plain_arrays import wrap
 from ...trace.trace import current
 
-SMALL = 1e-6  # of a square: what the series leave out is below 1e-20
+SMALL = 1e-6  # The series serve squared angles below this, where what they leave out is below 1e-20.
 
 
 def from_rotvec(rotvec, degrees=False):

@@ -23,7 +23,7 @@ from .formula_rules import formula_rule
 from .ufunc_table import UFUNCS
 
 NEGLIGIBLE = 45.0  # exponent of what is no part of a sum: exp(-45) is 3e-20
-NODES = 20  # of a panel
+NODES = 20  # A panel of the quadrature has this many nodes.
 
 
 @functools.cache

@@ -296,7 +296,7 @@ def agm(a, b):
     far = apart(np.where(alike, large, 2.0), np.where(alike, small, 1.0))
     # The root is zero and has an infinite slope. At two zeros the slopes are those of equal arguments.
     root = np.sqrt(np.where(a_is_zero, np.where(a_is_zero, a, 1.0), np.where(b_is_zero, b, 1.0)))
-    # Of infinity and zero there is no mean, nor of different signs.
+    # Infinity and zero have no mean, nor have two numbers of different signs.
     endless = np.where(zero | np.not_equal(np.sign(a), np.sign(b)), np.nan, large)
     rest = np.where(infinite, endless, np.where(zero, root, np.where(alike, far, np.nan)))
     return np.where(a_is_zero & b_is_zero, 0.5 * (a + b), np.where(extreme, rest, inside))
@@ -370,7 +370,7 @@ def riemann(s, q=1.0):
         return result - (q - 1.0)
 
     def reflected():
-        return pick(tiny, expanded, elsewhere)  # at 0 a pole meets a zero
+        return pick(tiny, expanded, elsewhere)  # A pole meets a zero at 0.
 
     def elsewhere():
         t = np.where(left & ~tiny, s, -1.0)

@@ -26,7 +26,8 @@ from ..stats.laws import pick
 from .formula_rules import formula_rule
 from .ufunc_table import UFUNCS, is_active, ufunc
 
-FURTHER_DIGITS = (0, 12, 36, 84, 180, 372)  # of decimal numbers, until two results agree
+# Further decimal digits are tried in this order, until two results agree.
+FURTHER_DIGITS = (0, 12, 36, 84, 180, 372)
 LARGEST = 1e5  # the largest argument of 1F1: its series has some three times as many terms
 
 
@@ -36,7 +37,8 @@ class _Changes:
     def __init__(self, orders: tuple[int, ...]):
         sizes = [n + 1 for n in orders]
         self.count = math.prod(sizes)
-        self.below = []  # for each parameter: where the coefficient is whose order in it is one less, or None
+        # For each parameter, the place of the coefficient whose order in it is one less, or None.
+        self.below = []
         stride = self.count
         for size in sizes:
             stride //= size

@@ -69,7 +69,7 @@ def _complex_logsumexp(x, axes, b, keepdims: bool, return_sign: bool):
     return np.log(total) + largest
 
 
-# Of x minus its logsumexp, digits of all but the largest entry would be lost: that is subtracted first.
+# Subtracting logsumexp would lose digits of all but the largest entry, so that entry is subtracted first.
 
 
 @stands_for("scipy.special", "log_softmax")
@@ -121,7 +121,7 @@ def comb(N, k, *, exact=False, repetition=False):
         return scipy.special.comb(*settled((N, k)), exact=True, repetition=repetition)
     n, k = lift_all(*map(lifted, (N, k)))
     if repetition:
-        if scipy.special.comb(0.5, 0.3, repetition=True):  # since SciPy 1.16 all numbers count
+        if scipy.special.comb(0.5, 0.3, repetition=True):  # All numbers count since SciPy 1.16.
             return np.where((k == 0) & (n >= 0), 1.0, elementwise("binom", n + k - 1, k))
         n = n + k - 1
     return np.where((k <= n) & (n >= 0) & (k >= 0), elementwise("binom", n, k), 0.0)

@@ -49,7 +49,7 @@ def _spherical(name, slope_of, sign):
         n, value = np.asarray(n, float), by_row(name)
         slope = slope_of(value, sign)
         ahead = slope if derivative else value
-        if np.isnan(scipy.special.spherical_jn(0, -1.0)):  # before SciPy 1.15
+        if np.isnan(scipy.special.spherical_jn(0, -1.0)):  # SciPy before 1.15 gives NaN here.
             return ahead(n, z)
         left = np.less(z, 0.0)
         return pick(

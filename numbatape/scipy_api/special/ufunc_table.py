@@ -11,7 +11,7 @@ from ...tape.tape import ACTIVE
 from ...trace.array import TracedArray
 from ...trace.operands import values_of
 
-UFUNCS: dict[str, Callable] = {}  # by name, because SciPy may not be imported yet
+UFUNCS: dict[str, Callable] = {}  # The keys are names, because SciPy may not be imported yet.
 
 
 def ufunc(*names):

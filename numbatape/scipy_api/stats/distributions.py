@@ -156,7 +156,7 @@ class Frozen:
         given = dict(self._kwargs)
         given.pop("seed", None)  # a seed is for draws alone, which are refused
         if name == "entropy":
-            given.pop("allow_singular", None)  # only densities have this option
+            given.pop("allow_singular", None)  # Only densities have this option.
 
         if name == "stats":  # the option of ``stats`` itself comes behind the parameters
 

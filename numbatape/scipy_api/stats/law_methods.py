@@ -62,7 +62,7 @@ def _outside(law: Law, x, low, high):
         infinite = is_infinite(end)
         if law.open or law.far or not infinite:
             bounds.append((at if law.open or infinite else beyond)(x, end))
-        if law.far and type(end) is TracedArray:  # in a later call the end may be infinite
+        if law.far and type(end) is TracedArray:  # The end may be infinite in a later call.
             bounds.append(at(x, -INF if at is np.less_equal else INF))
     if law.discrete:
         bounds.append(np.not_equal(np.floor(x), x) & ~np.isnan(x))

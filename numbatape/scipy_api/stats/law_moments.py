@@ -14,7 +14,7 @@ from .laws import Law
 
 ORDERS = ("mean", "var", "skewness", "kurtosis")
 GENERIC = ("rv_generic", "rv_continuous", "rv_discrete")  # their methods integrate or sum
-# For the moments of these SciPy has a formula apart for a single value of a shape parameter, and
+# SciPy has a formula of its own for their moments at a single value of a shape parameter, and
 # the slope of such a formula is not that of the function there.
 WITH_SINGLE_VALUES = ("genextreme", "truncpareto")
 
@@ -29,7 +29,7 @@ def _trapezoid(order: int, c, d):
     return 2.0 / (d - c + 1.0) * (rising + level + falling)
 
 
-ABOUT_ZERO = {"trapezoid": _trapezoid}  # in place of formulas of SciPy's with single values
+ABOUT_ZERO = {"trapezoid": _trapezoid}  # These replace formulas of SciPy's that hold for single values alone.
 
 
 def standard_moment(distribution, law: Law, name: str, shapes):

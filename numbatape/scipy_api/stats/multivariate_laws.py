@@ -114,7 +114,7 @@ def _mahalanobis(x, mean, matrix, law: str, singular: bool):
 def _range(matrix, law: str):
     """Return what SciPy knows of a singular matrix; None for one of full rank."""
     found = _PSD(values_of(matrix))
-    if found.rank == len(found.V):  # in a later call with a singular matrix, the Cholesky factor raises
+    if found.rank == len(found.V):  # The Cholesky factor raises in a later call with a singular matrix.
         return None
     if type(matrix) is TracedArray:
         hint = "its density has no derivative with respect to it; a matrix that is captured works"

@@ -24,11 +24,13 @@ MEAN, LOG_SCALE = (-1.5861, -0.31082, -0.083751, 0.0038915), (-0.4803, -0.082676
 LIMIT = (-2.273, 0.459)
 FLAT = 1e-19  # a sample whose range is less has the statistic and the p-value 1
 SMALL = 11  # samples of this size and smaller have polynomials of their own
-LARGEST = (  # of the largest entry's weight and of the next one's, by one over the root of the size
+# Two polynomials in one over the root of the size: for the largest entry's weight, and for the next one's.
+LARGEST = (
     (0.0, 0.221157, -0.147981, -2.071190, 4.434685, -2.706056),
     (0.0, 0.042981, -0.293762, -1.752461, 5.682633, -3.582633),
 )
-IN_PYTHON = hasattr(scipy.stats._morestats, "_swilk")  # since SciPy 1.18, which knows no flat samples
+# SciPy computes the statistic in Python since 1.18, and knows no flat samples there.
+IN_PYTHON = hasattr(scipy.stats._morestats, "_swilk")
 
 
 def _weights(size: int):

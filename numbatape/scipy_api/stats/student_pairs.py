@@ -64,7 +64,7 @@ class Pairs:
         return np.reshape(np.array(areas), np.shape(a))
 
     def _slopes(self, a, b, r) -> tuple:
-        # Of equal variables the rest is zero, and one of the two ends decides.
+        # The rest is zero if the variables are equal, and one of the two ends decides.
         df, rest = self._df, np.sqrt(np.maximum((1.0 - r) * (1.0 + r), 0.0))
         finite = np.logical_not(np.isinf(a)), np.logical_not(np.isinf(b))
         x, y = np.where(finite[0], a, 0.0), np.where(finite[1], b, 0.0)

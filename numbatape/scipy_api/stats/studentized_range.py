@@ -22,7 +22,7 @@ SPREADS = 240  # nodes
 Z = np.linspace(-8.5, 8.5, 161)
 ROOT_2PI = math.sqrt(2.0 * math.pi)
 WEIGHTS = (Z[1] - Z[0]) * np.exp(-0.5 * Z * Z) / ROOT_2PI
-# From which side areas are counted, so that they are differences of small ones.
+# Areas are counted from this side, so that they are differences of small ones.
 SIDES = np.where(Z > 0.0, -1.0, 1.0)
 LEFT = sc.ndtr(-np.abs(Z))
 MANY = 100_000.0

@@ -38,7 +38,7 @@ class Coefficients:
             draft.layout,
         )
         self.storage_level = draft.storage_columns()[2]
-        self.shapes: dict[int, tuple] = {}  # by layout
+        self.shapes: dict[int, tuple] = {}  # the keys are layouts
         self.made: dict[int, tuple[tuple, int]] = {}  # shape and level of new values
         self.emitted: list[Instruction] = []
 

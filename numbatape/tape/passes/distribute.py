@@ -22,7 +22,7 @@ from .coefficients import PLAIN, ZERO_COEFFICIENT, ZERO_VALUE, Factors
 from .narrow_rows import NarrowRows, narrow_rows, place_in
 from .part_sums import CountedCoefficients, PartSums
 
-FACTORS = 4  # that all terms have in common, before they are multiplied
+FACTORS = 4  # All terms have at most this many factors in common, before these are multiplied.
 
 
 class Term(NamedTuple):
@@ -77,8 +77,8 @@ class _Distribution(CountedCoefficients):
         super().__init__(draft)
         self.rows = rows
         self.before = 0
-        self.forms: dict[int, Form] = {}  # by group
-        self.arrays: dict[int, int] = {}  # by group
+        self.forms: dict[int, Form] = {}  # the keys are groups
+        self.arrays: dict[int, int] = {}  # the keys are groups
         self.known: dict[tuple, tuple[int, str]] = {}  # coefficients that have been computed already
         self.zero, self.one = (self._number(value) for value in (0.0, 1.0))
 

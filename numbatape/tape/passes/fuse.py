@@ -172,7 +172,7 @@ class _Fusion:
         code = self.code
         rows = self._of(self.ops.with_trait("of_gaps"))
         rows = rows[(code["a"][rows] == code["b"][rows]) & (code["op"][rows] & 1 == 0)]
-        rows = rows[self.layouts[code["out"][rows]] != 0]  # for a single vector, strips are as fast
+        rows = rows[self.layouts[code["out"][rows]] != 0]  # Strips are as fast for a single vector.
         if not len(rows):
             return
         uses = self.draft.uses(without(code, np.concatenate(self.gone)) if self.gone else code)
@@ -192,7 +192,8 @@ class _Fusion:
         """Turn additions of products into one instruction each, where all operands have the same shape."""
         code, products = self.code, self.ops.with_trait("added")
         rows = self._of(self.ops.with_signs((1, 1)))
-        # Not float32: the fused instruction would round once, two instructions twice.
+        # Additions of float32 stay, because the fused instruction would round once, and two
+        # instructions round twice.
         rows = rows[self.op[rows] & 1 == 0]
         made = self.single & self.ops.is_any(products, self.op.take(self.last))
         rows = rows[made[self.group[code["a"][rows]]] | made[self.group[code["b"][rows]]]]

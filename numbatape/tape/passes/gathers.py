@@ -76,7 +76,7 @@ class _Moves:
         self.uses = draft.uses(code)
         self.fixed = draft.fixed(self.uses)
         self.literals = {group: k for k, group in enumerate(draft.literal_groups().tolist())}
-        self.known: dict[int, Read | None] = {}  # by the group of the positions
+        self.known: dict[int, Read | None] = {}  # the keys are the groups of the positions
         # Literals of `Read.positions` and `Read.rank`, by the group of the positions.
         self.of_table: dict[int, int] = {}
         self.ranks: dict[int, int] = {}

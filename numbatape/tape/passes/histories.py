@@ -28,7 +28,7 @@ def drop_histories(draft: Draft, code: np.ndarray) -> np.ndarray:
     read = {value for name in "abc" for value in code[name].tolist()} | set(draft.outputs)
     read.discard(NONE)
     results = {draft.address(int(code["out"][k]))[0] for k in loops}
-    farthest: dict[int, int] = {}  # by storage: the last cell that is read, by way of any view
+    farthest: dict[int, int] = {}  # for each storage, the last cell that is read by way of any view
     storages = draft.storage
     for value in read:
         storage = int(storages[value])

@@ -81,7 +81,8 @@ class _Contraction(Coefficients):
         super().__init__(draft)
         self.rows = rows
         self.code = instructions(chosen(code, rows.numbers).tolist())
-        self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by group
+        # The forms of results that are passed on; the keys are their groups.
+        self.forms: dict[int, list[Term]] = {}
         self._numbers = draft.builder.numbers
         self._literals: dict[float, int] = {}  # the literals that this pass makes
 

@@ -15,7 +15,7 @@ from ..uses import NO_GROUP, Uses
 
 # A product is passed on to so many readers at most, because each computes a coefficient of its own.
 READERS = 3
-LANES = 8  # that most directions come in, or more
+LANES = 8  # Most derivatives have at least this many directions.
 
 
 class LinearRows(NamedTuple):

@@ -18,7 +18,7 @@ from ..instruction import MAIN, Instruction, chosen, instructions
 from ..tape import F64, Layout, axes_of
 from .linear_rows import laned_groups, linear_numbers, reversed_edges
 
-TERMS = 12  # of an array, at most
+TERMS = 12  # An array has at most this many terms.
 
 Place = tuple[int, int, tuple[int, ...]]  # storage, offset, and strides along the axes of an array
 

@@ -8,7 +8,7 @@ from .coefficients import PLAIN, ZERO_EITHER, Coefficients, stage_of
 from .narrow_rows import joined_axes, strides_in, summed_axes, varying
 
 INSTRUCTION = 60  # what an instruction costs by itself, in operations on entries
-MULTIPLICATIONS = 3  # of a product of matrices that cost as much as one such operation
+MULTIPLICATIONS = 3  # This many multiplications in a product of matrices cost as much as one such operation.
 
 
 class CountedCoefficients(Coefficients):

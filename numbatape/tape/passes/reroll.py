@@ -29,7 +29,7 @@ from ..rerolling.single_cells import Cells
 from ..uses import Fields
 
 SHORT = 24  # tapes with fewer instructions on single cells are left as they are
-ENOUGH = 0.5  # if a period saves this share of what it might save at best, no others are tried
+ENOUGH = 0.5  # No others are tried if a period saves this share of what it might save at best.
 OFTEN = 12  # the search looks at each instruction of a tape this many times at most, on average
 LEAST = 50.0  # a stretch is re-rolled if it saves this many nanoseconds a sweep
 SHARE = 0.01  # a stretch is examined if it might save this share of the time of its other instructions
@@ -109,14 +109,14 @@ class _Search:
         if len(code) * (SCALAR - CELL) <= SHARE * OTHER_SLOT * (len(self.code) - len(code)):
             return False
         if saving(1, int(np.bincount(code["op"]).max())) <= 0:
-            return False  # not even one vector over the instructions of all lines would pay
+            return False  # Not even one vector over the instructions of all lines would pay.
         number, _ = numbered(numbered(code["line"])[0] * (int(code["op"].max()) + 1) + code["op"])
         return saving(1, int(np.bincount(number).max())) > 0
 
     def _bits(self, fields: Fields) -> None:
         """Note which instructions may be computed as vectors, and which additions in another order."""
         code, ops = self.code, self.draft.ops
-        alike = ops.with_trait("exact")  # of these ops, vectors have the bits of single cells
+        alike = ops.with_trait("exact")  # Vectors have the bits of single cells for these ops.
         free = np.zeros(len(code), bool)
         if not self.draft.builder.exact:
             alike |= frozenset(range(len(ops))) - ops.with_trait("loop")

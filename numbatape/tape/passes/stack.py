@@ -126,7 +126,7 @@ class _Search:
     def families(self, rows: np.ndarray) -> list[Family]:
         """Return the families, each behind those that its operands are from."""
         code, known = chosen(self.code, rows), dict[tuple, Family]()
-        members: dict[int, tuple[Family, int, int]] = {}  # by group: family, place in it, depth
+        members: dict[int, tuple[Family, int, int]] = {}  # for each group: family, place in it, depth
         deep: set[int] = set()
         levels = self.draft.storage_columns()[2].tolist()
         fields = (code[name].tolist() for name in ("op", "active", "out", "a", "b", "c"))

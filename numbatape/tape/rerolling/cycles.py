@@ -143,7 +143,8 @@ class RecurrenceRows:
         """Emit the instructions; return the states as a vector, the one before the first turn first."""
         head = self.steps[0]
         row = self.rolling.first_row(head.slot)
-        k = next(k for k in range(2) if head.carried >> k & 1)  # in the first slot all of these are the state
+        # All operands of the first slot that are carried are the state.
+        k = next(k for k in range(2) if head.carried >> k & 1)
         start = Term((row.a, row.b)[k], row.active >> k & 1, False)
         a, b = self._coefficients()
         states = self.draft.array((self.turns.count + 1,), *self.kind)

@@ -39,9 +39,9 @@ class Rolling:
         self._values = {
             name: self.turns.values(name)[:, self.turns.left_out :] for name in ("out", "a", "b", "c")
         }
-        self._once: dict[int, int] = {}  # by slot: the value of what is computed once
+        self._once: dict[int, int] = {}  # for each slot, the value of what is computed once
         self._kept: set[int] = set()  # slots that stay scalar
-        self._known: dict[int, tuple[int, int, int]] = {}  # by slot: what `_place` returns
+        self._known: dict[int, tuple[int, int, int]] = {}  # for each slot, what `_place` returns
         self._rows: list[np.ndarray] = []
         self._new: list[Instruction] = []
 

@@ -75,7 +75,7 @@ class Cells:
         self.home, self.offset = np.full(total, NONE, np.int32), np.full(total, UNKNOWN, np.int32)
         self.home[: draft.count], self.offset[: draft.count] = draft.groups()
         self.home[of[inside]], self.offset[of[inside]] = storage[inside], offsets
-        self.bases: dict[int, int] = {}  # by storage: a value with all of its cells
+        self.bases: dict[int, int] = {}  # for each storage, a value with all of its cells
         self.alias = np.arange(total, dtype=np.int32)
         self._moves: list[tuple[np.ndarray, int, np.ndarray]] = []
         fields = draft.fields(code)
