@@ -306,6 +306,47 @@ def test_broadcast_sizes_that_part():
     agrees(cache, f, np.ones(3), np.ones(3))
 
 
+@pytest.mark.parametrize(
+    ("f", "sizes"),
+    [
+        (lambda x, y: np.sum(np.outer(x, y)), [(50, 1), (20, 5), (20, 1)]),
+        (lambda x, y: np.sum(np.outer(y, x)), [(30, 1), (25, 5), (25, 1)]),
+        (
+            lambda x, y: np.sum(np.outer(x, y)) if len(x) > 2 else np.sum(x) * np.sum(y),
+            [(50, 1), (31, 7), (31, 1)],
+        ),
+        (lambda x, y: np.sum(x[:, None] * np.sin(y)) if x[0] > 0 else np.sum(x), [(50, 1), (21, 5), (21, 1)]),
+    ],
+)
+def test_bits_do_not_depend_on_earlier_calls(f, sizes):
+    """One of the traces that hold at the last sizes serves them in all calls, whichever came before."""
+    rng = np.random.default_rng(1)
+    points = {size: [np.append(0.3, rng.normal(size=n - 1)) for n in size] for size in sizes}
+    cache = prepared(f, *points[sizes[0]])
+    seen: dict = {}
+    for size in (*sizes, sizes[1], sizes[2], sizes[0], sizes[2], sizes[2]):
+        value, gradients = nt.value_and_gradient(cache, *points[size])
+        bits = value.tobytes(), *(g.tobytes() for g in gradients)
+        assert seen.setdefault(size, bits) == bits
+    assert cache.traces == 2
+
+
+def test_traces_of_two_sizes_exclude_each_other_where_their_paths_are_the_same():
+    f = lambda x, y: np.sum(np.outer(x, y)) if x[0] > 0 else np.sum(x) * np.sum(y)  # noqa: E731
+    cache = prepared(f, np.ones(2), np.ones(1))
+    nt.value_and_gradient(cache, np.ones(2), np.ones(3))
+    nt.value_and_gradient(cache, -np.ones(2), np.ones(3))  # the other path serves one entry as well
+    nt.value_and_gradient(cache, -np.ones(2), np.ones(1))
+    assert cache.traces == 3
+    relations = [[g.relation for g in v.tape.sizes.guards] for v in cache._program.snapshot()]
+    assert sum("!=" in each for each in relations) == 1
+    loops = prepared(lambda x: sum(v * v for v in x), np.ones(1))
+    for n in (2, 3, 4, 3, 1):
+        assert nt.value_and_gradient(loops, np.ones(n))[0] == n
+    # One length excludes another one without a further relation.
+    assert not any(g.relation == "!=" for v in loops._program.snapshot() for g in v.tape.sizes.guards)
+
+
 def test_fixed_sizes_raises_instead():
     cache = prepared(lambda x: np.sum(x), np.ones(2), config=nt.Config(fixed_sizes=True))
     with pytest.raises(nt.ShapeError, match=r"prepared for shape \(2,\) with fixed_sizes=True, got \(3,\)"):

@@ -226,6 +226,10 @@ class Program:
         recording = record(self.function, flat.inputs(), flat.rebuild, manner, environment)
         if environment.generator_states() != before:
             raise randomness.error("a random generator that it holds or is given")
+        others = self.snapshot()
+        if others:
+            excluding = imported(".exclusive_sizes", __package__).excluding
+            recording = excluding(recording, flat, others)
         variant = Variant(recording, flat, self.config.values)
         outside = (*environment.opaque, *recording.outside)
         if outside:

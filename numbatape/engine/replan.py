@@ -23,6 +23,7 @@ from .segments import Cuts, cuts_of_work, weights
 from .verifier import op_info
 from .verify_plan import address_of, kernel, verify_extents
 
+RELATIONS = {"==": more.EQUAL, ">=": more.AT_LEAST, "!=": more.UNEQUAL}
 OUTCOMES = 6  # kinds of storages: three levels of two families
 
 
@@ -68,7 +69,7 @@ class Replanner:
         # The dimensions of a body are those of its loop.
         self._dimensions = np.zeros(max(1, self._rank), np.int64)
         bounded, positive = _bounded(tape)
-        guards = [(g.left, g.relation == ">=", g.right) for g in tape.sizes.guards]
+        guards = [(g.left, RELATIONS[g.relation], g.right) for g in tape.sizes.guards]
         stored = [
             tape.storages["size"],
             3 * tape.storages["family"].astype(np.int32) + tape.storages["level"],

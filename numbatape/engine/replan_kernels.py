@@ -41,7 +41,7 @@ from .plan_tables import (
 SIZE_ROWS = 17  # size expressions: operation, left, right
 SIZE_COUNT = 18
 DIMENSIONS = 19  # the dimensions of the inputs, 64-bit
-SIZE_GUARDS = 20  # left, whether the relation is ">=", right
+SIZE_GUARDS = 20  # left, number of the relation, right
 GUARD_COUNT = 21
 BOUNDED = 22  # size codes whose values must be 32-bit numbers; the first ones must not be negative
 BOUNDED_COUNT = 23
@@ -95,6 +95,9 @@ PER_INSTRUCTION = 8
 PER_MULTIPLICATION = 0.125
 POWER = 1  # kinds of estimates: cells ** 1.5, and the square root of a product
 PRODUCT = 2
+EQUAL = 0  # relations of size guards: "==", ">=" and "!="
+AT_LEAST = 1
+UNEQUAL = 2
 # The rows of its tables, which the names above describe.
 SIZE_WORDS = 3
 SIZE_LEFT = 1
@@ -167,9 +170,11 @@ def guards_hold(w):
     for k in range(w[GUARD_COUNT]):
         left = size_of(guard_t[GUARD_WORDS * k], size_q)
         right = size_of(guard_t[GUARD_WORDS * k + GUARD_RIGHT], size_q)
-        if left < right:
-            return False
-        if guard_t[GUARD_WORDS * k + GUARD_RELATION] == 0 and left != right:
+        relation = guard_t[GUARD_WORDS * k + GUARD_RELATION]
+        if relation == UNEQUAL:
+            if left == right:
+                return False
+        elif left < right or (relation == EQUAL and left != right):
             return False
     return True
 

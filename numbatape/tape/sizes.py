@@ -56,12 +56,14 @@ class SizeGuard:
     """A relation between sizes that the trace relied on."""
 
     left: int
-    relation: str  # "==" or ">="
+    relation: str  # "==", ">=" or "!="
     right: int
     line: int = -1
 
     def holds(self, left: int, right: int) -> bool:
-        return left == right if self.relation == "==" else left >= right
+        if self.relation == ">=":
+            return left >= right
+        return (left == right) == (self.relation == "==")
 
 
 @frozen()
@@ -352,6 +354,33 @@ class Sizes:
         number = _APPLY[operation](left, right)
         # A negative number cannot stand for itself, because it would be another code.
         return number if number >= 0 else code
+
+    def excludes(self, left: int, relation: str, right: int) -> bool:
+        """Whether the guards so far are known to rule out a relation."""
+        settled = self.settled(left), self.settled(right)
+        if min(settled) >= 0:
+            return not SizeGuard(settled[0], relation, settled[1]).holds(*settled)
+        if left < 0 and right < 0:
+            contrary = {"==": "!=", "!=": "=="}.get(relation)
+            return (left, contrary, right) in self.guards or (right, contrary, left) in self.guards
+        symbol, by = self._apart(min(left, right))
+        number = max(left, right) - by
+        least, most, others = self._bounds(symbol)
+        if relation == ">=":
+            return most < number if left < 0 else least > number
+        return relation == "==" and (number < least or number > most or number in others)
+
+    def _bounds(self, symbol: int) -> tuple[float, float, set[int]]:
+        """Return the least and the largest number that guards allow a size, and those that they exclude."""
+        least, most, others = -math.inf, math.inf, set()
+        for left, relation, right in self.guards:
+            if relation == ">=" and left == symbol and right >= 0:
+                least = max(least, right)
+            elif relation == ">=" and right == symbol and left >= 0:
+                most = min(most, left)
+            elif relation == "!=" and left == symbol and right >= 0:
+                others.add(right)
+        return least, most, others
 
     def pin(self, code: int, line: int = -1) -> int:
         """Return the value behind a code, guarded: the trace holds for this size alone."""
