@@ -343,3 +343,24 @@ def test_writes_to_views_that_are_made_beside_other_arrays_reach_the_array(view)
         assert value == pytest.approx(f(x), rel=1e-14)
         assert slope == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-8)
         assert slope != 0.0
+
+
+def test_references_to_arrays_that_are_gone_do_not_pile_up():
+    """They are some hundred bytes an operation, which the garbage collector examines again and again."""
+    left = []
+
+    def f(x):
+        y = x * 1.0
+        views = [y[k:] for k in range(100)]
+        for _ in range(900):
+            y[1:] * 2.0
+        left.append(len(x._trace.memory.arrays))
+        y[:] = x * x
+        for _ in range(300):
+            y[1:] *= 1.0
+        left.append(sum(map(len, x._trace.memory.sharing.values())))
+        return sum(np.sum(view) for view in views)
+
+    x = np.linspace(0.5, 1.5, 100)
+    np.testing.assert_allclose(nt.grad(f)(x), 2.0 * x * np.arange(1, 101), rtol=1e-13)
+    assert max(left) < 500

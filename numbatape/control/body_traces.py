@@ -23,7 +23,6 @@ from ..tape.tape import ACTIVE, CONSTANT, F32, F64, NARROW, VARYING
 from ..tape.uses import keys_of
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray, deferred, is_deferred, new_traced
-from ..trace.boxes import sort_in
 from ..trace.integer_ranges import range_of
 from ..trace.operands import lift
 from ..trace.primitives import operand, sample_of
@@ -191,7 +190,7 @@ class BodyTrace:
 
     def _others(self, given) -> list:
         """Return all arrays of the trace that are alive, but those in the memory of the given ones."""
-        sort_in(self.trace)
+        self.trace.memory.sort_in()
         own = {id(x._value) for x in given}
         alive = [x for refs in self.trace.memory.sharing.values() for ref in refs if (x := ref()) is not None]
         return [x for x in alive if id(root_of(x._value)) not in own]

@@ -31,11 +31,12 @@ _value_of = object.__getattribute__
 
 def note(trace, array, value) -> None:
     """Note which memory an array refers to, because a later write to that memory changes the array."""
-    key = id(value) if value.base is None else id(root_of(value))
     memory = trace.memory
-    memory.arrays.append((key, ref(array)))
-    if key in memory.boxes:
-        memory.boxes[key].settled.append(array)
+    memory.arrays.append(ref(array))
+    if len(memory.arrays) > memory.most:
+        memory.forget_dead()
+    if memory.boxes and (box := memory.boxes.get(id(root_of(value)))) is not None:
+        box.settled.append(array)
 
 
 def new_traced(trace, value, number, level, family) -> TracedArray:
@@ -47,11 +48,12 @@ def new_traced(trace, value, number, level, family) -> TracedArray:
     self._level = level
     self._family = family
     if value.__class__ is ndarray:  # this is `note` written out
-        key = id(value) if value.base is None else id(root_of(value))
         memory = trace.memory
-        memory.arrays.append((key, ref(self)))
-        if key in memory.boxes:
-            memory.boxes[key].settled.append(self)
+        memory.arrays.append(ref(self))
+        if len(memory.arrays) > memory.most:
+            memory.forget_dead()
+        if memory.boxes and (box := memory.boxes.get(id(root_of(value)))) is not None:
+            box.settled.append(self)
     return self
 
 

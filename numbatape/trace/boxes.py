@@ -118,18 +118,10 @@ def box_of(x) -> Box | None:
     return boxes.get(id(root_of(x._value))) if boxes and x._value.__class__ is ndarray else None
 
 
-def sort_in(trace) -> None:
-    """Sort the arrays that were noted since the last call by their memory."""
-    for key, reference in trace.memory.arrays:
-        if reference() is not None:
-            trace.memory.sharing.setdefault(key, []).append(reference)
-    trace.memory.arrays.clear()
-
-
 def sharers(x) -> list:
     """Return the arrays of the trace that are alive and share memory with ``x``, itself included."""
     root, trace = root_of(x._value), x._trace
-    sort_in(trace)
+    trace.memory.sort_in()
     alive = [array for reference in trace.memory.sharing[id(root)] if (array := reference()) is not None]
     # The id of memory that was freed may belong to other memory now.
     return [array for array in alive if root_of(array._value) is root]
@@ -137,7 +129,7 @@ def sharers(x) -> list:
 
 def is_known(trace, root: ndarray) -> bool:
     """Whether any array of the trace that is alive has its entries in the memory of an array."""
-    sort_in(trace)
+    trace.memory.sort_in()
     references = trace.memory.sharing.get(id(root), ())
     return any(root_of(array._value) is root for r in references if (array := r()) is not None)
 

@@ -1,8 +1,8 @@
 """What a trace knows beside its tape, by topic: each class here has one concern, and `Trace` one of each.
 
 They hold data. The functions that read and change it are in the files of their topics, which the docstrings
-name. Two more topics have methods, and files of their own: `numbatape.trace.constants`, and `Derivatives` in
-`numbatape.trace.evaluation`.
+name. Three more topics have methods, and files of their own: `numbatape.trace.constants`, `Derivatives` in
+`numbatape.trace.evaluation`, and `Memory` in `numbatape.trace.aliasing`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import LeakError, MissingBodyError
 from ..tape.instruction import NONE
 from ..tape.tape import POOLS, shown_name
-from ..usercode.frames import is_index, where_in_user_code
+from ..usercode.frames import is_index
 from ..usercode.ownership import sees_sizes
 
 POOL_COUNT = len(POOLS)
@@ -73,71 +73,6 @@ class Validity:
         error = PlainIndexError("an array that is not traced is read at traced positions")
         self.leak = self.leak or error
         return error
-
-
-class Memory:
-    """Which arrays of the trace share memory, and what has been written there.
-
-    Attributes
-    ----------
-    writes
-        Whether the function may write to arrays, or captured arrays have stand-ins.
-    stores
-        Whether the function may write to arrays.
-    arrays
-        ``(id of the memory's owner, weak reference)`` of arrays that are not in `sharing` yet.
-    sharing
-        Weak references to arrays, by the id of their memory's owner.
-    borrowers
-        Weak references to arrays outside of the trace that have memory of plain arrays, and its owners.
-    boxes
-        Of arrays that were written to, by the id of the memory's owner (`numbatape.trace.boxes`).
-    located
-        Traced positions of rows that NumPy makes views, by storage.
-    overwritten
-        Owners of memory with a symbolic size in which single positions are read or written that are data, by
-        id. A write there is an instruction from then on, so that neither copies the array.
-    patchworks
-        Of arrays of symbolic size that were written to (`numbatape.trace.patches`).
-    regions
-        By the id of a view's ndarray (`numbatape.trace.regions`).
-    fixed
-        By id: memory that the body of a loop that is being recorded may not write to.
-    """
-
-    __slots__ = (
-        "arrays",
-        "borrowers",
-        "boxes",
-        "fixed",
-        "located",
-        "overwritten",
-        "patchworks",
-        "regions",
-        "sharing",
-        "stores",
-        "writes",
-    )
-
-    def __init__(self):
-        self.writes = self.stores = False
-        self.arrays: list[tuple] = []
-        self.sharing: dict[int, list] = {}
-        self.borrowers: list[tuple] = []
-        self.boxes: dict[int, Any] = {}
-        self.located: dict[int, list] = {}
-        self.overwritten: dict[int, np.ndarray] = {}
-        self.patchworks: dict[int, Any] = {}
-        self.regions: dict[int, Any] = {}
-        self.fixed: dict[int, np.ndarray] = {}
-
-    def check_write(self, root: np.ndarray) -> None:
-        """Raise if memory from outside of the loop body that is being recorded is written to."""
-        if id(root) in self.fixed:
-            raise LeakError(
-                f"the body of a loop writes at {where_in_user_code()} to an array from outside; make it "
-                "part of the carry, or return what is written"
-            )
 
 
 class Drift(NamedTuple):

@@ -26,9 +26,10 @@ from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
 from . import operations
 from . import symbolic_sizes as sizes
+from .aliasing import Memory
 from .constants import Constants
 from .evaluation import Derivatives, Evaluation
-from .state import Arguments, Calls, Capture, Integers, Memory, Reused, Validity
+from .state import Arguments, Calls, Capture, Integers, Reused, Validity
 
 # The trace that runs in this thread, for functions that create arrays: they have no traced argument.
 CURRENT: ContextVar[Trace | None] = ContextVar("numbatape_trace", default=None)
