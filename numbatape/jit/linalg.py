@@ -1,5 +1,8 @@
 """BLAS and LAPACK for kernels: wrappers as text in the kernel language, and the routines that they call.
 
+A call of LAPACK takes 50 to 200 ns before it computes, much of it for the lock of OpenBLAS's memory. So the
+wrappers treat matrices of a few rows themselves, in LAPACK's layout.
+
 LAPACK's matrices are column-major, so it sees a row-major n*n block as the transposed matrix. The same
 functions in checked form are in `numbatape.jit.language`.
 """
@@ -44,6 +47,8 @@ def _all_threads(before):
 """
 
 _PRODUCTS = """
+FEW_ROWS = 12  # matrices of so few rows are factored and solved here, in a fifth to a half of LAPACK's time
+
 def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
     if m == 0 or n == 0:
         return 0
@@ -74,7 +79,38 @@ def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta
     return 0
 
 def potrf(v, a, n):
-    return _potrf(85, n, at(v, a), max(1, n)) if n else 0  # U: row-major lower
+    if n > FEW_ROWS:
+        return _potrf(85, n, at(v, a), n)  # U: row-major lower
+    for i in range(n):
+        row = a + i * n
+        for j in range(i + 1):
+            other = a + j * n
+            x = v[row + j]
+            for q in range(j):
+                x -= v[row + q] * v[other + q]
+            if j < i:
+                v[row + j] = x / v[other + j]
+            elif x <= 0.0:
+                return i + 1
+            else:  # NaN is no failure, as in LAPACK
+                v[row + i] = math.sqrt(x)
+    return 0
+
+def _substitute(av, a, sa0, sa1, down, unit, bv, b, sb0, n, k):
+    # Solve a triangular system of few rows in place, from the first row down or from the last one up.
+    for step in range(n):
+        i = step if down else n - 1 - step
+        first = 0 if down else i + 1
+        row = b + i * sb0
+        for j in range(first, first + step):
+            x = av[a + i * sa0 + j * sa1]
+            other = b + j * sb0
+            for col in parallel(k):
+                bv[row + col] -= x * bv[other + col]
+        if not unit:
+            x = av[a + i * (sa0 + sa1)]
+            for col in parallel(k):
+                bv[row + col] /= x
 
 def _triangular(uplo, trans, diag, k, n, a, la, b, lb):
     threads = _one_thread(n * n * k)
@@ -83,7 +119,36 @@ def _triangular(uplo, trans, diag, k, n, a, la, b, lb):
     return 0
 
 def getrf(v, a, n, p):
-    return _getrf(n, n, at(v, a), max(1, n), at(v, p)) if n else 0
+    if n > FEW_ROWS:
+        return _getrf(n, n, at(v, a), n, at(v, p))
+    status = 0
+    exchanges_t = at(v, p)
+    for q in range(n):
+        row = a + q * n
+        place = q
+        for j in range(q + 1, n):
+            if abs(v[row + j]) > abs(v[row + place]):
+                place = j
+        exchanges_t[q] = place + 1
+        pivot_cell = v[row + place]
+        if pivot_cell == 0.0:
+            if status == 0:
+                status = q + 1
+        else:
+            if place != q:
+                for i in range(n):
+                    other = a + i * n
+                    x = v[other + q]
+                    v[other + q] = v[other + place]
+                    v[other + place] = x
+            for j in parallel(q + 1, n):
+                v[row + j] /= pivot_cell
+            for i in range(q + 1, n):
+                other = a + i * n
+                x = v[other + q]
+                for j in parallel(q + 1, n):
+                    v[other + j] -= x * v[row + j]
+    return status
 
 def _row_swaps(v, n, p, bv, b, sb0, k, backwards):
     for q in range(n):
@@ -100,7 +165,16 @@ def getrs(v, a, n, p, bv, b, sb0, k, transposed):
     # they are: a row-major X is the column-major X', multiplied from the other side (trsm SIDE=R).
     if n == 0 or k == 0:
         return 0
-    if transposed:  # M' X = P L U X = B
+    if n <= FEW_ROWS:
+        if transposed:
+            _row_swaps(v, n, p, bv, b, sb0, k, False)
+            _substitute(v, a, 1, n, True, True, bv, b, sb0, n, k)
+            _substitute(v, a, 1, n, False, False, bv, b, sb0, n, k)
+        else:
+            _substitute(v, a, n, 1, True, False, bv, b, sb0, n, k)
+            _substitute(v, a, n, 1, False, True, bv, b, sb0, n, k)
+            _row_swaps(v, n, p, bv, b, sb0, k, True)
+    elif transposed:  # M' X = P L U X = B
         _row_swaps(v, n, p, bv, b, sb0, k, False)
         _triangular(76, 84, 85, k, n, at(v, a), n, at(bv, b), sb0)
         _triangular(85, 84, 78, k, n, at(v, a), n, at(bv, b), sb0)
@@ -120,6 +194,11 @@ def lu_sign(v, a, n, p):
 def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
     # Row-major op(A) X = B is column-major X' op(A)' = B'; A seen column-major is A'.
     if n == 0 or k == 0:
+        return 0
+    if n <= FEW_ROWS:
+        along = 1 if transposed else sa0
+        across = sa0 if transposed else 1
+        _substitute(av, a, along, across, lower != transposed, unit, bv, b, sb0, n, k)
         return 0
     uplo = 85 if lower else 76
     trans = 84 if transposed else 78

@@ -14,7 +14,8 @@ from .dependencies import dense, everything, systems
 from .status import DONE, FACTOR
 from .table import array_op
 
-SQUARES = (((0, 0),), ((1, 1),), ((2, 2),), ((5, 5),), ((8, 8),))
+# On both sides of the size from which LAPACK is called (`numbatape.jit.linalg`).
+SQUARES = (((0, 0),), ((1, 1),), ((2, 2),), ((5, 5),), ((8, 8),), ((13, 13),))
 SYSTEMS = (
     ((0, 0), (0, 2)),
     ((1, 1), (1, 1)),
@@ -22,6 +23,7 @@ SYSTEMS = (
     ((4, 4), (4, 1)),
     ((5, 5), (5, 3)),
     ((7, 7), (7, 6)),
+    ((13, 13), (13, 3)),
 )
 
 COLUMNS = 32  # per block of the Cholesky adjoint
