@@ -18,7 +18,7 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..ops import OPCODE
-from ..tape.draft import SCALAR_LAYOUT
+from ..tape.draft_values import SCALAR_LAYOUT
 from ..tape.instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
 from ..tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, POOLS, Layout
 from ..tape.uses import key_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
-from ..tape.draft import SCALAR_LAYOUT
+from ..tape.draft_values import SCALAR_LAYOUT
 from ..tape.instruction import GUARD, NONE, Instruction, instruction
 from ..tape.uses import key_of
 from . import walk_words as names

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..tape.rows import Rows
 from . import elementwise, special, bessel, incomplete, parameters, several_results  # noqa: F401
-from . import reduce, inner_products, ordering, products, linalg, determinants, triangular, spectral  # noqa: F401
+from . import reduce, logsumexp, inner_products, ordering, products  # noqa: F401
+from . import linalg, determinants, triangular, spectral  # noqa: F401
 from . import indexing, structural, fft, calls, libm  # noqa: F401
 from .oracles import oracle
 from .table import UNKNOWN, ArrayOp, Elementwise, Op, freeze, resolve

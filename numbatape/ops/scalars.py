@@ -12,6 +12,9 @@ from .parameters import (  # noqa: F401  (formulas call them)
     log1p_rest,
     log_of_rest,
     stirling_rest,
+    student_bend,
+    student_rise,
+    student_score,
     uneven_factor,
     uneven_place,
     unevenness,
@@ -22,9 +25,12 @@ from .series import (  # noqa: F401
     kolmogorov_slope,
     kve_slope,
     ldexp,
+    power_fall,
+    psi_rise,
     rint,
     trigamma,
     zeta,
+    zeta_rise,
 )
 
 
@@ -246,166 +252,3 @@ def i1e_bend(x, i1e, slope):
     a = math.fabs(i1e) * t
     gap = slope + a
     return sign(x) * (a - 2.0 * gap + t * (2.0 * a - gap))
-
-
-# Differences of polygamma functions.
-
-
-def zeta_rise(s, x, w):
-    """The sum of (x + n)**-s - (x + w + n)**-s over n >= 0, for whole s >= 1.0, x > 0 and x + w > 0.
-
-    It is psi(x + w) - psi(x) for s = 1.0, else zeta(s, x) - zeta(s, x + w), in which more digits cancel the
-    less w is beside x. Here each difference of powers is w times a sum of products. It is NaN for other x:
-    tapes that have both cases of a choice go there, and do not use the result.
-    """
-    y = x + w
-    if not (x > 0.0 and y > 0.0):
-        return math.nan
-    total = 0.0
-    while x < 20.0 or y < 20.0:
-        total += power_fall(s, 1.0 / x, 1.0 / y, w)
-        x += 1.0
-        y += 1.0
-    p = 1.0 / x
-    q = 1.0 / y
-    total += math.log1p(w * p) if s == 1.0 else power_fall(s - 1.0, p, q, w) / (s - 1.0)
-    total += 0.5 * power_fall(s, p, q, w)
-    # Bernoulli's numbers B_2k / (2k)!, as ratios of neighbours
-    k = 0.0
-    weight = s / 12.0
-    while k < 6.0:
-        total += weight * power_fall(s + 2.0 * k + 1.0, p, q, w)
-        k += 1.0
-        ratio = 1 / 60
-        if k == 2.0:
-            ratio = 1 / 42
-        elif k == 3.0:
-            ratio = 1 / 40
-        elif k == 4.0:
-            ratio = 5 / 198
-        elif k == 5.0:
-            ratio = 691 / 27300
-        weight *= -(s + 2.0 * k - 1.0) * (s + 2.0 * k) * ratio
-    return total
-
-
-def psi_rise(x, w):
-    """`zeta_rise` for s = 1.0, without loops: nine terms, and Euler and Maclaurin's tail (DLMF 5.11.2)."""
-    y = x + w
-    total = w / x / y
-    near = 1.0 / ((x + 1.0) * (y + 1.0)) + 1.0 / ((x + 2.0) * (y + 2.0)) + 1.0 / ((x + 3.0) * (y + 3.0))
-    near += 1.0 / ((x + 4.0) * (y + 4.0)) + 1.0 / ((x + 5.0) * (y + 5.0)) + 1.0 / ((x + 6.0) * (y + 6.0))
-    near += 1.0 / ((x + 7.0) * (y + 7.0)) + 1.0 / ((x + 8.0) * (y + 8.0))
-    p = 1.0 / (x + 9.0)
-    q = 1.0 / (y + 9.0)
-    fall = w * p * q  # the product is p - q
-    u = p * p
-    v = q * q
-    # Of u**k - v**k the factor beside u - v, for k = 2, 3, ...
-    two = u + v
-    power = u * u
-    three = two * v + power
-    power *= u
-    four = three * v + power
-    power *= u
-    five = four * v + power
-    power *= u
-    six = five * v + power
-    power *= u
-    seven = six * v + power
-    eight = seven * v + power * u
-    tail = (
-        1 / 12
-        - two / 120.0
-        + three / 252.0
-        - four / 240.0
-        + five / 132.0
-        - six * (691 / 32760)
-        + seven / 12.0
-    )
-    tail -= eight * (3617 / 8160)
-    return total + w * near + math.log1p(w * p) + 0.5 * fall + fall * (p + q) * tail
-
-
-def power_fall(n, p, q, w):
-    """p**n - q**n, where p = 1/x and q = 1/(x + w), for whole n >= 1.0."""
-    last = 1.0
-    total = 1.0
-    while n > 1.0:
-        last *= p
-        total = total * q + last
-        n -= 1.0
-    return w * p * q * total
-
-
-# Derivatives of Student's t for its degrees of freedom v, from 20 on.
-
-
-def student_score(v, t):
-    """The derivative of the density's logarithm at t: at 0 an asymptotic series (DLMF 5.11.2), and away from
-    there a function of the share t*t/(v + t*t), by its series where its terms cancel."""
-    u = 1.0 / (v * v)
-    s = t * t / (v + t * t)
-    start = 1365.25 - u * (29049.03125 - u * (800572.75 - u * (27741322.625 - u * 1180529130.25)))
-    start = 0.25 - u * (0.125 - u * (0.25 - u * (1.0625 - u * (7.75 - u * (86.375 - u * start)))))
-    bow = 1 / 10 + s * (1 / 11 + s * (1 / 12 + s * (1 / 13 + s * (1 / 14 + s * (1 / 15 + s / 16)))))
-    bow = 1 / 5 + s * (1 / 6 + s * (1 / 7 + s * (1 / 8 + s * (1 / 9 + s * bow))))
-    bow = s * s * (1 / 2 + s * (1 / 3 + s * (1 / 4 + s * bow))) if s < 0.1 else math.log1p(t * t / v) - s
-    return u * start + 0.5 * (s / v - bow)
-
-
-def student_bend(v, t):
-    """The derivative of `student_score` for v."""
-    u = 1.0 / (v * v)
-    s = t * t / (v + t * t)
-    start = 19113.5 - u * (464784.5 - u * (14410309.5 - u * (554826452.5 - u * 25971640865.5)))
-    start = 0.5 - u * (0.5 - u * (1.5 - u * (8.5 - u * (77.5 - u * (1036.5 - u * start)))))
-    return u * (0.5 * s * ((v - 1.0) * s - 2.0 * (1.0 - s)) - start / v)
-
-
-def student_rise(n, v, t):
-    """How fast t grows with v where the distribution function stays; for n 2.0 the derivative of that for v.
-
-    It solves q' = (v + 1) t/(v + t*t) q - score. Near 0 that is a series of powers of t, and from t*t = 6 on
-    an integral: of the score times the density from t on, over the density, by the trapezoidal rule in a
-    variable in which both ends fall off doubly exponentially. Neither takes a difference, as the incomplete
-    beta function has to: the result is as small as t**3/v**2.
-    """
-    y = t * t
-    if not (y < math.inf and v < math.inf):
-        return 0.0 if y == y else math.nan
-    if y < 6.0:
-        # Coefficients of (v + y)*score, those of q, and derivatives of both
-        m, bend = student_score(v, 0.0), student_bend(v, 0.0)
-        q, slope, power, j = -m, -bend, 1.0, 1.0
-        total, rise = q, slope
-        m, bend, ratio = m + 0.5 / v, bend - 0.5 / (v * v), 0.5
-        while j < 60.0 and power > 1e-18:
-            gain, scale = v + 2.0 - 2.0 * j, 1.0 / (v * (2.0 * j + 1.0))
-            slope = (q + gain * slope - bend) * scale
-            q = (gain * q - m) * scale
-            slope -= q / v
-            power *= y
-            total += q * power
-            rise += slope * power
-            j += 1.0
-            ratio = -ratio / v
-            m = ratio / (j * (j - 1.0))
-            bend = (1.0 - j) * m / v
-        return t * (total if n == 1.0 else rise)
-    sine = math.fabs(t) / math.sqrt(v)
-    cosine = math.sqrt(1.0 + sine * sine)
-    total, bend, s = 0.0, 0.0, -3.75
-    while s < 4.5:
-        w = cosine / (v * sine) * math.exp(s - math.exp(-s))
-        drop = math.sinh(0.5 * w)
-        drop = v * math.log1p(2.0 * drop * drop + sine / cosine * math.sinh(w)) if w < 300.0 else 1e4
-        place = math.sqrt(v) * (sine * math.cosh(w) + cosine * math.sinh(w)) if drop < 60.0 else t
-        score = student_score(v, place)
-        weight = 0.125 * math.exp(-drop) * w * (1.0 + math.exp(-s))
-        total += weight * score
-        bend += weight * (score * score + student_bend(v, place))
-        s += 0.125
-    # from the variable of the sum to t
-    scale = math.copysign(math.sqrt(v) * cosine, t)
-    return scale * (total if n == 1.0 else bend - student_score(v, t) * total)

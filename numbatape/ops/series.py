@@ -291,3 +291,93 @@ def kve_slope(n, v, x, value):
             forward, k = -1.0, first
         k += forward
     return sign * value * moment / total
+
+
+# Differences of polygamma functions at two places.
+
+
+def zeta_rise(s, x, w):
+    """The sum of (x + n)**-s - (x + w + n)**-s over n >= 0, for whole s >= 1.0, x > 0 and x + w > 0.
+
+    It is psi(x + w) - psi(x) for s = 1.0, else zeta(s, x) - zeta(s, x + w), in which more digits cancel the
+    less w is beside x. Here each difference of powers is w times a sum of products. It is NaN for other x:
+    tapes that have both cases of a choice go there, and do not use the result.
+    """
+    y = x + w
+    if not (x > 0.0 and y > 0.0):
+        return math.nan
+    total = 0.0
+    while x < 20.0 or y < 20.0:
+        total += power_fall(s, 1.0 / x, 1.0 / y, w)
+        x += 1.0
+        y += 1.0
+    p = 1.0 / x
+    q = 1.0 / y
+    total += math.log1p(w * p) if s == 1.0 else power_fall(s - 1.0, p, q, w) / (s - 1.0)
+    total += 0.5 * power_fall(s, p, q, w)
+    # Bernoulli's numbers B_2k / (2k)!, as ratios of neighbours
+    k = 0.0
+    weight = s / 12.0
+    while k < 6.0:
+        total += weight * power_fall(s + 2.0 * k + 1.0, p, q, w)
+        k += 1.0
+        ratio = 1 / 60
+        if k == 2.0:
+            ratio = 1 / 42
+        elif k == 3.0:
+            ratio = 1 / 40
+        elif k == 4.0:
+            ratio = 5 / 198
+        elif k == 5.0:
+            ratio = 691 / 27300
+        weight *= -(s + 2.0 * k - 1.0) * (s + 2.0 * k) * ratio
+    return total
+
+
+def psi_rise(x, w):
+    """`zeta_rise` for s = 1.0, without loops: nine terms, and Euler and Maclaurin's tail (DLMF 5.11.2)."""
+    y = x + w
+    total = w / x / y
+    near = 1.0 / ((x + 1.0) * (y + 1.0)) + 1.0 / ((x + 2.0) * (y + 2.0)) + 1.0 / ((x + 3.0) * (y + 3.0))
+    near += 1.0 / ((x + 4.0) * (y + 4.0)) + 1.0 / ((x + 5.0) * (y + 5.0)) + 1.0 / ((x + 6.0) * (y + 6.0))
+    near += 1.0 / ((x + 7.0) * (y + 7.0)) + 1.0 / ((x + 8.0) * (y + 8.0))
+    p = 1.0 / (x + 9.0)
+    q = 1.0 / (y + 9.0)
+    fall = w * p * q  # the product is p - q
+    u = p * p
+    v = q * q
+    # Of u**k - v**k the factor beside u - v, for k = 2, 3, ...
+    two = u + v
+    power = u * u
+    three = two * v + power
+    power *= u
+    four = three * v + power
+    power *= u
+    five = four * v + power
+    power *= u
+    six = five * v + power
+    power *= u
+    seven = six * v + power
+    eight = seven * v + power * u
+    tail = (
+        1 / 12
+        - two / 120.0
+        + three / 252.0
+        - four / 240.0
+        + five / 132.0
+        - six * (691 / 32760)
+        + seven / 12.0
+    )
+    tail -= eight * (3617 / 8160)
+    return total + w * near + math.log1p(w * p) + 0.5 * fall + fall * (p + q) * tail
+
+
+def power_fall(n, p, q, w):
+    """p**n - q**n, where p = 1/x and q = 1/(x + w), for whole n >= 1.0."""
+    last = 1.0
+    total = 1.0
+    while n > 1.0:
+        last *= p
+        total = total * q + last
+        n -= 1.0
+    return w * p * q * total

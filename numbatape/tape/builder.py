@@ -16,7 +16,8 @@ from ..stalls import ARRAY_LOOKS, LOOKS, TRACING
 from .cell_literals import CellLiterals, Literals, Numbers
 from .code import Code
 from .combinations import combinations
-from .draft import SCALAR_LAYOUT, Draft
+from .draft import Draft
+from .draft_values import SCALAR_LAYOUT
 from .freezing import freeze
 from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions, rows_as_columns
 from .packed_values import Values

@@ -11,7 +11,7 @@ import numpy as np
 from .builder import TapeBuilder
 from .cell_literals import Literals
 from .code import Code
-from .draft import SCALAR_LAYOUT
+from .draft_values import SCALAR_LAYOUT
 from .instruction import GUARD, chosen
 from .packed_values import Values
 from .rows import Rows

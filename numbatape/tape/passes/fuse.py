@@ -14,7 +14,8 @@ import numpy as np
 
 from ...late import imported
 from ..combinations import by_combination, combinations, flatnonzero
-from ..draft import SCALAR_LAYOUT, Draft
+from ..draft import Draft
+from ..draft_values import SCALAR_LAYOUT
 from ..instruction import NONE, chosen, copied, opcode, without
 from ..tape import Layout
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..combinations import flatnonzero
-from ..draft import SCALAR_LAYOUT, Draft
+from ..draft import Draft
+from ..draft_values import SCALAR_LAYOUT
 from ..families import CONSTANT, F64
 from ..instruction import MAIN, NONE, Instruction, chosen, columns, copied, opcode
 from ..liveness import steady

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..column_scans import reach
-from ..draft import SCALAR_LAYOUT, Draft
+from ..draft import Draft
+from ..draft_values import SCALAR_LAYOUT
 from ..families import POOLS
 from ..instruction import NONE, Instruction, opcode, rewritten
 from ..tape import CONSTANT, F64, VARYING

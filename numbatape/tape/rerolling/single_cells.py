@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..combinations import numbered
-from ..draft import SCALAR_LAYOUT, Draft
+from ..draft import Draft
+from ..draft_values import SCALAR_LAYOUT
 from ..families import POOLS
 from ..instruction import GUARD, NONE
 from ..uses import NO_GROUP

@@ -22,7 +22,8 @@ import numpy as np
 
 from ..column_scans import live
 from ..combinations import numbered
-from ..draft import SCALAR_LAYOUT, Draft
+from ..draft import Draft
+from ..draft_values import SCALAR_LAYOUT
 from ..families import CONSTANT, F64, POOLS
 from ..instruction import COLUMNS, GUARD, NONE, value_numbers
 from ..passes.reroll import reroll
