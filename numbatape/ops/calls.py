@@ -23,7 +23,7 @@ from .table import array_op
 # The table behind the frame's word CALLS has this many entries for each call: the addresses of the forward
 # function, of the reverse function, of the reverse function where b takes an adjoint, and of the state.
 ENTRIES = 4
-BACK = 1  # where the reverse function is; the one for b as well comes next
+BACK = 1  # where the reverse function is; the one that serves b, too, comes next
 STATE = 3
 
 

@@ -48,7 +48,7 @@ def gather_products(zv, z, sz0, sz1, xv, x, sx0, sx1, wv, w, sw0, sw1, m, n, k, 
             p = 0
             q = 0
             t = 0
-            while t + 4 <= terms:  # four in each pass, so that z is loaded and stored a quarter as often
+            while t + 4 <= terms:  # Each pass takes four, so that z is loaded and stored a quarter as often.
                 w0 = wv[w + p * sw0 + q * sw1]
                 x0 = corner + p * sx0 + q
                 q += 1
@@ -118,7 +118,7 @@ def spread_rows(xv, x, sx0, zv, z, sz0, wv, w, sw0, sw1, m, n, k, u):
         for p in range(k):
             target = x + (i + p) * sx0
             q = 0
-            while q + 4 <= u and n > 8:  # four in each pass, between places that do not get all four
+            while q + 4 <= u and n > 8:  # Each pass takes four, between the places that do not get all four.
                 first = w + p * sw0 + q * sw1
                 w0 = wv[first]
                 w1 = wv[first + sw1]

@@ -55,7 +55,8 @@ class Logabsdet:
 
     def pullback(e, ct, z, operands, need):
         singular = e.expand(e.row("equal", z, -np.inf), (-2, -1))
-        inverse = e.op("inv", operands[0] + e.where(singular, np.nan, 0.0))  # NaN, where it would raise
+        # NaN replaces the error that it would raise.
+        inverse = e.op("inv", operands[0] + e.where(singular, np.nan, 0.0))
         return (e.row("weigh", e.expand(ct, (-2, -1)), e.transposed(inverse)),)
 
 

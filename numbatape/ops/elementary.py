@@ -17,7 +17,7 @@ from ..jit.language import bits_of, float_of
 SHIFT = 6755399441055744.0  # 1.5 * 2**52
 LN2_HIGH = 6.93147180369123816490e-01  # 33 bits, so that products with exponents are exact
 LN2_LOW = 1.90821492927058770002e-10
-FAR = 1e6  # beyond it, `near_sin` and `near_cos` do not reduce their argument exactly
+FAR = 1e6  # Beyond this `near_sin` and `near_cos` do not reduce their argument exactly.
 
 
 def power_of_two(k):
@@ -213,7 +213,7 @@ def fast_tanh(x):
     top = (-9.64399179425052238628e-1 * z - 9.92877231001918586564e1) * z - 1.61468768441708447952e3
     bottom = ((z + 1.12811678491632931402e2) * z + 2.23548839060100448583e3) * z + 4.84406305325125486048e3
     is_near = a < 0.625
-    e = fast_exp(-2.0 * a)  # which the slope has as well, so that a loop over both computes it once
+    e = fast_exp(-2.0 * a)  # The slope has this exponential as well, so a loop over both computes it once.
     # One division serves both, because it takes as long as half of all else.
     ratio = (top if is_near else e + e) / (bottom if is_near else 1.0 + e)
     z = math.copysign(a + a * z * ratio if is_near else 1.0 - ratio, x)

@@ -25,7 +25,7 @@ def add_shared(v, a, n, sa0, z, gz, g, t, st0):
         ties = 0.0
         for i in range(n):
             ties += 1.0 if v[a + i * sa0] == z else 0.0
-        # For a mere quotient LLVM would emit a branch below, in place of a choice.
+        # LLVM would emit a branch in the loop below if this were only the quotient.
         part = gz if ties == 1.0 else gz / ties
         for i in range(n):
             g[t + i * st0] += part if v[a + i * sa0] == z else 0.0

@@ -12,7 +12,8 @@ LANES = 8  # transforms of a batch that run side by side, in SIMD lanes
 HALF_ROOT3 = 0.8660254037844386
 COS1, COS2 = 0.30901699437494745, -0.8090169943749475  # cosines of 1/5 and 2/5 of a turn
 SIN1, SIN2 = 0.9510565162951535, 0.5877852522924731
-C71, C72, C73 = 0.6234898018587336, -0.2225209339563144, -0.9009688679024191  # of sevenths of a turn
+# Cosines of one, two and three sevenths of a turn.
+C71, C72, C73 = 0.6234898018587336, -0.2225209339563144, -0.9009688679024191
 S71, S72, S73 = 0.7818314824680298, 0.9749279121818236, 0.4338837391175581
 
 
@@ -278,7 +279,8 @@ def transform(v, x, n, lanes, d, c, sc):
     kernel = chirp + 2 * n * sc
     gap = length * lanes
     for step in range(n * lanes):
-        i = n * lanes - 1 - step  # from the end, because imaginary parts are moved to higher cells
+        # Entries are moved from the last one on, because imaginary parts go to higher cells.
+        i = n * lanes - 1 - step
         re = v[x + i]
         im = v[x + i + n * lanes]
         v[x + 2 * gap + i] = re
@@ -288,7 +290,7 @@ def transform(v, x, n, lanes, d, c, sc):
         v[x + n * lanes + i] = 0.0
         v[x + n * lanes + i + gap] = 0.0
     y = stages(v, x, x + 2 * gap, length, lanes, d, c, sc)
-    # With both parts exchanged, the transform computes the inverse transform.
+    # The transform computes the inverse transform if real and imaginary parts are exchanged.
     weigh(v, y, gap, 0, gap, length, lanes, d, kernel, sc, -1.0)
     other = x
     if y == x:

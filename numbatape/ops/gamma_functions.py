@@ -14,7 +14,7 @@ import math
 from ..jit.language import bits_of, float_of
 from .elementary import LN2_HIGH, LN2_LOW, fast_log, log_exponent, log_rest
 
-ROOT = 1.4616321449683622  # of digamma, to 53 bits, and what is missing
+ROOT = 1.4616321449683622  # the positive root of digamma to 53 bits, and below what is missing of it
 ROOT_REST = 9.549995429965697e-17
 
 

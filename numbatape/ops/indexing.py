@@ -46,6 +46,12 @@ def add_short_row(g, o, a, k, sa1):
         g[a + 2 * sa1] += g[o + 2]
 
 
+def row_at(p, m):
+    """Which of m rows a position names that is within bounds; negative ones count from the end."""
+    row = int(p)
+    return row + m if row < 0 else row
+
+
 def others(d, b, sb0, m, n):
     """Count the positions that do not count from the first entry, or are out of bounds, or NaN.
 
@@ -63,7 +69,7 @@ def outside(d, b, sb0, m, n):
     if others(d, b, sb0, m, n) > 0:
         for i in range(n):
             p = d[b + i * sb0]
-            if not (-m <= p < m):  # in floats, so that NaN is caught too
+            if not (-m <= p < m):  # The comparison is one of floats, so it refuses NaN, too.
                 return 1
     return 0
 
@@ -88,22 +94,19 @@ def add_at_positions(v, o, so, a, sa, d, b, sb0, m, n):
     """
     if not repeats(d, b, sb0, n):
         for i in range(n):
-            row = int(d[b + i * sb0])
-            if row < 0:
-                row += m
+            row = row_at(d[b + i * sb0], m)
             v[o + row * so] += v[a + i * sa]
         return
     last = -1
     total = 0.0
     for i in range(n):
-        row = int(d[b + i * sb0])
-        if row < 0:
-            row += m
+        row = row_at(d[b + i * sb0], m)
         if row != last:
             last = row
             total = v[o + row * so]
         v[o + row * so] = total + v[a + i * sa]
-        total = v[o + row * so]  # rounded to float32 where the cells are, as NumPy's sums are
+        # The cell has rounded it if the cells are float32, as NumPy's sums are rounded.
+        total = v[o + row * so]
 
 
 @array_op(
@@ -140,11 +143,9 @@ class Take:
     def forward(v, d, o, a, b, m, n, k, sa0, sa1, sb0):
         for i in range(n):
             p = d[b + i * sb0]
-            if not (-m <= p < m):  # in floats, so that NaN is caught too
+            if not (-m <= p < m):  # The comparison is one of floats, so it refuses NaN, too.
                 return INDEX
-            row = int(p)
-            if row < 0:
-                row += m
+            row = row_at(p, m)
             first = a + row * sa0
             if is_short(k):
                 copy_short_row(v, o + i * k, first, k, sa1)
@@ -155,9 +156,7 @@ class Take:
 
     def reverse(g, d, o, a, b, m, n, k, sa0, sa1, sb0):
         for i in range(n):
-            row = int(d[b + i * sb0])
-            if row < 0:
-                row += m
+            row = row_at(d[b + i * sb0], m)
             first = a + row * sa0
             if is_short(k):
                 add_short_row(g, o + i * k, first, k, sa1)
@@ -203,9 +202,7 @@ class Take1:
             p = d[b + i * sb0]
             if not (-m <= p < m):
                 return INDEX
-            row = int(p)
-            if row < 0:
-                row += m
+            row = row_at(p, m)
             v[o + i] = v[a + row * sa0]
         return DONE
 
@@ -237,18 +234,14 @@ class Scatter:
             p = d[b + i * sb0]
             if not (-m <= p < m):
                 return INDEX
-            row = int(p)
-            if row < 0:
-                row += m
+            row = row_at(p, m)
             for j in parallel(k):
                 v[o + row * k + j] += v[a + i * sa0 + j * sa1]
         return DONE
 
     def reverse(g, d, o, a, b, m, n, k, sa0, sa1, sb0):
         for i in range(n):
-            row = int(d[b + i * sb0])
-            if row < 0:
-                row += m
+            row = row_at(d[b + i * sb0], m)
             for j in parallel(k):
                 g[a + i * sa0 + j * sa1] += g[o + row * k + j]
 
@@ -284,9 +277,7 @@ class Scatter1:
 
     def reverse(g, d, o, a, b, m, n, sa0, sb0):
         for i in range(n):
-            row = int(d[b + i * sb0])
-            if row < 0:
-                row += m
+            row = row_at(d[b + i * sb0], m)
             g[a + i * sa0] += g[o + row]
 
     def pullback(e, ct, z, operands, need):
@@ -343,9 +334,7 @@ class AddAt:
                 g[a + i * sa0] += g[o + i]
         if need_b:
             for i in range(n):
-                row = int(d[c + i * sc0])
-                if row < 0:
-                    row += m
+                row = row_at(d[c + i * sc0], m)
                 g[b + i * sb0] += g[o + row]
 
     def pullback(e, ct, z, operands, need):
@@ -389,9 +378,7 @@ class AddRowsAt:
             p = d[c + i * sc0]
             if not (-m <= p < m):
                 return INDEX
-            row = int(p)
-            if row < 0:
-                row += m
+            row = row_at(p, m)
             for j in parallel(k):
                 v[o + row * k + j] += v[b + i * sb0 + j * sb1]
         return DONE
@@ -403,9 +390,7 @@ class AddRowsAt:
                     g[a + i * sa0 + j * sa1] += g[o + i * k + j]
         if need_b:
             for i in range(n):
-                row = int(d[c + i * sc0])
-                if row < 0:
-                    row += m
+                row = row_at(d[c + i * sc0], m)
                 for j in parallel(k):
                     g[b + i * sb0 + j * sb1] += g[o + row * k + j]
 

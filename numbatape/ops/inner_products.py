@@ -59,7 +59,8 @@ class Dot:
         return [] if x is None or y is None else [pairs(x, y)]
 
     def forward(v, o, a, b, n, sa0, sb0):
-        if n < 4:  # points in the plane or in space: choosing among ways to add would take longer
+        # Points in the plane or in space have few entries, and choosing among ways to add would take longer.
+        if n < 4:
             total = 0.0
             for i in range(n):
                 total += v[a + i * sa0] * v[b + i * sb0]
@@ -72,7 +73,7 @@ class Dot:
         gz = g[o]
         if gz == 0.0:
             return
-        if a == b and sa0 == 1 and sb0 == 1 and need_a and need_b:  # a sum of squares
+        if a == b and sa0 == 1 and sb0 == 1 and need_a and need_b:  # This is a sum of squares.
             for i in parallel(n):
                 g[a + i] += 2.0 * gz * v[a + i]
             return
@@ -85,7 +86,7 @@ class Dot:
 
     def pullback(e, ct, z, operands, need):
         a, b = operands
-        if a.number == b.number:  # a sum of squares: doubling is exact
+        if a.number == b.number:  # This is a sum of squares, and doubling is exact.
             return e.times(e.last(2.0 * ct), a), None
         return e.times(e.last(ct), b) if need[0] else None, e.times(e.last(ct), a) if need[1] else None
 

@@ -253,7 +253,7 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             rest += 1
     if steps > 0:
         width = 11 if n >= LONGEST else 8 if n >= LONGER else 6 if n >= LONG else 5
-        # So many digits are half a key, and n cells count them.
+        # This many digits are half a key, and there are n cells to count them in.
         turns = 3 if n >= LONGEST else 4 if n >= LONGER else 6 if n >= LONG else 7
         if by_place(v, p, q, k, m, c, count, least, most, width) == 0:
             by_keys(v, p, q, k, m, c, count, least, most, width, turns)
@@ -316,7 +316,11 @@ def count_below(v, a, m, sa0, x):
 
 
 def count_up_to(v, a, m, sa0, x):
-    """How many of m sorted entries, NaN last, are not larger than a number."""
+    """How many of m sorted entries, NaN last, are not larger than a number.
+
+    It is apart from `count_below` because a search that is told which comparison to make takes 1.7 times as
+    long: it is called twice in `PlacesLeft`, so LLVM does not make a copy of it for each comparison.
+    """
     low = 0.0
     left = m
     while left > 0:

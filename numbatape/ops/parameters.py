@@ -117,10 +117,10 @@ def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
         t, ta, tb, taa, tab, tbb = 1.0 + u, ua, ub, uaa, uab, ubb
         level -= 1.0
     value = sign * factor / (a * t)
-    # derivatives of the value's logarithm
+    # These are derivatives of the value's logarithm.
     la = math.log(x) - digamma_a + digamma_ab - ta / t
     lb = log_of_rest(x, rest) - digamma_b + 1.0 / b + digamma_ab - tb / t
-    if a > 30.0 and b > 30.0:  # the same without differences of logarithms
+    if a > 30.0 and b > 30.0:  # This is the same without differences of logarithms.
         gap = x * b - rest * a
         la = math.log1p(gap / a) - digamma_rest(a) - 1.0 / a + digamma_rest(a + b) - ta / t
         lb = math.log1p(-gap / b) - digamma_rest(b) + digamma_rest(a + b) - tb / t
@@ -245,7 +245,7 @@ def student_rise(n, v, t):
     if not (y < math.inf and v < math.inf):
         return 0.0 if y == y else math.nan
     if y < 6.0:
-        # Coefficients of (v + y)*score, those of q, and derivatives of both
+        # M and q are coefficients of (v + y)*score and of q; bend and slope are their derivatives for v.
         m, bend = student_score(v, 0.0), student_bend(v, 0.0)
         q, slope, power, j = -m, -bend, 1.0, 1.0
         total, rise = q, slope
@@ -276,7 +276,7 @@ def student_rise(n, v, t):
         total += weight * score
         bend += weight * (score * score + student_bend(v, place))
         s += 0.125
-    # from the variable of the sum to t
+    # This factor leads from the variable of the sum to t.
     scale = math.copysign(math.sqrt(v) * cosine, t)
     return scale * (total if n == 1.0 else bend - student_score(v, t) * total)
 
@@ -299,7 +299,7 @@ def large_beta(a, b, x, rest, scale=""):
     """Begin a text for large a or b inside of the ends, where logarithms of the powers, or of the beta function, lose as many digits as they have."""
     inside = f"{x} > 0.0 and {rest} > 0.0"
     even = f"beta_factor({a}, {b}, {x}, {rest}){scale} if {a} > 30.0 and {b} > 30.0 and {inside}"
-    if "0.5" in (a, b):  # of Student's law, whose other parameter is small
+    if "0.5" in (a, b):  # The function is that of Student's law, whose other parameter is small.
         return even
     uneven = f"uneven_factor({a}, {b}, {x}, {rest}, sc._igam_fac({a} if {a} < {b} else {b}, uneven_place({a}, {b}, {x}, {rest}))){scale} if unevenness({a}, {b}) > 0.0 and {inside}"
     return f"{uneven} else {even}"

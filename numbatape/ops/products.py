@@ -23,11 +23,12 @@ PRODUCTS = (
     ((2, 2), (2, 51)),
 )
 
-FEW_TERMS = 16  # up to this many multiplications, choosing between ways to multiply takes longer than they do
+# Up to this many multiplications, choosing between ways to multiply takes longer than they do.
+FEW_TERMS = 16
 # With more entries than this in three to eight columns, loops are faster, too: up to 1 200, OpenBLAS has
 # code of its own for dots of contiguous rows and columns, which takes 0.8 to 0.95 of the time of loops.
 SLIM_PRODUCT = 1200
-TINY_PRODUCT = 200  # with fewer multiplications than this, loops are faster than the call of gemm (70 ns)
+TINY_PRODUCT = 200  # Below this many multiplications, loops are faster than the call of gemm (70 ns).
 
 
 def distinct(m, n, stride0, stride1):
@@ -57,7 +58,8 @@ def clear(cv, c, sc0, sc1, m, n):
 
 def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
     """``C += alpha*A@B`` by rows of C, where C and B have unit column stride."""
-    if k == 1:  # an outer product, beside whose loop the registers of the other are free
+    # An outer product has a loop of its own, because it needs none of the registers of the other loop.
+    if k == 1:
         for i in range(m):
             first = c + i * sc0
             x = alpha * av[a + i * sa0]
@@ -68,7 +70,8 @@ def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
         first = c + i * sc0
         row = a + i * sa0
         q = 0
-        while q + 4 <= k:  # four rows of B in each pass, so that C is loaded and stored a quarter as often
+        # Each pass takes four rows of B, so that C is loaded and stored a quarter as often.
+        while q + 4 <= k:
             x0 = alpha * av[row + q * sa1]
             x1 = alpha * av[row + (q + 1) * sa1]
             x2 = alpha * av[row + (q + 2) * sa1]
@@ -172,7 +175,7 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
     operand), each of whose terms must be added.
     """
     if sc0 == 1 and (sc1 != 1 or (sa0 == 1 and (m > n or sb1 != 1))):
-        # By columns: C^T = B^T A^T, whose rows have unit stride.
+        # The transposed product C^T = B^T A^T is computed, whose rows have unit stride.
         held = av
         av = bv
         bv = held

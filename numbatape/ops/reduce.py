@@ -38,7 +38,7 @@ def compensated(total, lost):
 
 def sum_cells(v, a, n, sa0):
     """Sum blocks, and their totals with compensation."""
-    if n < 4:  # choosing among ways to add would take longer
+    if n < 4:  # Choosing among ways to add would take longer.
         total = 0.0
         for i in range(n):
             total += v[a + i * sa0]

@@ -150,7 +150,7 @@ def hypot(x, y):
 def far_hypot(x, y):
     if math.fabs(x) == math.inf or math.fabs(y) == math.inf:
         return math.inf
-    # 2**600, 2**-600
+    # The two numbers are 2**600 and 2**-600.
     scale = 4.149515568880993e180 if math.fabs(x) + math.fabs(y) < 1.0 else 2.409919865102884e-181
     return math.sqrt((scale * x) * (scale * x) + (scale * y) * (scale * y)) / scale
 
@@ -201,7 +201,7 @@ def sinc_bend(t):
     return -(1.0 - u * (0.1 - u * (1.0 / 280.0 - u * (1.0 / 15120.0)))) / 3.0
 
 
-# Pieces of the special functions' derivatives.
+# What derivatives of special functions consist of.
 
 
 def logit(x):

@@ -35,7 +35,7 @@ def zeta(s, x):
     For x <= 0 it is the sum over all integers less that over n < 0. The former is periodic, and elementary
     for small s (DLMF 5.15.6). SciPy's own takes 260 ns, and -x of its steps left of 0.
     """
-    if not x <= 0.0:  # written so that NaN passes the test, too
+    if not x <= 0.0:  # The test is written so that NaN passes it, too.
         return zeta_right(s, x)
     r = x - rint(x)
     if r == 0.0 or x == -math.inf:
@@ -193,7 +193,7 @@ def gamma_slope(n, a, x, digamma, factor):
             k += 1.0
             if (
                 math.fabs(part) <= least and k > x + 2.0 and term * (1.0 + gap * gap) <= least
-            ) or not math.fabs(term) > 0.0:  # zero or NaN, after which no sum would end the loop
+            ) or not math.fabs(term) > 0.0:  # No sum would end the loop after zero or NaN.
                 return total
             term *= x / k
             gap -= 1.0 / k
@@ -346,7 +346,7 @@ def psi_rise(x, w):
     fall = w * p * q  # the product is p - q
     u = p * p
     v = q * q
-    # Of u**k - v**k the factor beside u - v, for k = 2, 3, ...
+    # These are (u**k - v**k) / (u - v) for k = 2, 3, ...
     two = u + v
     power = u * u
     three = two * v + power

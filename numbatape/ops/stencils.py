@@ -14,7 +14,7 @@ from .status import DONE, INDEX
 from .table import array_op
 
 KINDS = 5  # the number of kinds of steps, in the order above
-ENTRY = 4  # numbers of a step, and of a tap
+ENTRY = 4  # how many numbers describe a step, or a tap
 SCRATCH = 1024  # cells: a row is computed in strips, so that the results of all steps fit
 MOST_STEPS = 32
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..jit.language import parallel
 from .dependencies import triangle
+from .indexing import row_at
 from .status import DONE, INDEX, INTEGER
 from .table import array_op, unary
 
@@ -231,11 +232,9 @@ class Put:
 
     def forward(v, d, o, a, b, c, m, k, sa0, sa1, sb0):
         p = d[c]
-        if not (-m <= p < m):  # in floats, so that NaN is caught too
+        if not (-m <= p < m):  # The comparison is one of floats, so it refuses NaN, too.
             return INDEX
-        row = int(p)
-        if row < 0:
-            row += m
+        row = row_at(p, m)
         if o == a:
             pass
         elif sa1 == 1 and sa0 == k:
@@ -253,9 +252,7 @@ class Put:
         return DONE
 
     def reverse(g, d, o, a, b, c, m, k, need_a, need_b, sa0, sa1, sb0):
-        row = int(d[c])
-        if row < 0:
-            row += m
+        row = row_at(d[c], m)
         if need_b:
             for j in parallel(k):
                 g[b + j * sb0] += g[o + row * k + j]

@@ -18,7 +18,7 @@ def substitute(v, a, sa0, sa1, n, lower, unit, b):
         i = step if lower else n - 1 - step
         first = 0 if lower else i + 1
         last = i if lower else n
-        if sa0 == 1:  # columns of A are contiguous, so the new unknown is eliminated from the rest
+        if sa0 == 1:  # Columns of A are contiguous, so the new unknown is eliminated from the rest.
             x = v[b + i]
             if not unit:
                 x /= v[a + i * (1 + sa1)]
