@@ -190,8 +190,8 @@ def test_dropped_functions_are_freed_when_the_process_has_grown(grown, seconds, 
 
     monkeypatch.setattr(registry, "MOST_GROWTH", 1 << 28)
     size = 1 << 30
-    monkeypatch.setattr(registry, "_limit", [0])
-    monkeypatch.setattr(registry, "_seconds", [seconds])
+    monkeypatch.setattr(registry, "_collector", registry.Collector())
+    registry._collector.seconds = seconds
     monkeypatch.setattr(registry, "resident", lambda: size)
     first = make(0)
     if not collects:

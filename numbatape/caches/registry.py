@@ -2,7 +2,7 @@
 
 A function's shelf is an attribute of the function, so that both live equally long: a program refers to its
 function, so a table with weak keys would keep both alive for ever. Python's collector frees both, see
-`_collect_if_grown`.
+`Collector`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def shelf_of(function) -> Shelf:
     equal = _shelf_of_equal(function)
     if equal is not None:
         return equal
-    _collect_if_grown()
+    _collector.look()
     with _lock:
         found = vars(function).get(ATTRIBUTE)
         if found.__class__ is not Shelf or not _owns(found, function):
@@ -190,8 +190,6 @@ def shelf_of(function) -> Shelf:
 
 MOST_GROWTH = 256 << 20  # bytes
 OF_A_SECOND = 1 << 30  # bytes that a program fills in the time of a collection of one second
-_limit = [0]  # the bytes of the process beyond which garbage is collected; 0 before the first look
-_seconds = [0.0]  # how many seconds the last collection took
 
 
 def resident() -> int:
@@ -203,24 +201,33 @@ def resident() -> int:
         return 0
 
 
-def _collect_if_grown() -> None:
-    """Collect garbage if the process has grown by half, and by `MOST_GROWTH`, since there was none.
+class Collector:
+    """Collects garbage if the process has grown by half, and by `MOST_GROWTH`, since there was none.
 
     Python's collector counts objects and no bytes: some sixty functions that were made one after the other,
-    each with data of its own, waited for it together. Called when a further function gets a shelf, outside of
-    traces; not where a program has turned the collector off. Where there are so many objects that collections
-    take long, the process has to grow by more.
+    each with data of its own, waited for it together. Where there are so many objects that collections take
+    long, the process has to grow by more.
     """
-    if not gc.isenabled() or current() is not None:
-        return
-    now = resident()
-    if _limit[0] and now > _limit[0]:
-        start = time.thread_time()
-        gc.collect()
-        _seconds[0] = time.thread_time() - start
-        now = _limit[0] = resident()
-    usual = now + max(MOST_GROWTH, now // 2, int(_seconds[0] * OF_A_SECOND))
-    _limit[0] = min(_limit[0], usual) if _limit[0] > now else usual
+
+    def __init__(self):
+        self.limit = 0  # the bytes of the process beyond which garbage is collected; 0 before the first look
+        self.seconds = 0.0  # how long the last collection took
+
+    def look(self) -> None:
+        """Collect if it is time; never inside of a trace, nor where the program turned the collector off."""
+        if not gc.isenabled() or current() is not None:
+            return
+        now = resident()
+        if self.limit and now > self.limit:
+            start = time.thread_time()
+            gc.collect()
+            self.seconds = time.thread_time() - start
+            now = self.limit = resident()
+        usual = now + max(MOST_GROWTH, now // 2, int(self.seconds * OF_A_SECOND))
+        self.limit = min(self.limit, usual) if self.limit > now else usual
+
+
+_collector = Collector()  # looks whenever a further function gets a shelf
 
 
 def _shelf_of_equal(function) -> Shelf | None:

@@ -105,6 +105,11 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return adopt(_converted(x, dtype), value if isinstance(x._value, np.ndarray) else value[()])
 
 
+def as_doubles(x):
+    """Return real numbers as float64, in which SciPy's compiled code computes; complex ones as they are."""
+    return x if x.dtype.kind == "c" or x.dtype == np.float64 else np.astype(x, np.float64)
+
+
 def _converted(x, dtype):
     if dtype == x.dtype:
         return elementwise("copy", x, value=np.asarray(x._value)[()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...numpy_api.creation import as_doubles
 from ...trace.axes import length
 from ...trace.operands import find_trace, lift_all
 from ...trace.primitives import stop_gradient
@@ -16,7 +17,7 @@ BREAK = 1e-9
 def hermite(x, y, dydx, axis=0, extrapolate=None) -> Piecewise:
     """Return the piecewise cubic polynomial with values and slopes at breakpoints, which may be traced."""
     require_increasing(x)
-    x, y, dydx = _doubles(x, y, dydx)
+    x, y, dydx = map(as_doubles, lift_all(x, y, dydx))
     dimensions = y.ndim
     y, dydx = np.moveaxis(y, axis, 0), np.moveaxis(dydx, axis, 0)
     return _polynomial(x, y, dydx, axis % dimensions, True if extrapolate is None else extrapolate)
@@ -82,14 +83,9 @@ def akima(x, y, axis=0, *, method="akima", extrapolate=None) -> Piecewise:
     return _polynomial(x, y, made, axis % dimensions, False if extrapolate is None else extrapolate)
 
 
-def _doubles(*arrays):
-    """Return arrays as traced ones of the dtype that SciPy's splines have, whatever their values have."""
-    return [x if x.dtype.kind == "c" else np.astype(x, float) for x in lift_all(*arrays)]
-
-
 def _columns(x, y, axis):
     require_increasing(x)
-    x, y = _doubles(x, y)
+    x, y = map(as_doubles, lift_all(x, y))
     if y.dtype.kind == "c":
         raise refuse("an interpolator of complex values", "real and imaginary parts are, one by one")
     if x.ndim != 1 or length(x, 0) < 2 or length(y, axis) != length(x, 0):

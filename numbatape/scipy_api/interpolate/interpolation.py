@@ -15,6 +15,7 @@ import numpy as np
 import scipy.interpolate
 
 from ...late import imported
+from ...numpy_api.creation import as_doubles
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import class_that_makes, with_original
 from ...rules.searches import Search
@@ -217,7 +218,7 @@ def _is_zero(bc) -> bool:
 
 
 def _ppoly(c, x, extrapolate=None, axis=0):
-    c, x = (np.astype(part, float) if getattr(part, "dtype", None) == np.float32 else part for part in (c, x))
+    c, x = (as_doubles(part) if hasattr(part, "dtype") else part for part in (c, x))
     c = np.moveaxis(np.moveaxis(c, axis + 1, 0), axis + 1, 0) if axis else c
     require_monotonic(x)
     return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.optimize
 
 from ...errors import UnsupportedOperationError
+from ...numpy_api.creation import as_doubles
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import stands_for
 from ...rules.searches import Search
@@ -122,7 +123,7 @@ class Tree(Points):
         x = as_ndarrays(x)
         if self._made is not None and find_trace(x) is None:
             return self._made.query(x, k, eps, p, distance_upper_bound, workers=workers)
-        x = _doubles(x) if find_trace(x) is not None else np.asarray(x, float)
+        x = as_doubles(lift_first(x)) if find_trace(x) is not None else np.asarray(x, float)
         search = self._searched(
             "query", x, lambda tree, x: tree.query(x, k, eps, p, distance_upper_bound, workers=workers)
         )
@@ -153,7 +154,7 @@ class Tree(Points):
             raise self._refuse("query_ball_point(r=...)")
         if self._made is not None and find_trace(x) is None:
             return self._made.query_ball_point(x, r, p, eps, workers, return_sorted, return_length)
-        x = _doubles(x) if find_trace(x) is not None else np.asarray(x, float)
+        x = as_doubles(lift_first(x)) if find_trace(x) is not None else np.asarray(x, float)
 
         def balls(tree, x):
             return tree.query_ball_point(x, r, p, eps, workers, return_sorted, return_length)
@@ -244,12 +245,6 @@ CLASSES: dict[str, type[Points]] = {
 }
 
 
-def _doubles(points):
-    """Return traced points as SciPy takes them, which computes with doubles."""
-    points = lift_first(points)
-    return np.astype(points, float) if points.dtype == np.float32 else points
-
-
 def stand_in_of(value) -> Points | None:
     """Return the stand-in for a tree, a triangulation or a hull that was made outside, or None."""
     kind = CLASSES.get(type(value).__name__)
@@ -274,7 +269,7 @@ def _make(original):
                 "options by name"
             )
         with failing(trace):
-            return kind(original, _doubles(points), options)
+            return kind(original, as_doubles(lift_first(points)), options)
 
     return make
 

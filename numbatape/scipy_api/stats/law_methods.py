@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...numpy_api.creation import as_doubles
 from ...numpy_api.registration import unsupported_argument
 from ...rules.searches import Search
 from ...trace.array import TracedArray
@@ -28,7 +29,7 @@ def _operand(trace, x):
     if type(x) is not TracedArray and find_trace(x) is not None:
         x = lift(trace, x)
     if type(x) is TracedArray:
-        return x if x.dtype == np.float64 else np.astype(x, np.float64)
+        return as_doubles(x)
     x = np.asarray(x)
     if x.dtype.kind == "c":  # a conversion would only warn that it takes the real part
         raise unsupported_argument("a distribution's method", "complex numbers", "real ones are")
