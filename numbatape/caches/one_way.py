@@ -41,7 +41,7 @@ from ..engine.workspace import Adjoints, Workspace
 from ..late import imported
 from ..ops import OPS, ROWS, ArrayOp, Elementwise
 from ..tape import Tape
-from ..tape.instruction import GUARD
+from ..tape.instruction import GUARD, NONE
 from ..tape.loop import Loop
 from ..tape.tape import ACTIVE, CONSTANT, POOLS
 from ..threads import survives_fork
@@ -52,13 +52,14 @@ if TYPE_CHECKING:
 
 # Longer traces are not looked at: to derive the gradient's tape takes some 0.03 ms an instruction.
 MOST_INSTRUCTIONS = 2048
-LEAST_SHARE = 0.25  # At least this share of a gradient's work must run strip by strip.
 MOST_PLANS = 64  # a variant keeps no more plans than these
-# How many times the work of the function's tape the gradient's may take, in all and outside of strips.
-MOST_WORK, MOST_REST = 3.5, 1.3
-# The same, where one sweep needs far fewer cells. A wave equation whose steps write into zeros takes 3.5
-# times the function's work, and 0.3 to 0.4 of the time of two sweeps.
-MOST_SAVING = 5.0
+# What a cell takes in a strip, in first caches, in place of a vector that each instruction reads and writes.
+IN_STRIPS = 0.33
+# What a reverse sweep takes of the work of an instruction whose results the forward sweep has kept.
+KEPT = 0.25
+# How many times the function's work one sweep may do around loops in lanes, and where it needs far fewer
+# cells: that of a wave equation whose steps write into zeros does 3.5 times as much, in a third of the time.
+MOST_WORK, MOST_SAVING = 3.5, 5.0
 # Cells that do not fit into the second cache with their adjoints, and which share of them one sweep may need:
 # time steps of vectors with 400 to 10 000 entries then take 0.5 to 0.87 of the time of two sweeps.
 MANY, MOST_NEEDED = 1 << 16, 0.66
@@ -79,6 +80,7 @@ class OneWay:
         self._in_lanes = _has_loops_in_lanes(tape)
         self._saves: bool | None = None
         self._more_calls: bool | None = None
+        self._two: float | None = None
         self._possible = (
             STRIPS in self._passes
             and not (config.debug_mode or config.strong_zero or variant.is_more_than_sweeps)
@@ -142,10 +144,11 @@ class OneWay:
         return plan if self.pays(plan.strips.work, its.sum(), work.sum(), sum(both.cells)) else None
 
     def pays(self, in_strips: float, work: float, function_work: float, cells: int) -> bool:
-        """Whether one sweep is better.
+        """Whether one sweep is better: whether it does less work than two, if that of strips counts less.
 
-        What strips do not make faster is best done once: the derivative of a sort, for instance, sorts twice
-        more in a tape of its own, where a reverse sweep has the order from the forward sweep.
+        Gathers, products and running sums are done as often by both. But the derivative of a sort, for
+        instance, sorts twice more in a tape of its own, where a reverse sweep has the order from the forward
+        sweep.
 
         Parameters
         ----------
@@ -156,11 +159,7 @@ class OneWay:
         """
         if self._calls_more():
             return False
-        if (
-            work <= MOST_WORK * function_work
-            and in_strips >= LEAST_SHARE * work
-            and work - in_strips <= MOST_REST * function_work
-        ):
+        if work - (1.0 - IN_STRIPS) * in_strips <= self._both_sweeps() * function_work:
             return True
         return cells >= MANY and work <= MOST_SAVING * function_work and self._saves_cells()
 
@@ -180,6 +179,23 @@ class OneWay:
             )
             self._more_calls = one_sweep > values + slopes
         return self._more_calls
+
+    def _both_sweeps(self) -> float:
+        """Return how much work two sweeps are, in that of the function's tape, at the sizes of the trace.
+
+        A reverse sweep goes through each instruction once for each operand with an adjoint. What the forward
+        sweep has kept, such as the order of a sort, it finds at once.
+        """
+        if self._two is None:
+            tape = self._variant.tape
+            code = tape.code[tape.prologue :]
+            work = _work(tape, np.asarray(tape.sizes.evaluate(self._variant.dimensions)))
+            active = tape.storages["level"][tape.values["storage"]] == ACTIVE
+            keeps = ROWS.is_any(ROWS.with_trait("keeps"), code["op"])
+            back = np.where(keeps, KEPT, 1.0)
+            parts = sum(active[code[name]] & (code[name] != NONE) for name in "abc")
+            self._two = float(work @ (1 + back * parts) / max(work.sum(), 1.0))
+        return self._two
 
     def _saves_cells(self) -> bool:
         """Whether one sweep needs far fewer cells, at the sizes of the trace."""

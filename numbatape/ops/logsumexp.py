@@ -165,6 +165,7 @@ def rows_at_once(n, turns):
     beside="turns >= 4 and n < 16 or turns >= 8 and (n < 56 or sa0 != 1)",
     rows_at_once=SHORT,
     cases=LENGTHS,
+    keeps=True,
 )
 class Logsumexp:
     """``log(sum(exp(x)))``; ``dx = exp(x)/sum(exp(x))``.

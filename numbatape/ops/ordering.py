@@ -260,7 +260,15 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
 
 
 @array_op(
-    "sort", "(n)->(n)", np.sort, scratch="4*n", cases=LENGTHS, moves=True, thorough=True, integers="within"
+    "sort",
+    "(n)->(n)",
+    np.sort,
+    scratch="4*n",
+    keeps=True,
+    cases=LENGTHS,
+    moves=True,
+    thorough=True,
+    integers="within",
 )
 class Sort:
     """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""

@@ -112,7 +112,7 @@ class Sum:
         return (e.last(ct),)
 
 
-@array_op("prod", "(n)->()", np.prod, scratch="n", cases=LENGTHS, integers="product")
+@array_op("prod", "(n)->()", np.prod, scratch="n", keeps=True, cases=LENGTHS, integers="product")
 class Prod:
     """Products of all entries before (kept) and behind an entry: exact with zeros, without division."""
 

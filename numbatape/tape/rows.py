@@ -102,6 +102,9 @@ class Traits:
     rows_at_once
         How many entries rows have at most of which it takes several at once, if these lie at one distance
         from one another; 0 if it takes one at a time, or parts of one.
+    keeps
+        The reverse sweep finds what the forward sweep has kept, where a derivative on a tape computes it
+        again.
     wide
         The result is float64 whatever the operands are. Its kernel may pass on its own cells as such of
         float64, so the verifier refuses the instruction for float32 cells.
@@ -142,6 +145,7 @@ class Traits:
     index: str = ""
     integers: str = ""
     rows_at_once: int = 0
+    keeps: bool = False
     wide: bool = False
 
     @property

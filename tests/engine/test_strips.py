@@ -261,12 +261,45 @@ def test_gradients_of_several_numbers_take_one_sweep():
     [
         lambda x: np.sum(np.sort(np.sin(x)) ** 2 * x),
         lambda x: np.median(np.sin(x) * x) * np.sum(x * x),
-        lambda x: np.sum(np.convolve(np.sin(x), DATA[:5], mode="same") * x),
+        lambda x: scipy.special.logsumexp(x * DATA),
+        lambda x: np.prod(1.0 + 1e-3 * x),
     ],
-    ids=["sort", "median", "convolve"],
+    ids=["sort", "median", "logsumexp", "prod"],
 )
 def test_derivatives_that_would_do_most_work_again_take_two_sweeps(f):
     assert not is_one_way(nt.prepare_gradient_cache(f, X))
+
+
+POSITIONS = RNG.integers(0, 50, X.size)
+
+
+def added_at(x):
+    totals = np.zeros(50)
+    np.add.at(totals, POSITIONS, x)
+    return np.sum(totals**2)
+
+
+@pytest.mark.parametrize(
+    ("f", "size"),
+    [
+        (lambda t: np.sum(t[POSITIONS] * X), 50),
+        (lambda t: -0.5 * np.sum((X - t[POSITIONS] - t[POSITIONS // 2] * DATA) ** 2), 50),
+        (added_at, X.size),
+        (lambda x: np.sum((np.cumsum(x) - DATA) ** 2), X.size),
+        (lambda x: np.sum(((x - np.mean(x)) / np.std(x)) ** 4), X.size),
+        (lambda x: np.sum(np.convolve(np.sin(x), DATA[:5], mode="same") * x), X.size),
+        (lambda x: np.sum(np.tanh(x[:4800].reshape(80, 60) @ x[:3600].reshape(60, 60)) ** 2), X.size),
+    ],
+    ids=["gather", "two gathers", "add.at", "cumsum", "standardised", "convolve", "matmul"],
+)
+def test_what_both_ways_do_as_often_takes_one_sweep(f, size):
+    """Strips save the rest: adjoints of all vectors need not be cleared, added to and copied."""
+    x = X[:size]
+    one, two = (nt.prepare_gradient_cache(f, x, config=nt.Config(passes=p)) for p in ("all", PASSES))
+    assert is_one_way(one)
+    (value, (slopes,)), (its, (its_slopes,)) = (nt.value_and_gradient(each, x) for each in (one, two))
+    np.testing.assert_allclose(value, its, rtol=1e-13)
+    np.testing.assert_allclose(slopes, its_slopes, rtol=1e-11, atol=1e-12 * np.abs(its_slopes).max())
 
 
 def test_a_block_that_takes_long_is_cut(monkeypatch):
