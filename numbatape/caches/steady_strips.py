@@ -2,7 +2,8 @@
 
 Arguments are read where they are. Gradients are written to arrays that are there already: those of the next
 call are made when a call's gradients are handed out. Builtins do so, and Python where it looks for signals
-between the segments of a long sweep.
+between the segments of a long sweep. With ``Config(reuse_buffers=True)`` gradients are parts of the cells, and
+the next call may get them as arguments, which it would overwrite before it has read them: these are copied.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class SteadyStrips:
         targets = {k: values[_place(view)] for k, view in views.items() if _place(view) in values}
         if len({*targets.values()}) < len(targets):
             targets = {}  # an array is returned twice
+        bounds = [np.lib.array_utils.byte_bounds(view) for view in space.gradients if view is not None]
+        self._begin, self._end = min(begin for begin, _ in bounds), max(end for _, end in bounds)
         self._copies = copies = StripCopies(space, sources.values(), targets.values())
         self._sources = {k: value for k, value in sources.items() if value in copies.copied}
         self.outs = list(outs)
@@ -65,17 +68,20 @@ class SteadyStrips:
         placed = [dict(words) for words in natives]
         for k, value in self._sources.items():
             placed[k] |= {"kind": jit.steady.PLACED, "cells": address(self._copies.word(value))}
+            placed[k] |= {"begin": self._begin, "end": self._end}
         return placed
 
     def sweep_with(self, rows: Sequence, leaves: Sequence, sweep: Callable[[], bool]) -> bool:
         """Read the leaves of a call, sweep as an entry does, and return what that returns.
 
-        Arrays that are not contiguous are copied before they are read.
+        Arrays that are not contiguous, or that the sweep overwrites, are copied before they are read.
         """
         read = []
         for k, (row, leaf) in enumerate(zip(rows, leaves, strict=True)):
             if k in self._sources:
-                read.append(np.require(leaf, requirements=("C", "A")))
+                begin, end = np.lib.array_utils.byte_bounds(leaf)
+                apart = end <= self._begin or begin >= self._end
+                read.append(np.require(leaf, requirements=("C", "A")) if apart else leaf.copy())
                 self._copies.word(self._sources[k])[0] = address(read[-1])
             else:
                 row.write(leaf)

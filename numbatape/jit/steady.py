@@ -64,6 +64,7 @@ ROW = (
     "cells",  # address that the leaf is copied to; of a placed array, that its address is written to
     "bytes",  # number of bytes that are copied or compared
     "contents",  # address of what a data array must contain
+    *("begin", "end"),  # addresses between which a placed array must not lie
 )
 ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED = range(5)
 OUT = ("kind", "object")
@@ -252,6 +253,10 @@ class _Text:
                     data, known = self.load(leaf, self.pointer, DATA), self.address(row["contents"])
                     differs = builder.call(self.memcmp, [data, known, row["bytes"]])
                     self.go_on_if(self.equal(differs, self.i32(0)))
+                with builder.if_then(self.equal(row["kind"], i64(PLACED))):
+                    data = self.load(leaf, i64, DATA)
+                    before = builder.icmp_unsigned("<=", builder.add(data, row["bytes"]), row["begin"])
+                    self.go_on_if(builder.or_(before, builder.icmp_unsigned(">=", data, row["end"])))
             with otherwise, builder.if_else(self.equal(row["kind"], i64(NUMBER))) as (number, same):
                 with number:
                     self.go_on_if(self.equal(self.load(leaf, i64, TYPE), row["object"]))

@@ -10,4 +10,4 @@ COMPILER = (
     "e4d675e0eb6c4efd"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
-BUILTINS = "c6631a36dee96afe"
+BUILTINS = "1b981df3cab9ba4b"

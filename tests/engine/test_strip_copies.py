@@ -217,6 +217,23 @@ def test_steady_calls_of_other_kinds_read_cells(sweeps):
         np.testing.assert_array_equal(gradient, slope)
 
 
+def test_gradients_of_the_last_call_are_arguments_of_the_next(sweeps):
+    """With `reuse_buffers` they are cells, which a block writes before another block reads the arguments."""
+
+    def f(x, y):
+        return np.sum(x * y) / np.sum(x * x) + np.sum(np.tanh(y) * x[::-1])
+
+    value, slopes = nt.value_and_gradient(nt.prepare_gradient_cache(f, X, Y), X, Y)
+    cache = nt.prepare_gradient_cache(f, X, Y, config=nt.Config(reuse_buffers=True))
+    for order in ((0, 1), (1, 0)) * 2:
+        _, owned = nt.value_and_gradient(cache, X, Y)
+        given = [owned[k] for k in order]
+        given[0][:], given[1][:] = X, Y
+        assert nt.value_and_gradient(cache, *given)[0] == value
+        for own, expected in zip(owned, slopes, strict=True):
+            np.testing.assert_array_equal(own, expected)
+
+
 def test_what_is_not_finite_is_found_behind_steady_calls():
     """They leave numbers of another call in the cells of the argument."""
     x = np.abs(X) + 1.0
