@@ -364,3 +364,71 @@ def test_references_to_arrays_that_are_gone_do_not_pile_up():
     x = np.linspace(0.5, 1.5, 100)
     np.testing.assert_allclose(nt.grad(f)(x), 2.0 * x * np.arange(1, 101), rtol=1e-13)
     assert max(left) < 500
+
+
+class Holder:
+    """An object that is an array for NumPy."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array[1:]
+
+
+class Described:
+    """An object that says where its memory is."""
+
+    def __init__(self, array):
+        self.array = array
+
+    __array_interface__ = property(lambda self: self.array.__array_interface__)
+
+
+def written_through_holder(x):
+    table = TABLE.copy()
+    np.asarray(Holder(table))[0] = x * x
+    return np.sum(np.sin(table))
+
+
+def held(x):
+    row = np.zeros(3)
+    holder = Holder(row)
+    row[1:] = x, x * x
+    return np.sum(np.sin(np.asarray(holder, float))) + np.sum(np.array(holder) * TABLE[0, 1:3])
+
+
+def written_to_a_captured_result(x):
+    table = TABLE.copy()
+    np.fromfunction(lambda i, j: table, table.shape)[0] = x * x
+    return np.sum(np.sin(table))
+
+
+def written_flat(x):
+    table = TABLE.copy()
+    table.flat[2] = x * x
+    return np.sum(np.sin(table))
+
+
+@pytest.mark.parametrize(
+    "f", [written_through_holder, held, written_to_a_captured_result, written_flat], ids=lambda f: f.__name__
+)
+def test_arrays_of_objects_and_of_functions_are_shared_with_them(f):
+    gradient = nt.value_and_grad(f)
+    for x in (0.3, 0.7):
+        value, slope = gradient(x)
+        assert value == pytest.approx(f(x), rel=1e-14)
+        assert slope == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "lent", [lambda table: memoryview(table), lambda table: memoryview(table)[1:], Described]
+)
+def test_memory_that_is_lent_by_its_address_is_not_written_to_apart(lent):
+    def f(x):
+        table = TABLE.copy()
+        np.asarray(lent(table))[0] = x
+        return np.sum(table)
+
+    with pytest.raises(nt.NumbatapeError, match=r"memoryview\(x\)|__array_interface__"):
+        nt.grad(f)(0.3)

@@ -2,8 +2,8 @@
 
 Arguments are read where they are. Gradients are written to arrays that are there already: those of the next
 call are made when a call's gradients are handed out. Builtins do so, and Python where it looks for signals
-between the segments of a long sweep. With ``Config(reuse_buffers=True)`` gradients are parts of the cells, and
-the next call may get them as arguments, which it would overwrite before it has read them: these are copied.
+between the segments of a long sweep. With ``Config(reuse_buffers=True)`` gradients are parts of the cells,
+and may be arguments of the next call, which would overwrite them before it has read them: it copies these.
 """
 
 from __future__ import annotations

@@ -14,9 +14,18 @@ from ..numpy_api.stand_ins import named_like, without_protocol
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
-from ..trace.plain_arrays import Iterator, as_ndarrays, ndarrays_in, trace_of_plain, unflattened, wrap_result
+from ..trace.plain_arrays import (
+    Iterator,
+    as_ndarrays,
+    ndarrays_in,
+    trace_of_plain,
+    unflattened,
+    wrap,
+    wrap_result,
+)
 from ..trace.symbolic_sizes import has_size
 from ..trace.trace import CURRENT
+from ..usercode.ownership import is_users_object_class
 
 NAMES = (
     *("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like"),
@@ -68,9 +77,11 @@ def creating(original, stand_in=None):
             made = stand_in(*args, **kwargs)
             if type(made) is TracedArray:
                 return made
-        args = unflattened(args)
+        args, kwargs = _with_own_array(original, unflattened(args), kwargs)
         if find_trace(args, tuple(kwargs.values())) is not None:
             return (stand_in or original)(*args, **kwargs)
+        if original is np.fromfunction and trace is not None:
+            return _at_positions(trace, *args, **kwargs)
         inner = trace_of_plain(args, kwargs)
         result = original(*as_ndarrays(args), **as_ndarrays(kwargs))
         trace = inner or trace
@@ -84,18 +95,52 @@ def creating(original, stand_in=None):
     return named_like(call, original)
 
 
+def _at_positions(trace, function, shape, *, dtype=float, like=None, **options):
+    """Do what ``fromfunction`` does: what the function returns is its own, which may be a captured array."""
+    return function(*wrap(trace, tuple(np.indices(shape, dtype))), **options)
+
+
 def _entries(iter, dtype, count=-1, **options):
     """Return the arguments of ``fromiter``, a list in the place of what is iterated over."""
     entries = list(iter if count < 0 else itertools.islice(iter, count))
     return (entries, dtype, count), options
 
 
-def _is_fresh(result, *arguments) -> bool:
+def _with_own_array(original, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Return the arguments with the array that an object of the user's has, which may be a traced one.
+
+    NumPy takes no other arrays than its own from ``__array__``. As in NumPy, an object that is asked for a
+    copy is believed to have made one.
+    """
+    if not args or not is_users_object_class(kind := type(args[0])):
+        return args, kwargs
+    if not hasattr(kind, "__array__") or issubclass(kind, (np.ndarray, np.generic)):
+        return args, kwargs
+    if original is np.array and kwargs.get("copy", True):
+        try:
+            own = args[0].__array__(copy=True)
+            kwargs = {**kwargs, "copy": None}
+        except TypeError as error:
+            if "copy" not in str(error):
+                raise
+            own = args[0].__array__()
+    else:
+        own = args[0].__array__()
+    return (own, *args[1:]), kwargs
+
+
+def _is_fresh(result, args: tuple, options: tuple) -> bool:
     """Whether NumPy made new memory for an array; captured memory must not become a plain array."""
     if type(result) is not np.ndarray:
         return False
     root = root_of(result)
-    return root.base is None and not any(root is root_of(array) for array in ndarrays_in(arguments))
+    if root.base is not None or any(root is root_of(array) for array in ndarrays_in((args, options))):
+        return False
+    # What owns the memory of ``np.asarray(x)`` does not show where ``x`` describes it by its address.
+    describes = args and any(
+        hasattr(type(args[0]), name) for name in ("__array_interface__", "__array_struct__")
+    )
+    return not describes or not np.may_share_memory(result, np.asarray(args[0]))
 
 
 def creators(stand_ins: dict[str, tuple]) -> dict[str, tuple]:

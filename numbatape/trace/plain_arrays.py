@@ -307,10 +307,15 @@ def wrap_result(trace, result, *arguments):
 
 
 def ndarrays_in(tree):
-    """Yield the ndarrays among the arguments of a call, without plain and traced arrays."""
+    """Yield the ndarrays among the arguments of a call, without plain and traced arrays.
+
+    A memoryview is one, or lends the memory of one.
+    """
     if isinstance(tree, np.ndarray):
         if not is_plain(tree):
             yield tree
+    elif isinstance(tree, memoryview):
+        yield from ndarrays_in(tree.obj)
     elif isinstance(tree, (list, tuple)):
         for part in tree:
             yield from ndarrays_in(part)

@@ -109,7 +109,10 @@ class Reads:
         raise self._leak("np.asarray(x)", "build arrays with np.stack, np.concatenate or np.where")
 
     def _unreachable(self) -> LeakError:
-        return LeakError(unreachable("an assignment"))
+        """Return the error for an assignment, noted because ``a.flat[0] = x`` raises another one for it."""
+        validity, error = self._trace.validity, LeakError(unreachable("an assignment"))
+        validity.leak = validity.leak or error
+        return error
 
     def _as_weak(self, result):
         """Keep the result of a Python float's method weakly typed."""
