@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 
@@ -90,6 +91,14 @@ def plainly(x):
     return np.sum(y * x)
 
 
+def listed(x):
+    entries, places = [*x[0], *x[1], *x[2]], list(range(6))
+    for rng in (G(4), R(4)):
+        rng.shuffle(entries)
+        rng.shuffle(places)  # what nothing traced is in is shuffled, too
+    return np.sum(np.array(entries)[places] * np.ravel(W)) + sum(k * x.flat[i] for k, i in enumerate(places))
+
+
 OF_ARRAYS = {
     "shuffle": in_place(lambda y: G(4).shuffle(y)),
     "shuffle columns": in_place(lambda y: G(1).shuffle(y, axis=1)),
@@ -97,7 +106,7 @@ OF_ARRAYS = {
     "shuffle Generator": in_place(lambda y: np.random.Generator(np.random.PCG64(4)).shuffle(y)),
     "shuffle SeedSequence": in_place(lambda y: G(np.random.SeedSequence(4)).shuffle(y)),
     "shuffle spawned": in_place(lambda y: G(5).spawn(2)[0].shuffle(y)),
-    "shuffle a list": lambda x: in_place(lambda y: G(4).shuffle(rows := list(y)) or y.fill(rows[0][0]))(x),
+    "listed": listed,
     "permuted into itself": in_place(lambda y: G(4).permuted(y, axis=0, out=y)),
     "permuted": lambda x: np.sum(G(4).permuted(x) * W),
     "permuted in Fortran's order": lambda x: np.sum(G(4).permuted(np.asfortranarray(x * 2.0)) * W),
@@ -105,6 +114,7 @@ OF_ARRAYS = {
     "choice": lambda x: np.sum(G(4).choice(x, 3) * W) + G(2).choice([x[0, 0], x[1, 1]]) + R(1).choice(x[0]),
     "choice with p": lambda x: np.sum(G(4).choice(x[:, 0], (3, 2), p=[0.2, 0.3, 0.5]) * W),
     "normal": lambda x: np.sum(G(4).normal(x, x**2 + 0.1) * W + R(4).normal(x, 1.3, (3, 2)) ** 2),
+    "normal of lists": lambda x: np.sum(G(4).normal([x[0, 0], 1.0], (x[1, 1] ** 2, 2.0)) * W),
     "uniform": lambda x: np.sum(G(4).uniform(x, 9.0) * W + R(4).uniform(-1.0, x) ** 2),
     "exponential": lambda x: G(4).exponential(x[0, 0] ** 2, 3).sum() + R(4).exponential(x[1, 1] ** 2),
     "globally": globally,
@@ -131,6 +141,8 @@ def test_parameters_that_numpy_refuses():
         nt.grad(lambda x: G(4).normal(0.0, x))(-1.0)
     with pytest.raises(ValueError, match="1-dimensional"):
         nt.grad(lambda x: np.sum(R(4).choice(x, 2)))(W)
+    with pytest.raises(nt.UnsupportedOperationError, match="probabilities that depend on traced values"):
+        nt.grad(lambda x: np.sum(G(4).choice(3, 4, p=x / np.sum(x))))(np.ones(3))
     with pytest.raises(ValueError, match="compatible"):
         nt.grad(lambda x: np.sum(G(4).normal(x, size=(2,))))(W)
 
@@ -145,3 +157,18 @@ def test_draws_without_a_seed_raise_though_numpy_has_not_imported_its_generators
         "else: raise AssertionError\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling")
+@every("dtype", [float, complex])
+def test_rows_are_not_swapped_by_generators_that_are_not_seen(dtype):
+    """Their compiled code would make two rows one: they are views where an array is no ndarray."""
+    generator = G(3)
+
+    def f(x):
+        y = x.astype(dtype)
+        copy.deepcopy(generator).shuffle(y)
+        return np.sum(y.real * W)
+
+    with pytest.raises(nt.UnsupportedOperationError, match="moves rows of an array by compiled code"):
+        nt.grad(f)(np.ones((3, 2)))

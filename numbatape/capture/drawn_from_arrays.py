@@ -11,16 +11,23 @@ import functools
 
 import numpy as np
 
+from ..errors import UnsupportedOperationError
 from ..trace.operands import find_trace, lift, values_of
 from ..trace.plain_arrays import as_ndarrays, is_plain
 from ..trace.trace import current
+from ..usercode.frames import where_in_user_code
 
 
 def takes(name: str, args: tuple, kwargs: dict) -> bool:
-    """Whether a method gets a traced array, or one to which traced values may be written."""
+    """Whether a method gets a traced array, one to which traced values may be written, or a list to shuffle.
+
+    Lists are shuffled here because calls of NumPy's methods get copies of them, with plain ints for sizes.
+    """
     if name not in _DRAWING or current() is None:
         return False
     given = (*args, *kwargs.values())
+    if name == "shuffle" and any(isinstance(x, list) for x in given):
+        return True
     return find_trace(given) is not None or any(map(is_plain, given))
 
 
@@ -32,6 +39,10 @@ def draw(generator, name: str, args: tuple, kwargs: dict):
 def _array(x):
     """Return a list with traced entries as an array."""
     return x if hasattr(x, "dtype") else lift(current(), x)
+
+
+def _parameter(x):
+    return _array(x) if isinstance(x, (list, tuple)) else x
 
 
 def _order(generator, x, axis: int):
@@ -46,9 +57,7 @@ def _order(generator, x, axis: int):
 
 def _shuffle(generator, x, axis=0):
     if isinstance(x, list):  # NumPy swaps its entries, whatever they are
-        places = list(range(len(x)))
-        generator.shuffle(places)
-        x[:] = [x[k] for k in places]
+        x[:] = [x[k] for k in generator.permutation(len(x))]
     else:
         x[...] = np.take(x, _order(generator, x, axis), axis)
 
@@ -73,6 +82,11 @@ def _permuted(generator, x, axis=None, out=None):
 
 
 def _choice(generator, a, size=None, replace=True, p=None, axis=0, shuffle=True):
+    if find_trace(p) is not None:
+        raise UnsupportedOperationError(
+            f"choice at {where_in_user_code()}: probabilities that depend on traced values decide which "
+            "entries are drawn; compare uniform numbers with their sums, np.searchsorted(np.cumsum(p), u)"
+        )
     a = _array(a)
     options = {"shuffle": shuffle}
     if isinstance(generator, np.random.RandomState):
@@ -95,17 +109,20 @@ def _standard(generator, name: str, size, *parameters):
 
 
 def _normal(generator, loc=0.0, scale=1.0, size=None):
+    loc, scale = _parameter(loc), _parameter(scale)
     if np.any(np.less(scale, 0.0)):
         raise ValueError("scale < 0")
     return loc + scale * _standard(generator, "standard_normal", size, loc, scale)
 
 
 def _uniform(generator, low=0.0, high=1.0, size=None):
+    low, high = _parameter(low), _parameter(high)
     name = "random_sample" if isinstance(generator, np.random.RandomState) else "random"
     return low + np.subtract(high, low) * _standard(generator, name, size, low, high)
 
 
 def _exponential(generator, scale=1.0, size=None):
+    scale = _parameter(scale)
     if np.any(np.less(scale, 0.0)):
         raise ValueError("scale < 0")
     return scale * _standard(generator, "standard_exponential", size, scale)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LeakError
-from ..usercode.frames import where_in_user_code
+from ..usercode.frames import is_store, not_supported, where_in_user_code
 
 FEW_ARRAYS = 256  # references to arrays that are gone are dropped behind so many
 FEW_BYTES = 4096  # copies of so many bytes are compared sooner than arrays are
@@ -29,6 +29,23 @@ def root_of(value):
                 return value
         value, base = base, base.base
     return value
+
+
+def refuse_swaps(target, key, item, frame) -> None:
+    """Raise if compiled code, which a frame has called, writes a row of an array to another one.
+
+    ``x[i], x[j] = x[j], x[i]``, by which a generator of NumPy's shuffles what is no ndarray, makes both rows
+    one: they are views. With ndarrays it copies one of them first.
+    """
+    moved, whole = item._value, target._value
+    if type(key) is not int or not moved.__class__ is whole.__class__ is np.ndarray or whole.ndim < 2:
+        return
+    if moved.shape == whole.shape[1:] and root_of(moved) is root_of(whole) and not is_store(frame):
+        raise not_supported(
+            "a call that moves rows of an array by compiled code",
+            "write x[i] = x[j]; of a generator's shuffle, take a permutation, x[rng.permutation(len(x))], "
+            "with the generator made in the function by np.random.default_rng(seed)",
+        )
 
 
 def immutable(array: np.ndarray) -> bool:

@@ -16,7 +16,7 @@ from ..tape.tape import FAMILY_DTYPE
 from ..usercode.ownership import sees_sizes
 from . import operations, operators, pytrees
 from . import symbolic_sizes as sizes
-from .aliasing import root_of
+from .aliasing import refuse_swaps, root_of
 from .complex_array import meets, names_complex
 from .kinds import check_attribute, check_subscriptable, like_arrays_in_patterns, missing
 from .methods import Methods
@@ -145,6 +145,8 @@ class TracedArray(Methods, Reads):
         with failing(self._trace):
             if type(key) is int and operations.put_entry(self, key, value):
                 return
+            if type(value) is type(self):
+                refuse_swaps(self, key, value, sys._getframe(1))
             operations.assign(self, key, value)
 
     # ---- NumPy's protocols

@@ -18,6 +18,7 @@ from ..tape.tape import ACTIVE, CONSTANT, DTYPE_CLASSES, as_dtype
 from ..usercode.frames import is_stored, unreachable
 from ..usercode.ownership import sees_sizes
 from . import operations
+from .aliasing import refuse_swaps
 from .kinds import check_attribute, like_arrays_in_patterns, missing, truth
 from .library_kinds import is_no_array, is_sparse
 from .methods import Methods, in_place, may_be_operand
@@ -151,6 +152,8 @@ class TracedComplex(Methods):
 
     def __setitem__(self, key, value):
         with failing(self._trace):
+            if type(value) is type(self):
+                refuse_swaps(self, key, value, sys._getframe(1))
             operations.assign(self, key, value)
 
     # ---- NumPy's protocols

@@ -78,10 +78,14 @@ def not_supported(what: str, hint: str = "") -> UnsupportedOperationError:
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 
 
+def is_store(frame) -> bool:
+    """Whether a frame is at an assignment ``a[i] = x``."""
+    return frame.f_code.co_code[frame.f_lasti] in STORES
+
+
 def is_stored() -> bool:
     """Whether the user's code is at an assignment ``a[i] = x`` now."""
-    frame = user_frame()
-    return frame.f_code.co_code[frame.f_lasti] in STORES
+    return is_store(user_frame())
 
 
 def is_compared_by_identity() -> bool:
