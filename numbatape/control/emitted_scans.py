@@ -9,6 +9,7 @@ from ..emitter.loop_distribution import Core, LoopDistribution
 from ..tape.bodies import Stretch
 from ..tape.families import F64
 from ..tape.loop import CARRY, SLICE, STACK, Loop, Out
+from ..trace.trace import Trace
 from .body_traces import BodyTrace, Leaf, Traced
 from .packing import Packing, emit, part
 
@@ -49,7 +50,7 @@ def emitted(
     else:
         stretch = body.cut_out(numbers)
         if trace.distributes and not any(tape.ops[row.row].calls for row in stretch.body):
-            split = LoopDistribution(stretch, len(carries), length, trace.line())
+            split = _split(trace, stretch, len(carries), length)
             if split.pays:
                 return _distributed(body, name, split, reverse, firsts, rows)
         levels = [tape.level_of(number) for number in (*firsts, *rows)]
@@ -61,6 +62,21 @@ def emitted(
         for dims, out in zip(shapes, loop.outs, strict=True)
     ]
     return found[: len(carries)], found[len(carries) :]
+
+
+def _split(trace: Trace, stretch: Stretch, carries: int, length: int) -> LoopDistribution:
+    """Return how the instructions of a body are split.
+
+    Where points are lanes, each number is a vector over them, which stays in the processor's nearest cache
+    from one instruction to the next, and a vector over all steps does not. So a loop over numbers stays
+    whole, unless vectors leave nothing of it and it is differentiated twice: directions make long vectors,
+    too.
+    """
+    split = LoopDistribution(stretch, carries, length, trace.line())
+    if trace.rolls or (trace.derivatives.order > 1 and not split.parts.inside):
+        return split
+    whole = LoopDistribution(stretch, carries, length, trace.line(), whole=True)
+    return whole if whole.steps_of_numbers() > 1 else split
 
 
 def _distributed(

@@ -40,6 +40,8 @@ class LoopComponents:
         How many of its inputs, and of its outputs, are carries.
     length
         How many steps there are, a size code.
+    whole
+        Whether everything stays in the loop.
 
     Attributes
     ----------
@@ -51,8 +53,8 @@ class LoopComponents:
         The components that come before the loop, those that it consists of, and those that follow it.
     """
 
-    def __init__(self, stretch: Stretch, carries: int, length: int):
-        self.stretch, self.carries, self.length = stretch, carries, length
+    def __init__(self, stretch: Stretch, carries: int, length: int, whole: bool = False):
+        self.stretch, self.carries, self.length, self._whole = stretch, carries, length, whole
         self.builder: TapeBuilder = stretch.builder
         self.keys = stretch.keys
         self.rows = self._live()
@@ -123,7 +125,9 @@ class LoopComponents:
 
     def _component(self, rows: list[Instruction], carries: list[int]) -> Component:
         what = LOOP
-        if not carries and len(rows) == 1 and self.side_of_steps(rows[0]) is not None:
+        if self._whole:
+            pass
+        elif not carries and len(rows) == 1 and self.side_of_steps(rows[0]) is not None:
             what = VECTOR
         elif all(map(self._is_vector, rows)):
             if not carries and len({self.keys[row.out] for row in rows}) == 1:

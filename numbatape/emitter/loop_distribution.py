@@ -70,9 +70,10 @@ class LoopDistribution:
         How many of its inputs, and of its outputs, are carries.
     length
         How many steps there are, a size code.
-
     line
         The user's line that the loop stands in.
+    whole
+        Whether everything stays in the loop, of which several steps are one.
 
     Attributes
     ----------
@@ -82,12 +83,12 @@ class LoopDistribution:
         By carry: its value behind the last step, as far as it was computed.
     """
 
-    def __init__(self, stretch: Stretch, carries: int, length: int, line: int):
+    def __init__(self, stretch: Stretch, carries: int, length: int, line: int, whole: bool = False):
         self.stretch, self.length, self.line = stretch, length, line
         self.builder: TapeBuilder = stretch.builder
         self.keys = stretch.keys
         self.carries = carries
-        self.parts = LoopComponents(stretch, carries, length)
+        self.parts = LoopComponents(stretch, carries, length, whole)
         self.homes: dict[int, Home] = {}
         self.last: dict[int, int] = {}
 
@@ -98,14 +99,21 @@ class LoopDistribution:
         Where the length is that of an argument, this does not depend on the present one: a series of two
         entries may be the first that a function gets, and one trace serves all of them.
         """
-        parts, sizes = self.parts, self.builder.sizes
-        rows, settled = parts.core_rows, sizes.is_number(sizes.settled(self.length))
-        numbers = steps_together(self.stretch, rows, parts.core_carries)
-        arrays = array_steps_together(self.stretch, rows)
-        for form, count in ((UnrolledSteps, numbers), (RepeatedSteps, arrays)):
-            if count > 1 and (not settled or count * LEAST_GROUPS <= sizes.value(self.length)):
-                return form, count
-        return RepeatedSteps, 1
+        count = self.steps_of_numbers()
+        if count > 1:
+            return UnrolledSteps, count
+        return RepeatedSteps, self._fitting(array_steps_together(self.stretch, self.parts.core_rows))
+
+    def steps_of_numbers(self) -> int:
+        """Return how many steps become one that is written as instructions on numbers."""
+        parts = self.parts
+        return self._fitting(steps_together(self.stretch, parts.core_rows, parts.core_carries))
+
+    def _fitting(self, count: int) -> int:
+        """Return a number of steps that become one; 1 where there are too few steps for that."""
+        sizes = self.builder.sizes
+        settled = sizes.is_number(sizes.settled(self.length))
+        return count if not settled or count * LEAST_GROUPS <= sizes.value(self.length) else 1
 
     @property
     def pays(self) -> bool:

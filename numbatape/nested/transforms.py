@@ -60,7 +60,11 @@ class Linearised:
         numbers = [leaf._id for leaf in self.marks]
         trace.tape.unroll()
         self._start = len(trace.tape.code)
-        self.result = function(self.marks)
+        trace.derivatives.order += 1
+        try:
+            self.result = function(self.marks)
+        finally:
+            trace.derivatives.order -= 1
         self.inputs = numbers
         if self.result is None and len(trace.arguments.scratch) == 1:
             (self.result,) = trace.arguments.scratch  # the function writes its result into an argument

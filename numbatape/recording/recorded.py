@@ -75,6 +75,7 @@ class Manner:
         trace.strong, trace.values = self.strong, self.values
         trace.tape.exact = self.values == "numpy"
         trace.distributes = bool(self.passes) and self.values != "numpy"
+        trace.rolls = "reroll" in self.passes
 
 
 @pytrees.opaque

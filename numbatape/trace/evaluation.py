@@ -35,6 +35,8 @@ class Derivatives:
     ----------
     taken
         Whether there is any.
+    order
+        How many derivatives will be taken, one of another, of what is being recorded.
     emitter
         What appends them (`numbatape.nested.emitting`).
     deferred
@@ -61,12 +63,14 @@ class Derivatives:
         "evaluation",
         "given",
         "mistaken",
+        "order",
         "taken",
     )
 
     def __init__(self, tape: TapeBuilder):
         self._tape = tape
         self.taken = self.assumes = self.mistaken = False
+        self.order = 0
         self.emitter: Any = None
         self.deferred: list = []
         self.given: list[tuple[int, Any]] = []

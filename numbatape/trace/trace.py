@@ -103,6 +103,9 @@ class Trace:
         which run forward only.
     distributes
         Whether loops may become vectors (`numbatape.emitter.loop_distribution`).
+    rolls
+        Whether those over numbers do in any case; not where points are lanes, which make a vector of each
+        number already (`numbatape.control.emitted_scans`).
     directions
         Inputs that will have lanes (`TapeBuilder.freeze`).
     in_loop
@@ -134,6 +137,7 @@ class Trace:
         "memory",
         "places",
         "reused",
+        "rolls",
         "start",
         "strong",
         "swept",
@@ -155,7 +159,7 @@ class Trace:
         self.calls = Calls()
         self.values = "fast"
         self.strong = self.swept = self.in_loop = self.closed = False
-        self.distributes = True
+        self.distributes = self.rolls = True
         self.directions: tuple[int, ...] = ()
         self.differentiating: int | None = None
         self.start: FrameType | None = None

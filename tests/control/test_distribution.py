@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.config import PASSES
 from tests.control.python_loops import Python
 from tests.control.scan_programs import checked
 
@@ -94,6 +95,26 @@ def test_a_loop_stays_whole_where_its_bits_or_no_passes_are_wanted(f, config):
     found, wanted = nt.value_and_gradient(cache, T), nt.value_and_grad(f)(T)
     np.testing.assert_allclose(found[0], wanted[0], rtol=1e-13)
     np.testing.assert_allclose(found[1][0], wanted[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("f", "whole"), [(garch, True), (moving, True), (around_a_loop, True), (network, False)]
+)
+def test_loops_over_numbers_stay_whole_where_points_are_lanes(f, whole):
+    """Each number is a vector over the points; products of a body's arrays are still taken for all steps."""
+    y = RNG.normal(size=47)
+    without = tuple(name for name in PASSES if name != "reroll")
+    tape = nt.prepare_gradient_cache(f, T, y, config=nt.Config(passes=without)).tape
+    names = {tape.ops.names[row.row] for row in tape.instructions()}
+    assert tape.calls
+    assert bool({"recurrence", "mul", "matmul"} & names) is not whole
+    points = T + 0.01 * RNG.normal(size=(5, len(T)))
+    for n in (47, 1, 20, 39):
+        values, slopes = nt.batch(lambda t, y=y[:n]: f(t, y))(points)
+        for point, value, slope in zip(points, values, slopes, strict=True):
+            wanted = nt.value_and_grad(f)(point, y[:n])
+            np.testing.assert_allclose(value, wanted[0], rtol=1e-12)
+            np.testing.assert_allclose(slope, wanted[1], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("f", [garch, moving, around_a_loop, network])
