@@ -136,6 +136,19 @@ class Ends:
         return self.data
 
 
+class Quantity(np.ndarray):
+    """An array with a unit, as in astropy: it has no bytes, and its class is a library's."""
+
+    __module__ = "numpy.another"
+    unit = 1.0
+
+    def tobytes(self, order="C"):
+        raise NotImplementedError
+
+    def in_meters(self):
+        return np.asarray(self) * self.unit
+
+
 def library(name="scipy_like_library", **fields):
     """Return an object of a class whose file is among the installed packages."""
     module = types.ModuleType(name)
@@ -187,6 +200,13 @@ def of_memory():
     ends = Ends()
     yield "__array__", (lambda x: np.sum(x * np.asarray(ends)), lambda: ends.data.__setitem__(0, 5.0))
     yield "made writeable", read_only()
+    length, width = X.copy().view(Quantity), X.copy().view(Quantity)
+    width.unit = 2.0
+    yield (
+        "a library's arrays",
+        (lambda x: np.sum(x * length.in_meters()), lambda: length.__setitem__(0, 5.0)),
+    )
+    yield "beside an array", (lambda x: np.sum(x * width.in_meters()), attribute(width, "unit"))
     yield "objects, strided", changed(lambda: np.array([1.0, 2.0, 3.0, 4.0], object)[::2])
     yield "transposed", changed(lambda: np.arange(6.0).reshape(2, 3).T[:, 0] + 1.0)
 
@@ -411,7 +431,8 @@ def of_the_world(folder, connection):
     file.write_text("2")
     connection.execute("create table t (v real)")
     connection.execute("insert into t values (2)")
-    text = io.StringIO("2")
+    text, target = io.StringIO("2"), Held()
+    proxy = weakref.proxy(target)
     os.environ["OF_TEST"] = "2"
 
     def write():
@@ -443,6 +464,7 @@ def of_the_world(folder, connection):
     yield "sqlite3", lambda x: np.sum(x * connection.execute("select v from t").fetchone()[0]), update
     yield "geterr", lambda x: np.sum(x * len(np.geterr()["over"])), lambda: np.seterr(over="call")
     yield "StringIO", lambda x: np.sum(x * float(text.getvalue())), lambda: text.write("5")
+    yield "proxy", lambda x: np.sum(x * proxy.v), attribute(target)
     yield "eval", lambda x: np.sum(x * eval("STA" + "TE")["v"]), lambda: STATE.update(v=5.0)
     yield "globals", lambda x: np.sum(x * globals()["STATE"]["v"]), lambda: STATE.update(v=5.0)
     pd = pytest.importorskip("pandas")
@@ -451,7 +473,8 @@ def of_the_world(folder, connection):
 
 WORLD = (
     *("read_text", "json", "Path.open", "os.stat", "getsize", "Path.stat", "exists", "listdir", "iterdir"),
-    *("subprocess", "environ", "getenv", "sqlite3", "geterr", "StringIO", "eval", "globals", "pandas"),
+    *("subprocess", "environ", "getenv", "sqlite3", "geterr", "StringIO", "proxy", "eval", "globals"),
+    "pandas",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import math
@@ -25,6 +26,8 @@ import scipy.special
 import numbatape as nt
 
 X = np.array([0.5, 1.5])
+LIBC = ctypes.CDLL(None)
+LIBC.fabs.restype, LIBC.fabs.argtypes = ctypes.c_double, [ctypes.c_double]
 IMPLICIT = r"implicit differentiation, a rule of six lines \(docs/rules.md, 'Implicit functions'\)"
 RULE = r"give its derivative by nt.primitive \(docs/rules.md\)"
 
@@ -84,6 +87,10 @@ CAUSES = {
         lambda x: scipy.linalg.lapack.dpotrf(np.outer(x, x))[0],
         rf"^scipy.linalg.lapack.dpotrf at .* computes with plain numbers.*{RULE}",
     ),
+    "a function of a library in C": (
+        lambda x: LIBC.fabs(x[0]) * x[0],
+        rf"^LIBC.fabs at .* computes with plain numbers.*\(float\(x\)\).*; {RULE}",
+    ),
     "called as an object": (
         lambda x: np.ma.exp(x[0]),
         r"^np.ma.exp at .* a function of a library",
@@ -115,7 +122,7 @@ CAUSES = {
     ),
     "float": (
         lambda x: float(x[0]) * 2.0,
-        r"^float\(x\) at .* would drop the derivative .*x.reshape\(\(\)\)",
+        r"^float\(x\) at .* would drop the derivative .*x.reshape\(\(\)\).* float\(nt.stop_gradient\(x\)\)$",
     ),
     "indices": (
         lambda x: x[0] * np.ma.asarray(np.argsort(x)).sum(),

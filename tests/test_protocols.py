@@ -614,6 +614,12 @@ class Doubled:
         return bool(self.value == other)
 
 
+class Unit(Doubled):
+    """An object whose operators come before an array's, as those of astropy's units do."""
+
+    __array_priority__ = 1_000
+
+
 BINARY = (
     operator.mul,
     operator.add,
@@ -631,6 +637,13 @@ def test_a_number_asks_an_object_as_numpys_numbers_do(operate):
     value, slopes = nt.value_and_grad(lambda x: operate(x[0], Doubled(x[1])))(np.array([3.0, 5.0]))
     assert value == operate(np.float64(3.0), Doubled(5.0)) == 30.0
     np.testing.assert_array_equal(slopes, [10.0, 6.0])
+
+
+@pytest.mark.parametrize("operate", BINARY, ids=lambda operate: operate.__name__)
+def test_an_array_leaves_its_operators_to_a_class_of_higher_priority(operate):
+    value, slopes = nt.value_and_grad(lambda x: np.sum(operate(x, Unit(x[1]))))(np.array([3.0, 5.0]))
+    assert value == np.sum(operate(np.array([3.0, 5.0]), Unit(5.0))) == 80.0
+    np.testing.assert_array_equal(slopes, [10.0, 26.0])
 
 
 @pytest.mark.parametrize("operate", [*BINARY[:4], pow], ids=lambda operate: operate.__name__)

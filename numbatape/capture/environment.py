@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -341,9 +342,9 @@ class Environment(LibraryObjects, Walk):
             return found + own
         if isinstance(value, types.SimpleNamespace):
             return [Reference(fields, FIELDS)]
-        # The object is the dispatcher of a Numba function.
-        if isinstance(fields, dict) and "py_func" in fields:
-            return [Reference(fields["py_func"])]
+        # The object is the dispatcher of a Numba function, or a C function that Numba has compiled.
+        if isinstance(fields, dict) and not fields.keys().isdisjoint(("py_func", "_pyfunc")):
+            return [Reference(fields.get("py_func", fields.get("_pyfunc")))]
         if isinstance(value, threading.local):  # each thread sees attributes of its own
             self._parts.append((lambda: tuple(vars(value)), tuple(vars(value)), value))
             return slots_named(value, list(vars(value)))
@@ -393,7 +394,7 @@ _READERS: tuple[tuple[tuple[type, ...], Callable], ...] = (
     ((functools.partial, functools.partialmethod), Environment._partial),
     ((CACHED,), Environment._cached),
     ((staticmethod, classmethod), Environment._unchanging),
-    ((io.IOBase,), Environment._note_opaque),
+    ((io.IOBase, *weakref.ProxyTypes), Environment._note_opaque),  # proxies have the methods of iterators
     ((type,), Environment._class),
     ((types.ModuleType,), Environment._nothing),  # a stand-in for a module, in a nested trace
 )

@@ -141,8 +141,10 @@ class LibraryObjects(Captured):
         self._layouts.append(NotedArray(array))
         found = [] if type(array) is np.ndarray else self._of_subclass(array)
         if not watching.is_constant(array):
-            array = watching.in_order(array)
-            self.arrays.append((array, array.copy()))
+            # A subclass may refuse NumPy's methods: astropy's quantities give no bytes, for they have units.
+            plain = array if type(array) is np.ndarray else array.view(np.ndarray)
+            memory = watching.in_order(plain)
+            self.arrays.append((memory, memory.copy()))
         return found + references(array) if array.dtype == object else found
 
     def _of_subclass(self, array) -> list[Reference]:
@@ -155,10 +157,10 @@ class LibraryObjects(Captured):
             return []
 
         def read():
-            return tuple([part for part in fields.values() if isinstance(part, (np.ndarray, np.generic))])
+            return tuple(fields.values())
 
         self._parts.append((read, read(), array))
-        return [*map(Reference, read())]
+        return [Reference(part) for part in read() if isinstance(part, (np.ndarray, np.generic))]
 
     def _ufunc(self, value):
         """Return the function that ``np.frompyfunc`` has made a ufunc of."""

@@ -31,8 +31,9 @@ from ..usercode.running_solver import RULES, SOLVERS, implicit, public_name, sol
 INTERPOLATORS = tuple(
     f"scipy.interpolate.{name}" for name in ("CubicSpline", "make_interp_spline", "RegularGridInterpolator")
 )
-# What to use in place of a function or class of SciPy's that is not supported, where its name does not tell.
+# What to use in place of a function, class or module that is not supported, where its name does not tell.
 INSTEAD = {
+    "astropy.units": "compute with numbers: factors such as u.km.to(u.m), and q.to_value(u.m) of data",
     "scipy.differentiate.derivative": "use nt.derivative",
     "scipy.differentiate.hessian": "use nt.hessian",
     "scipy.differentiate.jacobian": "use nt.jacobian",
@@ -53,6 +54,8 @@ INSTEAD = {
     "scipy.signal.symiirorder1": "use scipy.signal.lfilter or filtfilt",
     "scipy.signal.symiirorder2": "use scipy.signal.lfilter or filtfilt",
 }
+# What compiled code says that takes no traced value, in words of Python, NumPy, pybind11, JAX and PyTorch.
+TAKES_PLAIN = "bytes-like object|ndarray|incompatible function arguments|JAX (type|value)|Tensor"
 CONVERSIONS = (float, int, complex, bool, hash)
 # The codes of what stands for ``float`` and ``np.float64`` in the user's code.
 STAND_FOR_CALLS = {function.__code__ for function in (*CALLS.values(), as_numpys)}
@@ -131,8 +134,11 @@ def _cause(x, what: str, hint: str) -> str:
             f"{name} at {place} is a function of a library that numbatape does not know; it {plain}"
             f"{_close_to(library)}; {own_way}"
         )
-    if function is not None and function not in CONVERSIONS and not isinstance(function, types.FunctionType):
-        return f"{text} at {place} {plain}{_close_to(_full_name(function) or text)}; {hint}; {own_way}"
+    if text and function not in CONVERSIONS and not isinstance(function, types.FunctionType):
+        # Compiled code, which takes plain floats whatever the user writes.
+        advice = own_way if what == "float(x)" else f"{hint}; {own_way}"
+        name = text if function is None else _full_name(function) or text
+        return f"{text} at {place} {plain}{_close_to(name)}; {advice}"
     return f"{what} at {place} would drop the derivative of a traced value; {hint}"
 
 
@@ -181,9 +187,9 @@ def _of_unbound_method(error) -> UnsupportedOperationError | None:
 def _of_compiled_code(error) -> UnsupportedOperationError | None:
     """Return the error for compiled code that takes arrays of NumPy's own class only, and says so itself."""
     # Python says other things of its operators and functions, such as that an array is not callable.
+    said = str(error).strip()
     if type(error) not in (TypeError, ValueError) or not (
-        re.search(r"\b(Traced|Plain)(Array|Complex)\b", str(error))
-        and re.search(r"bytes-like object|ndarray|incompatible function arguments", str(error))
+        re.search(r"\b(Traced|Plain)(Array|Complex)\b", said) and re.search(TAKES_PLAIN, said)
     ):
         return None
     step, called = error.__traceback__, None
@@ -197,7 +203,7 @@ def _of_compiled_code(error) -> UnsupportedOperationError | None:
     place = f"{shown_name(called.tb_frame.f_code.co_filename)}:{called.tb_lineno}"
     unsupported = UnsupportedOperationError(
         f"compiled code that {public_name(called.tb_frame)} calls at {place} takes plain arrays only, and "
-        f"would drop the derivative of a traced one ({error}); give its derivative by nt.primitive "
+        f"would drop the derivative of a traced one ({said}); give its derivative by nt.primitive "
         f"({RULES}), or use NumPy's functions"
     )
     unsupported.__cause__ = error

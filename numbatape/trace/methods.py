@@ -51,7 +51,10 @@ def may_be_operand(arg) -> bool:
     if arg is None or isinstance(arg, (str, bytes, dict, set)):
         return False
     # NumPy's rule: an object whose class says so has operators of its own for arrays.
-    return getattr(type(arg), "__array_ufunc__", False) is not None
+    answers = getattr(type(arg), "__array_ufunc__", False)
+    if answers is not False or isinstance(arg, np.generic):
+        return answers is not None
+    return not getattr(arg, "__array_priority__", 0.0) > 0.0  # this is how units of astropy say so
 
 
 def in_place(ufunc):

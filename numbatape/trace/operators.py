@@ -316,7 +316,7 @@ def _invert(self):
 
 
 def _divmod(left, right, self, other):
-    if self._value.__class__ is not ndarray and is_no_array(other):
+    if not may_be_operand(other) or (self._value.__class__ is not ndarray and is_no_array(other)):
         return NotImplemented
     return left // right, left % right
 

@@ -13,12 +13,16 @@ import numpy as np
 
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
-from ..usercode.frames import LOGS, asked_by, is_stored, unreachable
+from ..usercode.frames import LOGS, asked_by, is_remainder, is_stored, unreachable
 from . import operations
 from .symbolic_sizes import NEAR
 from .trace import failing
 
 FLOATS = (np.float64, float)
+FLOAT_HINT = (
+    "leave float out, also of what is kept or printed (the number in an array of one entry is x[0] or "
+    "x.reshape(())); where no derivative is needed, float(nt.stop_gradient(x))"
+)
 TRUTHS = (np.bool_, bool, *FLOATS)  # numbers whose truth value is no error
 
 
@@ -82,9 +86,12 @@ class Reads:
         if self._level == ACTIVE:
             if asked_by(LOGS):
                 return outcome  # a logger writes the number down and uses it for nothing else
+            if is_remainder(sys._getframe(1)):  # of a text, since numbers have no use for a conversion there
+                self._trace.note_text()
+                return outcome
             if is_stored():
                 raise self._unreachable()
-            raise self._leak("float(x)", "a number of shape () is x.reshape(()), of an array x[0]")
+            raise self._leak("float(x)", FLOAT_HINT)
         if self._level == CONSTANT:
             self._trace.pin_constants(self)
             return outcome

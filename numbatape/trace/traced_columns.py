@@ -56,6 +56,10 @@ class TracedDtype(ExtensionDtype):
         return self.numpy_dtype.kind
 
     @property
+    def itemsize(self) -> int:
+        return self.numpy_dtype.itemsize  # pandas 2 asks for it before it makes a plain array
+
+    @property
     def _is_numeric(self) -> bool:
         return True
 

@@ -98,7 +98,9 @@ def is_compared_by_identity() -> bool:
 
 _SUBSCRIPTS = {dis.opmap[name] for name in ("BINARY_SUBSCR", "BINARY_SLICE") if name in dis.opmap}
 _BINARY = dis.opmap["BINARY_OP"]
-_SUBSCRIPT_OF_BINARY = {name: k for k, (name, _) in enumerate(getattr(dis, "_nb_ops", ()))}.get("NB_SUBSCR")
+_BINARIES = {name: k for k, (name, _) in enumerate(getattr(dis, "_nb_ops", ()))}
+_SUBSCRIPT_OF_BINARY = _BINARIES.get("NB_SUBSCR")
+_REMAINDERS = (_BINARIES.get("NB_REMAINDER"), _BINARIES.get("NB_INPLACE_REMAINDER"))
 
 
 def is_index(frame) -> bool:
@@ -107,6 +109,12 @@ def is_index(frame) -> bool:
     if code[at] == _BINARY:
         return code[at + 1] == _SUBSCRIPT_OF_BINARY
     return code[at] in _SUBSCRIPTS
+
+
+def is_remainder(frame) -> bool:
+    """Whether a frame is at ``a % b``, which is a number or a text."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return code[at] == _BINARY and code[at + 1] in _REMAINDERS
 
 
 def unreachable(what: str) -> str:

@@ -34,4 +34,4 @@ def public_name(frame) -> str:
     """Return the name of a frame's function as users write it, without private modules."""
     parts = frame.f_globals.get("__name__", "").split(".")
     public = ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts))
-    return f"{public}.{frame.f_code.co_qualname}"
+    return f"{public}.{frame.f_code.co_qualname}".removeprefix(".")

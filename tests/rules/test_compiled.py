@@ -613,3 +613,13 @@ def test_a_compiled_rule_is_freed():
     gone = once()
     gc.collect()
     assert gone() is None
+
+
+def test_a_c_function_of_numbas_is_traced_through_its_python_once():
+    square = numba.cfunc("f8(f8)")(lambda a: a * a)
+    cache = nt.prepare_gradient_cache(lambda x: square(x[0]) * x[1], np.ones(2))
+    for x in (np.array([2.0, 3.0]), np.array([0.5, 4.0])):
+        value, (slope,) = nt.value_and_gradient(cache, x)
+        assert value == square(x[0]) * x[1]
+        np.testing.assert_array_equal(slope, [2.0 * x[0] * x[1], x[0] ** 2])
+    assert cache.traces == 1

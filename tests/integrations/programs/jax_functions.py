@@ -107,3 +107,8 @@ if importlib.util.find_spec("numpyro"):
     mcmc.run(jax.random.key(0), init_params=jnp.array(potential.density.start))
     draws = potential.density.constrain(np.asarray(mcmc.get_samples()))
     assert abs(np.mean(draws["mu"]) - 2.0) < 0.4
+
+# JAX's own functions take no traced value, and say so in their own words
+for of_jax in (lambda x: jnp.sum(jnp.sin(x)), lambda x: jnp.asarray(x)[0], lambda x: jnp.ones(2) @ x):
+    with pytest.raises(nt.UnsupportedOperationError, match=r"takes plain arrays only.*use NumPy's functions"):
+        nt.grad(of_jax)(np.ones(2))

@@ -1,6 +1,7 @@
 """A function as PyTorch's: derivatives of two orders, in training and in torch.func."""
 
 import numpy as np
+import pytest
 import torch
 
 import numbatape as nt
@@ -67,3 +68,8 @@ def closure():
 
 optimiser.step(closure)
 assert loss(layer(data)).item() < 1e-6
+
+# PyTorch's own functions take no traced value, and say so in their own words
+for f in (lambda x: torch.sin(x).sum(), lambda x: torch.ones(2) * x, lambda x: torch.from_numpy(x).sum()):
+    with pytest.raises(nt.UnsupportedOperationError, match=r"takes plain arrays only.*use NumPy's functions"):
+        nt.grad(f)(np.ones(2))
