@@ -1,4 +1,4 @@
-"""What threads and forks need: flags that say which call uses some memory, and locks that survive a fork.
+"""What threads and forks need: which call uses some memory, shared results, locks that survive a fork.
 
 A child process has one thread, the one that forked. A flag or lock that another thread held at that moment
 would stay held for ever in the child; so the child releases them all.
@@ -12,8 +12,9 @@ import os
 import sys
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from .errors import BusyError
 
@@ -25,6 +26,7 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():
 
 HEAD = object.__basicsize__
 Method = TypeVar("Method", bound=Callable)
+Result = TypeVar("Result")
 
 
 class Turn:
@@ -152,6 +154,37 @@ class Patient:
             now = None if frame is None else (id(frame), frame.f_lasti)
             place, seen = now, seen + 1 if now == place else 0
         return False
+
+
+class Kept(Generic[Result]):
+    """The newest results of something that takes long, which threads share.
+
+    Parameters
+    ----------
+    most
+        How many there may be; the oldest one goes for a further one.
+    """
+
+    def __init__(self, most: int):
+        self._most, self._lock = most, survives_fork(threading.Lock())
+        self._results: OrderedDict[tuple, Result] = OrderedDict()
+
+    def get(self, key: tuple) -> Result | None:
+        """Return a result that is kept, or None."""
+        with self._lock:
+            return self._results.get(key)
+
+    def put(self, key: tuple, result: Result) -> None:
+        """Keep a result."""
+        with self._lock:
+            self._results[key] = result
+            while len(self._results) > self._most:
+                self._results.popitem(last=False)
+
+    def items(self) -> list[tuple[tuple, Result]]:
+        """Return what is kept, the oldest first."""
+        with self._lock:
+            return [*self._results.items()]
 
 
 def survives_fork(lock):

@@ -7,8 +7,6 @@ that it is derived once, however often the body is called.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 from ..emitter import addresses, instructions
@@ -17,15 +15,10 @@ from ..emitter.symbol import Symbol
 from ..tape import Tape
 from ..tape.loop import CAPTURE, STACK, Branches, Loop, Out, Port
 from ..tape.tape import F64
-from ..threads import survives_fork
+from ..threads import Kept
 from .adjoint import Adjoint
 from .loop_bodies import Body, Call, Given, SizeCodes, emit
 from .pushforward import Pushforward
-
-MOST_KEPT = 512  # derived bodies
-_kept: OrderedDict[tuple, Derived] = OrderedDict()
-_lock = threading.Lock()
-survives_fork(_lock)
 
 
 @dataclass(frozen=True)
@@ -49,6 +42,9 @@ class Derived:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     relations: tuple
+
+
+_kept: Kept[Derived] = Kept(512)
 
 
 def pull(emitter: Emitter, called: Loop | Branches, out: int, numbers, ct: Symbol, rules) -> Symbol | None:
@@ -123,8 +119,7 @@ def _derived(kind, emitter: Emitter, loop: Loop, numbers, record) -> Derived:
     dimensions = tuple(map(emitter.tape.sizes.value, loop.dimensions))
     operands = tuple(port.operand for port in loop.ports)
     key = kind, loop.body.digest, dimensions, operands, emitter.strong, emitter.cubes
-    with _lock:
-        found = _kept.get(key)
+    found = _kept.get(key)
     if found is None:
         body = Body(Call(emitter, loop, None, numbers))
         for slot in loop.body.inputs:
@@ -134,10 +129,7 @@ def _derived(kind, emitter: Emitter, loop: Loop, numbers, record) -> Derived:
         count = len(loop.body.inputs)
         numbers_of = [*range(count), *(count + k for k in linear)]
         found = Derived(tape, tuple(numbers_of[k] for k in kept), tuple(outputs), tuple(body.relied_on))
-        with _lock:
-            _kept[key] = found
-            while len(_kept) > MOST_KEPT:
-                _kept.popitem(last=False)
+        _kept.put(key, found)
     return found
 
 

@@ -5,7 +5,6 @@ A derived tape computes what its tape computes, and then the derivative. It can 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection
 
 from ..emitter.emitter import Emitter
@@ -16,12 +15,12 @@ from ..tape import Tape
 from ..tape.passes import PASSES
 from ..tape.resume import resumed
 from ..tape.tape import ACTIVE, CONSTANT, POOLS, VARYING
+from ..threads import Kept
 from .adjoint import Adjoint
 from .loops import LoopRules
 from .pushforward import Pushforward
 
-MOST_KEPT = 64  # derived tapes
-_kept: OrderedDict[tuple, Tape] = OrderedDict()
+_kept: Kept[Tape] = Kept(64)
 
 
 def adjoint(tape: Tape, dimensions: tuple[int, ...], strong: bool = True, lanes: int | None = None) -> Tape:
@@ -123,9 +122,8 @@ def _derived(derive: Callable, tape: Tape, dimensions, strong: bool, lanes: int 
     found = _kept.get(key)
     if found is None:
         emitter = Emitter(resumed(tape, tuple(dimensions), ROWS))
-        found = _kept[key] = derive(emitter, tape, strong, lanes)
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
+        found = derive(emitter, tape, strong, lanes)
+        _kept.put(key, found)
     return found
 
 

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from .moving_spaces import MovingSpace
 
 FEW = 256  # calls of bodies that may have a workspace each: about as much memory as reverse sweeps keep
-# Calls share workspaces once changes of sizes have made them anew this many times more than they followed.
-FIRST_MOVES = 2
+FIRST_MOVES = 2  # how often more calls may be made anew than they followed new sizes before they share memory
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 

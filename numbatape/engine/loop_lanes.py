@@ -6,8 +6,6 @@ what is the same in all lanes is computed once.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from ..derive.lanes import Lanes, with_lanes
@@ -16,13 +14,10 @@ from ..tape import Tape
 from ..tape.families import F64
 from ..tape.loop import Loop
 from ..tape.uses import dependents, keys_of
-from ..threads import survives_fork
+from ..threads import Kept
 from .plan import Plan
 
-MOST_BODIES = 256
 COPIES = ROWS.with_signs((1,))
-_lock = threading.Lock()
-survives_fork(_lock)
 
 
 @dataclass(frozen=True)
@@ -96,18 +91,14 @@ def _shared(plan: Plan, operand: int) -> set[int]:
     }
 
 
-_laned: OrderedDict[tuple, Tape] = OrderedDict()
+_laned: Kept[Tape] = Kept(256)
 
 
 def laned_body(loop: Loop, ports: frozenset[int], dimensions: tuple[int, ...]) -> Tape:
     """Return the body of a loop with lanes; their number is one more input dimension."""
     key = loop.body.digest, ports
-    with _lock:
-        found = _laned.get(key)
+    found = _laned.get(key)
     if found is None:
         found = with_lanes(loop.body, Lanes(ports, behind=True), dimensions)
-        with _lock:
-            _laned[key] = found
-            while len(_laned) > MOST_BODIES:
-                _laned.popitem(last=False)
+        _laned.put(key, found)
     return found

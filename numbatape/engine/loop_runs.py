@@ -12,8 +12,6 @@ that its reverse sweep needs, or computes them again.
 from __future__ import annotations
 
 import copy
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -26,7 +24,7 @@ from ..late import imported
 from ..ops import status
 from ..tape import Tape
 from ..tape.loop import Loop
-from ..threads import survives_fork
+from ..threads import Kept
 from .deferred_products import DeferredProduct, deferred_products, may_defer
 from .failures import failure
 from .frame import WORD as FRAME_WORD
@@ -39,33 +37,25 @@ from .loop_words import WORD
 from .plan import Plan, make_plan
 from .segments import INSTRUCTION
 
-MOST_PLANS = 256
-_plans: OrderedDict[tuple, Plan] = OrderedDict()
-_replanners: OrderedDict[tuple, Any] = OrderedDict()  # what plans bodies for further sizes
-_lock = threading.Lock()
-survives_fork(_lock)
+_plans: Kept[Plan] = Kept(256)
+_replanners: Kept[Any] = Kept(256)  # what plans bodies for further sizes
 
 
 def body_plan(body: Tape, dimensions: tuple[int, ...], values: str) -> Plan:
     """Return the plan of a body; it is the same for all loops with this body."""
     key = body.digest, dimensions, values
-    with _lock:
-        found = _plans.get(key)
+    found = _plans.get(key)
     if found is None:
         found = _further_plan(body, dimensions, values) or make_plan(body, dimensions, values)
-        with _lock:
-            _plans[key] = found
-            while len(_plans) > MOST_PLANS:
-                _plans.popitem(last=False)
+        _plans.put(key, found)
     return found
 
 
 def _further_plan(body: Tape, dimensions: tuple[int, ...], values: str) -> Plan | None:
     """Return the plan of a body that has one for other dimensions; None where only Python makes it."""
     key = body.digest, values
-    with _lock:
-        known = _replanners.get(key)
-        first = known or next((plan for its, plan in _plans.items() if its[::2] == key), None)
+    known = _replanners.get(key)
+    first = known or next((plan for its, plan in _plans.items() if its[::2] == key), None)
     if first is None:
         return None
     if isinstance(first, Plan):
@@ -73,10 +63,7 @@ def _further_plan(body: Tape, dimensions: tuple[int, ...], values: str) -> Plan 
         if made is None:
             return None
         first = made
-        with _lock:
-            _replanners[key] = first
-            while len(_replanners) > MOST_PLANS:
-                _replanners.popitem(last=False)
+        _replanners.put(key, first)
     return first.plan(dimensions)
 
 

@@ -42,8 +42,7 @@ MOST = 1 << 23
 # Work of an instruction whatever its number of cells; work per cell of arithmetic, of the C library's
 # functions, and of SciPy's.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
-# Work of one multiplication with its addition in a product of matrices, for which BLAS reads no cell.
-MULTIPLICATION = 0.125
+MULTIPLICATION = 0.125  # work of one, with its addition, in a product of matrices: BLAS reads no cell for it
 STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
 # Functions in an op's formula that take as long as arithmetic, and functions that may add up a series.
 CHEAP_CALLS = r"(math\.(fabs|copysign)|sign|floor|rint|(upper|lower)_(number_)?share|gap|strong_mul)\("
