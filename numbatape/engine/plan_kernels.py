@@ -56,6 +56,11 @@ from .plan_tables import (
     size_of,
 )
 
+OPERANDS = 4  # the result and three operands
+# What `put_levels` and `put_core` return in place of a number that is not negative.
+DIFFERENT = -1  # the sizes of operands differ
+EMPTY = -2  # an axis has no entries, so the loop has no turns
+
 
 def stride_of(value, axis, rank, n, value_t, layout_t, dims_t, strides_t, size_q):
     """Stride along an axis of a result with `rank` axes, as broadcasting sees it."""
@@ -125,6 +130,183 @@ def put_level(r_t, at, n, so, sa, sb, sc):
     r_t[at + LEVEL_STRIDES + 3] = sc
 
 
+def is_one_cell(value, value_t, layout_t, dims_t, size_q):
+    """Whether each dimension of a value is one."""
+    for axis in range(rank_of(value, value_t, layout_t)):
+        if dim_of(value, axis, value_t, layout_t, dims_t, size_q) != 1:
+            return False
+    return True
+
+
+def put_core(w, k, top):
+    """Write an array op's record up to its levels; return where these begin, or DIFFERENT."""
+    tape_t = w[TAPE]
+    value_t = w[VALUES]
+    layout_t = w[LAYOUTS]
+    dims_t = w[LAYOUT_DIMS]
+    strides_t = w[LAYOUT_STRIDES]
+    size_q = w[SIZE_VALUES]
+    storage_q = w[STORAGES]
+    info_t = w[OP_INFO]
+    r_t = w[ENGINE_AUX]
+    info = INFO * ((tape_t[TAPE_WORDS * k] & 0xFFFF) >> 1)
+    letters = info_t[info + LETTERS]
+    aux = tape_t[TAPE_WORDS * k + AUX]
+    r_t[top + CORE_THIRD] = cell_of(tape_t[TAPE_WORDS * k + OUT + 3], value_t, storage_q, size_q)
+    r_t[top + CORE_SCRATCH] = cell_of(aux, value_t, storage_q, size_q)
+    r_t[top + CORE_CELLS] = 0
+    if aux >= 0:
+        last = rank_of(aux, value_t, layout_t) - 1
+        r_t[top + CORE_CELLS] = dim_of(aux, last, value_t, layout_t, dims_t, size_q)
+    place = top + CORE_HEAD
+    for j in range(letters):
+        r_t[place + j] = -1
+    strides_at = place + letters
+    for which in range(info_t[info + ARITY] + 1):
+        value = tape_t[TAPE_WORDS * k + OUT + which]
+        core = info_t[info + CORE_RANKS + which]
+        own = rank_of(value, value_t, layout_t)
+        for axis in range(core):
+            letter = info_t[info + LETTER_NUMBERS + MOST_LETTERS * which + axis]
+            n = dim_of(value, own - core + axis, value_t, layout_t, dims_t, size_q)
+            if r_t[place + letter] >= 0 and r_t[place + letter] != n:
+                return DIFFERENT
+            r_t[place + letter] = n
+            start = layout_t[layout_of(value, value_t)]
+            r_t[strides_at] = size_of(strides_t[start + own - core + axis], size_q)
+            strides_at += 1
+    return strides_at
+
+
+def put_levels(w, k, at):
+    """Write the levels of an instruction's loop; return how many, or EMPTY or DIFFERENT.
+
+    Axes are joined from the inside out to one level where their strides allow it; those of size one vanish.
+    """
+    tape_t = w[TAPE]
+    value_t = w[VALUES]
+    layout_t = w[LAYOUTS]
+    dims_t = w[LAYOUT_DIMS]
+    strides_t = w[LAYOUT_STRIDES]
+    size_q = w[SIZE_VALUES]
+    info_t = w[OP_INFO]
+    r_t = w[ENGINE_AUX]
+    out = tape_t[TAPE_WORDS * k + OUT]
+    a = tape_t[TAPE_WORDS * k + OUT + 1]
+    b = tape_t[TAPE_WORDS * k + OUT + 2]
+    c = tape_t[TAPE_WORDS * k + OUT + 3]
+    info = INFO * ((tape_t[TAPE_WORDS * k] & 0xFFFF) >> 1)
+    rank = rank_of(out, value_t, layout_t)
+    core_a = 0
+    core_b = 0
+    core_c = 0
+    if info_t[info] == CORE:
+        rank -= info_t[info + CORE_RANKS]
+        core_a = info_t[info + CORE_RANKS + 1]
+        core_b = info_t[info + CORE_RANKS + 2]
+        core_c = info_t[info + CORE_RANKS + 3]
+    levels = 0
+    empty = False
+    m = 1
+    mo = 0
+    ma = 0
+    mb = 0
+    mc = 0
+    seen = 0
+    for q in range(rank):
+        axis = rank - 1 - q
+        if info_t[info] != CORE:
+            # The axis of the result's closest cells is innermost, so that a transposed one is written
+            # in order.
+            axis = nearest_axis(out, rank, seen, value_t, layout_t, strides_t, size_q)
+            seen |= 1 << axis
+        n = dim_of(out, axis, value_t, layout_t, dims_t, size_q)
+        if not broadcasts(a, axis, rank + core_a, n, value_t, layout_t, dims_t, size_q):
+            return DIFFERENT
+        if not broadcasts(b, axis, rank + core_b, n, value_t, layout_t, dims_t, size_q):
+            return DIFFERENT
+        if not broadcasts(c, axis, rank + core_c, n, value_t, layout_t, dims_t, size_q):
+            return DIFFERENT
+        if n == 0:
+            empty = True
+        if n == 1:
+            continue
+        so = size_of(strides_t[layout_t[layout_of(out, value_t)] + axis], size_q)
+        sa = stride_of(a, axis, rank + core_a, n, value_t, layout_t, dims_t, strides_t, size_q)
+        sb = stride_of(b, axis, rank + core_b, n, value_t, layout_t, dims_t, strides_t, size_q)
+        sc = stride_of(c, axis, rank + core_c, n, value_t, layout_t, dims_t, strides_t, size_q)
+        if m > 1 and so == mo * m and sa == ma * m and sb == mb * m and sc == mc * m:
+            m = m * n
+            continue
+        if m > 1:
+            put_level(r_t, at + LEVEL * levels, m, mo, ma, mb, mc)
+            levels += 1
+        m = n
+        mo = so
+        ma = sa
+        mb = sb
+        mc = sc
+    if m > 1:
+        put_level(r_t, at + LEVEL * levels, m, mo, ma, mb, mc)
+        levels += 1
+    return EMPTY if empty else levels
+
+
+def end_core(w, top, levels_at, levels):
+    """Finish an array op's record; return where it ends. One level of no turns stands for an empty loop."""
+    r_t = w[ENGINE_AUX]
+    if levels == EMPTY:
+        r_t[levels_at] = 0
+        levels = 1
+        for j in range(LEVEL - 1):
+            r_t[levels_at + LEVEL_STRIDES + j] = 0
+    r_t[top] = levels
+    return levels_at + LEVEL * levels
+
+
+def end_loop(w, k, top, levels):
+    """Move the innermost level of a loop into the record's head; return where the record ends.
+
+    A loop that an arm of the sweeps serves gets that arm's opcode, and no record if it needs none.
+    """
+    tape_t = w[TAPE]
+    info_t = w[OP_INFO]
+    code_t = w[ENGINE_CODE]
+    r_t = w[ENGINE_AUX]
+    op = tape_t[TAPE_WORDS * k] & 0xFFFF
+    active = (tape_t[TAPE_WORDS * k] >> 16) & 0xFF
+    info = INFO * (op >> 1)
+    arity = info_t[info + ARITY]
+    head = top + LOOP_COUNT
+    levels_at = top + LOOP_HEAD
+    r_t[head] = 1
+    for j in range(LEVEL - 1):
+        r_t[top + LOOP_STRIDES + j] = 0
+    if levels > 0:
+        for j in range(LEVEL):
+            r_t[head + j] = r_t[levels_at + j]
+        for j in range(LEVEL * (levels - 1)):
+            r_t[levels_at + j] = r_t[levels_at + LEVEL + j]
+        levels -= 1
+    elif levels == EMPTY:  # The strides are zero, so that no loop loads its invariant operands.
+        levels = 0
+        r_t[head] = 0
+    r_t[top] = levels
+    pattern = -1
+    if levels == 0 and (op & 1) == 0 and (arity < 3 or active == 0):
+        so = r_t[head + LEVEL_STRIDES]
+        sa = r_t[head + LEVEL_STRIDES + 1]
+        sb = r_t[head + LEVEL_STRIDES + 2]
+        sc = r_t[head + LEVEL_STRIDES + 3]
+        pattern = vector_pattern(info_t, info, r_t[head], so, sa, sb, sc)
+    if pattern >= 0:
+        code_t[CODE_WORDS * k] = (info_t[info + VECTOR] + pattern) | (active << 16)
+    if pattern >= 0 and arity < 3:
+        code_t[CODE_WORDS * k + RECORD] = r_t[head]  # The number of cells is all there is to say.
+        return top
+    return levels_at + LEVEL * levels
+
+
 def derive(w, pc):
     """Derive the plan of a tape for the sizes in the frame `w`; return OK or what is wrong.
 
@@ -137,7 +319,6 @@ def derive(w, pc):
     value_t = w[VALUES]
     layout_t = w[LAYOUTS]
     dims_t = w[LAYOUT_DIMS]
-    strides_t = w[LAYOUT_STRIDES]
     size_q = w[SIZE_VALUES]
     storage_q = w[STORAGES]
     info_t = w[OP_INFO]
@@ -148,161 +329,33 @@ def derive(w, pc):
         w[BAD] = k
         op = tape_t[TAPE_WORDS * k] & 0xFFFF
         active = (tape_t[TAPE_WORDS * k] >> 16) & 0xFF
-        out = tape_t[TAPE_WORDS * k + OUT]
-        a = tape_t[TAPE_WORDS * k + OUT + 1]
-        b = tape_t[TAPE_WORDS * k + OUT + 2]
-        c = tape_t[TAPE_WORDS * k + OUT + 3]
-        aux = tape_t[TAPE_WORDS * k + AUX]
-        o_cell = cell_of(out, value_t, storage_q, size_q)
-        a_cell = cell_of(a, value_t, storage_q, size_q)
-        b_cell = cell_of(b, value_t, storage_q, size_q)
-        c_cell = cell_of(c, value_t, storage_q, size_q)
         at = CODE_WORDS * k
         code_t[at] = op | (active << 16)
-        code_t[at + CELL] = o_cell
-        code_t[at + CELL + 1] = a_cell
-        code_t[at + CELL + 2] = b_cell
-        code_t[at + CELL + 3] = c_cell
+        for which in range(OPERANDS):
+            cell = cell_of(tape_t[TAPE_WORDS * k + OUT + which], value_t, storage_q, size_q)
+            code_t[at + CELL + which] = cell
         if op == GUARD:
             continue
-        row = op >> 1
-        info = INFO * row
-        rank = rank_of(out, value_t, layout_t)
-        if info_t[info] == HOT and (op & 1) == 0:
-            one = True
-            for axis in range(rank):
-                if dim_of(out, axis, value_t, layout_t, dims_t, size_q) != 1:
-                    one = False
-            if one:
-                continue
+        info = INFO * (op >> 1)
+        out = tape_t[TAPE_WORDS * k + OUT]
+        if info_t[info] == HOT and (op & 1) == 0 and is_one_cell(out, value_t, layout_t, dims_t, size_q):
+            continue
+        third = code_t[at + CELL + 3]
         code_t[at] = (op + w[OP_COUNT]) | (active << 16)
         code_t[at + RECORD] = top
         if info_t[info] == CORE:
-            letters = info_t[info + LETTERS]
-            r_t[top + CORE_THIRD] = c_cell
-            r_t[top + CORE_SCRATCH] = cell_of(aux, value_t, storage_q, size_q)
-            r_t[top + CORE_CELLS] = 0
-            if aux >= 0:
-                last = rank_of(aux, value_t, layout_t) - 1
-                r_t[top + CORE_CELLS] = dim_of(aux, last, value_t, layout_t, dims_t, size_q)
-            place = top + CORE_HEAD
-            for j in range(letters):
-                r_t[place + j] = -1
-            strides_at = place + letters
-            for which in range(info_t[info + ARITY] + 1):
-                value = out
-                if which == 1:
-                    value = a
-                elif which == 2:
-                    value = b
-                elif which == 3:
-                    value = c
-                core = info_t[info + CORE_RANKS + which]
-                own = rank_of(value, value_t, layout_t)
-                for axis in range(core):
-                    letter = info_t[info + LETTER_NUMBERS + MOST_LETTERS * which + axis]
-                    n = dim_of(value, own - core + axis, value_t, layout_t, dims_t, size_q)
-                    if r_t[place + letter] >= 0 and r_t[place + letter] != n:
-                        return SIZES_DIFFER
-                    r_t[place + letter] = n
-                    start = layout_t[layout_of(value, value_t)]
-                    r_t[strides_at] = size_of(strides_t[start + own - core + axis], size_q)
-                    strides_at += 1
-            levels_at = strides_at
-            rank = rank - info_t[info + CORE_RANKS]
+            levels_at = put_core(w, k, top)
+            if levels_at == DIFFERENT:
+                return SIZES_DIFFER
         else:
-            r_t[top + LOOP_THIRD] = c_cell
+            r_t[top + LOOP_THIRD] = third
             levels_at = top + LOOP_HEAD
-        # Axes are joined from the inside out to one level where their strides allow it; those of size one
-        # vanish.
-        levels = 0
-        empty = False
-        m = 1
-        mo = 0
-        ma = 0
-        mb = 0
-        mc = 0
-        core_a = 0
-        core_b = 0
-        core_c = 0
+        levels = put_levels(w, k, levels_at)
+        if levels == DIFFERENT:
+            return SIZES_DIFFER
         if info_t[info] == CORE:
-            core_a = info_t[info + CORE_RANKS + 1]
-            core_b = info_t[info + CORE_RANKS + 2]
-            core_c = info_t[info + CORE_RANKS + 3]
-        seen = 0
-        for q in range(rank):
-            axis = rank - 1 - q
-            if info_t[info] != CORE:
-                # The axis of the result's closest cells is innermost, so that a transposed one is written
-                # in order.
-                axis = nearest_axis(out, rank, seen, value_t, layout_t, strides_t, size_q)
-                seen |= 1 << axis
-            n = dim_of(out, axis, value_t, layout_t, dims_t, size_q)
-            if not broadcasts(a, axis, rank + core_a, n, value_t, layout_t, dims_t, size_q):
-                return SIZES_DIFFER
-            if not broadcasts(b, axis, rank + core_b, n, value_t, layout_t, dims_t, size_q):
-                return SIZES_DIFFER
-            if not broadcasts(c, axis, rank + core_c, n, value_t, layout_t, dims_t, size_q):
-                return SIZES_DIFFER
-            if n == 0:
-                empty = True
-            if n == 1:
-                continue
-            so = size_of(strides_t[layout_t[layout_of(out, value_t)] + axis], size_q)
-            sa = stride_of(a, axis, rank + core_a, n, value_t, layout_t, dims_t, strides_t, size_q)
-            sb = stride_of(b, axis, rank + core_b, n, value_t, layout_t, dims_t, strides_t, size_q)
-            sc = stride_of(c, axis, rank + core_c, n, value_t, layout_t, dims_t, strides_t, size_q)
-            if m > 1 and so == mo * m and sa == ma * m and sb == mb * m and sc == mc * m:
-                m = m * n
-                continue
-            if m > 1:
-                put_level(r_t, levels_at + LEVEL * levels, m, mo, ma, mb, mc)
-                levels += 1
-            m = n
-            mo = so
-            ma = sa
-            mb = sb
-            mc = sc
-        if m > 1:
-            put_level(r_t, levels_at + LEVEL * levels, m, mo, ma, mb, mc)
-            levels += 1
-        if info_t[info] == CORE:
-            if empty:
-                r_t[levels_at] = 0
-                levels = 1
-                for j in range(LEVEL - 1):
-                    r_t[levels_at + LEVEL_STRIDES + j] = 0
-            r_t[top] = levels
-            top = levels_at + LEVEL * levels
+            top = end_core(w, top, levels_at, levels)
         else:
-            # The innermost level moves into the head.
-            r_t[top + LOOP_COUNT] = 1
-            for j in range(LEVEL - 1):
-                r_t[top + LOOP_STRIDES + j] = 0
-            if levels > 0:
-                for j in range(LEVEL):
-                    r_t[top + LOOP_COUNT + j] = r_t[levels_at + j]
-                for j in range(LEVEL * (levels - 1)):
-                    r_t[levels_at + j] = r_t[levels_at + LEVEL + j]
-                levels -= 1
-            if empty:  # strides of zero, so that no loop loads its invariant operands
-                levels = 0
-                for j in range(LEVEL):
-                    r_t[top + LOOP_COUNT + j] = 0
-            r_t[top] = levels
-            pattern = -1
-            if levels == 0 and (op & 1) == 0 and (info_t[info + ARITY] < 3 or active == 0):
-                head = top + LOOP_COUNT
-                so = r_t[head + LEVEL_STRIDES]
-                sa = r_t[head + LEVEL_STRIDES + 1]
-                sb = r_t[head + LEVEL_STRIDES + 2]
-                sc = r_t[head + LEVEL_STRIDES + 3]
-                pattern = vector_pattern(info_t, info, r_t[head], so, sa, sb, sc)
-            if pattern >= 0:
-                code_t[at] = (info_t[info + VECTOR] + pattern) | (active << 16)
-            if pattern >= 0 and info_t[info + ARITY] < 3:
-                code_t[at + RECORD] = r_t[head]  # the number of cells is all there is to say: no record
-            else:
-                top = levels_at + LEVEL * levels
+            top = end_loop(w, k, top, levels)
     w[AUX_USED] = top
     return OK

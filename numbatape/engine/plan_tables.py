@@ -48,6 +48,7 @@ LEVEL_OF = 3
 CODE_WORDS = 5
 CELL = 1  # CELL + j is the first cell of operand j
 RECORD = 4
+PLAIN_WORD = 0x7FFFF  # the bits of word 0 that are the op and its active operands; others are register flags
 
 # The record of a loop: levels, then the innermost loop as n, so, sa, sb, sc, then the first cell of c.
 LOOP_COUNT = 1

@@ -29,7 +29,6 @@ SOURCES = {
     "plan": ("plan_tables.py", "plan_kernels.py", "verify_kernels.py"),
     "replan": ("plan_tables.py", "replan_kernels.py"),
 }
-PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
 
 
 def plan_source(module: str) -> str:
@@ -88,7 +87,7 @@ def verify(plan, storages: np.ndarray | None = None) -> None:
     reason = kernel("verify")(address(w), 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)
-    flags = code[:, 0] & ~PLAIN_WORD
+    flags = code[:, 0] & ~names.PLAIN_WORD
     wrong = flatnonzero(flags != register_flags(code, plan.prologue))
     if wrong.size:
         raise failure(tape, int(wrong[0]), "the register flags are not what the operands say")
