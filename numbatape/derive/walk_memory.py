@@ -23,7 +23,7 @@ from .activity import Active, Places
 from .row_classes import Kinds, reading
 from .template import MOST_NUMBERS, Sums, named, newest
 
-KERNEL_FILES = "walk_words.py", "walk_signature.py", "walk_kernel.py"
+KERNEL_FILES = "walk_words.py", "walk_signature.py", "walk_repeat.py", "walk_kernel.py"
 FIRST_WORDS = 256  # the arrays of templates have room for so many at first
 # A signature has no more words, because it names at most `names.MOST_ENTRIES` cotangents of an operand.
 MOST_WORDS = 1024

@@ -12,6 +12,7 @@ from .walk_words import (
     ENTRIES,
     ENTRY_CT,
     ENTRY_NEXT,
+    EXACT,
     FIRST_NUMBER,
     FIRST_TERM,
     FLAGS,
@@ -39,6 +40,7 @@ from .walk_words import (
     POOL_COUNT,
     PYTHONS,
     REFUSED,
+    ROW_VALUES,
     ROW_WORDS,
     ROWS,
     SAME_ADDRESS,
@@ -100,124 +102,152 @@ def in_common(k, at_t, value_t):
     return code
 
 
-def describe(w, i):
-    """Write the signature of an instruction and its arguments, and return the length of the signature."""
+def put_argument(w, number):
+    """Add an argument to the signature, with what decides how it is used."""
+    kind_t = w[KINDS]
+    put_word(w, kind_t[number])
+    put_number(w, number)
+
+
+def put_word(w, word):
+    """Add a word to the signature."""
+    sig_t = w[SIGNATURE]
+    sig_t[w[LENGTH]] = word
+    w[LENGTH] += 1
+
+
+def put_number(w, number):
+    """Note an argument of the signature."""
+    at_t = w[NUMBERS]
+    at_t[w[ARGUMENTS]] = number
+    w[ARGUMENTS] += 1
+
+
+def put_cotangent(w, number):
+    """Add a cotangent or tangent, which is a value or a plain number."""
+    if number > FIRST_NUMBER:
+        put_argument(w, number)
+    else:
+        put_word(w, number)
+        w[EXACT] = 1
+
+
+def put_terms(w, number):
+    """Add the products that a tangent is the sum of."""
+    sum_t = w[SUMS]
+    terms = sum_t[SUM_WORDS * number]
+    if terms > 0:
+        put_word(w, OF_TERMS - terms)
+        for k in range(terms):
+            put_cotangent(w, sum_t[SUM_WORDS * number + FIRST_TERM + k])
+
+
+def put_chain(w, i, j, reads):
+    """Add the cotangents of a place, a chain of entries and perhaps a base; return how many, or REFUSED.
+
+    Parameters
+    ----------
+    reads
+        Whether the instruction's derivative reads them; it may only add to others.
+    """
     row_t = w[ROWS]
     place_t = w[PLACES]
     entry_t = w[ENTRIES]
     value_t = w[VALUES]
-    kind_t = w[KINDS]
-    slope_t = w[SLOPES]
-    sum_t = w[SUMS]
-    sig_t = w[SIGNATURE]
-    at_t = w[NUMBERS]
     row = ROW_WORDS * i
-    forward = w[FORWARD]
-    sig_t[0] = row_t[row]
-    n = 1
-    m = 0
-    for j in range(4):
-        if row_t[row + OUT + j] != NONE:
-            at_t[m] = row_t[row + OUT + j]
-            m += 1
-    found = False
-    exact = False
-    for j in range(4):
-        place = row_t[row + PLACE + j]
-        if place == NONE:
-            continue
-        own = row_t[row + OUT + j]
-        reads = j > 0
-        if forward == 0:
-            reads = j == 0
-        cell = value_t[VALUE_WORDS * own] < POOL_COUNT
-        if not reads and not cell:
-            continue
-        at = PLACE_WORDS * place
-        if place_t[at + PYTHONS] != 0:
+    own = row_t[row + OUT + j]
+    cell = value_t[VALUE_WORDS * own] < POOL_COUNT
+    sole = reads and w[FORWARD] != 0 and (row_t[row + FLAGS] >> j) & SOLE != 0
+    at = PLACE_WORDS * row_t[row + PLACE + j]
+    if place_t[at + PYTHONS] != 0:
+        return REFUSED
+    entry = place_t[at + HEAD]
+    count = 0
+    while entry != NONE:
+        through = entry_t[entry]
+        if not cell and not same_address(through, own, value_t):
+            if value_t[VALUE_WORDS * through + VALUE_LAYOUT] == 0:
+                return REFUSED  # The cotangent is that of another cell of the array.
+            put_word(w, OTHER_VIEW)
+            put_argument(w, through)
+        ct = entry_t[entry + ENTRY_CT]
+        put_cotangent(w, ct)
+        count += 1
+        if count > MOST_ENTRIES:
             return REFUSED
-        entry = place_t[at + HEAD]
-        count = 0
-        while entry != NONE:
-            through = entry_t[entry]
-            if not cell and not same_address(through, own, value_t):
-                if value_t[VALUE_WORDS * through + VALUE_LAYOUT] == 0:
-                    return REFUSED  # the cotangent is that of another cell of the array
-                sig_t[n] = OTHER_VIEW
-                sig_t[n + 1] = kind_t[through]
-                n += 2
-                at_t[m] = through
-                m += 1
-            ct = entry_t[entry + ENTRY_CT]
-            if ct > FIRST_NUMBER:
-                sig_t[n] = kind_t[ct]
-                at_t[m] = ct
-                m += 1
+        if sole and ct > FIRST_NUMBER:
+            put_terms(w, ct)
+        entry = entry_t[entry + ENTRY_NEXT]
+    base = place_t[at + BASE]
+    if base != NONE:
+        put_argument(w, base)
+        count += MOST_ENTRIES + 1
+    put_word(w, OF_COTANGENTS - count)
+    return count
+
+
+def put_partials(w, i):
+    """Add the partials of an instruction that are needed, where they are noted."""
+    row_t = w[ROWS]
+    slope_t = w[SLOPES]
+    row = ROW_WORDS * i
+    for j in range(SLOPE_WORDS):
+        if (row_t[row + NEEDED] >> j) & 1 != 0:
+            slope = slope_t[SLOPE_WORDS * row_t[row + OUT] + j]
+            if slope < 0:
+                put_word(w, slope)
             else:
-                sig_t[n] = ct
-                exact = True
-            n += 1
-            count += 1
-            if count > MOST_ENTRIES:
-                return REFUSED
-            terms = 0
-            if reads and forward != 0 and ct > FIRST_NUMBER and (row_t[row + FLAGS] >> j) & SOLE != 0:
-                terms = sum_t[SUM_WORDS * ct]
-            if terms > 0:
-                sig_t[n] = OF_TERMS - terms
-                n += 1
-                for k in range(terms):
-                    part = sum_t[SUM_WORDS * ct + FIRST_TERM + k]
-                    if part > FIRST_NUMBER:
-                        sig_t[n] = kind_t[part]
-                        at_t[m] = part
-                        m += 1
-                    else:
-                        sig_t[n] = part
-                        exact = True
-                    n += 1
-            entry = entry_t[entry + ENTRY_NEXT]
-        base = place_t[at + BASE]
-        if base != NONE:
-            sig_t[n] = kind_t[base]
-            n += 1
-            at_t[m] = base
-            m += 1
-            count += MOST_ENTRIES + 1
+                put_argument(w, slope)
+
+
+def put_relations(w):
+    """Add which argument is the last instruction's result, and what each has in common with earlier ones."""
+    value_t = w[VALUES]
+    at_t = w[NUMBERS]
+    for k in range(w[ARGUMENTS]):
+        if at_t[k] == w[LAST]:
+            put_word(w, IS_LAST - k)
+        code = in_common(k, at_t, value_t)
+        if code != 0:
+            put_word(w, code)
+
+
+def describe(w, i):
+    """Write the signature of an instruction and its arguments, and return the length of the signature."""
+    row_t = w[ROWS]
+    value_t = w[VALUES]
+    row = ROW_WORDS * i
+    w[LENGTH] = 0
+    w[ARGUMENTS] = 0
+    w[EXACT] = 0
+    put_word(w, row_t[row])
+    for j in range(ROW_VALUES):
+        if row_t[row + OUT + j] != NONE:
+            put_number(w, row_t[row + OUT + j])
+    found = False
+    for j in range(ROW_VALUES):
+        if row_t[row + PLACE + j] == NONE:
+            continue
+        reads = j > 0
+        if w[FORWARD] == 0:
+            reads = j == 0
+        if not reads and value_t[VALUE_WORDS * row_t[row + OUT + j]] >= POOL_COUNT:
+            continue
+        count = put_chain(w, i, j, reads)
+        if count == REFUSED:
+            return REFUSED
         if reads and count > 0:
             found = True
-        sig_t[n] = OF_COTANGENTS - count
-        n += 1
     if not found:
         return SKIP
     if row_t[row + FLAGS] & SLOPED != 0:
-        for j in range(3):
-            if (row_t[row + NEEDED] >> j) & 1 != 0:
-                slope = slope_t[SLOPE_WORDS * row_t[row + OUT] + j]
-                if slope < 0:
-                    sig_t[n] = slope
-                else:
-                    sig_t[n] = kind_t[slope]
-                    at_t[m] = slope
-                    m += 1
-                n += 1
-    if exact:  # plain numbers are multiplied with literals at once, so the literals' values decide
-        for j in range(3):
+        put_partials(w, i)
+    if w[EXACT] != 0:  # Plain numbers are multiplied with literals at once, so the literals' values decide.
+        for j in range(ROW_VALUES - 1):
             if row_t[row + FLAGS] & (LITERAL << j) != 0:
-                sig_t[n] = OF_LITERAL - row_t[row + OUT + 1 + j]
-                n += 1
-    # Which argument is the result of the last instruction, and what others have in common with earlier ones.
-    last = w[LAST]
-    for k in range(m):
-        if at_t[k] == last:
-            sig_t[n] = IS_LAST - k
-            n += 1
-        code = in_common(k, at_t, value_t)
-        if code != 0:
-            sig_t[n] = code
-            n += 1
-    w[ARGUMENTS] = m
-    return n
+                put_word(w, OF_LITERAL - row_t[row + OUT + 1 + j])
+    put_relations(w)
+    return w[LENGTH]
 
 
 def find(w, n):
@@ -230,7 +260,6 @@ def find(w, n):
     for k in range(n):
         code = (code * 1000003 + sig_t[k] + 65536) & 0xFFFFFFFF
     slot = code & w[MASK]
-    w[LENGTH] = n
     while table_t[slot] != 0:
         number = table_t[slot] - 1
         at = TEMPLATE_WORDS * number

@@ -37,6 +37,7 @@ SPARE = 30  # out: results that may be dropped
 SPARE_COUNT = 31
 NEW_SLOPES = 32  # out: result, operand and partial, where that is a plain number
 SLOPE_COUNT = 33
+EXACT = 34  # scratch: whether there is a plain number in the signature
 ROOM = 36  # how many of each of these there is room for
 LATEST = 37  # the last instruction whose line Python's walk would have set, NONE for none
 GUARD_COUNT = 38  # how many guards are on the tape
