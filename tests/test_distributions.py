@@ -756,6 +756,36 @@ MOMENTS = {
 }
 
 
+OF_HIGHER_ORDER = {
+    "zipf": (6.5,),  # a sum over all counts has seven digits
+    "nbinom": (3.5, 0.3),
+    "truncnorm": (-1.0, 2.0),
+    "truncexpon": (1.7,),
+    "fisk": (7.7,),
+    "pareto": (5.2,),
+    "trapezoid": (0.2, 0.6),
+}
+
+
+@pytest.mark.parametrize("name", OF_HIGHER_ORDER)
+def test_moments_have_the_digits_of_formulas(name):
+    law, shapes = getattr(stats, name), OF_HIGHER_ORDER[name]
+
+    def moments(*shapes):
+        return np.stack([*law.stats(*shapes, moments="mvsk"), *(law.moment(k, *shapes) for k in (1, 3, 4))])
+
+    value, slopes = nt.jvp(moments, shapes, (1.0,) * len(shapes))
+    np.testing.assert_allclose(value, moments(*shapes), rtol=1e-12)
+    at = [moments(*(shape + h for shape in shapes)) for h in (-1e-4, 1e-4)]
+    np.testing.assert_allclose(slopes, (at[1] - at[0]) / 2e-4, rtol=1e-5)
+    assert type(nt.vjp(lambda a: law.moment(3, a, *shapes[1:]), shapes[0])[0]) is np.float64
+
+
+def test_moments_of_a_truncated_normal_law_without_an_end():
+    f = lambda a, b: np.sum(stats.truncnorm.stats(a, b, moments="vk"))  # noqa: E731
+    assert nt.grad(f, argnums=(0, 1))(-np.inf, 1.0) == (0.0, pytest.approx(nt.grad(f, 1)(-40.0, 1.0)))
+
+
 @pytest.mark.parametrize("name", MOMENTS)
 @pytest.mark.parametrize("moment", ["mean", "var"])
 def test_moments_by_scipys_formulas(name, moment):

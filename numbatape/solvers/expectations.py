@@ -19,7 +19,8 @@ from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import made
 from ..rules.searches import Search
 from ..scipy_api.stats.distributions import LAWS
-from ..scipy_api.stats.law_methods import is_infinite
+from ..scipy_api.stats.law_methods import is_infinite, operand
+from ..scipy_api.stats.law_moments import moment_about_zero
 from ..trace.operands import find_trace, lift_all
 from ..trace.trace import failing
 from ..usercode.frames import UsersLine, where_in_user_code
@@ -226,6 +227,8 @@ def moment(distribution):
         if order < 0 or order != int(order):
             return original.moment(order)  # SciPy's errors
         shapes, loc, scale = original._parse_args(*args, **kwargs)
+        trace = find_trace(shapes, loc, scale)
+        shapes, (loc, scale) = ([operand(trace, part) for part in parts] for parts in (shapes, (loc, scale)))
         first = order if find_trace(loc) is None and np.all(np.equal(loc, 0.0)) else 0
         # A polynomial of loc and scale: the density may be infinite at ends that depend on them.
         return sum(
@@ -242,6 +245,10 @@ def moment(distribution):
         known = as_data(f"scipy.stats.{original.name}", lambda *shapes: original.moment(k, *shapes), *shapes)
         if not bool(np.all(np.isfinite(known))):
             return known
+        law = LAWS.get(original.name)
+        formula = None if law is None else moment_about_zero(original, law, k, shapes)
+        if formula is not None:
+            return formula
         return expect(distribution)(None if k == 1 else lambda x: x**k, shapes)
 
     return call

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.special as sc
 
 from . import discrete_laws  # noqa: F401  (this file extends some of its laws)
-from .continuous_laws import LOG2, PI, log_exponential_part, log_normal_mass
+from .continuous_laws import LOG2, PI, log_exponential_part, log_normal_mass, normal
 from .distributions import extend, named
 from .laws import is_infinity, pick
 
@@ -79,8 +79,58 @@ def truncated_normal_isf(q, a, b):
     )
 
 
-def fatigue(normal, c):
-    step = c * normal
+def truncated_normal_ends(a, b):
+    """Return the densities at both ends, and the ends, which are 0 where they are infinite."""
+    mass, finite = log_normal_mass(a, b), [np.where(np.isinf(end), 0.0, end) for end in (a, b)]
+    at = [np.where(np.isinf(end), 0.0, np.exp(normal(own) - mass)) for end, own in zip((a, b), finite, strict=True)]
+    return *at, *finite
+
+
+def truncated_normal_moments(a, b):
+    """Return the mean and the variance."""
+    at_a, at_b, a, b = truncated_normal_ends(a, b)
+    mean = at_a - at_b
+    return mean, 1.0 + at_a * (a - mean) - at_b * (b - mean)
+
+
+def truncated_normal_raw(order, a, b):
+    """A moment about zero, by those of lower orders."""
+    at_a, at_b, a, b = truncated_normal_ends(a, b)
+    before, moment = 0.0, 1.0 + 0.0 * at_a
+    for k in range(1, order + 1):
+        before, moment = moment, (k - 1.0) * before + at_a * a ** (k - 1) - at_b * b ** (k - 1)
+    return moment
+
+
+def truncated_normal_third(a, b):
+    """Return the mean, the variance and the third moment about the mean."""
+    mean, variance = truncated_normal_moments(a, b)
+    return mean, variance, truncated_normal_raw(3, a, b) - 3.0 * mean * variance - mean**3
+
+
+def truncated_normal_skewness(a, b):
+    _, variance, third = truncated_normal_third(a, b)
+    return third / variance**1.5
+
+
+def truncated_normal_kurtosis(a, b):
+    mean, variance, third = truncated_normal_third(a, b)
+    fourth = truncated_normal_raw(4, a, b) - 4.0 * mean * third - 6.0 * mean**2 * variance - mean**4
+    return fourth / np.square(variance) - 3.0
+
+
+def trapezoid_moment(order, c, d):
+    """A moment about zero; quotients of differences from one are sums of powers."""
+    powers = [1.0 + 0.0 * d]
+    for _ in range(order + 1):
+        powers.append(powers[-1] * d)
+    falling = sum(powers[: order + 1]) / (order + 1.0) - sum(powers) / (order + 2.0)
+    rising, level = c ** (order + 1) / (order + 2.0), (d ** (order + 1) - c ** (order + 1)) / (order + 1.0)
+    return 2.0 / (d - c + 1.0) * (rising + level + falling)
+
+
+def fatigue(share, c):
+    step = c * share
     return 0.25 * np.square(step + np.sqrt(step * step + 4.0))
 
 
@@ -259,6 +309,11 @@ for _name, _mean, _var, _entropy in (
     ("nbinom",   lambda n, p: n * (1.0 - p) / p, lambda n, p: n * (1.0 - p) / (p * p), None),
 ):
     extend(_name, mean=_mean, var=_var, entropy=_entropy)
+extend("nbinom",    skewness=lambda n, p: (2.0 - p) / np.sqrt((1.0 - p) * n), kurtosis=lambda n, p: 6.0 / n + p * p / ((1.0 - p) * n))
+extend("truncnorm", mean=lambda a, b: truncated_normal_moments(a, b)[0], var=lambda a, b: truncated_normal_moments(a, b)[1], raw=truncated_normal_raw,
+       skewness=truncated_normal_skewness, kurtosis=truncated_normal_kurtosis)
+extend("trapezoid", raw=trapezoid_moment)
+extend("fisk",      raw=lambda order, c: sc.beta(1.0 - order / c, 1.0 + order / c))
 
 # Counts: of a whole number k, from the support's low end on
 extend("bernoulli", cdf=lambda k, p: 1.0 - p + 0.0 * k, sf=lambda k, p: p + 0.0 * k)
@@ -267,7 +322,7 @@ extend("poisson",   cdf=lambda k, mu: sc.pdtr(np.maximum(k, 0.0), mu), sf=lambda
 extend("geom",      cdf=lambda k, p: -np.expm1(k * np.log1p(-p)), logsf=lambda k, p: k * np.log1p(-p))
 extend("nbinom",    cdf=lambda k, n, p: sc.betainc(n, np.maximum(k, 0.0) + 1.0, p), sf=lambda k, n, p: sc.betaincc(n, np.maximum(k, 0.0) + 1.0, p))
 extend("planck",    cdf=lambda k, a: -np.expm1(-a * (k + 1.0)), logsf=lambda k, a: -a * (k + 1.0))
-extend("boltzmann", cdf=lambda k, a, n: np.expm1(-a * (k + 1.0)) / np.expm1(-a * n))
+extend("boltzmann", cdf=lambda k, a, n: np.expm1(-a * (k + 1.0)) / np.expm1(-a * n), sf=lambda k, a, n: np.exp(-a * (k + 1.0)) * np.expm1(-a * (n - k - 1.0)) / np.expm1(-a * n))
 extend("randint",   cdf=lambda k, low, high: (k - low + 1.0) / (high - low))
 extend("logser",    sf=lambda k, p: p ** (k + 1.0) / (k + 1.0) * sc.hyp2f1(1.0, k + 1.0, k + 2.0, p) / -np.log1p(-p))
 extend("yulesimon", logsf=lambda k, alpha: np.log(np.maximum(k, 1.0)) + sc.betaln(np.maximum(k, 1.0), alpha + 1.0))

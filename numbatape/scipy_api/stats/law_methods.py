@@ -22,7 +22,7 @@ from .law_moments import standard_moment
 from .laws import INF, Law, any_of
 
 
-def _operand(trace, x):
+def operand(trace, x):
     """Return an argument as float64, in which SciPy always computes densities."""
     if type(x) is TracedInteger:
         x = x.as_float()
@@ -40,8 +40,8 @@ def _parameters(distribution, law: Law, x, args, kwargs):
     """Return ``(x, shapes, loc, scale, where the parameters are not valid)``, as float64."""
     shapes, loc, scale = distribution._parse_args(*args, **kwargs)
     trace = find_trace(x, shapes, loc, scale)
-    x, loc, scale = (_operand(trace, part) for part in (x, loc, scale))
-    given, shapes = shapes, tuple(_operand(trace, shape) for shape in shapes)
+    x, loc, scale = (operand(trace, part) for part in (x, loc, scale))
+    given, shapes = shapes, tuple(operand(trace, shape) for shape in shapes)
     # Whether a size is valid is a guard on sizes, where it would cost instructions for a number.
     compared = [size if is_size(size) else shape for size, shape in zip(given, shapes, strict=True)]
     broken = any_of([np.logical_not(condition) for condition in law.valid(*compared)])

@@ -19,19 +19,6 @@ GENERIC = ("rv_generic", "rv_continuous", "rv_discrete")  # their methods integr
 WITH_SINGLE_VALUES = ("genextreme", "truncpareto")
 
 
-def _trapezoid(order: int, c, d):
-    """A moment about zero; quotients of differences from one are sums of powers."""
-    powers = [1.0 + 0.0 * d]
-    for _ in range(order + 1):
-        powers.append(powers[-1] * d)
-    falling = sum(powers[: order + 1]) / (order + 1.0) - sum(powers) / (order + 2.0)
-    rising, level = c ** (order + 1) / (order + 2.0), (d ** (order + 1) - c ** (order + 1)) / (order + 1.0)
-    return 2.0 / (d - c + 1.0) * (rising + level + falling)
-
-
-ABOUT_ZERO = {"trapezoid": _trapezoid}  # These replace formulas of SciPy's that hold for single values alone.
-
-
 def standard_moment(distribution, law: Law, name: str, shapes):
     """Return a mean, a variance, a skewness, a kurtosis or an entropy at loc 0 and scale 1."""
     known = getattr(law, name, None)
@@ -44,17 +31,64 @@ def standard_moment(distribution, law: Law, name: str, shapes):
     shapes = [shape + 0.0 for shape in shapes]
     # The distribution is that of a user's class.
     if getattr(scipy.stats, distribution.name, None) is not distribution:
-        return _by_users_formula(distribution, name, shapes)
-    try:
-        result = _by_scipys_formula(distribution, name, shapes)
-    except (LeakError, UnsupportedOperationError, ValueError, TypeError):  # SciPy's own errors came before
-        result = None
+        return _by_users_formula(distribution, law, name, shapes)
+    result = _if_copies_run(shapes, lambda: _by_scipys_formula(distribution, law, name, shapes))
     return _expected(distribution, name, shapes) if result is None else result
 
 
-def _by_users_formula(distribution, name: str, shapes):
+def moment_about_zero(distribution, law: Law, order: int, shapes):
+    """Return a moment about zero in standard form by formulas, or None where there are none."""
+    shapes = [shape + 0.0 for shape in shapes]
+    return _if_copies_run(shapes, lambda: _about_zero(distribution, law, order, shapes))
+
+
+def _if_copies_run(shapes, compute):
+    """Return what copies of SciPy's formulas give, or None where one needs plain numbers: an integral serves."""
+    validity = find_trace(shapes).validity
+    before = validity.leak
     try:
-        result = _by_scipys_formula(distribution, name, shapes)
+        return compute()
+    except (LeakError, UnsupportedOperationError, ValueError, TypeError):  # SciPy's own errors came before
+        validity.leak = before  # it is not the user's code that caught it
+        return None
+
+
+def _about_zero(distribution, law: Law, order: int, shapes):
+    """Return it by moments about the mean, as SciPy does, or by SciPy's formula: an integral has fewer digits."""
+    if distribution.name in WITH_SINGLE_VALUES:
+        return None
+    if order > len(ORDERS) or (law.raw and not law.mean):
+        return _raw(distribution, law, order, shapes)
+    formulas = [getattr(law, name, None) for name in ORDERS[:order]]
+    stats = [None] * order if all(formulas) else _own_stats(distribution, shapes)
+    known = [f(*shapes) if f else entry for f, entry in zip(formulas, stats, strict=False)]
+    if any(entry is None for entry in known):
+        return _raw(distribution, law, order, shapes)
+    mean, variance, skewness, kurtosis = (*known, 0.0, 0.0, 0.0)[: len(ORDERS)]
+    square = np.square(mean)
+    if order < 3:
+        return mean if order == 1 else variance + square
+    third = skewness * variance**1.5
+    if order == 3:
+        return third + 3.0 * mean * variance + mean * square
+    fourth = (kurtosis + 3.0) * np.square(variance)
+    return fourth + 4.0 * mean * third + 6.0 * square * variance + square * square
+
+
+def _own_stats(distribution, shapes):
+    """Return what SciPy has formulas for of a mean, a variance, a skewness and a kurtosis; None for the others."""
+    options = {"moments": "mvsk"} if distribution._stats_has_moments else {}
+    return _copied(distribution, "_stats", *shapes, **options) or [None] * len(ORDERS)
+
+
+def _raw(distribution, law: Law, order: int, shapes):
+    """Return a moment about zero by the law's formula, or by SciPy's."""
+    return law.raw(order, *shapes) if law.raw else _copied(distribution, "_munp", order, *shapes)
+
+
+def _by_users_formula(distribution, law: Law, name: str, shapes):
+    try:
+        result = _by_scipys_formula(distribution, law, name, shapes)
     except (LeakError, UnsupportedOperationError, ValueError) as error:
         raise _unsupported(distribution, name) from error
     if result is None:
@@ -73,21 +107,18 @@ def _expected(distribution, name: str, shapes):
     return made("scipy.stats", "_implied.expected", (distribution, name, shapes))
 
 
-def _by_scipys_formula(distribution, name: str, shapes):
+def _by_scipys_formula(distribution, law: Law, name: str, shapes):
     """Return what SciPy's private methods with formulas give, or None if the distribution has none."""
     if name == "entropy":
         return _copied(distribution, "_entropy", *shapes)
     if distribution.name in WITH_SINGLE_VALUES:
         return None
-    options = {"moments": "mvsk"} if distribution._stats_has_moments else {}
-    known = _copied(distribution, "_stats", *shapes, **options)
-    result = None if known is None else known[ORDERS.index(name)]
+    result = _own_stats(distribution, shapes)[ORDERS.index(name)]
     if result is not None:
         return result
     raw = []  # moments about zero
     for order in range(1, ORDERS.index(name) + 2):
-        ours = ABOUT_ZERO.get(distribution.name)
-        raw.append(ours(order, *shapes) if ours else _copied(distribution, "_munp", order, *shapes))
+        raw.append(_raw(distribution, law, order, shapes))
         if raw[-1] is None:
             return None
     return about_the_mean(name, *raw)

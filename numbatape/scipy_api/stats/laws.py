@@ -60,8 +60,11 @@ class Law:
         Cumulative functions inside of the support; derived from one another where None.
     ppf, isf
         Quantiles, as functions of the lower and of the upper tail probability; one follows from the other.
-    mean, var, entropy
+    mean, var, skewness, kurtosis, entropy
         Moments, as functions of the shapes; NaN or infinite where they do not exist.
+    raw
+        Moments about zero that exist, as a function of ``(order, *shapes)``: where SciPy's formula has single
+        values for some shapes, or asks another distribution's private method.
     far
         Whether infinite ends count as outside, because the formula gives NaN there.
     discrete
@@ -81,6 +84,9 @@ class Law:
     isf: Callable | None = None
     mean: Callable | None = None
     var: Callable | None = None
+    skewness: Callable | None = None
+    kurtosis: Callable | None = None
+    raw: Callable | None = None
     entropy: Callable | None = None
     far: bool = False
     discrete: bool = False
