@@ -711,7 +711,7 @@ FROZEN = {
     "wishart": (stats.wishart(3, SPREAD), lambda d, x: d.logpdf(np.diag(x) + 0.1)),
     "matrix normal": (
         stats.matrix_normal(np.eye(2), SPREAD, SPREAD[::-1, ::-1]),
-        lambda d, x: d.logpdf(np.diag(x)),
+        lambda d, x: d.logpdf(np.diag(x)) * d.entropy(),
     ),
 }
 

@@ -4,11 +4,19 @@ import math
 
 import numpy as np
 import pytest
+from scipy import signal, stats
 
 import numbatape as nt
 
 C = np.array([0.3, 1.4, -0.6, 2.2])
 POINTS = np.array([[0.3, 0.7, 0.5, 0.1], [0.9, 0.45, 0.2, 0.6], [0.35, 0.41, 0.95, 0.6]])
+
+SQUARE = C.reshape(2, 2)
+
+
+def infinite(x):
+    return np.where(x[0] < 0.32, np.inf, 3.0 + x[0])
+
 
 CALLS = {
     "delete": lambda x: np.delete(C, np.argmax(x)) * x[0],
@@ -28,6 +36,13 @@ CALLS = {
     "tril": lambda x: np.tril(np.outer(C, C), np.argmax(x)) * x,
     "bincount": lambda x: np.bincount(np.argsort(x), weights=C) * x,
     "unwrap": lambda x: np.unwrap(3.0 * C, period=x[0] + 3.0) * x,
+    # At the first point these are 0 or infinite, for which there is a shorter way.
+    "border": lambda x: signal.convolve2d(SQUARE, SQUARE, boundary="fill", fillvalue=x[0] - 0.3) ** 2,
+    "border, data": lambda x: signal.correlate2d(SQUARE, SQUARE, fillvalue=np.argmax(x) - 1) * x[0],
+    "border of a line": lambda x: signal.upfirdn(C, C, 2, cval=x[0] - 0.3) ** 2,
+    "normal law": lambda x: stats.multivariate_t.logpdf(x[:2], [0, 0], SQUARE @ SQUARE.T, infinite(x)),
+    "entropy": lambda x: stats.multivariate_t.entropy(None, SQUARE @ SQUARE.T * x[0], infinite(x)),
+    "count": lambda x: stats.dirichlet_multinomial.logpmf([np.argmax(x), 2], x[:2], np.argmax(x) + 2),
 }
 
 

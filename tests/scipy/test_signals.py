@@ -115,3 +115,13 @@ def test_curvature_of_a_spline_at_its_samples_is_that_beside_them(evaluate):
     samples = np.array([0.0, 1.0, 2.0, 7.0, -3.0, 19.0])  # two of them beyond the ends
     beside = 1e-9 * np.sign(samples + 1.0)
     np.testing.assert_allclose(curvature(samples), curvature(samples + beside), rtol=1e-6, atol=1e-6)
+
+
+def test_a_logarithmic_chirp_of_one_frequency():
+    """SciPy's formula divides zero by zero there, and has no digits beside it."""
+    t, verb = np.array([0.1, 0.4]), nt.value_and_grad
+    bend = verb(lambda f: np.sum(S.chirp(t, 1.5, 2.0, f, method="log")))
+    value, slope = bend(1.5)
+    assert value == pytest.approx(np.sum(np.cos(3.0 * np.pi * t)))
+    assert slope == pytest.approx(-np.sum(np.sin(3.0 * np.pi * t) * np.pi * t * t / 2.0))
+    np.testing.assert_allclose(bend(1.7)[0], np.sum(S.chirp(t, 1.5, 2.0, 1.7, method="log")))

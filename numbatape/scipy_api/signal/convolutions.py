@@ -12,7 +12,7 @@ from ...numpy_api.sliding import flipped
 from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import axes_of, length, lengths, one_axis, pinned
 from ...trace.extents import arange
-from ...trace.operands import lift_all, lift_first, values_of
+from ...trace.operands import find_trace, lift_all, lift_first, values_of
 from ...trace.symbolic_sizes import code_of
 from .borders import padded
 
@@ -123,7 +123,7 @@ def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
 
 def _bordered(a, b, mode, boundary, fillvalue):
     """Convolve in two dimensions, with entries beyond the borders."""
-    if boundary == "fill" and np.ndim(values_of(fillvalue)) == 0 and values_of(fillvalue) == 0:
+    if boundary == "fill" and find_trace(fillvalue) is None and np.ndim(fillvalue) == 0 and fillvalue == 0:
         return convolved(a, b, mode)
     if mode == "valid":
         return convolved(a, b, mode)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import scipy.signal
+import scipy.special as sc
 
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import counted
@@ -49,7 +50,9 @@ def _stretched(line, up: int):
 def upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
     h, x = lift_all(h, x)
     line, size = np.moveaxis(x, axis, -1), pinned(h, 0)
-    width = 0 if mode == "constant" and not np.any(values_of(cval)) else -(-size // up)
+    width = -(-size // up)
+    if mode == "constant" and find_trace(cval) is None and not np.any(cval):
+        width = 0
     count = (pinned(line, line.ndim - 1) - 1) * up + size  # entries of the convolution without a border
     if width:
         line = extended(line, width, mode, cval)
@@ -179,10 +182,10 @@ def chirp(t, f0, t1, f1, method="linear", phi=0, vertex_zero=True, *, complex=Fa
     elif method in ("quadratic", "quad", "q"):
         bend = (f1 - f0) / t1**2
         cycles = f0 * t + bend * t**3 / 3.0 if vertex_zero else f1 * t + bend * ((t1 - t) ** 3 - t1**3) / 3.0
-    elif np.all(values_of(f0) == values_of(f1)):
-        raise unsupported_argument("scipy.signal.chirp", f"method={method!r} with f0 = f1", "it is a sine")
     elif method in ("logarithmic", "log", "lo"):
-        cycles = t1 / np.log(f1 / f0) * f0 * (np.power(f1 / f0, t / t1) - 1.0)
+        cycles = f0 * t * sc.exprel(np.log(f1 / f0) * (t / t1))  # smooth where both are equal
+    elif bool(np.all(np.equal(f0, f1))):  # a guard where they are traced
+        raise unsupported_argument("scipy.signal.chirp", f"method={method!r} with f0 = f1", "it is a sine")
     else:
         singular = -f1 * t1 / (f0 - f1)
         cycles = -singular * f0 * np.log(np.abs(1.0 - t / singular))

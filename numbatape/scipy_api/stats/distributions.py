@@ -155,9 +155,8 @@ class Frozen:
         method = getattr(distribution, name)
         given = dict(self._kwargs)
         given.pop("seed", None)  # a seed is for draws alone, which are refused
-        if name == "entropy":
-            given.pop("allow_singular", None)  # Only densities have this option.
-
+        if name == "entropy" and not hasattr(distribution._original, "_parse_args"):
+            return functools.partial(method, **self._of_vectors(distribution._original, given))
         if name == "stats":  # the option of ``stats`` itself comes behind the parameters
 
             def call(moments="mv"):
@@ -169,6 +168,12 @@ class Frozen:
             return method(*args, *self._args, **given, **kwargs)
 
         return call
+
+    def _of_vectors(self, original, given) -> dict:
+        """Return those parameters of a law of vectors or matrices that its entropy takes, without a mean."""
+        bound = inspect.signature(original).bind_partial(*self._args, **given).arguments
+        taken = inspect.signature(original.entropy).parameters
+        return {name: value for name, value in bound.items() if name in taken}
 
     def _expect(self, func=None, lb=None, ub=None, **options):
         """Return an expected value; SciPy's own method takes the parameters in another form."""

@@ -43,7 +43,7 @@ def moment_about_zero(distribution, law: Law, order: int, shapes):
 
 
 def _if_copies_run(shapes, compute):
-    """Return what copies of SciPy's formulas give, or None where one needs plain numbers: an integral serves."""
+    """Return what copies of SciPy's formulas give, or None where one needs plain numbers."""
     validity = find_trace(shapes).validity
     before = validity.leak
     try:
@@ -54,7 +54,7 @@ def _if_copies_run(shapes, compute):
 
 
 def _about_zero(distribution, law: Law, order: int, shapes):
-    """Return it by moments about the mean, as SciPy does, or by SciPy's formula: an integral has fewer digits."""
+    """Return it by moments about the mean, as SciPy does, or by a formula for it."""
     if distribution.name in WITH_SINGLE_VALUES:
         return None
     if order > len(ORDERS) or (law.raw and not law.mean):
@@ -76,7 +76,7 @@ def _about_zero(distribution, law: Law, order: int, shapes):
 
 
 def _own_stats(distribution, shapes):
-    """Return what SciPy has formulas for of a mean, a variance, a skewness and a kurtosis; None for the others."""
+    """Return a mean, a variance, a skewness and a kurtosis by SciPy's formulas, None where it has none."""
     options = {"moments": "mvsk"} if distribution._stats_has_moments else {}
     return _copied(distribution, "_stats", *shapes, **options) or [None] * len(ORDERS)
 

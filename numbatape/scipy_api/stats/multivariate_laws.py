@@ -12,7 +12,7 @@ from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.registration import run_composition, unsupported_argument
 from ...numpy_api.stand_ins import stand_in
 from ...trace.array import TracedArray
-from ...trace.operands import find_trace, is_wrong, lift, values_of
+from ...trace.operands import find_trace, is_wrong, lift, may_be_guard, values_of
 from ...trace.primitives import array_instruction, stop_gradient
 from .covariances import as_matrix
 from .distributions import StandIn
@@ -151,13 +151,18 @@ def multivariate_t_density(x, loc=None, shape=1, df=1, allow_singular=False):
 def _multivariate_t(x, loc, shape, df, singular: bool):
     x, loc, matrix = lifted(x, loc, shape)
     distances, log_det, dim, points, within = _mahalanobis(x, loc, matrix, "multivariate_t", singular)
-    if type(df) is not TracedArray and np.isinf(df):  # SciPy keeps axes of one entry here
+    if _has_no_end(df):  # SciPy keeps axes of one entry here
         rank = dim if within is None else within.rank
         return np.reshape(-0.5 * (rank * LOG_2PI + log_det + distances), points)
     points = _several(points)
     half = 0.5 * (dim + df)
     constant = sc.gammaln(half) - sc.gammaln(0.5 * df) - 0.5 * dim * np.log(df * np.pi) - 0.5 * log_det
     return np.reshape(constant - half * np.log1p(distances / df), points)
+
+
+def _has_no_end(df) -> bool:
+    """Whether degrees of freedom are infinite: a guard where they are traced and there can be one."""
+    return bool(np.isinf(df)) if type(df) is not TracedArray or may_be_guard(df) else False
 
 
 def dirichlet(x, alpha):
@@ -235,7 +240,7 @@ def _each(function, x, dim: int, law: str):
 
 def dirichlet_multinomial(x, alpha, n):
     x, alpha = lifted(x, alpha)
-    n = np.asarray(values_of(n), float)
+    n = np.asarray(n, float) if find_trace(n) is None else n + 0.0
     total = np.sum(alpha, -1)
     inside = np.sum(sc.gammaln(x + alpha) - sc.gammaln(alpha) - sc.gammaln(x + 1.0), -1)
     log = sc.gammaln(total) + sc.gammaln(n + 1.0) - sc.gammaln(n + total) + inside

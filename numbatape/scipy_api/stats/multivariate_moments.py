@@ -6,7 +6,7 @@ import numpy as np
 import scipy.special as sc
 
 from ...numpy_api.function_tables import MAKERS
-from ...trace.array import TracedArray
+from .laws import is_infinity, pick
 from .multivariate_laws import (
     LAWS,
     LOG_2PI,
@@ -161,12 +161,13 @@ def multivariate_t_entropy(loc=None, shape=1, df=1):
     shape, df = lifted(shape, df)
     dim = dimension(shape) if loc is None else dimension(shape, lifted(loc)[0])
     width = 0.5 * log_det_of(factor_of(as_square(shape, dim)))
-    if type(df) is not TracedArray and np.isinf(df):
-        return width + 0.5 * dim * (LOG_2PI + 1.0)
-    whole, half = 0.5 * (dim + df), 0.5 * df
-    return (sc.betaln(half, 0.5 * dim) - sc.gammaln(0.5 * dim) + 0.5 * dim * np.log(df * np.pi)) + (
-        whole * (sc.digamma(whole) - sc.digamma(half)) + width
-    )
+
+    def of_a_bell():
+        whole, half = 0.5 * (dim + df), 0.5 * df
+        constant = sc.betaln(half, 0.5 * dim) - sc.gammaln(0.5 * dim) + 0.5 * dim * np.log(df * np.pi)
+        return constant + whole * (sc.digamma(whole) - sc.digamma(half))
+
+    return width + pick(is_infinity(df), lambda: 0.5 * dim * (LOG_2PI + 1.0), of_a_bell)
 
 
 def matrix_normal_entropy(rowcov=1, colcov=1):
