@@ -106,8 +106,14 @@ def astype(x, dtype, /, *, copy=True, device=None):
 
 
 def as_doubles(x):
-    """Return real numbers as float64, in which SciPy's compiled code computes; complex ones as they are."""
-    return x if x.dtype.kind == "c" or x.dtype == np.float64 else np.astype(x, np.float64)
+    """Return real numbers as float64, in which SciPy's compiled code computes; complex ones as they are.
+
+    Python's floats become NumPy's, whose division by zero does not raise.
+    """
+    if x.dtype.kind == "c":
+        return x
+    x = x if x.dtype == np.float64 else np.astype(x, np.float64)
+    return adopt(x, np.float64(x._value)) if type(x._value) is float else x
 
 
 def _converted(x, dtype):

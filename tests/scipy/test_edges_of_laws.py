@@ -192,3 +192,42 @@ def test_laws_that_become_others_in_the_limit():
         assert below == pytest.approx(-st.norm.pdf(-0.3), rel=1e-4)
     near, far = (nt.grad(st.genhalflogistic.logpdf, argnums=1)(0.7, c) for c in (1e-12, 1e-5))
     assert near == pytest.approx(far, rel=1e-4)
+
+
+ENDS = {
+    "gammaincinv": (lambda a, p: sc.gammaincinv(a, p), 2.3),
+    "gammainccinv": (lambda a, p: sc.gammainccinv(a, 1.0 - p), 0.4),
+    "betaincinv": (lambda a, p: sc.betaincinv(a, 1.4 * a, p), 2.3),
+    "betainccinv": (lambda b, p: sc.betainccinv(0.7, b, p), 2.3),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_quantiles_at_the_ends_of_a_law_do_not_move_with_its_shape(name):
+    f, shape = ENDS[name]
+    for end in (0.0, 1.0) if "beta" in name else (0.0,):
+        along = lambda a, end=end: f(a, end)  # noqa: E731
+        assert nt.jvp(along, (shape,), (1.0,)) == (f(shape, end), 0.0)
+        assert nt.grad(along)(shape) == nt.hessian(along)(shape) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("law", "shapes"), [(st.t, 2.0), (st.genpareto, 0.2), (st.triang, 0.3), (st.gennorm, 1.3)]
+)
+def test_a_float_that_is_zero_is_a_number_of_scipy(law, shapes):
+    """Python's division by zero would raise, where SciPy has an infinite density, a limit or no number."""
+    verb = nt.value_and_grad(lambda x, a: law.logpdf(x, a))
+    for shape in (shapes, 0.0, shapes):
+        np.testing.assert_allclose(verb(0.3, shape)[0], law.logpdf(0.3, shape), rtol=1e-13)
+
+
+def test_zeta_at_its_zeros_and_poles_and_far_away():
+    verb = nt.value_and_grad(sc.zeta)
+    for s in (3.0, -30.0, -2.0, np.inf):
+        assert verb(s)[0] == pytest.approx(sc.zeta(s), rel=1e-14, abs=0.0)
+    assert verb(-2.0)[1] == pytest.approx(-sc.zeta(3.0) / (4.0 * np.pi**2))
+    both = nt.value_and_grad(lambda s, q: sc.zeta(s, q))
+    for s, q in ((2.5, 1.2), (2.5, 0.0), (2.5, -3.0), (2.5, -1.5), (0.5, -1.0)):
+        np.testing.assert_array_equal(both(s, q)[0], pytest.approx(sc.zeta(s, q), nan_ok=True))
+    value, _ = nt.vjp(lambda s: sc.zeta(s, np.float32(1.5)) + sc.zeta([s[0], 3.0], 2.0), np.array([2.3, 3.1]))
+    np.testing.assert_allclose(value, sc.zeta([2.3, 3.1], 1.5) + sc.zeta([2.3, 3.0], 2.0), rtol=1e-15)

@@ -12,7 +12,7 @@ import scipy.special as sc
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.stand_ins import stands_for
 from ...trace.array import TracedArray
-from ...trace.operands import adopt, lift_first, values_of
+from ...trace.operands import adopt, find_trace, lift_all, lift_first, values_of
 from ...trace.primitives import by_row
 from ..stats.laws import pick
 from . import (  # noqa: F401  (their ufuncs register themselves)
@@ -374,10 +374,14 @@ def riemann(s, q=1.0):
 
     def elsewhere():
         t = np.where(left & ~tiny, s, -1.0)
-        factor = np.power(2.0, t) * np.power(np.pi, t - 1.0) * np.sin(np.pi / 2.0 * t) * sc.gamma(1.0 - t)
+        factor = np.power(2.0, t) * np.power(np.pi, t - 1.0) * sc.sindg(90.0 * t) * sc.gamma(1.0 - t)
         return factor * _hurwitz(1.0 - t, 1.0) - (q - 1.0)
 
-    return pick(left, reflected, lambda: _hurwitz(np.where(left, 2.0, s), q))
+    def right():
+        endless = np.equal(s, np.inf)
+        return np.where(endless, 2.0 - q, _hurwitz(np.where(left | endless, 2.0, s), q))
+
+    return pick(left, reflected, right)
 
 
 @stands_for("scipy.special", "zeta")
@@ -386,9 +390,20 @@ def zeta(x, q=None, out=None):
         raise unsupported_argument("scipy.special.zeta", "out")
     if q is None:
         return riemann(x)
-    if type(x) is not TracedArray and np.all(np.greater_equal(x, 2.0) & np.equal(x, np.floor(x))):
-        return by_row("hurwitz")(np.asarray(x, float)[()], q)  # the row holds to the left of 0 as well
-    return pick(np.less(x, 1.0) | np.less_equal(q, 0.0), lambda: np.nan * x * q, lambda: _hurwitz(x, q))
+    if find_trace(x) is None and np.all(np.greater_equal(x, 2.0) & np.equal(x, np.floor(x))):
+        # The row holds to the left of 0 as well.
+        return by_row("hurwitz")(np.asarray(x, float)[()], lift_first(q))
+    x, q = lift_all(x, q)
+    # A float32 number beside float64 is one of float64.
+    weak = type(x._value) is float and type(q._value) is float
+    dtype = np.result_type(x._value, q._value, np.float64 if weak else np.float32)
+    x, q = (part if part.dtype == dtype else np.astype(part, dtype) for part in (x, q))
+
+    def outside():
+        pole = np.greater_equal(x, 1.0) & np.equal(q, np.floor(q))
+        return np.where(pole, dtype.type(np.inf), dtype.type(np.nan))
+
+    return pick(np.less(x, 1.0) | np.less_equal(q, 0.0), outside, lambda: _hurwitz(x, q))
 
 
 @ufunc("zetac")
