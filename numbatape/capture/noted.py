@@ -15,6 +15,7 @@ import ctypes
 import io
 import itertools
 import types
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -33,6 +34,11 @@ class NotedClass:
         self._members = [(base, members_of(base)) for base in cls.__mro__ if is_users_class(base)]
         self._known = np.zeros(1, np.int64)
         self._note_version()
+
+    @property
+    def name(self) -> str:
+        """What messages call the class."""
+        return self._class.__qualname__
 
     def _note_version(self) -> None:
         self._word = layout.version_word(self._class)
@@ -142,6 +148,7 @@ class NotedIterator:
         self.site = site
         self._value = value
         self._position = _position(value)
+        self._progress = _progress(value)
         self._state = None
         if isinstance(value, io.IOBase):
             self.returns = self._position is not None and value.seekable()
@@ -149,6 +156,11 @@ class NotedIterator:
             if type(value).__module__ == "builtins" and hasattr(value, "__setstate__"):
                 self._state = (*value.__reduce__(), None, None)[2]
             self.returns = self._position is not None and self._state is not None
+
+    def moved(self) -> bool:
+        """Whether it has yielded something since, as far as that can be seen."""
+        now, before = _progress(self._value), self._progress
+        return len(now) != len(before) or not all(map(_is_or_equals, now, before))
 
     def restore(self) -> bool:
         """Set it back to what it was to yield next; return whether it yields that now."""
@@ -179,6 +191,28 @@ def _position(value) -> object:
     if type(value).__module__ == "builtins" and hasattr(value, "__length_hint__"):
         return value.__length_hint__()
     return None
+
+
+def _progress(value) -> list:
+    """Return what changes when an iterator yields something, as far as it tells."""
+    position = _position(value)
+    if position is not None:
+        return [position]
+    if type(value) is types.GeneratorType:
+        return [value.gi_frame.f_lasti, *value.gi_frame.f_locals.values()]
+    if type(value).__module__ not in ("builtins", "itertools"):
+        return []
+    try:
+        _, parts, *states = value.__reduce__()
+    except TypeError:  # Python 3.14 no longer takes iterators of itertools apart
+        return []
+    return [
+        x for part in (*parts, *states) for x in (_progress(part) if isinstance(part, Iterator) else [part])
+    ]
+
+
+def _is_or_equals(now, before) -> bool:
+    return now is before or (type(now) is type(before) in (int, str) and now == before)
 
 
 def _expected(words: np.ndarray, count: int) -> dict:

@@ -174,20 +174,6 @@ class BodyTrace:
         finally:
             tape.floor, self.trace.memory.fixed, self.trace.in_loop = around
 
-    def run_step(self, function: Callable, leaves: list[Leaf]):
-        """Call a function as `run` does; raise if it did what holds for the numbers of one step only."""
-        validity = self.trace.validity
-        before, validity.unforeseen = validity.unforeseen, None
-        result = self.run(function, leaves)
-        if validity.unforeseen is not None:
-            self.abandon()
-            raise UnsupportedOperationError(
-                f"{self.name}: its body {validity.unforeseen}, which may differ from step to step, and the "
-                "body runs once; do so outside of the loop, use np.where or nt.cond, or print the value"
-            )
-        validity.unforeseen = before
-        return result
-
     def _others(self, given) -> list:
         """Return all arrays of the trace that are alive, but those in the memory of the given ones."""
         self.trace.memory.sort_in()

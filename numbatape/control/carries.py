@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..trace import pytrees
+from .body_state import run_step
 from .body_traces import BodyTrace, Leaf, carry_leaf
 from .counters import Counters
 from .packing import result_of
@@ -23,6 +24,8 @@ class Carries:
         The trace that is under way.
     name
         What the user called.
+    users
+        The user's functions in the body.
     init
         The carry before the first step: a tree of arrays and numbers, traced or not.
 
@@ -34,8 +37,8 @@ class Carries:
         What is assumed of integers.
     """
 
-    def __init__(self, trace, name: str, init):
-        self.trace, self.name = trace, name
+    def __init__(self, trace, name: str, users: tuple, init):
+        self.trace, self.name, self._users = trace, name, users
         self._first, self._structure = leaves_of(init)
         self._dtypes: list[np.dtype | None] = [None] * len(self._first)
         self.counters = Counters(trace, self._first)
@@ -68,7 +71,7 @@ class Carries:
             self.leaves = [leaf for leaf in places if leaf is not None]
             self.counters.assume(self.leaves)
             body = BodyTrace(self.trace, self.name)
-            carry, others = body.run_step(step, [*self.leaves, *slices])
+            carry, others = run_step(body, step, [*self.leaves, *slices], self._users)
             with abandoned(body):
                 found = self._checked(body, places, carry)
                 if found is not None and self.counters.hold(body, found, steps):

@@ -20,6 +20,7 @@ from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import operand, sample_of
 from ..trace.trace import current, failing
 from .argument_checks import check_functions, check_truth
+from .body_state import BodyState
 from .body_traces import BodyTrace, of_trace
 from .packing import Packing, emit, part, result_of
 from .trees import WEAK, abandoned, check_structure, leaves_of, names_of
@@ -148,9 +149,10 @@ def _emitted(trace, name: str, index: TracedArray, functions, operands):
     place = pack.passive(operand(trace, index, 0))
     bodies, shapes, dtypes, structure = [], [], [], None
     for function in functions:
-        body = BodyTrace(trace, name)
+        body, state = BodyTrace(trace, name), BodyState(trace, name, [function])
         result = body.run(lambda _, function=function: function(*operands), [])
         with abandoned(body):
+            state.check_traced()
             leaves, found = leaves_of(result)
             if structure is None:
                 structure, absent = found, [leaf is None for leaf in leaves]

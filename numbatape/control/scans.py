@@ -93,12 +93,12 @@ def scan(
     check_functions("nt.scan", f=f)
     check_flags("nt.scan", reverse=reverse)
     if checkpoint is None:
-        return _scan("nt.scan", f, init, xs, length, reverse)
+        return _scan("nt.scan", f, init, xs, length, reverse, f)
     arrays = [_rows("nt.scan", x) for x in pytrees.leaves(xs) if x is not None]
     count = _count_of(current(), arrays, length)
 
     def run(g, carry, rows, steps):
-        return _scan("nt.scan", g, carry, rows, steps, reverse)
+        return _scan("nt.scan", g, carry, rows, steps, reverse, f)
 
     return in_segments(run, f, init, xs, count, reverse, checkpoint)
 
@@ -153,7 +153,8 @@ def fori_loop(lower, upper, body_fun: Callable, init_val):
 
     if not upper > lower:  # the body may fail without a step: its arrays may have no entries
         return pytrees.copied(init_val)
-    (_, last), _ = _scan("nt.fori_loop", step, (np.int64(lower), init_val), None, upper - lower, False)
+    init = np.int64(lower), init_val
+    (_, last), _ = _scan("nt.fori_loop", step, init, None, upper - lower, False, body_fun)
     return last
 
 
@@ -186,15 +187,16 @@ def map(f: Callable, xs):
     10.0
     """
     check_functions("nt.map", f=f)
-    return _scan("nt.map", lambda carry, x: (carry, f(x)), (), xs, None, False)[1]
+    return _scan("nt.map", lambda carry, x: (carry, f(x)), (), xs, None, False, f)[1]
 
 
-def _scan(name: str, f: Callable, init, xs, length, reverse: bool):
+def _scan(name: str, f: Callable, init, xs, length, reverse: bool, user: Callable):
+    """Scan with a body that calls a function of the user's."""
     trace = current()
     if trace is None:
         return _in_python(name, f, init, xs, length, reverse)
     with failing(trace):
-        return _recorded(trace, name, f, init, xs, length, reverse)
+        return _recorded(trace, name, f, init, xs, length, reverse, user)
 
 
 # ---- outside of any trace
@@ -280,9 +282,9 @@ def _pair(name: str, result):
 # ---- while tracing
 
 
-def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
+def _recorded(trace, name: str, f, init, xs, length, reverse: bool, user):
     """Trace the body once, append the loop, and return the last carry and the stacked outputs."""
-    carries = Carries(trace, name, init)
+    carries = Carries(trace, name, (user,), init)
     arrays, rows = leaves_of(xs)
     places = names_of(rows, "xs")
     stacked = [

@@ -26,6 +26,7 @@ from ..trace.array import TracedArray, deferred, is_deferred, new_traced
 from ..trace.axes import is_empty
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace
+from .body_state import BodyState, raises_errors, run_alike
 from .body_traces import BodyTrace, of_trace, stacked_leaf
 from .packing import result_of
 from .trees import abandoned, leaves_of
@@ -57,7 +58,7 @@ class Apart(Exception):
     """The lanes cannot be computed together."""
 
 
-def in_lanes(trace: Trace, function: Callable, rows: list) -> Stacks:
+def in_lanes(trace: Trace, function: Callable, rows: list, user: Callable) -> Stacks:
     """Return the results of a function for each row of some arrays.
 
     Parameters
@@ -66,9 +67,11 @@ def in_lanes(trace: Trace, function: Callable, rows: list) -> Stacks:
         Takes a list of real leaves, one row of each array.
     rows
         Real arrays, traced or not, whose first axis numbers the lanes; there is one lane at least.
+    user
+        The user's function, which it calls.
     """
     try:
-        return _Body(trace, function, rows).stacks()
+        return _Body(trace, function, rows, user).stacks()
     except Apart:
         return _one_by_one(function, rows)
 
@@ -89,8 +92,8 @@ def without_lanes(trace: Trace, function: Callable, rows: list) -> Stacks:
 class _Body:
     """The function, while it is recorded for one row."""
 
-    def __init__(self, trace: Trace, function: Callable, rows: list):
-        self.trace, self.function, self.rows = trace, function, rows
+    def __init__(self, trace: Trace, function: Callable, rows: list, user: Callable):
+        self.trace, self.function, self.rows, self.user = trace, function, rows, user
 
     def stacks(self) -> Stacks:
         """Return the results in all lanes; raise `Apart` if they cannot be computed together."""
@@ -107,6 +110,8 @@ class _Body:
 
         Raises `Apart` where rows may differ in more than their numbers; they are then computed one by one.
         """
+        if raises_errors():
+            raise Apart  # only NumPy raises them, for the numbers of each row
         trace, tape = self.trace, self.trace.tape
         given = [stacked_leaf(trace, x, f"{NAME}: row {k}") for k, x in enumerate(self.rows)]
         self.leaves = [leaf for leaf, _ in given]
@@ -116,10 +121,11 @@ class _Body:
         tape.sizes.guard(self.lanes, ">=", 1)
         levels = [max(VARYING, tape.level_of(leaf.number)) for leaf in self.leaves]
         before = self._single_use()
-        body = BodyTrace(trace, NAME)
+        body, state = BodyTrace(trace, NAME), BodyState(trace, NAME, [self.user])
         try:
-            result = body.run(self.function, self.leaves, levels)
+            result = run_alike(body, state, lambda: body.run(self.function, self.leaves, levels))
         except UnsupportedOperationError:
+            state.undo()
             trace.validity.failed = before[0]
             # What fails for all rows at once may work row by row: writing to an array from outside, for
             # example.
@@ -216,7 +222,7 @@ class _Body:
         # np.take finds a trace by its first argument alone.
         rows = [of_trace(self.trace, x) for x in self.rows]
         groups = [
-            in_lanes(self.trace, self.function, [np.take(x, places, axis=0) for x in rows])
+            in_lanes(self.trace, self.function, [np.take(x, places, axis=0) for x in rows], self.user)
             for places in (same, rest)
         ]
         order = np.argsort(np.concatenate([same, rest]))

@@ -12,6 +12,7 @@ from ..trace import operations, pytrees
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current, failing
 from .argument_checks import check_functions, check_truth, whole
+from .body_state import run_step
 from .body_traces import BodyTrace
 from .carries import Carries
 from .packing import Packing, emit, part, result_of
@@ -108,16 +109,16 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
     name, tape, sizes = "nt.while_loop", trace.tape, trace.tape.sizes
     if trace.in_loop and max_steps is None:
         raise SpecError(f"{name}: inside of the body of another loop it needs max_steps=")
-    carries = Carries(trace, name, init)
+    carries = Carries(trace, name, (body_fun,), init)
     most = LEAST if max_steps is None else max_steps
     body, numbers, _ = carries.traced(lambda values: (body_fun(carries.tree(iter(values))), None), most)
     given, counters = carries.leaves, carries.counters
     levels = [tape.level_of(leaf.number) for leaf in given]
     made = body.close(numbers, len(given), levels)
     test = BodyTrace(trace, name)
-    truth = as_ndarrays(test.run_step(lambda values: cond_fun(carries.tree(iter(values))), given))
+    holds = run_step(test, lambda values: cond_fun(carries.tree(iter(values))), given, (cond_fun,))
     with abandoned(test):
-        truth = test.output(np.not_equal(_truth(truth), 0))
+        truth = test.output(np.not_equal(_truth(as_ndarrays(holds)), 0))
     tested = test.close([truth], 0, [0] * len(given))
     pack = Packing(trace)
     ports = [pack.port(CARRY, leaf.number, 1, sizes.product(leaf.dims)) for leaf in given]

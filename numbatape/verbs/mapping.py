@@ -57,7 +57,10 @@ def recorded(function: Callable, mapped: Mapped, out_axes: OutAxes):
         args, kwargs = mapped.rebuilt([leaf if axis is None else next(row) for leaf, axis in pairs])
         return run(*args, **kwargs)
 
-    found = (in_lanes if mapped.count else without_lanes)(trace, of_row, rows)
+    if mapped.count:
+        found = in_lanes(trace, of_row, rows, function)
+    else:
+        found = without_lanes(trace, of_row, rows)
     stacks, whole = wholes_of(pytrees.unflatten(found.structure, found.stacks))
     shared, _ = wholes_of(pytrees.unflatten(found.structure, found.shared))
     return out_axes.placed(whole, stacks, shared)

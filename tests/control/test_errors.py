@@ -159,21 +159,21 @@ def adds_outside(x):
 
 
 def keeps(x):
-    kept = []
+    kept = {}
 
     def step(c, v):
-        kept.append(c)
+        kept["last"] = c
         return c * v, None
 
-    return nt.scan(step, 1.0, x)[0] + kept[0]
+    return nt.scan(step, 1.0, x)[0] + kept["last"]
 
 
-HISTORY = []
+HISTORY = {}
 
 
 def keeps_forever(x):
     def step(c, v):
-        HISTORY.append(c * v)
+        HISTORY["last"] = c * v
         return c * v, None
 
     return nt.scan(step, 1.0, x)[0]
@@ -181,14 +181,14 @@ def keeps_forever(x):
 
 def keeps_from_an_inner_loop(x):
     def outer(c, v):
-        kept = []
+        kept = {}
 
         def inner(d, w):
-            kept.append(d * w)
+            kept["last"] = d * w
             return d, None
 
         nt.scan(inner, c, x)
-        return c * v + kept[0], None
+        return c * v + kept["last"], None
 
     return nt.scan(outer, 1.0, x)[0]
 
