@@ -259,17 +259,10 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             by_keys(v, p, q, k, m, c, count, least, most, width, turns)
 
 
-@array_op(
-    "sort",
-    "(n)->(n)",
-    np.sort,
-    scratch="4*n",
-    keeps=True,
-    cases=LENGTHS,
-    moves=True,
-    thorough=True,
-    integers="within",
-)
+ORDER = {"scratch": "4*n", "cases": LENGTHS}
+
+
+@array_op("sort", "(n)->(n)", np.sort, keeps=True, moves=True, thorough=True, integers="within", **ORDER)
 class Sort:
     """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""
 
@@ -293,7 +286,7 @@ class Sort:
         return (e.op("take1", ct, inverse),)
 
 
-@array_op("argsort", "(n)->(n)", np.argsort, scratch="4*n", cases=LENGTHS, integers="position")
+@array_op("argsort", "(n)->(n)", np.argsort, integers="position", **ORDER)
 class Argsort:
     """Positions in stable ascending order, NaN last."""
 
