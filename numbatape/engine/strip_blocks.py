@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ops import OPS, Elementwise
+from ..ops import OPS, ArrayOp, Elementwise
 from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.instruction import GUARD, NONE, chosen
 from ..tape.tape import F32, F64, FAMILIES, POOLS
-from .codegen import FIRST_KERNEL
+from .codegen import FIRST_KERNEL, record_fields
 from .frame import (
     CELL_A,
     CELL_B,
@@ -146,16 +146,23 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         if isinstance(op, Elementwise):
             record = range(last, last + LOOP_HEAD)
             steps = aux[last + LOOP_STRIDES : last + LOOP_STRIDES + 1 + op.arity].tolist()
-        elif op.adds_parts:
-            record = range(last, last + CORE_HEAD + 1 + op.arity)
-            steps = [0, *aux[last + CORE_HEAD + 1 : last + CORE_HEAD + 1 + op.arity].tolist()]
+        elif op.adds_parts or (op.cut and _are_within(tape, k, op, aux, last)):
+            sizes, strides = record_fields(op)
+            record = range(last, last + CORE_HEAD + len(sizes) + len(strides))
+            fields = dict(
+                zip(sizes + strides, aux[record.start + CORE_HEAD : record.stop].tolist(), strict=True)
+            )
+            axis = op.cut or sizes[0]
+            groups = zip("oabc", op.operands, strict=False)
+            steps = [fields[f"s{name}0"] if axis in group else 0 for name, group in groups]
         else:
             return None
     else:
         return None
-    adds = not isinstance(op, Elementwise)
+    is_core = not isinstance(op, Elementwise)
+    adds = is_core and not op.cut
     if record:
-        place = CORE_HEAD if adds else LOOP_COUNT
+        place = CORE_HEAD + sizes.index(axis) if is_core else LOOP_COUNT
         count, cells = STRIDE + place, int(aux[last + place])
     else:
         count, cells = COUNT_WORD, last
@@ -175,6 +182,23 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
     return VectorRow(
         cells, count, record, found[0], tuple(found[1:]), adds, single, op.name if family == F64 else ""
     )
+
+
+def _are_within(tape: Tape, k: int, op: ArrayOp, aux: np.ndarray, last: int) -> bool:
+    """Whether the positions of an instruction are numbers of the tape, and within bounds.
+
+    Strips cannot say which position is not: the instruction stands alone then, and fails.
+    """
+    (letter,) = op.index
+    storages = tape.values["storage"]
+    its = int(storages[tape.code[letter][k]])
+    found = [item for item in tape.literals if item.storage == its]
+    rows = int(aux[last + CORE_HEAD])
+    if its < len(POOLS) or len(found) != 1 or its in storages[tape.code["out"]]:
+        return False
+    (item,) = found
+    fits = (item.data >= -rows) & (item.data < rows)
+    return item.offset == 0 and item.data.size >= aux[last + CORE_HEAD + 1] and bool(fits.all())
 
 
 def long_rows(tape: Tape, code: np.ndarray, aux: np.ndarray) -> dict[int, VectorRow]:
@@ -302,7 +326,8 @@ def find_blocks(tape: Tape, code: np.ndarray, aux: np.ndarray) -> list[Block]:
     ends = {storage[value] for value in (*tape.outputs, *(slot.value for slot in tape.inputs))}
 
     def close(stop: int) -> None:
-        used = [each.value for row in growing.rows for each in (row.out, *row.operands)]
+        operands = (each for row in growing.rows for each in (row.out, *row.operands))
+        used = [each.value for each in operands if each.step or each.letter == "o"]
         used = [value for value in used if storage[value] >= len(POOLS)]
         alone = not any(offset[value] for value in used) and any(storage[value] in ends for value in used)
         if len(growing.rows) >= FEWEST or alone:

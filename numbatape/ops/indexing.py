@@ -174,6 +174,7 @@ class Take:
     "(m),(n)->(n)",
     np.take,
     index="b",
+    cut="n",
     linear=True,
     fallible=True,
     moves=True,

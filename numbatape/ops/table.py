@@ -230,6 +230,9 @@ class ArrayOp(Traits):
     adds_parts
         The kernel of a part of the core axis where the result is the sum of its results for the parts; it
         returns a float64. It is given the cells, the operands' first cells, and sizes and strides by name.
+    cut
+        The letter of a core axis along which parts of the result are computed from parts of those operands
+        that have it: gathered entries from as many positions, and the whole table.
     light
         Whether it takes about as long for each cell as arithmetic does.
     stepwise
@@ -261,6 +264,7 @@ class ArrayOp(Traits):
     failure: str = "Singular matrix"
     nonempty: bool = False
     adds_parts: Callable | None = None
+    cut: str = ""
     light: bool = False
     stepwise: str = ""
     depends: Callable | None = None

@@ -31,6 +31,7 @@ POSITIVE = np.abs(X) + 0.1
 DATA = RNG.normal(size=N)
 GROUP = RNG.integers(0, 7, N)
 MATRIX = RNG.normal(size=(N, 3))
+ORDER = np.argsort(DATA)
 COLUMNS = RNG.normal(size=(4, N))
 
 
@@ -71,6 +72,8 @@ FUNCTIONS = {
     "sum of sines": (lambda x: np.sum(np.sin(x)), X),
     "normal": (normal, np.array([0.1, 0.2])),
     "groups": (grouped, RNG.normal(size=12)),
+    "gathers": (lambda t: np.sum((DATA - np.exp(t)[GROUP - 7] - t[GROUP[::-1]] * X) ** 2), X[:7]),
+    "gather of a long vector": (lambda x: np.sum(np.sin(x)[ORDER] * x * np.cos(x[ORDER])), X),
     "tanh": (lambda x: np.sum(np.tanh(x) * DATA), X),
     "expit": (lambda x: np.sum(scipy.special.expit(x) ** 2), X),
     "gammaln": (lambda x: np.sum(scipy.special.gammaln(x)), POSITIVE),
@@ -300,6 +303,28 @@ def test_what_both_ways_do_as_often_takes_one_sweep(f, size):
     (value, (slopes,)), (its, (its_slopes,)) = (nt.value_and_gradient(each, x) for each in (one, two))
     np.testing.assert_allclose(value, its, rtol=1e-13)
     np.testing.assert_allclose(slopes, its_slopes, rtol=1e-11, atol=1e-12 * np.abs(its_slopes).max())
+
+
+@pytest.mark.parametrize("name", ["groups", "gathers"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gathers_at_positions_of_the_tape_are_in_blocks(name, dtype):
+    """The entries that they read are never written out; a table that becomes too short is noticed."""
+    f, t = FUNCTIONS[name]
+    cache = nt.prepare_gradient_cache(f, t.astype(dtype))
+    plan = cache._space.plan
+    takes = np.flatnonzero(plan.tape.code["op"] >> 1 == OPCODE["take1"])
+    assert len(takes)
+    assert all(any(start <= k < stop for start, stop in plan.strips.extents) for k in takes.tolist())
+    outputs_in_strips_and_whole(f, t.astype(dtype))
+
+
+def test_positions_beyond_another_table_raise():
+    cache = nt.prepare_gradient_cache(lambda t: np.sum(np.exp(t)[GROUP] * DATA), X[:7])
+    np.testing.assert_allclose(nt.value_and_gradient(cache, X[:9])[0], np.sum(np.exp(X)[GROUP] * DATA))
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of bounds"):
+            nt.value_and_gradient(cache, X[:6])
+    np.testing.assert_allclose(nt.value_and_gradient(cache, X[:7])[0], np.sum(np.exp(X)[GROUP] * DATA))
 
 
 def test_a_block_that_takes_long_is_cut(monkeypatch):
