@@ -7,7 +7,7 @@ need of the step again. Cotangents of captures, and tangents of sums, are added 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..emitter import addresses, instructions
 from ..emitter.emitter import Emitter
@@ -229,30 +229,49 @@ def push(
         places[j] = len(body.outputs) - 1
     derived, result, kept = body.finish(f"the pushforward of {loop.name}", loop.reverse)
     outer = Call(emitter, derived, result.number, numbers)
-    sizes, pieces = call.sizes, []
+    pieces = [(spans, part.number) for spans, part in _pushed(call, outer, body, carried, places, kept)]
+    tape = emitter.tape
+    if derived.extents[0] == loop.extents[0] and _in_place(tape, pieces, result.number):
+        return result  # The derived loop has put the tangents where they belong.
+    return Symbol(emitter, instructions.pieces(tape, (loop.extents[0],), F64, pieces, emitter.line))
+
+
+def _pushed(call: Call, outer: Call, body: Body, carried: dict, places: dict, kept) -> Iterator[tuple]:
+    """Yield the parts of the tangent of a loop's result, each with its place there.
+
+    Parameters
+    ----------
+    call, outer
+        The loop's instruction, and that of its pushforward.
+    body
+        The body of the pushforward.
+    carried
+        For each input of the loop that has a tangent, the input of the pushforward's body that holds it.
+    places
+        For each output of the loop that has a tangent, the output of the pushforward's body that is it.
+    kept
+        The inputs of the pushforward's body that are left.
+    """
+    loop, derived, result, sizes = call.loop, outer.loop, outer.out, call.sizes
     for j, out in enumerate(loop.outs):
         extent = call.out_extent(out)
         if j in places:
             mine = derived.outs[body.order.index(places[j])]
-            part = outer.cells(result.number, mine.start, extent)
+            part = outer.cells(result, mine.start, extent)
         else:
             part = call.zeros(extent)
-        pieces.append(([(out.start, extent)], part.number))
-    if loop.test is not None:  # the number of steps, and whether there would be more, have no tangent
-        pieces.append(([(loop.counted, 2)], call.zeros(2).number))
+        yield [(out.start, extent)], part
+    if loop.test is not None:  # The number of steps, and whether there would be more, have no tangent.
+        yield [(loop.counted, 2)], call.zeros(2)
     for k, start in zip(loop.carries, loop.history or (), strict=False):
         extent = sizes.mul(loop.length, loop.ports[k].count)
         if k in carried:
             assert derived.history is not None
             place = derived.history[derived.carries.index(kept.index(carried[k]))]
-            part = outer.cells(result.number, place, extent)
+            part = outer.cells(result, place, extent)
         else:
             part = call.zeros(extent)
-        pieces.append(([(start, extent)], part.number))
-    tape = emitter.tape
-    if derived.extents[0] == loop.extents[0] and _in_place(tape, pieces, result.number):
-        return result  # the derived loop has put the tangents where they belong
-    return Symbol(emitter, instructions.pieces(tape, (loop.extents[0],), F64, pieces, emitter.line))
+        yield [(start, extent)], part
 
 
 def _in_place(tape, pieces, result: int) -> bool:

@@ -142,13 +142,27 @@ class LoopRun:
         else:
             kernels = jit.load("loops", loop_source()).address
             self.forward, self.back = kernels["forward"], kernels["reverse"]
+        self._write_words(again)
+        tables.write_lengths()
+        if not loop.runs_once:
+            self.look_for_signals()
+        tables.write_forward()
+        if self._test is not None:
+            tables.write_test(self._test)
+        if reverse:
+            tables.write_reverse()
+            tables.write_deferred(deferred)
+
+    def _write_words(self, again: bool) -> None:
+        """Write the words of the state that say what the kernels do."""
+        loop, reverse = self.loop, self.reverse
         # What rules and inner loops keep is that of their last call, which another call of this body may
         # make.
         again = again or (loop.runs_once and (loop.recompute or bool(loop.body.calls)))
         words = {
             "VALUE": sweep_address("value"),
             "PULLBACK": sweep_address("pullback") if reverse else 0,
-            "FRAME": space.address,
+            "FRAME": self._space.address,
             "BACKWARDS": int(loop.reverse),
             "SAVING": int(reverse and not (again and loop.runs_once)),
             "AGAIN": int(again),
@@ -159,15 +173,6 @@ class LoopRun:
         }
         for name, word in words.items():
             self.state[WORD[name]] = word
-        tables.write_lengths()
-        if not loop.runs_once:
-            self.look_for_signals()
-        tables.write_forward()
-        if self._test is not None:
-            tables.write_test(self._test)
-        if reverse:
-            tables.write_reverse()
-            tables.write_deferred(deferred)
 
     @property
     def tables(self) -> LoopTables:

@@ -55,7 +55,7 @@ class Replanner:
         self.kernels = first.kernels
         self._known = np.zeros(FIRST_KERNEL, np.int32)
         self._known[list(first.kernels)] = 1
-        layouts, dims, strides = tape.layout_tables
+        layouts = tape.layout_tables[0]
         ranks = layouts[:, 1][tape.values["layout"][tape.code["out"]]] if len(tape) else np.zeros(0, int)
         self.sizes = np.zeros(len(tape.sizes.rows), np.int64)
         self.storages = np.zeros((len(tape.storages), names.STORAGE_WORDS), np.int64)
@@ -68,14 +68,29 @@ class Replanner:
         self._rank = len(first.dimensions)
         # The dimensions of a body are those of its loop.
         self._dimensions = np.zeros(max(1, self._rank), np.int64)
+        alike = _alike(tape)
+        tables, numbers = self._words_of(alike)
+        self.proved = extents_hold_for_all_sizes(tape, alike)
+        self._words = np.zeros(more.WORDS, np.int64)
+        for word, array in tables.items():
+            self._words[word] = array.ctypes.data
+        for word, number in numbers.items():
+            self._words[word] = number
+        self._tables = tables  # kept alive, because the kernel reads them by address
+        self.address = self._words.ctypes.data
+        # A memoryview reads and writes single numbers in half of the time that an array takes.
+        self._outcome, self._given = memoryview(self._words), memoryview(self._dimensions)
+        self._replan = kernel("replan")
+        self._lock = survives_fork(threading.Lock())  # plans are shared by clones in other threads
+
+    def _words_of(self, alike) -> tuple[dict[int, np.ndarray], dict[int, int]]:
+        """Return what the kernel reads: tables, by the words that get their addresses, and numbers."""
+        tape = self.tape
+        layouts, dims, strides = tape.layout_tables
         bounded, positive = _bounded(tape)
         guards = [(g.left, RELATIONS[g.relation], g.right) for g in tape.sizes.guards]
-        stored = [
-            tape.storages["size"],
-            3 * tape.storages["family"].astype(np.int32) + tape.storages["level"],
-        ]
-        alike = _alike(tape)
-        lender = lenders_at_all_sizes(tape, alike)
+        kinds = 3 * tape.storages["family"].astype(np.int32) + tape.storages["level"]
+        stored = [tape.storages["size"], kinds, lenders_at_all_sizes(tape, alike)]
         tables = {
             names.TAPE: np.ascontiguousarray(tape.code).view(np.int32),
             names.VALUES: np.ascontiguousarray(tape.values).view(np.int32),
@@ -91,7 +106,7 @@ class Replanner:
             more.SIZE_GUARDS: _table(guards),
             more.DIMENSIONS: self._dimensions,
             more.BOUNDED: bounded,
-            more.STORED: np.ascontiguousarray(np.stack([*stored, lender], 1).astype(np.int32)),
+            more.STORED: np.ascontiguousarray(np.stack(stored, 1).astype(np.int32)),
             more.CELLS: self.ends,
             more.IN_REGISTER: in_register()[:FIRST_KERNEL].astype(np.int32),
             more.KNOWN_KERNELS: self._known,
@@ -110,18 +125,7 @@ class Replanner:
             more.DERIVE: address_of("derive"),
             more.VERIFY: address_of("verify"),
         }
-        self.proved = extents_hold_for_all_sizes(tape, alike)
-        self._words = np.zeros(more.WORDS, np.int64)
-        for word, array in tables.items():
-            self._words[word] = array.ctypes.data
-        for word, number in numbers.items():
-            self._words[word] = number
-        self._tables = tables  # kept alive, because the kernel reads them by address
-        self.address = self._words.ctypes.data
-        # A memoryview reads and writes single numbers in half of the time that an array takes.
-        self._outcome, self._given = memoryview(self._words), memoryview(self._dimensions)
-        self._replan = kernel("replan")
-        self._lock = survives_fork(threading.Lock())  # plans are shared by clones in other threads
+        return tables, numbers
 
     @classmethod
     def of(cls, plan: Plan) -> Replanner | None:

@@ -207,20 +207,23 @@ class StripReplanner:
             np.concatenate([places, np.array(counts, int)]),
             np.concatenate([behind, lengths[block_of_row]]),
         )
-        rows = [
-            (at, int(SPARE * n), *self._strips.spans[part])
-            for at, n, parts in zip(
-                lengths.tolist(), self._words[lengths].tolist(), self._strips.parts, strict=True
-            )
-            for part in parts
-        ]
         return {
             "checked": np.stack(checked, 1).astype(np.int32),
-            "lengths": np.array(rows, np.int32),
+            "lengths": self._rows_of_blocks(lengths),
             "narrow": np.array([(s, lengths[number]) for s, number in narrows.items()], np.int32),
             "outside": np.flatnonzero(outside).astype(np.int32),
             "moving": np.array(moving, np.int32),
         }
+
+    def _rows_of_blocks(self, lengths: np.ndarray) -> np.ndarray:
+        """Return, for each row of blocks, where its length is, the most that it may be, and its strips."""
+        longest = (SPARE * self._words[lengths]).astype(int).tolist()
+        rows = [
+            (at, most, *self._strips.spans[part])
+            for at, most, parts in zip(lengths.tolist(), longest, self._strips.parts, strict=True)
+            for part in parts
+        ]
+        return np.array(rows, np.int32)
 
     def _weights(self) -> np.ndarray:
         """Return where each instruction over a vector has its length, and how much work a cell of it is."""
