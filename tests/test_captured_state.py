@@ -410,6 +410,68 @@ def test_unchanged_state_is_traced_once():
     assert cache._program.traces == 1
 
 
+REGISTRY = """
+class Definition:
+    def __init__(self, factor):
+        self.factor, self.parts = factor, ("meter", 1)
+
+class Slotted:
+    __slots__ = ("factor",)
+    def __init__(self, factor):
+        self.factor = factor
+
+class Registry:
+    def __init__(self, kind):
+        self.units, self.kind, self.factor, self.last = {"cm": kind(2.0)}, kind, 2.0, None
+
+    def read(self, text):  # like pint, which defines a unit anew when it reads its name in a longer text
+        self.units[text] = self.kind(self.factor)
+        return self.units[text].factor
+
+    def read_and_hold(self, text):
+        self.last = self.units[text] = self.kind(self.factor)
+        return self.last.factor
+
+def seconds(value):  # like pint, which asks the class for the attribute of arrays
+    is_array = hasattr(type(value), "dtype")
+    return value / 1e9 if is_array and value.dtype.kind == "m" else value
+"""
+
+
+@pytest.fixture
+def definitions():
+    name = "units_like_library"
+    module = types.ModuleType(name)
+    module.__file__ = str(pathlib.Path(np.__file__).parents[1] / f"{name}.py")
+    exec(compile(REGISTRY, module.__file__, "exec"), vars(module))
+    return module
+
+
+@pytest.mark.parametrize("kind", ["Definition", "Slotted"])
+def test_an_equal_object_in_place_of_a_librarys_is_no_change(kind, definitions):
+    registry = definitions.Registry(getattr(definitions, kind))
+    first = registry.units["cm"]
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x * registry.read("cm")), X)
+    for _ in range(3):
+        assert nt.value_and_gradient(cache, X)[0] == 12.0
+    assert cache.traces == 1 and registry.units["cm"] is first
+    registry.factor = 3.0  # now the objects differ
+    for _ in range(2):
+        assert nt.value_and_gradient(cache, X)[0] == 18.0
+        assert registry.units["cm"].factor == 3.0
+    held = nt.prepare_gradient_cache(lambda x: np.sum(x * registry.read_and_hold("cm")), X)
+    for _ in range(3):
+        assert nt.value_and_gradient(held, X)[0] == 18.0
+        assert registry.units["cm"] is registry.last  # somebody else holds the new object, in each call
+    assert held.traces == 4
+
+
+def test_a_library_may_take_a_traced_number_for_an_array_by_its_class(definitions):
+    assert nt.grad(lambda x: definitions.seconds(x) ** 2)(3.0) == 6.0
+    with pytest.raises(AttributeError, match="'float' object has no attribute 'dtype'"):
+        nt.grad(lambda x: x * x.dtype.itemsize)(1.0)
+
+
 # ---- what cannot be watched
 
 

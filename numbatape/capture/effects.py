@@ -31,6 +31,7 @@ from ..trace.primitives import dense_number, stop_gradient
 from ..usercode.ownership import is_users_class
 from .captured import Captured, is_empty
 from .references import Reference, Walk, references
+from .twins import put_back
 
 if TYPE_CHECKING:
     from ..usercode.written_only import WrittenOnly
@@ -177,6 +178,7 @@ class _Changes:
                 _, before = self._dictionaries[id(container)]
                 if any(key not in container for key in before):
                     raise NotRepeatable
+                put_back(container, before)
                 for key, value in container.items():
                     if key not in before or before[key] is not value:
                         self._item(found, container, key, before.get(key), value)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..usercode.bytecode import ATTRIBUTES
 from ..usercode.frames import not_supported
-from ..usercode.ownership import is_core
+from ..usercode.ownership import is_core, is_users_file
 
 # Abstract classes ask on behalf of their callers: np.isscalar asks numbers.Number.
 ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
@@ -65,10 +65,27 @@ def length_of_scalar(value) -> int:
 
 
 def check_attribute(x, name: str) -> None:
-    """Raise Python's error where the user's code reads an attribute of arrays from a Python number."""
-    kind = x._value.__class__
-    if kind in PYTHON and not is_core[sys._getframe(2).f_code.co_filename]:
-        raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=x)
+    """Raise Python's error where other code reads an attribute of arrays from a Python number."""
+    if x._value.__class__ in PYTHON:
+        frame = sys._getframe(2)
+        if not is_core[frame.f_code.co_filename] and not _takes_it_for_an_array(frame):
+            raise _no_attribute(x, name)
+
+
+def _takes_it_for_an_array(frame) -> bool:
+    """Whether a library has been told by the class of a traced number that it is an array.
+
+    pint asks ``hasattr(type(x), "dtype")`` and then reads ``x.dtype``. A library that reads the attribute as
+    such, and catches no error, would fail with a Python number; so it would not have come here with one.
+    """
+    code = frame.f_code
+    reads = code.co_code[frame.f_lasti] in ATTRIBUTES and not code.co_exceptiontable
+    return reads and not is_users_file(code.co_filename, frame.f_globals.get("__name__"))
+
+
+def _no_attribute(x, name: str) -> AttributeError:
+    kind = x._value.__class__.__name__
+    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=x)
 
 
 def check_subscriptable(x) -> None:
@@ -84,6 +101,8 @@ def missing(x, name: str, what: str, depth: int = 2) -> Exception:
     NumPy tests whether attributes such as ``__array_interface__`` exist, and goes on without them. If the
     user's code did so, it would take another path than with the array.
     """
+    if x._value.__class__ in PYTHON:
+        return _no_attribute(x, name)
     frame = sys._getframe(depth)
     special = name.startswith("__") and name.endswith("__")
     if hasattr(x._value, name) and (not special or frame.f_code.co_code[frame.f_lasti] in ATTRIBUTES):
