@@ -70,6 +70,17 @@ def test_a_first_gradient_needs_no_scipy(call):
     assert len(own) < FIRST[call]
 
 
+def test_new_lengths_of_short_vectors_do_without_what_serves_long_ones():
+    program = (
+        "import numpy as np, numbatape as nt\n"
+        "cache = nt.prepare_gradient_cache(lambda x: np.sum(np.exp(-x * x) * x[0]) / len(x), np.ones(9))\n"
+        "for n in (5, 6, 7, 2000, 2200): nt.value_and_gradient(cache, np.ones(n))"
+    )
+    loaded = loaded_by(program)
+    assert "numbatape.caches.elastic" in loaded
+    assert "numbatape.caches.one_way" not in loaded
+
+
 def test_a_log_density_from_the_command_line_needs_no_scipy(tmp_path):
     """Importing scipy.special alone would take as long as all else that README's command imports."""
     schools = Path(nt.__file__).parents[1] / "examples" / "eight_schools"

@@ -22,6 +22,7 @@ from ..engine.moving_spaces import ITEMSIZE, MovingSpace
 from ..engine.placement import aligned
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
 from ..engine.segments import Cuts, Segments
+from ..engine.strip_blocks import LEAST
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..ops.status import DONE, GUARD
 from ..tape.tape import F64, FAMILY_DTYPE
@@ -30,7 +31,7 @@ from .elastic_ends import UNKNOWN, Input, Result, Seed, address_of, ends_of, res
 from .leaf_rows import ArrayRow, DataRow, FrozenRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
 from .outs import in_form
-from .variant import LONG
+from .variant import LONG, MANY
 
 ndarray = np.ndarray
 ROW = {name: k for k, name in enumerate(jit.steady.ROW)}
@@ -231,7 +232,8 @@ class ElasticEntry:
             return -1
         _, first64, cells64, _, first32, cells32 = self._ends  # where the levels of both families end
         total = cells64 + cells32
-        if self._one_way is not None and total >= LONG:
+        # Most calls need not ask, and so need no module for it.
+        if self._one_way is not None and total >= (LONG if planner.longest >= LEAST else MANY):
             two_sweeps = self._one_way().refuses(dimensions, (cells64, cells32), planner.longest)
             if not two_sweeps:
                 self.deferred += 1

@@ -45,7 +45,7 @@ from ..tape.instruction import GUARD, NONE
 from ..tape.loop import Loop
 from ..tape.tape import ACTIVE, CONSTANT, POOLS
 from ..threads import survives_fork
-from .variant import LONG, VariantWorkspace
+from .variant import LONG, MANY, VariantWorkspace
 
 if TYPE_CHECKING:
     from .variant import Variant
@@ -60,9 +60,9 @@ KEPT = 0.25
 # How many times the function's work one sweep may do around loops in lanes, and where it needs far fewer
 # cells: that of a wave equation whose steps write into zeros does 3.5 times as much, in a third of the time.
 MOST_WORK, MOST_SAVING = 3.5, 5.0
-# Cells that do not fit into the second cache with their adjoints, and which share of them one sweep may need:
-# time steps of vectors with 400 to 10 000 entries then take 0.5 to 0.87 of the time of two sweeps.
-MANY, MOST_NEEDED = 1 << 16, 0.66
+# Which share of many cells one sweep may need: time steps of vectors with 400 to 10 000 entries then take 0.5
+# to 0.87 of the time of two sweeps.
+MOST_NEEDED = 0.66
 
 
 class OneWay:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .one_way import OneWay
 
 LONG = 1 << 13  # cells of a workspace from which on a gradient may be computed in one sweep (`one_way`)
+# Where no vector is worth strips, these are cells that do not fit into the second cache with their adjoints.
+MANY = 1 << 16
 MOST_PLANS = 512  # a variant keeps so many, for sizes that come again
 
 
