@@ -292,3 +292,44 @@ def lend(w, pc):
             head_t[kind_t[storage]] = behind_t[free]
             lender_t[storage] = lender_t[free]
     return 0
+
+
+def combined(w, pc):
+    """Number the combinations of numbers in rows as they occur; return how many there are."""
+    count = w[0]
+    width = w[1]  # how many numbers a row has
+    row_t = w[2]  # the rows one after another
+    number_t = w[3]  # out: the number of each row's combination
+    first_t = w[4]  # out: the first row of each combination
+    slot_t = w[5]  # the hash table: numbers of combinations, from 1 on
+    last_slot = w[6]  # one less than the number of slots, a power of two
+    found = 0
+    for k in range(count):
+        at = width * k
+        key = 0
+        for q in range(width):
+            key = (key * PRIME + row_t[at + q]) & BITS
+        slot = (key ^ (key >> 15)) & last_slot
+        searching = True
+        while searching:
+            other = slot_t[slot] - 1
+            if other < 0:
+                first_t[found] = k
+                number_t[k] = found
+                found += 1
+                slot_t[slot] = found
+                searching = False
+            elif alike(row_t, at, width * first_t[other], width):
+                number_t[k] = other
+                searching = False
+            else:
+                slot = (slot + 1) & last_slot
+    return found
+
+
+def alike(row_t, a, b, width):
+    """Whether two rows have the same numbers."""
+    q = 0
+    while q < width and row_t[a + q] == row_t[b + q]:
+        q += 1
+    return q == width

@@ -32,10 +32,10 @@ def _kernel(name: str):
     return jit.load("scans", scan_source()).function(name)
 
 
-def _run(name: str, *words) -> None:
-    """Call a kernel with numbers and with arrays, of which it gets the addresses."""
+def _run(name: str, *words) -> int:
+    """Call a kernel with numbers and with arrays, of which it gets the addresses; return what it returns."""
     w = array("q", [word if word.__class__ is int else address(word) for word in words])
-    _kernel(name)(w.buffer_info()[0], 0)
+    return _kernel(name)(w.buffer_info()[0], 0)
 
 
 def groups(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -168,3 +168,15 @@ def lend(first: np.ndarray, last: np.ndarray, kind: np.ndarray, borrowers: np.nd
     behind = np.empty(len(first), np.int32)
     _run("lend", len(borrowers), starting, ending, first, last, kind, heads, behind, lender)
     return lender
+
+
+def combined(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each combination of 32-bit integers that occurs, and each row's combination.
+
+    Combinations are numbered as they occur.
+    """
+    count, width = rows.shape
+    number, first = np.empty((2, count), np.int32)
+    slots = np.zeros(1 << (2 * count).bit_length(), np.int32)
+    found = _run("combined", count, width, rows, number, first, slots, len(slots) - 1)
+    return first[:found], number

@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .column_scans import SHORT, combined
+
+LARGEST = 2**31 - 1
 SPARSE = 8  # a table of flags with at most so many entries per row costs less than sorting the rows
 FEW = 64  # rows of which Python takes less time than NumPy
 
@@ -26,6 +29,12 @@ def combinations(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rank = {row: k for k, row in enumerate(sorted(set(rows)))}
         place = {row: k for k, row in reversed([*enumerate(rows)])}
         return np.array([place[row] for row in rank], np.int64), np.array([rank[r] for r in rows], np.int64)
+    if len(columns[0]) > SHORT and (rows := _as_rows(columns)) is not None:
+        first, number = combined(rows)
+        order = np.lexsort(rows.take(first, axis=0).T[::-1])
+        rank = np.empty(len(first), np.int64)
+        rank[order] = np.arange(len(first))
+        return first[order].astype(np.int64), rank.take(number)
     # The numbers of a row are taken for the digits of one number.
     key, bound = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
@@ -45,6 +54,17 @@ def combinations(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # NumPy keeps the last of several assignments; reversed, that is the first.
     first[number[::-1]] = np.arange(len(number))[::-1]
     return first, number
+
+
+def _as_rows(columns: tuple[np.ndarray, ...]) -> np.ndarray | None:
+    """Return columns of integers as rows of 32-bit integers, None if their numbers do not fit."""
+    rows = np.empty((len(columns[0]), len(columns)), np.int32)
+    for k, column in enumerate(columns):
+        wide = not np.can_cast(column.dtype, rows.dtype)
+        if wide and max(int(column.max()), ~int(column.min())) > LARGEST:
+            return None
+        rows[:, k] = column
+    return rows
 
 
 def _densest(rows: int) -> int:

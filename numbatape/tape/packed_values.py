@@ -2,8 +2,8 @@
 
 Most values of a long trace are single cells. Their storage and offset are packed into one negative integer
 of 64 bits, so that such a value takes 8 bytes; a tuple takes 100, and Python's garbage collector examines it
-again and again. The addresses of all other values are in an array of three integers each, and their integer
-is a place there.
+again and again. The addresses of all other values are in an array of three integers of 32 bits each, as a
+frozen tape has them, and their integer is a place there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tape import VALUE
 
 SHIFT = 24
 STORAGE = (1 << SHIFT) - 1  # the bits of a packed address in which the storage is; the offset is above them
-FARTHEST = 1 << 38
+FARTHEST = 1 << 31  # offsets of a tape have 32 bits
 
 _set = dict.__setitem__
 
@@ -45,7 +45,7 @@ class Values(dict):
     def __init__(self, addresses: np.ndarray | None = None):
         super().__init__()
         self.words = array("q")
-        self._places = array("q")
+        self._places = array("i")
         if addresses is not None:
             for address in addresses.tolist():
                 self.append(address)
@@ -102,15 +102,16 @@ class Values(dict):
 
     def extend(self, addresses: np.ndarray) -> None:
         """Append addresses, given as rows of storage, offset and layout."""
-        addresses = np.ascontiguousarray(addresses, np.int64)
+        addresses = np.ascontiguousarray(addresses, np.int32)
         storage, offset, layout = addresses.T
         others = (layout != 0) | (offset < 0) | (storage > STORAGE)
         count = np.count_nonzero(others)
+        places = np.arange(len(self._places), len(self._places) + 3 * count, 3)
         if count == len(others):
-            words = len(self._places) + 3 * np.arange(count)
+            words = places
         else:
-            words = ~(offset << SHIFT | storage)
-            words[others] = len(self._places) + 3 * np.arange(count)
+            words = ~(offset.astype(np.int64) << SHIFT | storage)
+            words[others] = places
             addresses = addresses.take(flatnonzero(others), axis=0)
         self._places.frombytes(addresses.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         self.words.frombytes(words.view(np.uint8))  # type: ignore[arg-type]
@@ -132,7 +133,7 @@ class Values(dict):
         storage, offset = ~words & STORAGE, ~words >> SHIFT
         others = words >= 0
         if others.any():
-            rows = np.frombuffer(self._places, np.int64).reshape(-1, 3).take(words[others] // 3, axis=0)
+            rows = np.frombuffer(self._places, np.int32).reshape(-1, 3).take(words[others] // 3, axis=0)
             storage[others], offset[others] = rows[:, 0], rows[:, 1]
         return storage, offset
 
@@ -147,11 +148,15 @@ class Values(dict):
         words = np.frombuffer(self.words, np.int64)
         others = flatnonzero(words >= 0)
         found = np.zeros((3, len(words)), np.int32)
-        if len(others) < len(words):
+        if 2 * len(others) > len(words):
+            cells = flatnonzero(words < 0)
+            packed = ~words.take(cells)
+            found[0, cells], found[1, cells] = packed & STORAGE, packed >> SHIFT
+        else:
             packed = ~words
             found[0], found[1] = packed & STORAGE, packed >> SHIFT
         if len(others):
-            places = np.frombuffer(self._places, np.int64)
+            places = np.frombuffer(self._places, np.int32)
             first = words if len(others) == len(words) else words.take(others)
             for k, column in enumerate(found):
                 column[others] = places.take(first + k)
@@ -176,6 +181,6 @@ class Values(dict):
         found["storage"], found["offset"], found["layout"] = packed & STORAGE, packed >> SHIFT, 0
         others = flatnonzero(words >= 0)
         if len(others):
-            places = np.frombuffer(self._places, np.int64).reshape(-1, 3).take(words[others] // 3, axis=0)
-            replace_items(found, others, places.astype(np.int32).view(VALUE)[:, 0])
+            places = np.frombuffer(self._places, np.int32).reshape(-1, 3).take(words[others] // 3, axis=0)
+            replace_items(found, others, places.view(VALUE)[:, 0])
         return found

@@ -128,7 +128,7 @@ def test_cells_are_lent_when_they_were_read_for_the_last_time(seed):
     assert scans.lend(first, last, kind, borrowers).tolist() == lender
 
 
-@pytest.mark.parametrize("length", [FEW, FEW + 1])
+@pytest.mark.parametrize("length", [FEW, FEW + 1, scans.SHORT + 1])
 @pytest.mark.parametrize("spread", [1, 10**6])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_function_is_called_once_for_each_combination(seed, spread, length):
@@ -141,10 +141,12 @@ def test_a_function_is_called_once_for_each_combination(seed, spread, length):
     assert count == len(set(x.tolist()))
     assert [sorted(set(x.tolist())).index(value) for value in x.tolist()] == rank.tolist()
     assert stable_order(x + spread).tolist() == sorted(range(len(x)), key=lambda k: x[k])
-    first, number = combinations(x, y)
-    assert len(first) == len(set(zip(x.tolist(), y.tolist(), strict=True)))
-    np.testing.assert_array_equal(x[first][number], x)
-    np.testing.assert_array_equal(y[first][number], y)
+    pairs = [*zip(x.tolist(), y.tolist(), strict=True)]
+    for scale in (1, 2**20):  # some numbers have more than 32 bits then
+        first, number = combinations(x * scale, y)
+        assert first.tolist() == [pairs.index(pair) for pair in sorted(set(pairs))]
+        np.testing.assert_array_equal(x[first][number], x)
+        np.testing.assert_array_equal(y[first][number], y)
     calls = []
     holds = by_combination(lambda a, b: calls.append((a, b)) or a < b, x, y)
     assert len(calls) == len(set(calls)) == len(first)

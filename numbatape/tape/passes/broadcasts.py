@@ -24,8 +24,8 @@ def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
     first = rows[_have_steady_axes(draft, draft.fields(code), rows)]
     if not len(first):
         return code
-    fit = _candidates(draft, code, rows)
-    queue = first[fit[first]].tolist()
+    fit = _Fit(draft, code, rows)
+    queue = [k for k in first.tolist() if fit(k)]
     if not queue:
         return code
     # A result that is narrow may let those of its readers be narrow too.
@@ -37,20 +37,37 @@ def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
         if narrowed is not None:
             changes[k] = narrowed
             for reader in uses.readers(uses.out[k]).tolist():
-                if fit[reader]:
+                if fit(reader):
                     heappush(queue, reader)
     return rewritten(code, {k: [row] for k, row in changes.items()})
 
 
-def _candidates(draft: Draft, code: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return which of some rows may be computed at another width, as far as their readers are concerned."""
-    uses, found = draft.uses(code), np.zeros(len(code), bool)
-    readers = draft.ops.with_trait("narrows") | draft.ops.with_trait("reads_narrow")
-    fields = draft.fields(code)
-    barred = uses.read_by(~fields.is_any(readers)) | draft.fixed(uses) | (uses.writes != 1)
-    rows = rows[~barred[uses.out[rows]]]
-    found[rows[draft.covers(fields.out[rows])]] = True
-    return found
+class _Fit:
+    """Tells which of some rows may be computed at another width, as far as their readers are concerned.
+
+    Most tapes have few instructions to begin with, so each is looked at when somebody asks for it.
+    """
+
+    def __init__(self, draft: Draft, code: np.ndarray, rows: np.ndarray):
+        self._draft, self._uses = draft, draft.uses(code)
+        ops, fields = draft.ops, draft.fields(code)
+        self._out, self._fixed = fields.out, draft.fixed(self._uses)
+        self._takes_any_width = fields.is_any(ops.with_trait("narrows") | ops.with_trait("reads_narrow"))
+        self._is_row = np.zeros(len(code), bool)
+        self._is_row[rows] = True
+        self._known: dict[int, bool] = {}
+
+    def __call__(self, k: int) -> bool:
+        if k not in self._known:
+            self._known[k] = bool(self._is_row[k]) and self._fits(k)
+        return self._known[k]
+
+    def _fits(self, k: int) -> bool:
+        uses, group = self._uses, self._uses.out[k]
+        if self._fixed[group] or uses.writes[group] != 1:
+            return False
+        readers = self._takes_any_width[uses.readers(group)]
+        return bool(readers.all()) and bool(self._draft.covers(self._out[k : k + 1])[0])
 
 
 def _have_steady_axes(draft: Draft, fields: Fields, rows: np.ndarray) -> np.ndarray:
