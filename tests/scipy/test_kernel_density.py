@@ -23,7 +23,23 @@ CASES = {
     "samples in the plane": (lambda s: stats.gaussian_kde(s, weights=WEIGHTS).logpdf(PAIRS), PLANE),
     "bandwidth and weights": (lambda w: stats.gaussian_kde(SAMPLES, w[0], w)(X), WEIGHTS),
     "interval of samples": (lambda s: stats.gaussian_kde(s).integrate_box_1d(0.2, 1.0), SAMPLES),
+    "box of samples": (lambda s: stats.gaussian_kde(s).integrate_box([0.2, -1.0], [1.0, 0.5]), PLANE),
+    "bandwidth by a function": (
+        lambda s: stats.gaussian_kde(s, lambda kde: s[0] * kde.neff**-0.3)(X),
+        SAMPLES,
+    ),
+    "beside a normal law": (lambda x: KNOWN.integrate_gaussian(x[0], x[1]), X),
+    "samples beside it": (lambda s: stats.gaussian_kde(s).integrate_gaussian(s[:, 0], np.eye(2)), PLANE),
+    "product": (lambda s: stats.gaussian_kde(s, weights=WEIGHTS).integrate_kde(KNOWN), SAMPLES),
+    "marginal": (lambda s: stats.gaussian_kde(s, "silverman").marginal(-1)(X), PLANE),
+    "attributes": (lambda s: attributes(stats.gaussian_kde(s, weights=s[0] + 1.0)), PLANE),
 }
+
+
+def attributes(kde):
+    kde.set_bandwidth(0.7 * kde.silverman_factor())
+    matrices = np.sum(kde.covariance * kde.inv_cov + kde.cho_cov, 0)
+    return np.concatenate([matrices, np.stack([kde.factor, kde.neff, kde.log_det, kde.scotts_factor()])])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -40,7 +56,9 @@ def test_errors():
         nt.grad(lambda x: np.sum(stats.gaussian_kde(PLANE)(np.stack([x, x, x]))))(X)
     with pytest.raises(ValueError, match="multiple elements"):
         nt.grad(lambda x: stats.gaussian_kde(x[:1])(0.3)[0])(X)
-    with pytest.raises(nt.UnsupportedOperationError, match="bw_method"):
-        nt.grad(lambda x: stats.gaussian_kde(x, lambda kde: 0.5)(0.3)[0])(X)
+    with pytest.raises(ValueError, match="mean does not have dimension 2"):
+        nt.grad(lambda x: stats.gaussian_kde(PLANE).integrate_gaussian(x, np.eye(2)))(X)
+    with pytest.raises(ValueError, match="must be unique"):
+        nt.grad(lambda x: np.sum(stats.gaussian_kde(x * PLANE[:, :3]).marginal([0, -2])(X)))(X)
     with pytest.raises(nt.UnsupportedOperationError, match=r"gaussian_kde\.resample of traced samples"):
         nt.grad(lambda x: np.sum(stats.gaussian_kde(x).resample(3)))(X)
