@@ -113,7 +113,8 @@ def as_doubles(x):
     if x.dtype.kind == "c":
         return x
     x = x if x.dtype == np.float64 else np.astype(x, np.float64)
-    return adopt(x, np.float64(x._value)) if type(x._value) is float else x
+    weak = type(getattr(x, "_value", None)) is float  # plain arrays come here, too
+    return adopt(x, np.float64(x._value)) if weak else x
 
 
 def _converted(x, dtype):

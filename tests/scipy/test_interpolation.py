@@ -199,8 +199,11 @@ def test_breakpoints_must_ascend(make, places):
     [
         (lambda y: splev(1.0, splrep(X, y, s=0.5)), r"splrep of traced values with s > 0 .* \(s=0\) are"),
         (lambda y: UnivariateSpline(X, y)(1.0), "make_interp_spline"),
-        (lambda y: CubicSpline(y, Y)(1.0), "CubicSpline of traced breakpoints"),
-        (lambda y: CubicSpline(X, y, bc_type=((1, 2.0), (1, 0.0)))(1.0), "names and values of zero"),
+        (
+            lambda y: make_interp_spline(y, Y, bc_type="natural")(1.0),
+            "make_interp_spline of traced breakpoints",
+        ),
+        (lambda y: splrep(y, Y, w=y)[1], "splrep of traced weights"),
         (lambda y: RegularGridInterpolator((X,), Y, method="pchip")(y[:1])[0], "linear, nearest, slinear"),
         (lambda y: RectBivariateSpline(X, X, TABLE @ TABLE.T, s=y[0])(1.0, 1.0), "one with s=0"),
         (lambda y: griddata(SITES, y, SITES, method="cubic"), "'linear' and 'nearest'"),
@@ -365,6 +368,44 @@ def test_further_interpolators(name):
     agrees(f, x, order=2 if name in CURVED else 1, value_rtol=1e-9, rtol=1e-6)
 
 
+MOVING = {  # through places and values in one vector
+    "not-a-knot": lambda x, y: CubicSpline(x, np.stack([y, y**2]), axis=1)(INSIDE),
+    "natural": lambda x, y: CubicSpline(x, y, bc_type="natural").antiderivative()(INSIDE),
+    "ends": lambda x, y: CubicSpline(x, y, bc_type=((2, 0.4), (1, y[0])))(INSIDE, 1),
+    "ends of values": lambda x, y: CubicSpline(X, y, bc_type=((1, 0.7), "not-a-knot"))(INSIDE),
+    "periodic": lambda x, y: CubicSpline(x, np.append(y[:-1], y[0]), bc_type="periodic")(INSIDE + 3.0),
+    "periodic, three": lambda x, y: CubicSpline(x[:3], y[[0, 1, 0]], bc_type="periodic")(INSIDE),
+    "parabola": lambda x, y: CubicSpline(x[:3], y[:3])(INSIDE),
+    "three": lambda x, y: CubicSpline(x[:3], y[:3], bc_type=("clamped", "not-a-knot"))(INSIDE),
+    "line": lambda x, y: CubicSpline(x[:2], y[:2])(INSIDE),
+    "make_interp_spline": lambda x, y: make_interp_spline(x, np.stack([y, y]), axis=-1)(INSIDE, 1),
+    "degree 2": lambda x, y: make_interp_spline(x, y, 2)(INSIDE),
+    "interp1d": lambda x, y: interp1d(x, np.stack([y, y]), "quadratic", fill_value="extrapolate")(
+        INSIDE + 1.0
+    ),
+    "splrep": lambda x, y: splev(INSIDE, splrep(x, y, k=4)) + splint(0.3, 2.0, splrep(x, y)),
+    "UnivariateSpline": lambda x, y: UnivariateSpline(x, y, s=0, ext=3)(INSIDE + 1.0),
+    "InterpolatedUnivariateSpline": lambda x, y: InterpolatedUnivariateSpline(x, y, k=4).derivative()(INSIDE),
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_places_that_move(name):
+    n = len(X)
+    order = 2 if name in ("not-a-knot", "make_interp_spline") else 1
+    agrees(
+        lambda p: MOVING[name](p[:n], p[n:]), np.concatenate([X, Y]), order=order, value_rtol=1e-11, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("make", [CubicSpline, make_interp_spline])
+def test_places_that_move_must_ascend(make):
+    verb = nt.grad(lambda x: make(x, Y)(0.5))
+    verb(X)
+    with pytest.raises(ValueError, match=r"increasing|sorted"):
+        verb(X[::-1].copy())
+
+
 KNOTS_OF = {  # of knots and weights in one vector
     "knots": lambda p: BSpline(p[:7], p[7:], 2)(np.array([[0.65, 0.7], [1.9, 0.6]])),
     "outside, slopes": lambda p: BSpline(p[:7], p[7:], 2)(np.array([0.1, 0.9, 2.9]), nu=1),
@@ -431,6 +472,7 @@ def test_a_line_through_one_place_is_nan():
         lambda x: CubicHermiteSpline(x, Y, np.cos(X))(INSIDE),
         lambda x: Akima1DInterpolator(x, Y)(INSIDE),
         lambda x: PPoly(np.stack([x, x * x]), np.arange(6.0))(INSIDE),
+        lambda x: PPoly(np.ones((2, len(X) - 1)), x)(INSIDE),
         lambda x: KDTree(x[:, None]).query(INSIDE[:, None])[0],
     ],
 )

@@ -17,6 +17,7 @@ from ...trace.operands import find_trace, is_wrong
 from ...trace.primitives import sample_of
 from .free_knots import FreeKnots
 from .interpolation import bspline, of_traced, stand_in_of
+from .moving_places import through
 from .piecewise_polynomials import InBasis, refuse
 
 SMOOTH = "interpolating splines (s=0) are, and so is make_interp_spline"
@@ -123,10 +124,15 @@ def splint(a, b, tck, full_output=0):
 
 @stands_for("scipy.interpolate", "splrep")
 def splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_output=0, per=0, quiet=1):
-    if find_trace(x, w, xb, xe, t) is not None:
-        raise refuse("splrep of traced places", "the values y may be traced: nt.stop_gradient(x)")
+    if find_trace(w, xb, xe, t) is not None:
+        raise refuse("splrep of traced weights, ends or knots", "places x and values y may be traced")
     if full_output or (task == 0 and not (s == 0 or (s is None and w is None))) or task == 1:
         raise refuse("splrep of traced values with s > 0", SMOOTH)
+    if find_trace(x) is not None:
+        if xb is not None or xe is not None or task or per:
+            raise refuse("splrep of traced places with ends, knots or a period", "make_interp_spline is")
+        made = through(x, y, k)
+        return made.t, np.concatenate([made.c, np.zeros(k + 1)]), k
     options = {"w": w, "xb": xb, "xe": xe, "k": k, "task": task, "t": t, "per": per, "quiet": quiet}
     made = [scipy.interpolate.splrep(x, unit, s=0, **options) for unit in np.eye(len(x))]
     return made[0][0], np.stack([c for _, c, _ in made], 1) @ y, k
@@ -149,10 +155,13 @@ def _of_traced(original, *args, **kwargs) -> Fitted:
     name = original.__name__
     bound = inspect.signature(original).bind(*args, **kwargs).arguments
     y = bound.pop("y")
-    if find_trace(tuple(bound.values())) is not None:
-        raise refuse(f"{name} of traced places", "the values y may be traced")
     if name == "UnivariateSpline" and bound.get("s") != 0:
         raise refuse(f"{name} of traced values with s > 0", SMOOTH)
+    if find_trace(bound["x"]) is not None and name != "LSQUnivariateSpline" and bound.get("bbox") is None:
+        made = through(bound["x"], y, bound.get("k", 3))
+        return Fitted(None, made, EXTENSIONS[bound.get("ext", 0)])
+    if find_trace(tuple(bound.values())) is not None:
+        raise refuse(f"{name} of traced places", "the values y may be traced, and places of one with s=0")
     made = [original(y=unit, **bound) for unit in np.eye(len(bound["x"]))]
     t, c, k = made[0]._eval_args
     c = np.stack([one._eval_args[1] for one in made], 1) @ y

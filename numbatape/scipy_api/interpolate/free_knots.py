@@ -64,6 +64,10 @@ class FreeKnots:
             value = np.where(column((x < first) | (x > last), trailing), np.nan, value)
         return to_axis(value, x.ndim, self.axis)
 
+    def moved(self, axis: int) -> FreeKnots:
+        """Return the spline whose points' axes go somewhere else in the result."""
+        return FreeKnots(self.t, self.c, self.k, self.extrapolate, axis)
+
     def derivative(self, nu: int = 1):
         """Return the spline's derivative."""
         t, c, k = self.t, self.c, self.k

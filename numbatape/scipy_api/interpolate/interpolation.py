@@ -136,11 +136,14 @@ def _linear(name: str, original, x, y, *args, **kwargs):
         return imported(".interp1d", __package__).of_traced_places(original, x, y, options, _through)
     if name == "CubicSpline" and _is_data(x, y):
         return _cubic(original, lift_first(x, y), y, **options)
-    if find_trace(x) is not None:
-        raise refuse(f"{name} of traced breakpoints", "they are data: nt.stop_gradient(x), or np.interp")
-    axis = options.pop("axis", -1 if name == "interp1d" else 0)
     bc = options.get("bc_type")
-    if bc is not None and not isinstance(bc, str) and (name != "CubicSpline" or not _is_zero(bc)):
+    of_values = bc is not None and not isinstance(bc, str) and not _is_zero(bc)
+    if name == "CubicSpline" and (of_values or find_trace(x) is not None):
+        return imported(".moving_places", __package__).cubic(original, x, y, **options)
+    if find_trace(x) is not None:
+        return _of_moving_places(name, original, x, y, options)
+    axis = options.pop("axis", -1 if name == "interp1d" else 0)
+    if bc is not None and not isinstance(bc, str) and (name != "CubicSpline" or of_values):
         raise refuse(f"{name}(bc_type={bc!r}) of traced values", "names and values of zero are")
     if len(x) != y.shape[axis]:
         original(x, sample_of(y), *args, **kwargs)  # raises SciPy's error
@@ -173,6 +176,23 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     if isinstance(base, InBasis):
         return in_basis(made.t, combined(made.c, values), made.k, made.extrapolate, axis)
     return Piecewise(None, combined(base.c, values), base.x, base.extrapolate, axis)
+
+
+def _of_moving_places(name: str, original, x, y, options: dict):
+    """Return a spline through places that have a derivative."""
+    through = imported(".moving_places", __package__).through
+    degree = DEGREES.get(options.get("kind", "linear")) if name == "interp1d" else options.get("k", 3)
+    if degree is not None and name == "interp1d":
+        lines = lambda x, y, axis: through(x, y, degree, 0).moved(axis)  # noqa: E731
+        return imported(".interp1d", __package__).of_traced_places(original, x, y, options, lines)
+    if name == "make_interp_spline" and degree and options.get("t") is options.get("bc_type") is None:
+        return through(x, y, degree, options.get("axis", 0))
+    raise refuse(
+        f"{name} of traced breakpoints", "interpolating splines are: make_interp_spline, CubicSpline"
+    )
+
+
+DEGREES = {"slinear": 1, "quadratic": 2, "cubic": 3, 2: 2, 3: 3, 4: 4, 5: 5}
 
 
 def _cubic(original, x, y, axis=0, bc_type="not-a-knot", extrapolate=None):
