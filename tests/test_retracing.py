@@ -76,7 +76,7 @@ def test_what_the_function_refers_to_is_a_reason():
     cache = nt.prepare_gradient_cache(lambda x: np.sum(x) * weights[0], np.ones(3))
     weights[0] = 3.0
     assert nt.value_and_gradient(cache, np.ones(3))[0] == 9.0
-    assert cache.guards().why == "what the function refers to has changed"
+    assert cache.guards().why == "`weights`, which the function refers to, has changed"
 
 
 def test_one_warning_for_a_loop_over_many_lengths():
@@ -94,6 +94,75 @@ def test_one_warning_for_an_option_that_changes():
     labels = map(str, range(1, OFTEN + 10))
     with pytest.warns(nt.RetracingWarning, match=r"argument 1 \(`label`\)") as warned:
         assert {float(nt.value_and_gradient(cache, np.ones(2), label)[0]) for label in labels} == {2.0}
+    assert [w.filename for w in warned] == [__file__]
+
+
+SCALE = 0.0
+
+
+def scaled(x):
+    return np.sum(x) * SCALE
+
+
+DATA = np.zeros(2)
+
+
+def with_data(x):
+    return np.sum(x * DATA)
+
+
+class Layer:
+    rate = 0.0
+
+    def loss(self, x):
+        return np.sum(x) * self.rate
+
+
+def set_scale(k, layer):
+    globals()["SCALE"] = k
+
+
+def set_data(k, layer):
+    DATA[:] = k
+
+
+def set_rate(k, layer):
+    layer.rate = k
+
+
+@pytest.mark.parametrize(
+    ("f", "change", "name"),
+    [(scaled, set_scale, "SCALE"), (with_data, set_data, "DATA"), (Layer.loss, set_rate, r"Layer\.rate")],
+)
+def test_one_warning_for_what_the_function_refers_to(f, change, name):
+    layer = Layer()
+    layer.rate = 1.0
+    function = layer.loss if f is Layer.loss else f
+
+    def slope(k):
+        change(float(k), layer)
+        return nt.grad(function)(np.ones(2)).tolist()
+
+    with pytest.warns(nt.RetracingWarning, match=rf"`{name}`, which .*nt\.Constant") as warned:
+        found = [slope(k) for k in range(OFTEN + 10)]
+    assert found == [[k, k] for k in range(OFTEN + 10)]
+    assert [w.filename for w in warned] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        (lambda k: [np.ones(2)] * k, r"argument 1 \(`parts`\) had another structure.*stacked"),
+        (lambda k: nt.Constant({"a": [1.0] * k}), r"argument 1 \(`parts`\) had another structure.*stacked"),
+        (lambda k: nt.Static(0.5 * k), r"argument 1 \(`parts`\) had another value.*nt\.Constant"),
+        (lambda k: f"run {k}", r"argument 1 \(`parts`\) had another value.*each text"),
+    ],
+)
+def test_one_warning_for_an_argument_of_one_shot_verbs(argument, says):
+    slope = nt.grad(lambda x, parts: np.sum(x**2))
+    with pytest.warns(nt.RetracingWarning, match=says) as warned:
+        found = [slope(np.ones(2), argument(k)).tolist() for k in range(1, OFTEN + 3)]
+    assert found == [[2.0, 2.0]] * (OFTEN + 2)
     assert [w.filename for w in warned] == [__file__]
 
 

@@ -92,6 +92,7 @@ class Program:
         self._written: list[tuple] = []  # places that the function only writes to, see `Effects.places`
         self._statics: list = []
         self.keeps: tuple[str, ...] | None = None  # names of what made the last trace serve a single call
+        self.renewed: str | None = None  # what `refresh` has found changed last
         self._observes: set[str] = set()  # names of attributes of which traces observe the first use
         self.environment = Environment(function)
         # The lock is never held while the user's function runs.
@@ -107,6 +108,7 @@ class Program:
         """Forget all traces if a captured value is no longer what it was; return whether that is so."""
         changed = self.environment.rebound() or self.environment.rewritten()
         if changed:
+            self.renewed = imported("..capture.changed_names", __package__).name_of_change(self.environment)
             with self._tracing, self._lock:
                 self.variants.clear()
                 self._written, self._statics = [], []

@@ -31,6 +31,7 @@ from .derived import Derived
 from .evaluator import Evaluator
 from .front import Front
 from .program import Program
+from .trace_log import Signatures
 
 ATTRIBUTE = "__numbatape__"
 _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
@@ -76,6 +77,7 @@ class Shelf:
         self._derived: dict[tuple, Derived] = {}
         self._idle: dict[tuple, list] = {}
         self._verbs: dict[tuple, Callable] = {}
+        self._signatures = Signatures()
         self._lock = survives_fork(threading.Lock())
         _shelves.add(self)
 
@@ -104,6 +106,7 @@ class Shelf:
             key = (flat.signature, transform, repeats, config)
             if key not in self._programs:
                 self._programs[key] = Program(function, config, transform, repeats)
+                self._signatures.add(function, flat)
             return self._programs[key]
 
     def evaluator(
@@ -122,6 +125,7 @@ class Shelf:
             with self._lock:
                 if key not in self._derived:
                     self._derived[key] = Derived(function, Config(), transform, lanes)
+                    self._signatures.add(function, flat)
                 return self._derived[key].clone()
 
         return caller.kept(key, make)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import numbers
+import re
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -14,17 +16,23 @@ from ..errors import RetracingWarning
 from ..late import imported
 from ..savings import frozen
 from ..tape.tape import Line, Tape
-from .arguments import STATIC, Flattened
+from .arguments import STATIC, Flattened, LeafSpec
 from .variant import Variant
 
 MOST_NOTES = 100  # a program keeps the last ones
 OFTEN = 48  # traces for one reason, after which the user is told: fewer are paths that settle
 
 FOR_TRUTH = "np.where computes both sides, nt.cond and nt.while_loop record all paths at once"
-FOR_NUMBERS = "nt.fori_loop records a loop of any number of turns once, and a position may stay data"
+FOR_NUMBERS = (
+    "nt.fori_loop records a loop of any number of turns once, a position may stay data, and np.floor makes a "
+    "whole number without asking for it"
+)
 FOR_SIZES = "vector operations hold for every size, and nt.scan records a loop over entries once"
 FOR_STATE = "return the values (has_aux=True), or assign an attribute in each call before anything reads it"
 FOR_OPTIONS = "a number that the function computes with may come as nt.Constant"
+FOR_TEXT = "each text, flag or object has a trace, so leave out what the function does not need"
+FOR_CAPTURED = "what changes from call to call may come as an argument, data as nt.Constant"
+FOR_STRUCTURE = "parts that are stacked into one array may have any number, and one dtype needs one trace"
 
 
 @frozen()
@@ -74,8 +82,12 @@ class TraceLog:
         self._place = ("<numbatape>", 1) if code is None else (code.co_filename, code.co_firstlineno)
 
     def add(self, number: int, reason: Reason, flat: Flattened) -> None:
-        """Note a trace, and warn where its reason comes again and again."""
+        """Note a trace."""
         self.notes.append(Note(number, reason, _shapes(flat)))
+        self.count(reason)
+
+    def count(self, reason: Reason) -> None:
+        """Warn where a reason comes again and again."""
         if reason.cause is not None:
             self._counts[reason.cause] += 1
             if self._counts[reason.cause] >= OFTEN and reason.cause not in self._told:
@@ -100,6 +112,47 @@ class TraceLog:
         message = f"{text}. Results are right, but each trace takes time: {reason.cure}"
         file, number = self._place if line is None else (line.file, line.number)
         warnings.warn_explicit(message, RetracingWarning, file, number)
+
+
+class Signatures:
+    """The signatures of arguments that a function has met, each of which needs traces of its own."""
+
+    def __init__(self):
+        self._seen: set[tuple] = set()
+        self._last: dict[str, LeafSpec] | None = None
+        self._log: TraceLog | None = None
+
+    def add(self, function, flat: Flattened) -> None:
+        """Note a signature, and warn where one argument has another structure or dtype again and again."""
+        if flat.signature in self._seen:
+            return
+        self._seen.add(flat.signature)
+        specs = {spec.path + spec.part: spec for spec in flat.specs}
+        last, self._last = self._last, specs
+        if last is None:
+            return
+        if self._log is None:
+            self._log = TraceLog(function)
+        self._log.count(_of_signature(specs, last))
+
+
+def _of_signature(specs: dict[str, LeafSpec], before: dict[str, LeafSpec]) -> Reason:
+    """Return what differs between the arguments of two calls of different signatures."""
+    for path in (*specs, *before):
+        if path not in specs or path not in before:
+            spec = specs.get(path) or before[path]
+            argument = _argument(spec.path)
+            return Reason(f"{argument} had another structure", None, argument, FOR_STRUCTURE)
+    for path, spec in specs.items():
+        if spec != before[path]:
+            text = f"{spec.path} was {spec.describe()}" if spec.level != STATIC else f"{path} was an option"
+            return Reason(text, None, _argument(spec.path), FOR_STRUCTURE)
+    return Reason("containers of other classes came")
+
+
+def _argument(path: str) -> str:
+    """Return the argument that a part belongs to: "argument 1 (`rows`)" of "argument 1 (`rows`)[0]['a']"."""
+    return path.partition(")")[0] + ")" if "(`" in path else re.split(r"[.\[]", path)[0]
 
 
 def _shapes(flat: Flattened) -> str:
@@ -129,7 +182,10 @@ def reason_of(program, flat: Flattened, stop=None) -> Reason:
             return Reason(text, None, "what it changes", FOR_STATE)
         if program.single_use:
             return Reason("the function has to run in each call, because what it reads or keeps is not known")
-        return Reason("what the function refers to has changed")
+        if program.renewed is None:
+            return Reason("what the function refers to has changed")
+        text = f"{program.renewed}, which the function refers to, has changed"
+        return Reason(text, None, program.renewed, FOR_CAPTURED)
     return _of_arguments(variants[-1], flat)
 
 
@@ -144,10 +200,13 @@ def _of_guard(stop) -> Reason:
 
 def _of_arguments(variant: Variant, flat: Flattened) -> Reason:
     """Return what differs between some arguments and those that a trace holds for."""
-    statics = [spec.path for spec in flat.specs if spec.level == STATIC or spec.kind == "static"]
-    if variant.statics != flat.statics:
-        path = ", ".join(statics) or "an option"
-        return Reason(f"{path} had another value", None, path, FOR_OPTIONS)
+    for value, spec, now, before in zip(flat.leaves, flat.specs, flat.statics, variant.statics, strict=True):
+        if now == before:
+            continue
+        if spec.level != STATIC:
+            return Reason(f"{spec.path} was {spec.describe()}", None, spec.path, FOR_STRUCTURE)
+        cure = FOR_OPTIONS if isinstance(value, numbers.Real) else FOR_TEXT
+        return Reason(f"{spec.path} had another value", None, spec.path, cure)
     broken = broken_size(variant, flat)
     if broken is not None:
         condition, line = broken

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..capture.captured import is_empty, is_module, is_unset
+from ..capture.changed_names import name_of_container, name_of_entry
 from ..capture.environment import Environment
 from ..errors import UnsupportedOperationError
 from ..tape.bodies import Stretch
@@ -216,7 +217,7 @@ class _State(Environment):
                 return str(noted.site)
         for container, members in self._sets:
             if len(container) != len(members):
-                return self._called(container)
+                return name_of_container(self, container)
         for known in self._classes:
             if known.changed():
                 return f"the class {known.name}"
@@ -224,11 +225,11 @@ class _State(Environment):
         for container, entries in self._sequences:
             if isinstance(container, dict):
                 if any(key not in container for key in dictionaries[id(container)][1]):
-                    return self._called(container)
+                    return name_of_container(self, container)
             elif type(container) is not _VALUES and id(container) not in others:
                 moved = type(container) is not list and not all(map(is_, container, entries))
                 if moved or len(container) != len(entries):
-                    return self._called(container)
+                    return name_of_container(self, container)
         return None
 
     def assigned(self) -> Iterator[Place]:
@@ -237,10 +238,10 @@ class _State(Environment):
             if type(container) is list:
                 for k, (now, before) in enumerate(zip(container, entries, strict=False)):
                     if now is not before:
-                        yield Place.of_entry(container, k, f"{self._called(container)}[{k}]")
+                        yield Place.of_entry(container, k, name_of_entry(self, container, k))
         for mapping, before in self.dictionaries().values():
             for key in [k for k, now in mapping.items() if now is not before.get(k, _NOTHING)]:
-                yield Place.of_entry(mapping, key, self._called_entry(mapping, key))
+                yield Place.of_entry(mapping, key, name_of_entry(self, mapping, key))
         for mapping, key, value in self._bindings:
             if mapping.get(key, _NOTHING) is not value:
                 yield Place.of_entry(mapping, key, f"`{key}`")
@@ -258,20 +259,3 @@ class _State(Environment):
             if not is_unset(slot, owner):
                 put = partial(slot.__set__, owner)
                 yield Place(partial(slot.__get__, owner), put, f"`.{slot.__name__}`")
-
-    def _called(self, container) -> str:
-        """Return what messages call a container."""
-        for _, name, value in self.names():
-            if value is container:
-                return f"`{name}`"
-        for mapping, before in self.dictionaries().values():
-            for key, value in before.items():
-                if value is container and isinstance(key, str):
-                    return self._called_entry(mapping, key)
-        return f"a {type(container).__name__}"
-
-    def _called_entry(self, mapping: dict, key) -> str:
-        for value in self.reached():
-            if getattr(value, "__dict__", None) is mapping:
-                return f"`{type(value).__name__}.{key}`"
-        return f"{self._called(mapping)}[{key!r}]"

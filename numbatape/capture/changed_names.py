@@ -1,0 +1,52 @@
+"""What messages call what a function refers to, and which part of it has other values than before."""
+
+from __future__ import annotations
+
+from .captured import Captured, is_empty
+
+_NOTHING = object()
+
+
+def name_of_container(noted: Captured, container) -> str:
+    """Return what messages call a list, a dictionary or a set."""
+    for _, name, value in noted.names():
+        if value is container:
+            return f"`{name}`"
+    for mapping, before in noted.dictionaries().values():
+        for key, value in before.items():
+            if value is container and isinstance(key, str):
+                return name_of_entry(noted, mapping, key)
+    return f"a {type(container).__name__}"
+
+
+def name_of_entry(noted: Captured, mapping, key) -> str:
+    """Return what messages call an entry of a container, or an attribute of the object that has it."""
+    for value in noted.reached():
+        if getattr(value, "__dict__", None) is mapping:
+            return f"`{type(value).__name__}.{key}`"
+    name = name_of_container(noted, mapping)
+    return f"{name[:-1]}[{key!r}]`" if name.endswith("`") else f"{name}[{key!r}]"
+
+
+def name_of_change(noted: Captured) -> str | None:
+    """Return the name of something that has another value than before; None where none is known."""
+    for mapping, key, value in noted.bindings():
+        if mapping.get(key, _NOTHING) is not value:
+            return f"`{key}`"
+    for cell, name, value in noted.variables():
+        if is_empty(cell) or cell.cell_contents is not value:
+            return f"`{name}`"
+    for mapping, before in noted.dictionaries().values():
+        for key, value in before.items():
+            if mapping.get(key, _NOTHING) is not value:
+                return name_of_entry(noted, mapping, key)
+    for container, entries in noted.sequences():
+        changed = len(container) != len(entries) or any(
+            a is not b for a, b in zip(container, entries, strict=True)
+        )
+        if changed and isinstance(container, (list, dict)):
+            return name_of_container(noted, container)
+    for array, copy in noted.arrays:
+        if array.shape != copy.shape or array.tobytes() != copy.tobytes():
+            return name_of_container(noted, array)
+    return None
