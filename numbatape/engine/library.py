@@ -53,8 +53,9 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "loops", loop_source()
     yield "bodies", body_source()
     yield "strips", strip_source()
-    if "f32" in dtypes:
-        yield from map(block_source, SINGLE_OPCODES.values())
+    for (_, _, family), opcode in SINGLE_OPCODES.items():
+        if family in families:
+            yield block_source(opcode)
     if "f64" in dtypes and "fast" in values:
         yield from map(block_source, PAIR_OPCODES.values())
     yield "moves", moves_source()

@@ -21,7 +21,7 @@ from ..ops import OPS, ArrayOp, Elementwise
 from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.instruction import GUARD, NONE, chosen
-from ..tape.tape import F32, F64, FAMILIES, POOLS
+from ..tape.tape import F64, FAMILIES, POOLS
 from .codegen import FIRST_KERNEL, record_fields
 from .frame import (
     CELL_A,
@@ -35,6 +35,7 @@ from .frame import (
     LOOP_THIRD,
     STRIDE,
 )
+from .strip_kernels import total_kind
 from .vectors import FIRST_VECTOR, SINGLE_OPCODES, STRIP_OPCODE, vector_arms
 
 LEAST = 16 * STRIP  # shorter vectors stay in the cache as a whole, and do not run strip by strip
@@ -81,16 +82,18 @@ class VectorRow:
     out, operands
         Result and operands.
     adds
-        Whether the result is one cell, the sum of its results for parts of the vector.
+        Whether the result is one cell, which follows from its results for parts of the vector.
     single
         The opcode that a block has in the instruction's place, if there is one for a strip of float32 cells,
-        or for this and the next instruction.
+        for a part, or for this and the next instruction.
     op
         The name of its op, if its cells are of float64.
     second
         The result of the next instruction, if this one computes both.
     done
         Whether the instruction before computes its result.
+    total
+        What its results for the parts become (`total_kind`).
     """
 
     cells: int
@@ -103,6 +106,7 @@ class VectorRow:
     op: str = ""
     second: Operand | None = None
     done: bool = False
+    total: int = 0
 
     @property
     def in_block(self) -> tuple[int, range]:
@@ -178,10 +182,9 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
     if not adds and found[0].step != 1:
         return None
     pattern = "" if adds else "".join("sv"[step] if step in (0, 1) else "-" for step in steps[1:])
-    single = SINGLE_OPCODES.get((op.name, pattern)) if family == F32 else None
-    return VectorRow(
-        cells, count, record, found[0], tuple(found[1:]), adds, single, op.name if family == F64 else ""
-    )
+    single = SINGLE_OPCODES.get((op.name, pattern, family))
+    name, total = op.name if family == F64 else "", total_kind(op, family) if adds else 0
+    return VectorRow(cells, count, record, found[0], tuple(found[1:]), adds, single, name, total=total)
 
 
 def _are_within(tape: Tape, k: int, op: ArrayOp, aux: np.ndarray, last: int) -> bool:

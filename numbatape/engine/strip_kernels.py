@@ -8,6 +8,7 @@ import textwrap
 from ..ops import ArrayOp, Elementwise, reduce, scalars
 from ..ops.table import parameters
 from ..ops.text import helpers
+from ..tape.tape import F32
 from .codegen import record_fields
 from .formula_text import kernel_text, with_elementary
 from .frame import (
@@ -47,10 +48,11 @@ BLOCK = (
     "target_count",
 )
 # The rows of its tables. What moves: the word, and by how much from strip to strip. Totals: the cell of the
-# sum, and where the totals of strips begin, with their number; whether the sum is float32. The totals of
-# strips are float64 whatever the sum is, so that it is rounded once.
+# sum, and where the totals of strips begin, with their number; whether the sum is float32, and whether the
+# result is its root. The totals of strips are float64 whatever the sum is, so that it is rounded once.
 MOVE_WORDS, MOVE_STEP = 2, 1
-TOTAL_WORDS, TOTAL_FIRST, TOTAL_COUNT, TOTAL_SINGLE = 4, 1, 2, 3
+TOTAL_WORDS, TOTAL_FIRST, TOTAL_COUNT, TOTAL_KIND = 4, 1, 2, 3
+SINGLE, ROOT = 1, 2
 # What is copied (`numbatape.engine.strip_copies`): the address of a strip's cells, that of the word
 # which says where a whole vector outside of the workspace is, and the bytes of a cell.
 COPY_WORDS, COPY_WORD, COPY_ITEM = 3, 1, 2
@@ -99,8 +101,13 @@ def run_strips(w, block_q, v, e):
     totals_t = block_q[{totals}]
     for k in range(block_q[{total_count}]):
         at = {TOTAL_WORDS} * k
-        total = sum_of(v, totals_t[at + {TOTAL_FIRST}], totals_t[at + {TOTAL_COUNT}])
-        if totals_t[at + {TOTAL_SINGLE}] == 0:
+        first = totals_t[at + {TOTAL_FIRST}]
+        count = totals_t[at + {TOTAL_COUNT}]
+        kind = totals_t[at + {TOTAL_KIND}]
+        total = sum_of(v, first, count)
+        if kind & {ROOT} != 0:
+            total = math.sqrt(total)
+        if kind & {SINGLE} == 0:
             v[totals_t[at]] = total
         else:
             e[totals_t[at]] = total
@@ -122,7 +129,7 @@ def forward(w, pc):
 _SINGLE = """
 def forward(w, pc):
     code = w[CODE]
-    v = w[V32]
+    v = w[{cells}]
     at = {STRIDE} * pc
     o = code[at + {CELL_O}]
     a = code[at + {CELL_A}]
@@ -150,6 +157,11 @@ def forward(w, pc):
 """
 
 
+def total_kind(op: ArrayOp, family: int) -> int:
+    """Return what the results of an op for parts of a vector become, as a word of a block's table."""
+    return SINGLE * (family == F32) + ROOT * op.rooted
+
+
 def block_source(opcode: int) -> tuple[str, str]:
     """Return name and module of a kernel that occurs in blocks only, by its opcode."""
     for number, one, other in pair_arms():
@@ -174,9 +186,9 @@ def _pair_source(one: Elementwise, other: Elementwise) -> tuple[str, str]:
 
 
 def _single_source(opcode: int) -> tuple[str, str]:
-    """Return name and module of the kernel for a strip of float32 cells, by its opcode."""
-    ((op, pattern),) = ((op, pattern) for number, op, pattern in single_arms() if number == opcode)
-    modules = []
+    """Return name and module of the kernel for a strip of one row, by its opcode."""
+    ((op, pattern, family),) = (arm for number, *arm in single_arms() if number == opcode)
+    modules, name = [], "f32" if family == F32 else "f64"
     if isinstance(op, ArrayOp):
         body = _sum_of_part(op)
         modules.append(sys.modules[op.adds_parts.__module__])
@@ -188,9 +200,10 @@ def _single_source(opcode: int) -> tuple[str, str]:
         CELL_A=CELL_A,
         CELL_B=CELL_B,
         body=textwrap.indent("\n".join(body), "    "),
+        cells=f"V{name[1:]}",
     )
-    head = "# cells: f32\n" + constants(text) + helpers(text, *modules)
-    return f"{op.name}{pattern}-f32-strip", head + text
+    head = f"# cells: {name}\n" + constants(text) + helpers(text, *modules)
+    return f"{op.name}{pattern}-{name}-strip", head + text
 
 
 def _sum_of_part(op: ArrayOp) -> list[str]:
@@ -214,7 +227,9 @@ def strip_source() -> str:
         TOTAL_WORDS=TOTAL_WORDS,
         TOTAL_FIRST=TOTAL_FIRST,
         TOTAL_COUNT=TOTAL_COUNT,
-        TOTAL_SINGLE=TOTAL_SINGLE,
+        TOTAL_KIND=TOTAL_KIND,
+        SINGLE=SINGLE,
+        ROOT=ROOT,
         COPY_WORDS=COPY_WORDS,
         COPY_WORD=COPY_WORD,
         COPY_ITEM=COPY_ITEM,

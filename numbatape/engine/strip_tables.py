@@ -78,8 +78,8 @@ class FirstStrip(NamedTuple):
     counts
         Which words are the number of cells.
     totals
-        For each sum its cell, the first cell of the totals of strips, how many these are, and whether they
-        are those of a kernel for float32 cells.
+        For each sum its cell, the first cell of the totals of strips, how many these are, and what they
+        become (`strip_kernels.total_kind`).
     end
         The first cell behind the totals of strips.
     """
@@ -124,7 +124,7 @@ def _first_strip(
                 moves.append((words[operand.place], STRIP * operand.step))
         if row.adds:
             strips = -(-row.cells // STRIP)
-            totals.append((row.out.cell, end, strips, int(row.single is not None)))
+            totals.append((row.out.cell, end, strips, row.total))
             rows[k, CELL_O] = end
             moves.append((words[CELL_O], 1))
             end += int(spare * strips) + 1

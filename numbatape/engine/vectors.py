@@ -11,6 +11,7 @@ swept forward only, or else are split into two instructions again (`numbatape.de
 from __future__ import annotations
 
 from ..ops import OPCODE, OPS, ArrayOp, Elementwise
+from ..tape.tape import F32, F64
 from .codegen import FIRST_KERNEL
 from .formula_text import product
 from .frame import COUNT_WORD, LOOP_COUNT, LOOP_THIRD, RECORD_WORD
@@ -33,20 +34,21 @@ def vector_arms() -> list[tuple[int, Elementwise, str]]:
 STRIP_OPCODE = FIRST_VECTOR + len(vector_arms())
 
 
-def single_arms() -> list[tuple[int, Elementwise | ArrayOp, str]]:
-    """Return (opcode, row, pattern) of the kernels for a strip of float32 cells, which occur in blocks only.
+def single_arms() -> list[tuple[int, Elementwise | ArrayOp, str, int]]:
+    """Return (opcode, row, pattern, family) of the kernels that occur in blocks only.
 
-    They are called by pointer, but they have no record to decode, which takes longer than 256 additions.
-    The results of sums, whose pattern is empty, are float64, as those of all parts of a sum.
+    Those for a strip of float32 cells are called by pointer, but they have no record to decode, which takes
+    longer than 256 additions. The results of sums, whose pattern is empty, are float64, as those of all parts
+    of a sum. The root of a sum has such a kernel for float64 cells, too: that of a part is not wanted.
     """
-    arms: list[tuple[Elementwise | ArrayOp, str]] = [
-        (op, "") for op in OPS if isinstance(op, ArrayOp) and op.adds_parts is not None
-    ]
-    arms += [(op, pattern) for _, op, pattern in vector_arms() if op.exact]
-    return [(STRIP_OPCODE + 1 + k, op, pattern) for k, (op, pattern) in enumerate(arms)]
+    parts = [op for op in OPS if isinstance(op, ArrayOp) and op.adds_parts is not None]
+    arms: list[tuple[Elementwise | ArrayOp, str, int]] = [(op, "", F32) for op in parts]
+    arms += [(op, pattern, F32) for _, op, pattern in vector_arms() if op.exact]
+    arms += [(op, "", F64) for op in parts if op.rooted]
+    return [(STRIP_OPCODE + 1 + k, *arm) for k, arm in enumerate(arms)]
 
 
-SINGLE_OPCODES = {(op.name, pattern): opcode for opcode, op, pattern in single_arms()}
+SINGLE_OPCODES = {(op.name, pattern, family): opcode for opcode, op, pattern, family in single_arms()}
 
 
 def pair_arms() -> list[tuple[int, Elementwise, Elementwise]]:

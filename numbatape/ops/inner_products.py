@@ -274,7 +274,13 @@ class OuterSum:
         return scaled(b) if need[0] else None, scaled(a) if need[1] else None
 
 
-@array_op("norm2", "(n)->()", np.linalg.norm, cases=LENGTHS, light=True)
+def block_squares(v, a, n, sa0):
+    return block_dot(v, a, a, n, sa0, sa0)
+
+
+@array_op(
+    "norm2", "(n)->()", np.linalg.norm, cases=LENGTHS, light=True, adds_parts=block_squares, rooted=True
+)
 class Norm2:
     """Euclidean norm; ``dx = x/z``, and 0 at 0."""
 

@@ -228,8 +228,10 @@ class ArrayOp(Traits):
     nonempty
         Whether an operand must have entries.
     adds_parts
-        The kernel of a part of the core axis where the result is the sum of its results for the parts; it
+        The kernel of a part of the core axis where the result follows from its results for the parts; it
         returns a float64. It is given the cells, the operands' first cells, and sizes and strides by name.
+    rooted
+        Whether the result is the square root of the sum of its results for the parts, not the sum.
     cut
         The letter of a core axis along which parts of the result are computed from parts of those operands
         that have it: gathered entries from as many positions, and the whole table.
@@ -264,6 +266,7 @@ class ArrayOp(Traits):
     failure: str = "Singular matrix"
     nonempty: bool = False
     adds_parts: Callable | None = None
+    rooted: bool = False
     cut: str = ""
     light: bool = False
     stepwise: str = ""

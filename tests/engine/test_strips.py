@@ -74,6 +74,7 @@ FUNCTIONS = {
     "groups": (grouped, RNG.normal(size=12)),
     "gathers": (lambda t: np.sum((DATA - np.exp(t)[GROUP - 7] - t[GROUP[::-1]] * X) ** 2), X[:7]),
     "gather of a long vector": (lambda x: np.sum(np.sin(x)[ORDER] * x * np.cos(x[ORDER])), X),
+    "norms": (lambda x: np.dot(np.sin(x / np.linalg.norm(x)), DATA) * np.linalg.norm(x - DATA), X),
     "tanh": (lambda x: np.sum(np.tanh(x) * DATA), X),
     "expit": (lambda x: np.sum(scipy.special.expit(x) ** 2), X),
     "gammaln": (lambda x: np.sum(scipy.special.gammaln(x)), POSITIVE),
@@ -318,6 +319,17 @@ def test_gathers_at_positions_of_the_tape_are_in_blocks(name, dtype):
     outputs_in_strips_and_whole(f, t.astype(dtype))
 
 
+def test_norms_of_long_vectors_are_in_blocks():
+    """Parts add up squares, of which the root is taken behind the last strip; the slope at zero is zero."""
+    f, x = FUNCTIONS["norms"]
+    plan = nt.prepare_gradient_cache(f, x)._space.plan
+    norms = np.flatnonzero(plan.tape.code["op"] >> 1 == OPCODE["norm2"])
+    assert all(any(start <= k < stop for start, stop in plan.strips.extents) for k in norms.tolist())
+    value, (slopes,) = nt.value_and_gradient(nt.prepare_gradient_cache(np.linalg.norm, x), 0.0 * x)
+    assert value == 0.0
+    assert not slopes.any()
+
+
 def test_positions_beyond_another_table_raise():
     cache = nt.prepare_gradient_cache(lambda t: np.sum(np.exp(t)[GROUP] * DATA), X[:7])
     np.testing.assert_allclose(nt.value_and_gradient(cache, X[:9])[0], np.sum(np.exp(X)[GROUP] * DATA))
@@ -370,6 +382,7 @@ OF_ANY_LENGTH = {
     "running sums": lambda x, d: np.sum(np.sin(np.cumsum(x) / 50.0) * d),
     "two reductions": lambda x, d: np.log(np.sum((x - np.mean(x)) ** 2)) + np.dot(x, d),
     "rows": lambda x, d: np.sum(np.sin(x * (np.array([[1.0], [2.0]]) * d)) * d),
+    "norms": lambda x, d: np.linalg.norm(x * d) + np.dot(x, d) / np.linalg.norm(d),
     "largest": lambda x, d: np.log(np.sum(np.exp(x - np.max(x)))) + np.sum(d * d * x),
     "arithmetic": lambda x, d: (
         np.sum((x * d + 0.5) / (1.5 - x) - 3.0 / (x / 2.0 + 4.0) - x * x) + np.dot(d, x)
@@ -423,7 +436,7 @@ def test_float32_gradients_by_one_sweep_and_by_two(name, dtypes, values):
 def test_float32_strips_have_kernels_of_their_own():
     """Each operation of arithmetic, between vectors and with a number on either side."""
     cache = nt.prepare_gradient_cache(OF_ANY_LENGTH["arithmetic"], *two_vectors(N, (SINGLE, SINGLE)))
-    names = {opcode: f"{op.name} {pattern}".strip() for opcode, op, pattern in single_arms()}
+    names = {opcode: f"{op.name} {pattern}".strip() for opcode, op, pattern, _ in single_arms()}
     used = {names[opcode] for opcode in cache._space.plan.strips.opcodes}
     assert used >= {"sum", "dot", "mul vv", "add vs", "sub sv", "div vv", "div sv", "div vs", "square v"}
 
