@@ -261,7 +261,7 @@ class Tape:
         for literal in self.literals:
             content.update(repr((literal.storage, literal.offset, literal.data.dtype.str)).encode())
             content.update(literal.data.tobytes())
-        guards = [(guard.kind, guard.outcome) for guard in self.guards]
+        guards = [(guard.kind, guard.outcome, guard.counts) for guard in self.guards]
         relations = [(guard.left, guard.relation, guard.right) for guard in self.sizes.guards]
         fixed = (
             (self.prologue, self.uniform, self.forward),

@@ -62,6 +62,7 @@ CHANGES = {
     "the outputs": lambda t: {"outputs": (0,)},
     "a guard's outcome": lambda t: {"guards": with_first(t.guards, outcome=0)},
     "a guard's kind": lambda t: {"guards": with_first(t.guards, kind="int")},
+    "the size that a guard counts": lambda t: {"guards": with_first(t.guards, counts=0)},
     "a size": lambda t: {"sizes": dataclasses.replace(t.sizes, rows=(*t.sizes.rows, (1, 2, 3)))},
     "a relation between sizes": lambda t: {"sizes": dataclasses.replace(t.sizes, guards=())},
     "a formula": lambda t: {"ops": Rows(map(other_formula, t.ops), version_of)},
