@@ -19,7 +19,9 @@ import numpy as np
 
 
 def pairs(left, right) -> np.ndarray:
-    """Return the pairs of two arrays of sets, cell by cell."""
+    """Return the pairs of two arrays of sets, cell by cell; none with an operand without a derivative."""
+    if left is None or right is None:
+        return np.zeros((0, 2), np.int64)
     return np.stack([x.reshape(-1) for x in np.broadcast_arrays(left, right)], axis=1)
 
 
@@ -54,7 +56,7 @@ def added_rows(sets, operands, positions, core):
         return np.broadcast_to(sets.along_last(x.swapaxes(1, 2))[:, None, :], (batch, m, k))
     rows = np.arange(batch)[:, None] * m + positions % max(m, 1)
     cells = rows[:, :, None] * k + np.arange(k)
-    return sets.unite(cells.reshape(-1), x.reshape(-1), batch * m * k)
+    return sets.unite(cells.reshape(-1), x.reshape(-1), batch * m * k).reshape(batch, m, k)
 
 
 def triangle(x, diagonal, core, sign):

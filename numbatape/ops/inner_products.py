@@ -55,8 +55,7 @@ class Dot:
     depends = dense
 
     def interacts(sets, operands):
-        x, y = operands
-        return [] if x is None or y is None else [pairs(x, y)]
+        return [pairs(*operands)]
 
     def forward(v, o, a, b, n, sa0, sb0):
         # Points in the plane or in space have few entries, and choosing among ways to add would take longer.
@@ -125,7 +124,7 @@ class SquaredDistance:
 
     def interacts(sets, operands):
         """Cells of one place interact with one another."""
-        return [pairs(x, y) for x in operands for y in operands if x is not None and y is not None]
+        return [pairs(x, y) for x in operands for y in operands]
 
     def oracle(x, y):
         return np.sum((x - y) ** 2)

@@ -162,3 +162,53 @@ def test_forward_is_the_transpose_of_reverse(op, shapes):
     left = np.sum(ybar * pushed)
     right = sum(np.sum(pulled[k] * tangents[k]) for k in active)
     np.testing.assert_allclose(left, right, rtol=1e-11, atol=1e-11)
+
+
+def cells_of(case) -> int:
+    return sum(map(np.prod, case.values[1]))
+
+
+# Of each op its largest operands that have few enough cells for whole matrices of derivatives.
+FEW_CELLS = [case for case in CASES if 2 <= cells_of(case) <= 50 and 0 not in case.values[1][0]]
+OF_PATTERNS = list({case.values[0].name: case for case in sorted(FEW_CELLS, key=cells_of)}.values())
+
+
+def test_every_op_has_operands_for_its_patterns():
+    assert {op.name for op in ARRAY_OPS if op.cases} == {case.values[0].name for case in OF_PATTERNS}
+
+
+def of_cells(op, operands, chosen):
+    """Return an op's result as a function of the cells of some operands, its weighted sum, and the cells."""
+    ends = np.cumsum([0, *(operands[k].size for k in chosen)])
+    value = np.asarray(oracle(op)(*operands))
+    weights = np.cos(1.0 + np.arange(value.size)).reshape(value.shape)
+
+    def result(x):
+        xs = list(operands)
+        for k, first, end in zip(chosen, ends[:-1], ends[1:], strict=True):
+            xs[k] = np.reshape(x[first:end], operands[k].shape)
+        return array_instruction(op, xs, np.asarray(oracle(op)(*map(value_of, xs)))[()])
+
+    return (
+        result,
+        lambda x: np.sum(weights * result(x)),
+        np.concatenate([operands[k].ravel() for k in chosen]),
+    )
+
+
+@every("op, shapes", OF_PATTERNS, tests=6)
+def test_patterns_miss_no_entry(op, shapes):
+    """What ``depends`` and ``interacts`` say of an op has each entry that its derivatives have.
+
+    Each operand is looked at beside constants, too, and all of them together.
+    """
+    operands = [np.asarray(x, float) for x in sample(op, shapes)]
+    active = [k for k in range(len(operands)) if "abc"[k] not in (*op.index, *op.stepwise)]
+    for chosen in [active, *([k] for k in active if len(active) > 1)]:
+        result, total, x = of_cells(op, operands, chosen)
+        jacobian, hessian = np.reshape(nt.jacobian(result)(x), (-1, x.size)), nt.hessian(total)(x)
+        for exact, found in (
+            (jacobian, nt.sparsity(result, x)),
+            (hessian, nt.sparsity(total, x, order=2)),
+        ):
+            assert not (np.abs(exact) > 1e-11 * np.abs(exact).max(initial=1.0))[found.toarray() == 0].any()
