@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..control.mapped_axes import OutAxes, wholes_of
+from ..control.trees import text_of
 from ..errors import OutputError, StructureError
 from ..recording.recorded import Output
 from ..trace.complex_pairs import Pair, join
@@ -67,8 +68,9 @@ class Stacks:
             self._rows = [None if missing else Rows(self._count) for missing in absent]
             self._shared = [None if laned else stack for stack, laned in stacks]
         elif structure != self._structure or absent != [rows is None for rows in self._rows]:
+            texts = text_of(self._structure), text_of(structure)
             raise StructureError(
-                f"{self._verb}: the function returns different structures for different rows"
+                f"{self._verb}: the function returns {texts[0]} for some rows, and {texts[1]} for others"
             )
         for k, (rows, (stack, laned)) in enumerate(zip(self._rows, stacks, strict=True)):
             if rows is None:

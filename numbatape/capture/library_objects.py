@@ -61,6 +61,11 @@ class LibraryObjects(Captured):
         # The keys are ids of values, the values (name, code that refers to it by this name).
         self._sites: dict[int, tuple] = {}
 
+    @property
+    def moves_on(self) -> bool:
+        """Whether something was noted that cannot be set back with certainty once it was used."""
+        return bool(self._iterators or self._generators or self.opaque)
+
     def _note_opaque(self, value, always=False):
         """Note a value as opaque if it may give other numbers in each call."""
         if always or watching.is_opaque(value):

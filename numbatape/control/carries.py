@@ -12,7 +12,16 @@ from .body_state import run_step
 from .body_traces import BodyTrace, Leaf, carry_leaf
 from .counters import Counters
 from .packing import result_of
-from .trees import abandoned, carry_names, check_absence, check_structure, leaves_of
+from .trees import (
+    abandoned,
+    carry_names,
+    check_absence,
+    check_complex,
+    check_numbers,
+    check_structure,
+    leaves_of,
+    named_leaves,
+)
 
 
 class Carries:
@@ -39,6 +48,9 @@ class Carries:
 
     def __init__(self, trace, name: str, users: tuple, init):
         self.trace, self.name, self._users = trace, name, users
+        self._init = init
+        for leaf, where in zip(*named_leaves(name, init), strict=True):
+            check_numbers(name, where, leaf)
         self._first, self._structure = leaves_of(init)
         self._dtypes: list[np.dtype | None] = [None] * len(self._first)
         self.counters = Counters(trace, self._first)
@@ -92,6 +104,11 @@ class Carries:
         None says that the body is to be traced again, because Python numbers have got another dtype.
         """
         found, its = leaves_of(carry)
+        says = "{} has dtype {}, and the body returns it with dtype {}; it must keep its dtype"
+        if self.name == "nt.fori_loop":
+            check_complex(self.name, "carry", self._init[1], carry[1], says)
+        else:
+            check_complex(self.name, "carry", self._init, carry, says)
         check_structure(self.name, "the carry", self._structure, its)
         again = False
         names = carry_names(self.name, self._structure)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..errors import DtypeError, ShapeError, SpecError
+from ..errors import DtypeError, ShapeError, SpecError, StructureError
 from ..tape.loop import STACK, Branches, Loop, Out
 from ..trace import pytrees
 from ..trace.array import TracedArray
@@ -22,8 +22,17 @@ from ..trace.trace import current, failing
 from .argument_checks import check_functions, check_truth
 from .body_state import BodyState
 from .body_traces import BodyTrace, of_trace
+from .outside_branches import compare_once
 from .packing import Packing, emit, part, result_of
-from .trees import WEAK, abandoned, check_structure, leaves_of, names_of
+from .trees import (
+    WEAK,
+    abandoned,
+    check_complex,
+    check_numbers,
+    check_structure,
+    leaves_of,
+    names_of,
+)
 
 
 def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
@@ -52,7 +61,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     SpecError
         If ``pred`` is not a single truth value.
     StructureError, ShapeError, DtypeError
-        While it is traced: the functions return different structures, shapes or dtypes.
+        If the functions return different structures, shapes or dtypes.
     UnsupportedOperationError, LeakError
         While it is traced, as in `scan`.
 
@@ -69,7 +78,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     pred = as_ndarrays(as_index(pred))
     check_truth("nt.cond: the predicate", pred)
     if type(pred) is not TracedArray:
-        return _chosen(true_fun if pred else false_fun, operands)
+        return _chosen("nt.cond", (false_fun, true_fun), bool(pred), operands)
     return _recorded("nt.cond", np.not_equal(pred, 0), (false_fun, true_fun), operands)
 
 
@@ -120,15 +129,18 @@ def switch(index, branches: Sequence[Callable], *operands):
             f"nt.switch: the index has shape {sample.shape} and dtype {sample.dtype}, not one integer"
         )
     if type(index) is not TracedArray:
-        return _chosen(branches[min(max(operator.index(index), 0), len(branches) - 1)], operands)
+        return _chosen("nt.switch", branches, operator.index(index), operands)
     if len(branches) == 1:
-        return _chosen(branches[0], operands)
+        return _chosen("nt.switch", branches, 0, operands)
     return _recorded("nt.switch", index, branches, operands)
 
 
-def _chosen(function, operands):
+def _chosen(name: str, functions: Sequence[Callable], index: int, operands):
     """Return what the chosen function returns, in memory of its own as from a recorded choice."""
-    trace, result = current(), function(*operands)
+    trace, chosen = current(), min(max(index, 0), len(functions) - 1)
+    result = functions[chosen](*operands)
+    if trace is None:
+        compare_once(name, functions, chosen, operands, result)
     return pytrees.copied(result) if trace is None or trace.memory.writes else result
 
 
@@ -147,7 +159,7 @@ def _emitted(trace, name: str, index: TracedArray, functions, operands):
     sizes = trace.tape.sizes
     pack = Packing(trace)
     place = pack.passive(operand(trace, index, 0))
-    bodies, shapes, dtypes, structure = [], [], [], None
+    bodies, shapes, dtypes, structure, first = [], [], [], None, None
     for function in functions:
         body, state = BodyTrace(trace, name), BodyState(trace, name, [function])
         result = body.run(lambda _, function=function: function(*operands), [])
@@ -155,10 +167,15 @@ def _emitted(trace, name: str, index: TracedArray, functions, operands):
             state.check_traced()
             leaves, found = leaves_of(result)
             if structure is None:
-                structure, absent = found, [leaf is None for leaf in leaves]
+                first, structure, absent = result, found, [leaf is None for leaf in leaves]
+            check_complex(
+                name, "the result", first, result, "{} has dtype {} in one branch, and {} in another"
+            )
             check_structure(name, "the result of one branch", structure, found, "that of another one is")
-            if absent != [leaf is None for leaf in leaves]:
-                raise SpecError(f"{name}: one branch returns None where another returns an array")
+            for where, missing, leaf in zip(names_of(structure, "the result"), absent, leaves, strict=True):
+                if missing != (leaf is None):
+                    raise StructureError(f"{name}: {where} is None in one branch, and an array in another")
+                check_numbers(name, where, leaf)
             leaves = [leaf for leaf in leaves if leaf is not None]
             numbers = [body.output(leaf) for leaf in leaves]
             its = [body.dims_of(number) for number in numbers]

@@ -22,7 +22,7 @@ def wholes_of(tree) -> tuple[list, Any]:
     return pytrees.flatten(tree, lambda x: type(x) is Pair or type(x) is TracedComplex)
 
 
-def _sample(x):
+def sample_of_whole(x):
     """Return a leaf's number or array, or zeros of its shape where nobody has computed it."""
     return x._value if type(x) is TracedComplex else sample_of(x)
 
@@ -61,7 +61,7 @@ class Mapped:
             for leaf, axis, name in zip(self.leaves, given, names, strict=True)
         ]
         lengths = {
-            name: np.shape(_sample(leaf))[axis]
+            name: np.shape(sample_of_whole(leaf))[axis]
             for leaf, axis, name in zip(self.leaves, self.axes, names, strict=True)
             if axis is not None
         }
@@ -135,7 +135,7 @@ def _axis_of(leaf, axis, name: str) -> int | None:
     """Return an axis of a leaf that is not negative; raise if the leaf has no such axis."""
     if leaf is None:
         return None
-    sample = _sample(leaf)
+    sample = sample_of_whole(leaf)
     if isinstance(sample, (str, bytes)) or not isinstance(
         sample, (np.ndarray, np.generic, int, float, complex)
     ):
@@ -220,7 +220,7 @@ class OutAxes:
                     "nt.vmap: out_axes is None for a result that differs between the lanes: it needs an axis"
                 )
             return value
-        shape, axis = np.shape(_sample(stack)), operator.index(axis)
+        shape, axis = np.shape(sample_of_whole(stack)), operator.index(axis)
         ndim = len(shape)
         if not -ndim <= axis < ndim:
             raise OutputError(

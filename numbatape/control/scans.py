@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import OutputError, ShapeError, SpecError
+from ..errors import OutputError, ShapeError, SpecError, StructureError
 from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.symbolic_sizes import code_of, is_size, seen, valued
@@ -20,7 +20,7 @@ from .carries import Carries
 from .checkpoints import in_segments, shape_of
 from .emitted_scans import emitted
 from .packing import result_of
-from .trees import abandoned, compare, leaves_of, names_of
+from .trees import abandoned, check_numbers, compare, leaves_of, named_leaves, names_of, text_of
 
 
 def scan(
@@ -94,7 +94,12 @@ def scan(
     check_flags("nt.scan", reverse=reverse)
     if checkpoint is None:
         return _scan("nt.scan", f, init, xs, length, reverse, f)
-    arrays = [_rows("nt.scan", x) for x in pytrees.leaves(xs) if x is not None]
+    leaves, structure = pytrees.flatten(xs)
+    arrays = {
+        where: _rows("nt.scan", x, where)
+        for x, where in zip(leaves, names_of(structure, "xs"), strict=True)
+        if x is not None
+    }
     count = _count_of(current(), arrays, length)
 
     def run(g, carry, rows, steps):
@@ -208,7 +213,13 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
     if any(isinstance(x, np.ma.MaskedArray) for x in arrays):
         raise SpecError(f"{name}: masked arrays are not supported; pass data and mask apart")
     arrays = [None if x is None else np.asarray(x) for x in arrays]
-    count = _length(name, [len(_rows(name, x)) for x in arrays if x is not None], length)
+    places = names_of(structure, "xs")
+    for x, where in [*zip(arrays, places, strict=True), *zip(*named_leaves(name, init), strict=True)]:
+        check_numbers(name, where, x)
+    rows = [
+        (where, len(_rows(name, x, where))) for x, where in zip(arrays, places, strict=True) if x is not None
+    ]
+    count = _length(name, rows, length)
     carry, outputs, kind = pytrees.copied(init), [], None
     order = reversed(range(count)) if reverse else range(count)
     for k in order:
@@ -216,7 +227,13 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
         before = carry
         carry, y = pytrees.copied(_pair(name, f(carry, row)))  # the next step may write to its carry
         compare(name, before, carry)
-        leaves, kind = pytrees.flatten(y)
+        leaves, its = pytrees.flatten(y)
+        if kind is not None and its != kind:
+            texts = text_of(kind), text_of(its)
+            raise StructureError(
+                f"{name}: the output has the structure {texts[0]} in one step, and {texts[1]} in another"
+            )
+        kind = its
         outputs.append(leaves)
     if reverse:
         outputs.reverse()
@@ -229,43 +246,62 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
         leaves, kind = pytrees.flatten(y)
         stacked = [None if x is None else np.zeros((0, *np.shape(x)), np.asarray(x).dtype) for x in leaves]
         return carry, pytrees.unflatten(kind, stacked)
-    stacked = [None if column[0] is None else _stacked(column) for column in zip(*outputs, strict=True)]
+    columns = zip(zip(*outputs, strict=True), names_of(kind, "the output"), strict=True)
+    stacked = [_stacked(name, column, where) for column, where in columns]
     return carry, pytrees.unflatten(kind, stacked)
 
 
-def _stacked(column):
+def _stacked(name: str, column, where: str):
     """Return outputs along a first axis; ``np.stack`` of ``np.matrix`` objects writes beyond its memory."""
+    first = column[0]
+    for y in column:
+        if (y is None) != (first is None):
+            raise StructureError(f"{name}: {where} is None in one step, and an array in another")
+        check_numbers(name, where, y)
+        if np.shape(y) != np.shape(first):
+            raise ShapeError(
+                f"{name}: {where} has shape {np.shape(first)} in one step, and {np.shape(y)} in another"
+            )
+    if first is None:
+        return None
     return np.stack([np.asarray(y) if isinstance(y, np.matrix) else y for y in column])
 
 
-def _rows(name: str, x):
+def _rows(name: str, x, where: str):
     if not np.ndim(sample_of(x)):
-        raise ShapeError(f"{name}: xs has a number where it needs arrays with a first axis to go through")
+        raise ShapeError(f"{name}: {where} is a number, and has no first axis to go through")
     return x
 
 
-def _length(name: str, lengths: list[int], length) -> int:
-    """Return the number of steps; raise where what was given disagrees."""
+def _length(name: str, lengths: list[tuple[str, int]], length) -> int:
+    """Return the number of steps; raise where what was given disagrees.
+
+    Parameters
+    ----------
+    lengths
+        What messages call each array, and how many rows it has.
+    """
     if length is not None:
         length = whole(name, "length", length)
         if length < 0:
             raise SpecError(f"{name}: the length is negative ({length})")
-        lengths = [length, *lengths]
+        lengths = [("length=", length), *lengths]
     if not lengths:
-        raise SpecError(
-            f"{name}: there is no array to go through, so length= must say how many steps there are"
-        )
-    if len(set(lengths)) > 1:
-        raise SpecError(f"{name}: lengths differ: {', '.join(str(n) for n in dict.fromkeys(lengths))}")
-    return lengths[0]
+        more = "" if name == "nt.map" else ", so length= must say how many steps there are"
+        raise SpecError(f"{name}: there is no array to go through{more}")
+    (_, first), *_ = lengths
+    if any(count != first for _, count in lengths):
+        texts = (f"{where} {'says' if where == 'length=' else 'has'} {count}" for where, count in lengths)
+        raise SpecError(f"{name}: lengths differ: {', '.join(texts)}")
+    return first
 
 
-def _count_of(trace, arrays: list, length):
+def _count_of(trace, arrays: dict, length):
     """Return the number of steps of a scan: a size, where the lengths of traced arrays are sizes."""
     if trace is None:
-        return _length("nt.scan", [len(x) for x in arrays], length)
-    lengths = [shape_of(x)[0] for x in arrays]
-    _length("nt.scan", valued(lengths), valued(length))
+        return _length("nt.scan", [(where, len(x)) for where, x in arrays.items()], length)
+    lengths = [shape_of(x)[0] for x in arrays.values()]
+    _length("nt.scan", list(zip(arrays, valued(lengths), strict=True)), valued(length))
     code, *others = [code_of(trace, n) for n in ([] if length is None else [length]) + lengths]
     for other in others:
         code = trace.tape.sizes.same(min(code, other), max(code, other))
@@ -287,14 +323,16 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool, user):
     carries = Carries(trace, name, (user,), init)
     arrays, rows = leaves_of(xs)
     places = names_of(rows, "xs")
+    for leaf, where in zip(arrays, places, strict=True):
+        check_numbers(name, where, leaf)
     stacked = [
-        (leaf, *stacked_leaf(trace, _rows(name, leaf), where))
+        (where, leaf, *stacked_leaf(trace, _rows(name, leaf, where), where))
         for leaf, where in zip(arrays, places, strict=True)
         if leaf is not None
     ]
     sizes = trace.tape.sizes
-    codes = [code for _, _, code in stacked]
-    count = _length(name, [sizes.value(code) for code in codes], valued(length))
+    codes = [code for *_, code in stacked]
+    count = _length(name, [(where, sizes.value(code)) for where, *_, code in stacked], valued(length))
     asked = code_of(trace, length) if is_size(length) else count
     code = codes[0] if codes else asked
     for other in codes[1:]:
@@ -302,7 +340,7 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool, user):
     if length is not None:
         sizes.guard(code, "==", asked)
         sizes.guard(asked, ">=", 0)
-    slices = [leaf for _, leaf, _ in stacked]
+    slices = [leaf for _, _, leaf, _ in stacked]
 
     def step(values):
         filled = iter(values)
@@ -313,6 +351,8 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool, user):
     body, numbers, ys = carries.traced(step, count, slices)
     with abandoned(body):
         leaves, kind = leaves_of(ys)
+        for leaf, where in zip(leaves, names_of(kind, "the output"), strict=True):
+            check_numbers(name, where, leaf)
         outputs = [leaf for leaf in leaves if leaf is not None]
         kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
         numbers = [*numbers, *(body.output(leaf) for leaf in outputs)]

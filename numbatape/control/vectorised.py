@@ -29,7 +29,7 @@ from ..trace.trace import Trace
 from .body_state import BodyState, raises_errors, run_alike
 from .body_traces import BodyTrace, of_trace, stacked_leaf
 from .packing import result_of
-from .trees import abandoned, leaves_of
+from .trees import abandoned, leaves_of, text_of
 
 NAME = "nt.vmap"
 
@@ -236,7 +236,10 @@ def _joined(groups: list[Stacks], join: Callable) -> Stacks:
         if group.structure != first.structure or [x is None for x in group.stacks] != [
             x is None for x in first.stacks
         ]:
-            raise StructureError(f"{NAME}: the function returns different structures for different rows")
+            texts = [text_of(each.structure) for each in (first, group)]
+            raise StructureError(
+                f"{NAME}: the function returns {texts[0]} for some rows, and {texts[1]} for others"
+            )
     columns = list(zip(*[group.stacks for group in groups], strict=True))
     for column in columns:
         shapes = {np.shape(sample_of(x))[1:] for x in column if x is not None}

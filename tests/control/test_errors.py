@@ -73,6 +73,31 @@ REFUSED_EVERYWHERE = {
         r"the length is negative \(-2\)",
     ),
     "no length": (lambda x: nt.scan(lambda c, _: (c * x[0], None), 1.0)[0], nt.SpecError, "length="),
+    "rows of text": (
+        lambda x: nt.scan(lambda c, v: (c * x[0], None), 1.0, (x, np.array(["a", "b", "c"])))[0],
+        nt.DtypeError,
+        r"nt.scan: xs\[1\] is an array of dtype <U1, not a number",
+    ),
+    "text as a carry": (
+        lambda x: nt.scan(lambda c, v: ((c[0] * v, c[1]), None), (1.0, "a"), x)[0][0],
+        nt.DtypeError,
+        r"nt.scan: carry\[1\] is 'a', not a number",
+    ),
+    "complex in place of real": (
+        lambda x: nt.fori_loop(0, 2, lambda i, c: {"a": c["a"] * 1j}, {"a": x})["a"][0],
+        nt.DtypeError,
+        r"nt.fori_loop: carry\['a'\] has dtype float64, and the body returns it with dtype complex128",
+    ),
+    "structure without a counter": (
+        lambda x: nt.fori_loop(0, 2, lambda i, c: (c, c), x)[0],
+        nt.StructureError,
+        r"nt.fori_loop: the carry has the structure \*, and the body returns \(\*, \*\)",
+    ),
+    "length": (
+        lambda x: nt.scan(lambda c, v: (c * v, None), 1.0, x, length=5)[0],
+        nt.SpecError,
+        "length= says 5, xs has 3",
+    ),
     "segments": (
         lambda x: nt.scan(lambda c, v: (c * v, None), 1.0, x, checkpoint=0)[0] + x[0],
         nt.SpecError,
@@ -86,9 +111,9 @@ REFUSED_EVERYWHERE = {
     "lengths": (
         lambda x: nt.scan(lambda c, v: (c * v[0], None), 1.0, (x, x[1:]))[0],
         nt.SpecError,
-        "lengths differ: 3, 2",
+        r"lengths differ: xs\[0\] has 3, xs\[1\] has 2",
     ),
-    "a number": (lambda x: nt.map(lambda v: v, x[0]), nt.ShapeError, "xs has a number"),
+    "a number": (lambda x: nt.map(lambda v: v, x[0]), nt.ShapeError, "xs is a number"),
     "position": (lambda x: nt.fori_loop(0, 5, lambda i, c: c + x[i], 0.0), IndexError, "out of bounds"),
     "factor": (
         lambda x: np.sum(nt.map(lambda v: np.linalg.cholesky(np.eye(2) * v), x)),
