@@ -37,9 +37,10 @@ class Buffer:
     pending
         Cotangents that have not been added up: (offset code, dims, strides, cotangent).
     early
-        Those of them that were added before these, many at once: columns of offsets, layouts and symbols.
+        Cotangents that were added before the pending ones, many at once: columns of offsets, layouts and
+        symbols.
     base
-        The value that others are added to, in a storage of its own; None as long as there is none.
+        The value, in a storage of its own, to which cotangents are added; None as long as there is none.
     """
 
     __slots__ = ("base", "early", "pending")
@@ -84,8 +85,8 @@ class Cells(Fitting):
     buffers
         Those of the other storages.
     parts
-        From views of sums to the parts of arrays whose sums they are. Kept only while a dictionary is here,
-        see `numbatape.derive.template`.
+        For views of sums, the parts of arrays whose sums they are. It is None unless
+        `numbatape.derive.template` has put a dictionary here.
     """
 
     def __init__(self, emitter: Emitter, lanes: int | None = None):
@@ -185,7 +186,7 @@ class Cells(Fitting):
         return self._view(tape.storage_of(buffer.base), storage, offset, its.dims, its.strides)
 
     def add_columns(self, buffer: Buffer, values: np.ndarray, cts: np.ndarray) -> None:
-        """Let many cotangents wait, given by the values that they are of and by those that they are."""
+        """Let the cotangents ``cts`` of ``values`` wait, many at once."""
         its = self.tape.values.columns(values)
         chunk = its["offset"], its["layout"], cts
         if self._are_columns(buffer):
@@ -256,7 +257,7 @@ class Cells(Fitting):
     def _added_up(self, numbers: np.ndarray) -> Symbol | None:
         """Return the sum of values that are arrays, None for others, by the same instructions as columns.
 
-        A loop over arrays adds to what it captures in each step.
+        Such sums come from loops over arrays, which add to the cotangent of what they capture in each step.
         """
         tape, first = self.tape, Symbol(self.emitter, int(numbers[0]))
         dims, family = first.dims, first.family

@@ -1,8 +1,8 @@
 """The derivatives of bodies that run once: sub-tapes, and branches of which one runs.
 
-The adjoint of a body is a body, too: it computes what it needs of the body again. Branches of derivatives run
-the one whose number the branches themselves have run. What is derived is kept by the digest of the body, so
-that it is derived once, however often the body is called.
+The adjoint of a body is a body, too, which computes again what it needs of the first one. Derivatives of
+branches are branches, of which the one runs that has the number of the branch that has run. Derived bodies
+are kept by the digest of the body, so that each is derived once, however often it is called.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Derived:
     tape
         The derived body.
     inputs
-        What fills its inputs: numbers of the body's inputs, and behind them, counted on, of the cotangents of
-        its outputs (of the tangents of its inputs).
+        What fills its inputs: numbers of the body's inputs, or, counted on behind these, numbers of
+        cotangents of its outputs (or of tangents of its inputs).
     outputs
-        Which input of the body (which output) each of its outputs is the derivative of.
+        For each of its outputs, the input (or output) of the body that it is the derivative of.
     relations
-        Relations between sizes that it relies on, and the body does not.
+        Relations between sizes on which it relies, but the body does not.
     """
 
     tape: Tape

@@ -65,7 +65,7 @@ def append_lanes(
 
 
 def _place(inlining: Inlining, value: int, number: int, line: int) -> None:
-    """Let cells of the builder be an input; copy them if the tape has them in another order."""
+    """Make cells of the builder an input of the body; copy them if the tape has them in another order."""
     builder = inlining.builder
     dims, strides = inlining.layout(value)
     storage = int(inlining.tape.values[value]["storage"])

@@ -215,7 +215,10 @@ class _Widened:
         return rows, found
 
     def _widened(self, at: np.ndarray, ends: list[int]) -> tuple[Rows, list[int]]:
-        """Return instructions with lanes, and values with lanes; all at once, as each time takes its time."""
+        """Return instructions with lanes, and values with lanes.
+
+        They are made all at once, because each call takes some time.
+        """
         values, code = self.values, chosen(self.old.code, at)
         row, numbers = code["op"] >> 1, value_numbers(code)
         columns = numbers.T.astype(np.int64, order="C")
@@ -233,7 +236,7 @@ class _Widened:
         return Rows(code, self.old.positions[at], at), found[wide.size :].tolist()
 
     def _fold(self, code: np.ndarray, at: np.ndarray) -> None:
-        """Make one product of products of matrices in lanes, where only one operand has lanes."""
+        """Turn products of matrices in lanes, of which only one operand has lanes, into one product each."""
         values = self.values
         if not len(at):
             return

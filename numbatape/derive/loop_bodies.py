@@ -1,6 +1,7 @@
 """Bodies of derivatives of loops: a loop's instruction taken apart, and a loop put together.
 
-A body starts as that of the loop; a derivative is appended to it. For each input it is noted what fills it.
+A derivative's body starts as the body of the loop, to which the derivative is appended. What fills each of
+its inputs is noted.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Call:
         return self.sizes.mul(self.loop.length, port.count) if port.role == SLICE else port.count
 
     def source(self, k: int) -> Symbol:
-        """Return what fills input ``k`` of the body: of a carry, the first one."""
+        """Return what fills input ``k`` of the body; for a carry, what fills it in the first step."""
         port = self.loop.ports[k]
         return self.cells(self.numbers[port.operand], port.start, self.extent(port))
 
@@ -155,7 +156,7 @@ class Body:
         return self.has(value, given)
 
     def has(self, value: int, given: Given) -> int:
-        """Note an input that the body has already."""
+        """Note what fills an input that the body has already."""
         self.values.append(value)
         self.given.append(given)
         return len(self.values) - 1

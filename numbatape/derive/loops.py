@@ -61,7 +61,7 @@ class LoopRules(Rules):
 
     @staticmethod
     def _has_lanes(along: Symbol, out: int) -> bool:
-        """Whether a call, or its cotangent or tangent alone, has lanes."""
+        """Whether a call has lanes, or its cotangent or tangent has."""
         return max(along.ndim, Symbol(along.emitter, out).ndim) > 1
 
     def _in_lanes(self, what: str, derive: Callable, along: Symbol, out: int, numbers) -> list:

@@ -1,4 +1,4 @@
-"""A walk over many instructions, most of which are like others before.
+"""A walk over many instructions, most of which are like earlier ones.
 
 The derivative of an instruction is taken by its pullback in Python, which takes several microseconds for
 each instruction that it emits. Programs with loops have thousands of instructions, but these differ in few
@@ -30,8 +30,8 @@ from .walk_memory import Memory, kernel
 
 FEW = 64  # instructions that are like others, from which on the kernel pays
 ALIKE = 3  # instructions of a class for which a template pays
-# The walk goes on without the kernel once Python was needed by PATIENCE instructions more than one in SHARE
-# of those that were walked.
+# The kernel is given up once the instructions that needed Python are PATIENCE more than one in SHARE of those
+# that were walked.
 PATIENCE, SHARE = 64, 4
 CALLS = np.array([op.calls for op in OPS])
 
@@ -46,17 +46,17 @@ class Walk:
     cells
         The cotangents, or tangents.
     forward
-        Whether tangents of operands are collected and those of results are added to. Else cotangents of
-        results are collected, and those of operands added to.
+        Whether the walk goes forward: then it collects tangents of operands, and adds to those of results.
+        Otherwise it collects cotangents of results, and adds to those of operands.
     derive
-        ``derive(row, needed)`` appends the derivative of an instruction, and lets the emitter's line be its.
-        Without a cotangent of the result it does nothing.
+        ``derive(row, needed)`` appends the derivative of an instruction, and sets the emitter's line to the
+        instruction's. If the result has no cotangent, it does nothing.
     found
         The instructions in the order of the walk.
     sums
         The products that tangents are sums of.
     sole
-        Of each instruction the operands, as bits, whose tangent may be taken apart into these products.
+        For each instruction, the operands (as bits) whose tangent may be taken apart into these products.
     """
 
     def __init__(

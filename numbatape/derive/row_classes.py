@@ -25,8 +25,8 @@ ORDINARY, NOT_FINITE, ZERO, REPEATED = 1, 2, 3, 4
 class Kinds:
     """The kinds of values: dimensions, strides, family and level.
 
-    Of an array its place in its storage and the size of that count, too; but the offset of a value that is
-    *moving*, because a template takes it from an argument, is not in its kind.
+    The kind of an array includes its place in its storage, and the size of the storage. It does not include
+    the offset of a value that is *moving*, because templates take that offset from an argument.
 
     Each literal of one cell is of a kind of its own, and so are all views of it. Formulas contain literals,
     and a template must not take such a number for an argument that happens to be the same number in one
@@ -44,10 +44,10 @@ class Kinds:
     literal
         Which literal each of them is in the cell of, and at the end NONE, for operands that are not there.
     rough
-        Their kinds as operands of most rows. The derivative does not depend on such an operand's number, but
-        for whether it is finite, and 0.0 is the number that a derivative appends on its own. A tape may have
-        the same number in several cells, because passes add literals. A derivative then names only one of
-        them, whichever of them the operand is, so the others are told apart here, too.
+        Their kinds as operands of most rows. The derivative of such a row asks only whether the number of a
+        literal operand is finite, and whether it is 0.0, which derivatives append on their own. A tape may
+        have the same number in several cells, because passes add literals. A derivative then names only one
+        of them, whichever of them the operand is, so the others are told apart here, too.
     """
 
     def __init__(self, tape):

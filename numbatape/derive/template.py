@@ -285,7 +285,7 @@ class Before:
         return found
 
     def _cell_of(self, value: int) -> int:
-        """Return the place of the operand whose offset a new value has, NONE for an offset by itself.
+        """Return the place of the operand whose offset a new value has; NONE if the offset is no operand's.
 
         The offsets of parts of arrays follow from the signature, unless the part is a cell: then its sum is
         as far from the beginning of the sums as the cell from the beginning of its array.

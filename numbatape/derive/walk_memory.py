@@ -94,12 +94,12 @@ class Memory:
         self.w[names.MASK] = FIRST_WORDS - 1
 
     def set_rows(self, found: Active, classes: np.ndarray, sole: np.ndarray | None, forward: bool) -> None:
-        """Give the kernel the instructions in the order of the walk.
+        """Hand the instructions to the kernel, in the order of the walk.
 
         Parameters
         ----------
         sole
-            Of each instruction the operands whose tangents are taken apart, as bits.
+            For each instruction, the operands whose tangents are taken apart, as bits.
         """
         tape, (rows, needed, places) = self._tape, found
         table = np.full((len(rows), names.ROW_WORDS), NONE, np.int32)
@@ -147,7 +147,10 @@ class Memory:
         return array
 
     def make_room(self, room: int) -> None:
-        """Make room for so many values, entries and new things of each sort; nothing may wait to be taken."""
+        """Make room for the given numbers of values, entries and new things of each sort.
+
+        Nothing may wait to be taken then.
+        """
         kept = {names.VALUES: 3, names.KINDS: 1, names.SLOPES: 3, names.SUMS: 4, names.ENTRIES: 3}
         for word, width in kept.items():
             array = np.empty(width * room, np.int32)
@@ -333,7 +336,7 @@ class Memory:
         return found
 
     def _give_columns(self, buffer: Buffer, entry: int, most: int) -> bool:
-        """Let a chain of so many entries or fewer wait as columns, if all of its cotangents are symbols."""
+        """Let a chain of at most ``count`` entries wait as columns, if all its cotangents are symbols."""
         w, found = self.w, np.empty((2, most), np.int32)
         w[names.CHAIN], w[names.CHAIN_VALUES], w[names.CHAIN_CTS] = entry, address(found), address(found[1])
         values, cts = found[:, : kernel("chain")(w.ctypes.data, 0)]

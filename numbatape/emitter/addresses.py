@@ -32,7 +32,7 @@ def dropped(tape: TapeBuilder, number: int, axes) -> int:
 
 
 def _rearranged(tape: TapeBuilder, number: int, axes_of, argument: tuple[int, ...]) -> int:
-    """Return a view with the axes that ``axes_of(tape, layout, argument)`` lists, None for new ones.
+    """Return a view with the axes that ``axes_of(tape, layout, argument)`` lists; None stands for a new one.
 
     Which axes these are, and the guards that they need, follow from the layout alone: they are worked out
     once for all values of a layout.

@@ -44,7 +44,7 @@ class Emitter:
     line
         The source line that instructions belong to.
     slopes
-        Partials that were recorded before, by result and operand, but for those in `slope_table`.
+        Partials that were recorded before, by result and operand; others are in `slope_table`.
     slope_table
         The value numbers of partials that a kernel has recorded (`numbatape.derive.walk_memory`): for each
         value one by operand, a negative number where there is none.
@@ -103,7 +103,7 @@ class Emitter:
         """Note that a new value stands for one lane of another one while instructions are recorded for it."""
 
     def agrees(self, x: Symbol, outcome: float) -> bool:
-        """Whether all entries are what a guard says, as far as that is known."""
+        """Whether all entries are known to be what a guard says."""
         return True
 
     def moved(self, start: int) -> None:

@@ -21,7 +21,7 @@ Linear = tuple[int | None, tuple[tuple[int, int], ...]]
 
 
 class LinearCarry:
-    """The instructions of a step that depend on a carry, and that its next value depends on.
+    """The instructions of a step that depend on a carry and on which its next value depends.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class LinearCarry:
         return total
 
     def _spread(self, number: int, length: int) -> int:
-        """Return a value in all steps, also one that is the same in all of them."""
+        """Return a value in all steps, with an axis for these even if it is the same in all of them."""
         if self.builder.layout_of(number).dims:
             return number
         return addresses.broadcast(self.builder, number, (length,))

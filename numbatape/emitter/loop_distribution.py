@@ -28,7 +28,7 @@ LEAST_GROUPS = 2  # a loop of a fixed length that would have fewer steps, when s
 
 
 class Home(NamedTuple):
-    """Where the cells are that a key names, in all steps: those of a step are ``lane`` cells apart."""
+    """Where a key's cells are in all steps; those of two successive steps are ``lane`` cells apart."""
 
     storage: int
     offset: int
@@ -94,7 +94,7 @@ class LoopDistribution:
 
     @cached_property
     def _together(self) -> tuple[type[UnrolledSteps | RepeatedSteps], int]:
-        """How what stays in the loop is written so that several steps are one, and how many of them.
+        """How several steps of what stays in the loop are written as one, and how many of them.
 
         Where the length is that of an argument, this does not depend on the present one: a series of two
         entries may be the first that a function gets, and one trace serves all of them.
@@ -207,7 +207,7 @@ class LoopDistribution:
                 self._recur(part, first[part.carries[0]])
 
     def lanes(self, value: int, padding: int = 0) -> int:
-        """Return a value of the body in all steps; one that is the same in all of them as it is.
+        """Return a value of the body in all steps; one that is the same in all of them is returned as it is.
 
         ``padding`` says how many axes are missing behind that of the steps.
         """
@@ -222,7 +222,7 @@ class LoopDistribution:
         return tape.view(home.storage, offset, *wide)
 
     def in_all_steps(self, value: int) -> int:
-        """Return a value of the body with an axis of steps, also one that is the same in all of them."""
+        """Return a value of the body with an axis of steps, even if it is the same in all of them."""
         number = self.lanes(value)
         dims = self.builder.layout_of(value).dims
         return number if number != value else addresses.broadcast(self.builder, value, (self.length, *dims))
@@ -264,8 +264,10 @@ class LoopDistribution:
         tape.code.recent += (row.op, active, MAIN, out, *operands, *unused, row.line)
 
     def _factors(self, row: Instruction, side: int) -> list[int]:
-        """Return the operands of a product for all steps: the vectors of the steps, which are operand
-        ``side``, as rows of a matrix, and the other operand, or its transpose for vectors that are columns.
+        """Return the operands of a product for all steps.
+
+        One is the vectors of the steps, which are operand ``side``, as rows of a matrix. The other is the
+        other operand, transposed if the vectors are columns.
         """
         if side == 0:
             return [self._vectors(row.a, 0), row.b]

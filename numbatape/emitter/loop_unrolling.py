@@ -31,8 +31,10 @@ Place = tuple[int, int]  # a cell: its storage and its offset there
 
 
 class UnknownCells(Exception):
-    """An instruction cannot be written entry by entry: a size differs between calls, there are many entries,
-    or it is of another kind."""
+    """An instruction cannot be written entry by entry.
+
+    A size differs between calls, there are many entries, or the instruction is of another kind.
+    """
 
 
 def steps_together(stretch: Stretch, rows: Sequence[Instruction], carries: Sequence[int]) -> int:
@@ -43,7 +45,7 @@ def steps_together(stretch: Stretch, rows: Sequence[Instruction], carries: Seque
     stretch
         The body.
     rows, carries
-        Those of its instructions, and the numbers of those of its carries, that stay in the loop.
+        The instructions, and the numbers of the carries, that stay in the loop.
     """
     ends = [its[k] for its in (stretch.inputs, stretch.outputs) for k in carries]
     try:
@@ -238,7 +240,7 @@ class UnrolledSteps:
         ]
 
     def _elementwise(self, row: Instruction, numbers: Sequence[int]) -> int:
-        # A copy stays where it is the end of a derivative: what it is of takes adjoints, but not from here.
+        # A copy that cuts a derivative off must stay: its operand takes adjoints, but none from here.
         if self.builder.ops[row.row].moves and len(numbers) == 1 and (row.active or not self._takes(row)):
             return numbers[0]
         return self._computed(row, row.op, row.active, *numbers)

@@ -127,7 +127,7 @@ class RepeatedSteps:
                 tape.storages.append((tape.storages[storage][0], F64, level))
                 home = len(tape.storages) - 1, 0
             self._homes[key] = home
-        # A key below zero names one cell of a pool, the others all cells of a storage.
+        # A key below zero names one cell of a pool; other keys name all cells of a storage.
         return tape.seen_as(home[0], home[1] if key < 0 else tape.sizes.add(home[1], offset), layout)
 
     def _dense(self, value: int) -> Place:

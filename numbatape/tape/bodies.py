@@ -28,12 +28,12 @@ class Stretch:
     inputs
         Values that stand for what changes from step to step.
     outputs
-        Values that a step results in.
+        Values that a step computes for the next step, or that leave the loop.
     runs
         Whether the body runs at least once, so that what may fail can be computed before the first step.
     kept
-        None, or keys: then all that these do not depend on belongs to the body, also what is the same in all
-        steps.
+        Keys, or None. With keys, what they do not depend on belongs to the body, too, even if it is the same
+        in all steps.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Stretch:
         return [row for row in self.body if row.is_guard]
 
     def cut(self, name: str) -> None:
-        """Take the body off the builder's tape; ``name`` is what errors call it that read from inside."""
+        """Take the body off the builder's tape. Errors about reading from inside of it call it ``name``."""
         builder = self.builder
         builder.code.cut(self.start)
         # The guards of the stretch are the last ones; those of the body leave the builder with it.
@@ -293,7 +293,7 @@ class _Copy:
 
 
 def own_sizes(sizes: Sizes) -> Sizes:
-    """Return sizes of which a body may make more: the same codes, without the relations between them."""
+    """Return sizes to which a body may add: the same codes, without the relations between them."""
     rows = tuple(sizes.rows)
     dimensions = {left: value for (op, left, _), value in zip(rows, sizes.values, strict=True) if op == INPUT}
     count = max(dimensions, default=-1) + 1

@@ -50,7 +50,7 @@ class TapeBuilder:
     rewrites
         What passes have done while recording, as `Tape.rewrites`.
     floor
-        Values below this number keep their addresses: while a body is recorded, those from outside.
+        Values below this number keep their addresses: those from outside while a body is recorded.
     rolls
         Whether long loops may be re-rolled while they are recorded (`numbatape.tape.rerolling.windows`).
     """
@@ -69,7 +69,7 @@ class TapeBuilder:
         self.code = Code()
         self.values = Values()
         self.storages: list[tuple[int, int, int]] = [(0, f, lv) for lv, f in POOLS]
-        # The first storages as columns, in pieces: a tuple, because copies of a builder go on by themselves.
+        # The first storages as columns, in pieces: a tuple, because a copy of a builder adds its own pieces.
         self._columns: tuple[np.ndarray, ...] = ()
         self._in_columns = 0  # how many storages these are
         self.layouts: list[Layout] = [Layout((), ())]
@@ -277,7 +277,7 @@ class TapeBuilder:
     # ---- instructions
 
     def look(self) -> None:
-        """Do what is due from time to time: pack instructions, tell the user how far a long trace is."""
+        """Do what is due from time to time: pack instructions, and report how far a long trace has come."""
         windows = self._windows
         TRACING.step(len(self.code) + (windows.replaced if windows else 0), self._here)
         self.code.pack()
@@ -294,7 +294,7 @@ class TapeBuilder:
     def unroll(self) -> None:
         """Let the instructions be those that were recorded, here and in future.
 
-        Who keeps places of instructions, or moves cells of values, calls this before.
+        Code that keeps places of instructions, or moves cells of values, must call this first.
         """
         windows, self._windows = self._windows, None
         self.rolls = False
@@ -304,7 +304,7 @@ class TapeBuilder:
             self.code.extend(fields)
 
     def part(self, pool_cells: list[int]) -> TapeBuilder:
-        """Return an empty builder that shares sizes, layouts and storages, and has so many cells in pools."""
+        """Return an empty builder with the same sizes, layouts and storages, and given numbers of pool cells."""
         part = TapeBuilder(self.ops)
         part.exact, part.sizes, part.storages = self.exact, self.sizes, self.storages
         part.layouts, part._layout_index, part._row_major = self.layouts, self._layout_index, self._row_major
@@ -328,7 +328,7 @@ class TapeBuilder:
         return self.code.columns()
 
     def note_spare(self, start: int) -> None:
-        """Let instructions from a place on go when nothing reads their results, though they may fail."""
+        """Allow unread instructions from a place on to be dropped, although they may fail."""
         self.spare.update(row.out for row in self.instructions(start) if row.row in self.ops.fallible)
 
     def guard(self, value: int, kind: str, outcome: int, level: int, line: int, counts: int = NONE) -> None:

@@ -115,7 +115,9 @@ class Literals:
 
 
 class Numbers:
-    """The numbers of float64 literals of one cell, by value: what of a dictionary its readers need."""
+    """The numbers of float64 literals of one cell, by value, with the part of a dict's methods that is
+    needed.
+    """
 
     __slots__ = ("_few", "_keys", "_numbers")
 
@@ -169,7 +171,8 @@ class CellLiterals:
     Attributes
     ----------
     floats
-        Those of float64, by number, but zeros and NaN: there 0.0 is equal to -0.0, and NaN to nothing.
+        Those of float64, by number. Zeros and NaN are not here, because 0.0 equals -0.0, and NaN equals
+        nothing.
     """
 
     __slots__ = ("_others", "floats")

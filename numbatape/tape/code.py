@@ -32,7 +32,7 @@ class Code:
     Attributes
     ----------
     recent
-        The fields of the instructions that are not packed yet, one after the other. Who appends an
+        The fields of the instructions that are not packed yet, one after the other. Code that appends an
         instruction may extend this list by its fields.
     """
 
@@ -63,7 +63,10 @@ class Code:
             self.recent += rows[-1].tolist()  # the last instruction's result is looked for there
 
     def pack(self) -> None:
-        """Pack what is old enough, if it is worth the time; the last instruction's result is looked for."""
+        """Pack what is old enough, if it is worth the time.
+
+        The last instruction stays, because its result is looked for in the list.
+        """
         while len(self.recent) > STRETCH * WIDTH:
             fields = self.recent[: STRETCH * WIDTH]
             self._pack(np.frombuffer(_STRETCH.pack(*fields), COLUMNS))

@@ -101,7 +101,8 @@ def varied(code: np.ndarray, places: np.ndarray, marked: np.ndarray) -> np.ndarr
     places
         The places of each instruction's result and operands.
     marked
-        Whether a place depends on what the derivative is taken with respect to, at first. Is changed.
+        Whether a place depends on what the derivative is taken with respect to, at first. The array is
+        changed in place.
     """
     needed = np.zeros(len(code), np.int32)
     _run("varied", len(code), code, places, marked, needed)
@@ -114,7 +115,7 @@ def useful(needed: np.ndarray, places: np.ndarray, wanted: np.ndarray) -> np.nda
     Parameters
     ----------
     wanted
-        Whether a place is wanted, at first. Is changed.
+        Whether a place is wanted, at first. The array is changed in place.
     """
     found = np.zeros(len(needed), np.int32)
     _run("useful", len(needed), needed, places, wanted, found)

@@ -110,7 +110,7 @@ class Draft(DraftValues):
         self.move(value, value, (count,), (1,))
 
     def redirect(self, alias: np.ndarray, but: Sequence[int] = ()) -> None:
-        """Let the values of each group, but some, name the cells of the group that ``alias`` names for it."""
+        """Let values, but for some, name the cells of the group that ``alias`` has for their group."""
         storage, offset, _, group = self._columns()
         home, cell = self.groups()
         moves = alias[group[:-1]] != group[:-1]

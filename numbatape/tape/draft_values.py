@@ -51,8 +51,8 @@ class DraftValues:
         self._literal_values: list[int] = []  # the numbers of the literals that passes have added
         self._cells = list(builder.pool_cells)
         storage, offset, layout = builder.values.addresses()
-        # The group of each pool's first cell. The last number is added to that of a storage to give its
-        # group.
+        # The group of each pool's first cell. The last entry, added to the number of a storage, is the
+        # storage's group.
         self._starts = np.array([*accumulate(self._cells, initial=NO_GROUP + 1)], np.int32)
         group = self._group_at(storage, offset)
         self._values = (storage, offset, layout, np.append(group, np.int32(NO_GROUP)))
@@ -100,7 +100,7 @@ class DraftValues:
 
     @property
     def group(self) -> np.ndarray:
-        """The group of each value, and at the end NO_GROUP, which NONE is the index of."""
+        """The group of each value, and at the end NO_GROUP, so that NONE (-1) is its index."""
         return self._columns()[3]
 
     def groups(self) -> np.ndarray:
@@ -157,7 +157,7 @@ class DraftValues:
         return self.layout.take(values) != SCALAR_LAYOUT
 
     def is_small(self, layout: int, lanes: int) -> bool:
-        """Whether a layout has few cells in so many lanes, for all sizes that guards allow."""
+        """Whether a layout has few cells in the given number of lanes, for all sizes that guards allow."""
         return self.sizes.count_few(self.layouts[layout].dims) * lanes <= FEW
 
     # ---- one value

@@ -25,8 +25,8 @@ class Inlining:
     Attributes
     ----------
     places
-        By storage of ``tape``: the storage of the builder, and the offset there, that take its place. The
-        storages of inputs have to be set before `run`.
+        For each storage of ``tape``, the storage of the builder and the offset there that take its place.
+        Those of inputs have to be set before `run`.
     """
 
     def __init__(self, builder: TapeBuilder, tape: Tape, dimensions: tuple[int, ...]):
@@ -60,7 +60,7 @@ class Inlining:
         ----------
         on_guard
             Called as ``on_guard(value, guard)`` in the place of each guard instruction, with the value that
-            is compared. Of a guard on what lanes agree on this is the value with lanes. If it returns False,
+            is compared (for a guard on what lanes agree on, the value with lanes). If it returns False,
             nothing else is appended, and the outputs are None.
         """
         agrees = self.tape.ops.with_trait("agrees")

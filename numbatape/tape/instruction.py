@@ -142,7 +142,7 @@ def _flat(rows: Sequence[tuple], width: int) -> np.ndarray:
 def value_numbers(code: np.ndarray) -> np.ndarray:
     """Return result, operands and scratch of all instructions as rows of five, which share memory with them.
 
-    The last one of a guard is the number of the guard.
+    In a guard's row, the number of the guard stands in the place of the scratch.
     """
     words = np.ascontiguousarray(code).view(np.int32).reshape(len(code), code.dtype.itemsize // 4)
     first = _FIRST_WORD[code.dtype]
@@ -233,8 +233,8 @@ def rewritten(code: np.ndarray, changes: Mapping[int, Sequence[tuple]]) -> np.nd
     Parameters
     ----------
     changes
-        By the number of an instruction, what replaces it: an empty sequence drops it; itself and others
-        insert these before or after it.
+        For the number of an instruction, what replaces it. An empty sequence drops it; a sequence that
+        contains it inserts the others before or after it.
     """
     if not changes:
         return code

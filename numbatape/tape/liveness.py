@@ -1,4 +1,4 @@
-"""Which instructions nobody needs: their results are read by none that is needed, and are no output."""
+"""Which instructions nobody needs: no needed instruction reads their results, and these are no outputs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _dead(draft: Draft, code: np.ndarray, needed: np.ndarray) -> np.ndarray:
 def steady(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Return which instructions may be computed with other bits in the last place.
 
-    These are all on which no guard and no step depends.
+    These are all instructions on which no guard and no jump (`Traits.jumps`) depends.
     """
     uses = draft.uses(code)
     fields = draft.fields(code)

@@ -134,7 +134,7 @@ class Loop:
 
     @cached_property
     def runs_once(self) -> bool:
-        """Whether it is one run of its body, with nothing carried from step to step."""
+        """Whether the body runs once, so that nothing is carried from step to step."""
         roles = {port.role for port in self.ports} | {out.role for out in self.outs}
         return self.length == 1 and roles <= {CAPTURE, STACK} and self.test is None and self.steps is None
 
@@ -145,9 +145,9 @@ class Loop:
 
     @cached_property
     def own_dimensions(self) -> tuple[int, ...]:
-        """The numbers of those dimensions that the sizes of its bodies depend on.
+        """The numbers of the dimensions that sizes in its bodies depend on.
 
-        That of a series that a scan goes through is no such dimension: each step gets one row.
+        The length of a series that a scan goes through is not among them, because each step gets one row.
         """
         return tuple(sorted({k for body in self.bodies for k in dimensions_used(body)}))
 

@@ -37,7 +37,7 @@ class Values(dict):
     Attributes
     ----------
     words
-        One integer for each value. Who makes a single cell may append ``~(offset << SHIFT | storage)``.
+        One integer for each value. Code that makes a single cell may append ``~(offset << SHIFT | storage)``.
     """
 
     __slots__ = ("_places", "words")

@@ -84,10 +84,10 @@ class Traits:
     overwrites
         ``z`` is the first operand but for some cells, and its kernels know that both may have the same cells.
     narrows
-        An instruction of a derivative whose operands do not change along an axis is computed without it.
+        An instruction of a derivative is computed without an axis along which none of its operands changes.
     reads_narrow
         An operand that does not change along an axis may be broadcast along it, which costs no time and
-        changes no bit. So it is with ops that are narrowed.
+        changes no bit. Ops with the trait ``narrows`` have this one, too.
     fallible
         Whether it may fail. Such an instruction stays on a tape where nothing reads its result: whether it
         fails decides what the function does.
@@ -100,11 +100,11 @@ class Traits:
         the second operand), or, of arithmetic, what they are: "sum", "product", "power", "sum at"
         (positions). Empty where nobody asks.
     rows_at_once
-        How many entries rows have at most of which it takes several at once, if these lie at one distance
-        from one another; 0 if it takes one at a time, or parts of one.
+        The longest rows of which its kernel takes several at once, if these lie at equal distances; 0 if it
+        takes one row at a time, or parts of one.
     keeps
-        The reverse sweep finds what the forward sweep has kept, where a derivative on a tape computes it
-        again.
+        The forward sweep keeps something that the reverse sweep reads. (A derivative on a tape has to compute
+        it again.)
     wide
         The result is float64 whatever the operands are. Its kernel may pass on its own cells as such of
         float64, so the verifier refuses the instruction for float32 cells.
@@ -154,7 +154,9 @@ class Traits:
 
 
 class Signature(NamedTuple):
-    """What identifies an op in a file: its number in the table is another in another version of numbatape.
+    """What identifies an op in a file.
+
+    Its number in the table cannot, because that may differ in another version of numbatape.
 
     Attributes
     ----------

@@ -293,8 +293,8 @@ class Sizes:
             left, number = base, right - by
             is_input = self.rows[-left - 1][0] == INPUT
             if relation == ">=" and (number >= 0 or is_input):
-                # x[0], x[1], ... of one axis: only the farthest entry needs a guard. A dimension of an
-                # argument is never negative; a difference may be, for other sizes than these.
+                # If x[0], x[1], ... of one axis are read, only the farthest entry needs a guard. A dimension
+                # of an argument is never negative, but a difference of sizes may be negative for other sizes.
                 if number > self._reach.get(left, 0 if is_input else -1):
                     self._reach[left] = number
                 return

@@ -97,10 +97,9 @@ class Rewrite(NamedTuple):
     before, after
         How many instructions there were.
     seconds
-        How long it took; at its first use in a process with the import of its file.
+        How long it took. The first use in a process includes the import of its file.
     ops
-        By how many there are more or fewer instructions of an op: (name, difference) for each op where the
-        numbers differ.
+        (name, difference) for each op of which there are more or fewer instructions afterwards.
     """
 
     name: str

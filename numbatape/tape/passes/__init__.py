@@ -43,13 +43,13 @@ class Pass(NamedTuple):
     shortest
         The fewest instructions among which it finds work. Shorter tapes don't even import it.
     wide
-        Whether it saves work on cells alone, and not instructions: where arrays have few cells for all sizes
-        that guards allow, that takes longer than it can ever save.
+        Whether it saves only work on cells, and no instructions. Where arrays have few cells for all sizes
+        that guards allow, such a pass takes longer than it can ever save.
     laneless
         Whether it saves nothing that can be measured on short tapes whose values have few cells in all of
         their lanes.
     single
-        Whether it serves tapes that are swept over many points only, forward: those of which loops are not
+        Whether it serves only tapes that are swept forward over many points. Loops on these tapes are not
         re-rolled, because each single cell will be a vector over the points.
     """
 
@@ -71,7 +71,7 @@ def _later(file: str, function: str) -> Callable[..., np.ndarray]:
 
 
 def merge_arrays(draft, code: np.ndarray, start: int = 0, read_later: bool = False) -> np.ndarray:
-    """Merge instructions from a place on that make arrays, where any two have one op and one operand."""
+    """Merge instructions from a place on that make arrays, if any two have the same op and operand."""
     rows = code[start:][draft.is_array(code["out"][start:])]
     alike = {*zip(rows["op"].tolist(), draft.group[rows["a"]].tolist(), strict=True)}
     if len(alike) == len(rows):

@@ -43,7 +43,7 @@ def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
 
 
 class _Fit:
-    """Tells which of some rows may be computed at another width, as far as their readers are concerned.
+    """Tells which of some rows may be computed at another width without a change to their readers.
 
     Most tapes have few instructions to begin with, so each is looked at when somebody asks for it.
     """

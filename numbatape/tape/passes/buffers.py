@@ -1,6 +1,6 @@
 """Buffers to which cotangents are added start with the first of them instead of with zeros.
 
-``buffer = 0; buffer += x; buffer += y`` becomes ``buffer = x + y``, with two passes over memory less. A
+``buffer = 0; buffer += x; buffer += y`` becomes ``buffer = x + y``, which saves two passes over memory. A
 result may become -0.0 where it was 0.0; all others keep their bits.
 """
 
@@ -94,7 +94,7 @@ def _fills(draft: Draft, code: np.ndarray, kinds: np.ndarray) -> np.ndarray:
 def _next_rows(uses, fills: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first two rows that touch each filled group after the fill, NONE where there is none.
 
-    There is none, either, where a row touches the group before it is filled.
+    A group that a row touches before it is filled counts as one that has no such rows.
     """
     filled = uses.flags(uses.out[fills])
     read = flatnonzero(filled.take(uses.operands.reshape(-1)))
@@ -115,7 +115,7 @@ def _next_rows(uses, fills: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _adding(draft: Draft, code, kinds, fills, rows) -> np.ndarray:
-    """Return the kinds of rows that add to all of the buffer beside them and do no more; OTHER for others."""
+    """Return the kinds of rows that only add to all of the buffer beside them; OTHER for other rows."""
     fill, row, storage = chosen(code, fills), chosen(code, rows), draft.storage
     mine = (rows >= 0) & ((row["op"] ^ fill["op"]) & 1 == 0) & (row["stage"] == fill["stage"])
     mine &= row["out"] == row["a"]

@@ -22,8 +22,9 @@ class Coefficients:
     emitted
         The instructions so far; those who emit them start with a new list whenever they want one.
     mixed
-        How a coefficient is applied that was made of some for which zero values count, and of others whose
-        own zeros count. Products by "weigh" are fused with sums, those by "strong_mul" are not.
+        How to apply a coefficient that was made of some for which zeros of the value count, and of others for
+        which their own zeros count. Products by "weigh" are fused with sums, products by "strong_mul" are
+        not.
     """
 
     mixed = ZERO_VALUE

@@ -1,4 +1,4 @@
-"""Columns and short rows that instructions read are copied first, where that costs less than to read them.
+"""Columns and short rows are copied before instructions read them, where copying costs less.
 
 ``x[:, 0]`` is a view whose entries are apart from one another. Kernels take them one at a time, where they
 take eight entries side by side, and so they do with ``x[:, :2]``, whose rows are shorter than that. A copy
@@ -6,8 +6,8 @@ costs as much as one product with such a view. So it is made for functions such 
 times as long entry by entry, for views that several instructions read, and for products of a column with a
 number that is differentiated: the adjoint of that number is a sum.
 
-``logsumexp(a[:, :, None] + t, axis=1)`` takes eight rows at once if they lie at one distance from one
-another. Here they do so in groups of a few. In a copy all of them do.
+``logsumexp(a[:, :, None] + t, axis=1)`` takes eight rows at once if these lie at equal distances. Here only
+groups of a few rows do; in a copy all rows do.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _read_apart(draft: Draft, code: np.ndarray) -> Found:
 
 
 def _rows_in_groups(draft: Draft, code: np.ndarray) -> Found:
-    """Return the views whose short rows lie at one distance from one another in small groups only."""
+    """Return the views whose short rows lie at equal distances only within small groups."""
     found: Found = {}
     for k in draft.array_rows(code, draft.ops.with_trait("rows_at_once")).tolist():
         value, op = code["a"].item(k), code["op"].item(k)

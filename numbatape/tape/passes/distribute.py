@@ -70,7 +70,7 @@ class _Distribution(CountedCoefficients):
     Attributes
     ----------
     before
-        What the instructions cost that are replaced.
+        The cost of the instructions that are replaced.
     """
 
     def __init__(self, draft: Draft, rows: NarrowRows):

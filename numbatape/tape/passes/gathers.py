@@ -22,9 +22,10 @@ from ..instruction import MAIN, NONE, Instruction, first_to_last, rewritten
 from ..tape import Layout, steady_along
 
 FEWEST = 256  # positions
-# How often entries must be read on average: all from the first one on, which are a view of the table, and
-# others, which another gather takes from it. Measured with sums of squares of what is gathered: with fewer
-# positions, or read less often, gradients take as long as before, or longer.
+# How often entries must be read on average: where all entries from the first one on are read, which are a
+# view of the table; and where only some are, which another gather takes from it. This was measured with sums
+# of squares of what is gathered: with fewer positions, or with entries that are read less often, gradients
+# take as long as before, or longer.
 REPEATS, REPEATS_OF_SOME = 2, 6
 
 
@@ -134,7 +135,7 @@ class _Moves:
         made += [row.replace(active=active, out=table, a=a, b=b, c=c), last]
         self.changes[k] = made
         for at, gather in {gather.at: gather for gather in its}.items():
-            # Everything that was to replace the gather, but not the gather itself.
+            # What was made to replace the gather is kept, but not the gather itself.
             self.changes[at] = self.changes.get(at, [gather.row])[:-1]
         # Its positions are named as before, so that it can be compared with gathers that have not moved.
         self.gathers[draft.group.item(row.out)] = Gather(last.replace(b=first.b), k, True)

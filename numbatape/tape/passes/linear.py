@@ -3,9 +3,9 @@
 What depends on a direction depends on it linearly. With directions in lanes, ``((t*a)*b + t*c)*d`` costs
 four passes over all lanes; ``t*((a*b + c)*d)`` costs one, and three over coefficients, which have no lanes.
 This is the accumulation of partials along the edges of the linearised graph (Griewank and Walther,
-Evaluating Derivatives, ch. 9: cross-country elimination). Only such edges are eliminated that no pass is
-ever added: a result is passed on to its readers as a sum of products if it has one reader, or is a single
-product with few readers.
+Evaluating Derivatives, ch. 9: cross-country elimination). An edge is eliminated only where this never adds a
+pass: a result is passed on to its readers as a sum of products if it has one reader, or is a single product
+with few readers.
 
 The rules of ``weigh`` hold for products of coefficients, too: a zero stays zero beside an infinite partial.
 Literals among the coefficients are multiplied here and now: ``-0.5 * x * 2.0`` is ``-x``.

@@ -13,7 +13,7 @@ from ..instruction import MAIN, value_numbers
 from ..tape import F64
 from ..uses import NO_GROUP, Uses
 
-# A product is passed on to so many readers at most, because each computes a coefficient of its own.
+# A product is passed on to at most this many readers, because each computes a coefficient of its own.
 READERS = 3
 LANES = 8  # Most derivatives have at least this many directions.
 
@@ -28,8 +28,8 @@ class LinearRows(NamedTuple):
     laned
         Which groups have lanes.
     readers
-        How many operands each of their results is, where all of these may take a sum of products instead;
-        0 where not.
+        For each of their results, how many operands it is, if all of these may take a sum of products
+        instead; otherwise 0.
     """
 
     numbers: np.ndarray
@@ -78,10 +78,11 @@ def linear_numbers(draft: Draft, code: np.ndarray, laned: np.ndarray, choices=Fa
 def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
     """Leave out what gains nothing.
 
-    Of results that are passed on, these gain: products that lead to a further product or to a negation, or of
-    which two have one base; what lies between these; and negations that are factors, because the other factor
-    has no lanes. A result with too many readers is not passed on: a sum is to one, unless its terms may have
-    one base. To negate few cells in their lanes takes hardly longer than to negate a coefficient.
+    Passing a result on gains something for products that lead to a further product or to a negation, or of
+    which two have the same base; for what lies between these; and for negations that are factors, because the
+    other factor has no lanes. A result with too many readers is not passed on; a sum may have one reader,
+    unless its terms may have one base. Negating few cells in their lanes takes hardly longer than negating a
+    coefficient.
     """
     rows, laned, readers = found
     uses, ops, passed = draft.uses(code), draft.ops, (readers > 0) & (readers <= READERS)
@@ -116,7 +117,7 @@ def reversed_edges(out: np.ndarray, operands: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _readers(draft: Draft, code: np.ndarray, uses: Uses, rows: np.ndarray) -> np.ndarray:
-    """Return how often each result of linear rows is read, 0 where it must be computed itself."""
+    """Return how often each result of linear rows is read; 0 where the result itself must be computed."""
     groups, fields = uses.out[rows], draft.fields(code)
     linear, results = np.zeros(len(code), bool), uses.flags(groups)
     linear[rows] = True

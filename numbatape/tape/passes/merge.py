@@ -24,8 +24,8 @@ def merge_common(draft: Draft, code: np.ndarray) -> np.ndarray:
 def merge_arrays(draft: Draft, code: np.ndarray, start: int = 0, read_later: bool = False) -> np.ndarray:
     """Drop repeated instructions that make arrays, such as the second ``np.exp(x)`` of a function.
 
-    Loops over numbers stay as they are: without what it shares with an earlier one, an iteration would
-    not be like the others any more.
+    Loops over numbers stay as they are. An iteration without the instructions that it shares with an earlier
+    one would not be like the others any more.
 
     Parameters
     ----------

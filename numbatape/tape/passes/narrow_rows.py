@@ -57,7 +57,7 @@ def narrow_rows(draft: Draft, code: np.ndarray) -> NarrowRows | None:
     others = np.ones(len(code), bool)
     others[rows] = others[totals] = False
     barred = uses.read_by(others) | draft.fixed(uses)
-    # What is computed needs its operands, and theirs.
+    # Arrays that are computed need their operands, and the operands of these.
     barred = reach(*reversed_edges(uses.out[rows], uses.operands[rows]), barred)
     rows = rows[~barred[uses.out[rows]]]
     found = _Narrow(draft, laned, *(dict(_numbered(code, its)) for its in (rows, totals)))
@@ -83,7 +83,7 @@ def _choices(draft: Draft, code: np.ndarray, laned: np.ndarray) -> np.ndarray:
 
 
 class _Narrow:
-    """Leaves out arrays until those that are left are read by sums of theirs, or by each other, alone."""
+    """Leaves out arrays until only sums of those that are left, and each other, read those that are left."""
 
     def __init__(self, draft: Draft, laned, arrays: dict[int, Instruction], sums: dict[int, Instruction]):
         self.draft, self.laned = draft, laned
@@ -123,7 +123,7 @@ class _Narrow:
         return terms
 
     def _badly_read(self, terms: dict[int, frozenset[Place]]) -> set[int]:
-        """Return the arrays that are read by what has to have them."""
+        """Return the arrays that something reads which needs their entries."""
         draft, bad = self.draft, set()
         for row in self.sums.values():
             its = draft.group.item(row.a)
@@ -180,7 +180,7 @@ def varying(whole: Layout, strides: tuple[int, ...]) -> frozenset[int]:
 
 
 def summed_axes(draft: Draft, row: Instruction, made: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the axes of an array that a sum of it keeps, and those that it sums over; None if neither fits.
+    """Return the axes that a sum of an array keeps, and those that it sums over; None if its view fits none.
 
     The view that is summed has all entries of the array: as a vector, or with its axes in some order.
     """

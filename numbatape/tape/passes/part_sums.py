@@ -12,7 +12,7 @@ MULTIPLICATIONS = 3  # This many multiplications in a product of matrices cost a
 
 
 class CountedCoefficients(Coefficients):
-    """Instructions on coefficients and on values with lanes, and what they cost in all.
+    """Instructions on coefficients and on values with lanes, and their total cost.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class CountedCoefficients(Coefficients):
         The cost so far.
     """
 
-    # Coefficients are what derivatives of the array were: NaN where a zero cotangent meets them, perhaps.
+    # A coefficient is what the derivative of the array was, and may be NaN where it meets a zero cotangent.
     mixed = ZERO_EITHER
 
     def __init__(self, draft: Draft):
@@ -78,7 +78,7 @@ class PartSums:
         how
             How the coefficient is applied.
         out
-            Where the result is wanted; None for anywhere.
+            Where the result is wanted; None if that does not matter.
         """
         along = varying(self.whole, strides)
         if not along.isdisjoint(self.summed):

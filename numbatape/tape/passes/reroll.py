@@ -103,7 +103,8 @@ class _Search:
     def _may_save(self) -> bool:
         """Whether some op occurs at a line as often as a loop has turns that is worth re-rolling.
 
-        None is worth it, either, where all instructions on single cells take little of the tape's time.
+        No loop is worth it either if all instructions on single cells together take little of the tape's
+        time.
         """
         code = chosen(self.code, self.single)
         if len(code) * (SCALAR - CELL) <= SHARE * OTHER_SLOT * (len(self.code) - len(code)):
@@ -131,7 +132,8 @@ class _Search:
     def _ordered(self) -> np.ndarray:
         """Return the instructions with the later one of two results as the first operand of an addition.
 
-        So it is in most turns; in the first one, which adds to a number, the tracer has no reason to.
+        Most turns have this order. The first one, which adds to a number, may not, because the tracer had no
+        reason for it.
         """
         code, cells = self.code, self.cells
         a, b = (cells.writer[cells.of[code[name]]] for name in "ab")
@@ -239,7 +241,7 @@ class _Search:
         The bound counts as 0 if it is small beside the time that the other instructions take.
         """
         within = self.vectors_before[stretch.stop] - self.vectors_before[stretch.start]
-        # At most so many slots can be vectors, and these do not pay.
+        # At most this many slots can be vectors, and that does not pay.
         if saving(int(within) // stretch.turns, stretch.turns) < LEAST:
             return 0.0
         vector = self.vector[stretch.start : stretch.stop].reshape(stretch.turns, stretch.period).all(axis=0)
@@ -249,7 +251,7 @@ class _Search:
         return saved if saved > SHARE * others else 0.0
 
     def _writers(self, stretch: Stretch) -> np.ndarray:
-        """Return which instruction computed each operand of the second turn of a stretch."""
+        """Return, for each operand of the second turn of a stretch, which instruction computed it."""
         first = stretch.start + stretch.period
         turn, cells = self.code[first : first + stretch.period], self.cells
         return np.stack([cells.writer[cells.of[turn[name]]] for name in "abc"], axis=1)

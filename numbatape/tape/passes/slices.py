@@ -130,7 +130,7 @@ def _number(draft: Draft, value: int) -> float | None:
 
 
 def _trees(draft: Draft, code: np.ndarray, steps: dict[int, Step]) -> dict[int, Tree]:
-    """Return by its last row each tree that no other one contains."""
+    """Return each tree that no other tree contains; the keys are the trees' last rows."""
     uses = draft.uses(code)
     fixed = draft.fixed(uses)
     trees: dict[int, Tree] = {}

@@ -28,7 +28,8 @@ DEEPEST = 12  # instructions on small arrays that one may depend on in a row
 LOOKED_AT = 512  # instructions, after which the search ends if hardly any of them are alike
 HARDLY_ANY = 16  # fewer than one in so many
 
-# What an operand is: of another family, a cell, a number, a part of a literal array or of any other array.
+# What an operand is: a result of another family, a cell, a number, or a part of a literal array or of any
+# other array.
 MEMBER, CELL, LITERAL, DATA, VIEW = range(5)
 
 

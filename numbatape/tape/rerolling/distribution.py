@@ -287,11 +287,11 @@ class Distribution:
         return [*self.turns.columns[part.slots[0]]] if part.what == VECTOR_SLOT else []
 
     def _deepest(self, parts: list[Component]) -> int:
-        """Return how many turns must be left out, so that what vectors read was computed inside."""
+        """Return how many turns must be left out so that vectors read only what the other turns compute."""
         return max((column.lag for part in parts for column in self._read(part)), default=0)
 
     def _saving(self, parts: list[Component]) -> float:
-        """Return the nanoseconds that both sweeps take less."""
+        """Return how many nanoseconds both sweeps save."""
         turns, total = self.turns.count, 0.0
         for part in parts:
             if part.what == REST:

@@ -222,9 +222,10 @@ class Turns:
 
 
 def inner_turns(offsets: np.ndarray) -> int | None:
-    """Return how offsets grow: 0 for one stride, n for that of an inner loop of n turns and of an outer one.
+    """Return how offsets grow.
 
-    None says that they grow in no such way.
+    The result is 0 for one stride, n for the strides of an inner loop of n turns and of an outer loop, and
+    None if they grow in neither way.
     """
     steps = np.diff(offsets)
     other = np.flatnonzero(steps != steps[0])

@@ -49,7 +49,7 @@ class Packed:
 
 
 class Window(NamedTuple):
-    """What stands for some instructions of a recording.
+    """Instructions that stand for a longer stretch of a recording.
 
     Attributes
     ----------
@@ -212,8 +212,8 @@ class _Part:
     rows
         The instructions.
     first_value, first_cells
-        From where on all values, and all cells of each pool, get numbers, as most of them occur. Of those
-        before, the ones that occur do.
+        From these on, all values, and all cells of each pool, get numbers, because most of them occur. Of the
+        ones before, only those that occur get numbers.
     outputs
         Further values that are needed.
     places
