@@ -304,7 +304,7 @@ class TapeBuilder:
             self.code.extend(fields)
 
     def part(self, pool_cells: list[int]) -> TapeBuilder:
-        """Return an empty builder with the same sizes, layouts and storages, and given numbers of pool cells."""
+        """Return an empty builder with the same sizes, layouts and storages, and cells in the pools."""
         part = TapeBuilder(self.ops)
         part.exact, part.sizes, part.storages = self.exact, self.sizes, self.storages
         part.layouts, part._layout_index, part._row_major = self.layouts, self._layout_index, self._row_major
