@@ -222,6 +222,13 @@ class UnsupportedOperationError(NumbatapeError, TypeError):
     numbatape.errors.UnsupportedOperationError: the function draws random numbers ...
     """
 
+    noted: Callable[[UnsupportedOperationError], None] | None = None  # what hears of each one that is made
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        if self.noted is not None:
+            self.noted()
+
 
 class LeakError(UnsupportedOperationError):
     """A traced value would lose its derivative: ``float(x)``, ``np.asarray(x)``, ``a[0] = x``.

@@ -171,6 +171,30 @@ def test_a_leak_that_is_caught_is_raised_all_the_same():
         nt.grad(swallowing)(X)
 
 
+def otherwise(x):
+    try:
+        x.view(np.int64)
+    except TypeError:
+        return 2.0 * np.sum(x)
+    return np.sum(x)
+
+
+def by_name(x):
+    try:
+        x.view(np.int64)
+    except nt.UnsupportedOperationError:
+        return 3.0 * np.sum(x)
+    return np.sum(x)
+
+
+def test_what_is_not_supported_raises_also_where_it_is_caught():
+    """The function would take a path that it does not take with arrays, unless it names the error."""
+    for f in (otherwise, lambda x: np.sum(nt.map(otherwise, x[:, None] * x))):
+        with pytest.raises(nt.UnsupportedOperationError, match="view to another dtype"):
+            nt.grad(f)(X)
+    np.testing.assert_array_equal(nt.grad(by_name)(X), np.full(len(X), 3.0))
+
+
 def test_logs_may_have_numbers(caplog):
     log = logging.getLogger("numbatape.test")
 

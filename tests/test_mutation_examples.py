@@ -312,6 +312,7 @@ ORDER = {
     "nothing *= x[0]": written(nothing, lambda c, x: c.__imul__(x[0])),
     "nditer": lambda x: sum(e * w for e, w in zip(np.nditer(x), W, strict=True)),
     "nditer writes": lambda x: entries_doubled(x),
+    "nditer makes": lambda x: entries_made(x),
 }
 
 
@@ -341,6 +342,13 @@ def entries_doubled(x):
             b[...] = a * 2.0
             a[...] = b * x[0]
     return weighed(y) + np.sum(z)
+
+
+def entries_made(x):
+    entries = np.nditer([x, None])
+    for a, b in entries:
+        b[...] = a * x[0]
+    return weighed(entries.operands[1])
 
 
 # ---- np.put at positions that are data

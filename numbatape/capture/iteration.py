@@ -29,6 +29,9 @@ class Iterator:
         self._trace = find_trace(self._given) or trace_of_plain(self._given)
         values = [values_of(as_ndarrays(x)) for x in self._given]
         self._numpys = np.nditer(values if isinstance(op, (list, tuple)) else values[0], *args, **kwargs)
+        # Arrays that the iterator makes, in the place of None, become traced when traced values are written.
+        made = zip(self._given, self._numpys.operands, strict=True)
+        self._given = tuple([wrap(self._trace, its) if x is None else x for x, its in made])
 
     def __getattr__(self, name):
         return getattr(self._numpys, name)

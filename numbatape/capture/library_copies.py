@@ -111,9 +111,11 @@ def _around(given) -> Trace | None:
     trace, functions = current(), [x for x in given if type(x) is types.FunctionType]
     if trace is None or not functions:
         return None
+    leak = trace.validity.leak
     try:
         used = imported(".opened", __package__).Opened("a library's function", functions).found
     except UnsupportedOperationError:  # the arguments use traced values in a way that is not followed further
+        trace.validity.leak = leak
         return trace
     return trace if used else None
 

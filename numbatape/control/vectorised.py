@@ -120,13 +120,13 @@ class _Body:
             self.lanes = tape.sizes.same(self.lanes, other)
         tape.sizes.guard(self.lanes, ">=", 1)
         levels = [max(VARYING, tape.level_of(leaf.number)) for leaf in self.leaves]
-        before = self._single_use()
+        before, leak = self._single_use(), trace.validity.leak
         body, state = BodyTrace(trace, NAME), BodyState(trace, NAME, [self.user])
         try:
             result = run_alike(body, state, lambda: body.run(self.function, self.leaves, levels))
         except UnsupportedOperationError:
             state.undo()
-            trace.validity.failed = before[0]
+            trace.validity.failed, trace.validity.leak = before[0], leak
             # What fails for all rows at once may work row by row: writing to an array from outside, for
             # example.
             raise Apart from None

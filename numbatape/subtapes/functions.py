@@ -120,9 +120,13 @@ class Function:
 
     def _opened(self) -> Opened | None:
         """Return the traced values that the function captures; None if they cannot be arguments of it."""
+        trace = current()
+        assert trace is not None
+        leak = trace.validity.leak
         try:
             return Opened(repr(self), self.functions if self._key else self.__wrapped__, arrays=True)
         except UnsupportedOperationError:
+            trace.validity.leak = leak
             return None
 
     def _bodies(self, trace: Trace, arguments: Arguments, opened: Opened) -> KnownBodies:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import LeakError, MissingBodyError
+from ..errors import LeakError, MissingBodyError, UnsupportedOperationError
 from ..tape.instruction import NONE
 from ..tape.tape import POOLS, shown_name
 from ..usercode.frames import is_index
@@ -52,7 +52,8 @@ class Validity:
     vouched
         Whether a user's key stands for the guards (`numbatape.guarded`).
     leak
-        The first `LeakError`, even if the function caught it.
+        The first `LeakError`, even if the function caught it, or the first `UnsupportedOperationError` that
+        it may have caught.
     missing
         The error of a sub-tape whose numbers were needed, even if the function caught it.
     unforeseen
@@ -64,7 +65,7 @@ class Validity:
     def __init__(self):
         self.pinned = self.failed = self.vouched = False
         self.outside: list[Outside] = []
-        self.leak: LeakError | None = None
+        self.leak: UnsupportedOperationError | None = None
         self.missing: MissingBodyError | None = None
         self.unforeseen: str | None = None
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..emitter import instructions
-from ..errors import LeakError, NumbatapeError
+from ..errors import LeakError, NumbatapeError, UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.code import Code
@@ -22,7 +22,7 @@ from ..tape.instruction import NONE
 from ..tape.loop import Branches, Loop
 from ..tape.packed_values import Values
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
-from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
+from ..usercode.frames import LOGS, asked_by, may_be_caught, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
 from . import operations
 from . import symbolic_sizes as sizes
@@ -38,6 +38,18 @@ CURRENT: ContextVar[Trace | None] = ContextVar("numbatape_trace", default=None)
 def current() -> Trace | None:
     """Return the innermost trace that this thread is recording, or None."""
     return CURRENT.get()
+
+
+def _note_refusal(error: UnsupportedOperationError) -> None:
+    """Note what the function cannot do here: if it catches the error, its path is not that of plain NumPy."""
+    trace = CURRENT.get()
+    if trace is None or trace.closed or isinstance(error, LeakError):
+        return  # leaks are noted where they are found
+    if trace.validity.leak is None and may_be_caught(trace.start):
+        trace.validity.leak = error
+
+
+UnsupportedOperationError.noted = _note_refusal
 
 
 def standing(value):

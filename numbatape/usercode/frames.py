@@ -51,6 +51,37 @@ def catches_division_by_zero(start: types.FrameType | None) -> bool:
     return False
 
 
+ERRORS = frozenset(("NumbatapeError", "UnsupportedOperationError", "LeakError"))
+
+
+def may_be_caught(start: types.FrameType | None) -> bool:
+    """Whether an error that numbatape raises now may be caught by the user's code that has called it.
+
+    Code that names the errors of numbatape means them.
+
+    Parameters
+    ----------
+    start
+        The frame that has called the function which is traced.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(ownership.PACKAGE):
+        frame = frame.f_back
+    if frame is None or not ownership.is_users_file(
+        frame.f_code.co_filename, frame.f_globals.get("__name__")
+    ):
+        return False  # a library's code tries some things, and goes another way if they fail
+    found = False
+    while frame is not None and frame is not start:
+        code = frame.f_code
+        if not is_core[code.co_filename] and code.co_exceptiontable:
+            if not ERRORS.isdisjoint(code.co_names):
+                return False
+            found = True
+        frame = frame.f_back
+    return found
+
+
 LOGS = ("logging", "warnings", "traceback", "reprlib")
 
 
