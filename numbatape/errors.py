@@ -222,12 +222,12 @@ class UnsupportedOperationError(NumbatapeError, TypeError):
     numbatape.errors.UnsupportedOperationError: the function draws random numbers ...
     """
 
-    noted: Callable[[UnsupportedOperationError], None] | None = None  # what hears of each one that is made
+    _noted: Callable[[UnsupportedOperationError], None] | None = None  # what hears of each one that is made
 
     def __init__(self, *args):
         super().__init__(*args)
-        if self.noted is not None:
-            self.noted()
+        if self._noted is not None:
+            self._noted()
 
 
 class LeakError(UnsupportedOperationError):

@@ -179,6 +179,19 @@ def otherwise(x):
     return np.sum(x)
 
 
+def otherwise_in_a_body(x):
+    last = np.zeros(1)
+
+    def step(i, value):
+        last[0] = value
+        return value * x[i]
+
+    try:
+        return nt.fori_loop(0, 2, step, x[0]) + last[0]
+    except TypeError:
+        return x[0]
+
+
 def by_name(x):
     try:
         x.view(np.int64)
@@ -192,6 +205,8 @@ def test_what_is_not_supported_raises_also_where_it_is_caught():
     for f in (otherwise, lambda x: np.sum(nt.map(otherwise, x[:, None] * x))):
         with pytest.raises(nt.UnsupportedOperationError, match="view to another dtype"):
             nt.grad(f)(X)
+    with pytest.raises(nt.LeakError, match="to an array from outside"):
+        nt.grad(otherwise_in_a_body)(X)
     np.testing.assert_array_equal(nt.grad(by_name)(X), np.full(len(X), 3.0))
 
 

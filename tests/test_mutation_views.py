@@ -373,7 +373,7 @@ class Holder:
         self.array = array
 
     def __array__(self, dtype=None, copy=None):
-        return self.array[1:]
+        return np.asarray(self.array[1:], dtype)
 
 
 class Described:
@@ -396,6 +396,11 @@ def held(x):
     holder = Holder(row)
     row[1:] = x, x * x
     return np.sum(np.sin(np.asarray(holder, float))) + np.sum(np.array(holder) * TABLE[0, 1:3])
+
+
+def held_where_nothing_is_written(x):
+    numbers = np.asarray(Holder([0.5, x, x * x]))
+    return np.sum(np.sin(numbers)) + np.sum(np.ascontiguousarray(Holder(TABLE[0] * x)) ** 2)
 
 
 def written_to_a_captured_result(x):
@@ -421,7 +426,10 @@ def written_or_replaced(x):
 
 @pytest.mark.parametrize(
     "f",
-    [written_through_holder, written_or_replaced, held, written_to_a_captured_result, written_flat],
+    [
+        *(written_through_holder, written_or_replaced, held, held_where_nothing_is_written),
+        *(written_to_a_captured_result, written_flat),
+    ],
     ids=lambda f: f.__name__,
 )
 def test_arrays_of_objects_and_of_functions_are_shared_with_them(f):

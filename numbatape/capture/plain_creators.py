@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from ..numpy_api.stand_ins import named_like, without_protocol
+from ..numpy_api.stand_ins import named_like, with_own_array, without_protocol
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
@@ -25,7 +25,6 @@ from ..trace.plain_arrays import (
 )
 from ..trace.symbolic_sizes import has_size
 from ..trace.trace import CURRENT
-from ..usercode.ownership import is_users_object_class
 
 NAMES = (
     *("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like"),
@@ -77,7 +76,7 @@ def creating(original, stand_in=None):
             made = stand_in(*args, **kwargs)
             if type(made) is TracedArray:
                 return made
-        args, kwargs = _with_own_array(original, unflattened(args), kwargs)
+        args, kwargs = with_own_array(original, unflattened(args), kwargs)
         if find_trace(args, tuple(kwargs.values())) is not None:
             return (stand_in or original)(*args, **kwargs)
         if original is np.fromfunction and trace is not None:
@@ -104,29 +103,6 @@ def _entries(iter, dtype, count=-1, **options):
     """Return the arguments of ``fromiter``, a list in the place of what is iterated over."""
     entries = list(iter if count < 0 else itertools.islice(iter, count))
     return (entries, dtype, count), options
-
-
-def _with_own_array(original, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """Return the arguments with the array that an object of the user's has, which may be a traced one.
-
-    NumPy takes no other arrays than its own from ``__array__``. As in NumPy, an object that is asked for a
-    copy is believed to have made one.
-    """
-    if not args or not is_users_object_class(kind := type(args[0])):
-        return args, kwargs
-    if not hasattr(kind, "__array__") or issubclass(kind, (np.ndarray, np.generic)):
-        return args, kwargs
-    if original is np.array and kwargs.get("copy", True):
-        try:
-            own = args[0].__array__(copy=True)
-            kwargs = {**kwargs, "copy": None}
-        except TypeError as error:
-            if "copy" not in str(error):
-                raise
-            own = args[0].__array__()
-    else:
-        own = args[0].__array__()
-    return (own, *args[1:]), kwargs
 
 
 def _is_fresh(result, args: tuple, options: tuple) -> bool:

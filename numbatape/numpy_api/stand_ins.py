@@ -22,7 +22,7 @@ from ..trace.complex_array import meets
 from ..trace.operands import adopt, find_trace
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap_result
 from ..trace.trace import current, failing
-from ..usercode.ownership import module_of
+from ..usercode.ownership import is_users_object_class, module_of
 from .function_tables import MAKERS, OBJECTS, STAND_INS
 from .registration import as_users_call, evaluated, run_composition
 
@@ -32,6 +32,8 @@ USUAL = frozenset((TracedArray, np.ndarray, int, float, bool, str, tuple, type(N
 
 # An array of another class in a list that is joined may have a say in what happens.
 ENTRIES = frozenset((TracedArray, np.ndarray, np.float64, float, int))
+# Functions that ask an object for its array, before anything else.
+OF_OBJECTS = (np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
 JOINING = (np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack)
 
 
@@ -96,6 +98,29 @@ def without_protocol(original):
         return traced.__array_function__(original, (), args, kwargs)
 
     return of_lists if original in JOINING else of_arrays
+
+
+def with_own_array(original, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Return the arguments with the array that an object of the user's has, which may be a traced one.
+
+    NumPy takes no other arrays than its own from ``__array__``. As in NumPy, an object that is asked for a
+    copy is believed to have made one.
+    """
+    if not args or not is_users_object_class(kind := type(args[0])):
+        return args, kwargs
+    if not hasattr(kind, "__array__") or issubclass(kind, (np.ndarray, np.generic)):
+        return args, kwargs
+    if original is np.array and kwargs.get("copy", True):
+        try:
+            own = args[0].__array__(copy=True)
+            kwargs = {**kwargs, "copy": None}
+        except TypeError as error:
+            if "copy" not in str(error):
+                raise
+            own = args[0].__array__()
+    else:
+        own = args[0].__array__()
+    return (own, *args[1:]), kwargs
 
 
 def stands_for(
@@ -221,6 +246,7 @@ def stand_in(
     call_original = as_users_call(original)
     protocol = for_lists or original in JOINING or original in (np.array, np.asarray)
     short_way = without_protocol(original) if protocol else None
+    takes_objects = original in OF_OBJECTS
     numpys = (getattr(original, "__module__", None) or "numpy").partition(".")[0] == "numpy"
 
     def call(*args, **kwargs):
@@ -240,6 +266,8 @@ def stand_in(
         if iterates:
             args = tuple([list(x) if hasattr(type(x), "__next__") else x for x in args])
         args = unflattened(args)
+        if takes_objects:
+            args, kwargs = with_own_array(original, args, kwargs)
         if not USUAL.issuperset(map(type, (*args, *kwargs.values()))):
             if numpys and operations.has_labels(args):
                 # The function reaches our implementation by NumPy's protocol.

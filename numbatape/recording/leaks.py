@@ -73,9 +73,9 @@ def leak(x, what: str, hint: str) -> LeakError:
     hint
         What to do instead, where the user's own code did it.
     """
+    before, trial = x._trace.validity.leak, _is_trial(sys._getframe(3))
     error = LeakError(_cause(x, what, hint))
-    if x._trace.validity.leak is None and not _is_trial(sys._getframe(3)):
-        x._trace.validity.leak = error
+    x._trace.validity.leak = before or (None if trial else error)
     return error
 
 

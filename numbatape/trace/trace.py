@@ -43,13 +43,13 @@ def current() -> Trace | None:
 def _note_refusal(error: UnsupportedOperationError) -> None:
     """Note what the function cannot do here: if it catches the error, its path is not that of plain NumPy."""
     trace = CURRENT.get()
-    if trace is None or trace.closed or isinstance(error, LeakError):
-        return  # leaks are noted where they are found
-    if trace.validity.leak is None and may_be_caught(trace.start):
+    if trace is None or trace.closed or trace.validity.leak is not None:
+        return
+    if may_be_caught(trace.start):
         trace.validity.leak = error
 
 
-UnsupportedOperationError.noted = _note_refusal
+UnsupportedOperationError._noted = _note_refusal
 
 
 def standing(value):
