@@ -59,7 +59,7 @@ class SpecError(NumbatapeError, ValueError):
     ...     nt.grad(np.sum, argnums=1)(np.ones(2))
     ... except nt.SpecError as error:
     ...     print(error)
-    argnums=1 names argument 1, but there are 1 arguments
+    argnums=1 names argument 1, but the call has 1 positional argument; what is passed by name is a constant
     """
 
 
@@ -142,6 +142,11 @@ class OutputError(SpecError, TypeError):
     ...
     numbatape.errors.OutputError: a gradient needs a function that returns one real scalar, got an array ...
     """
+
+
+def kind_of_result(result) -> str:
+    """Return how messages call what a function has returned in place of a number."""
+    return "None; perhaps a return is missing" if result is None else type(result).__name__
 
 
 class BusyError(NumbatapeError, RuntimeError):

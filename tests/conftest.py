@@ -14,6 +14,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import pytest
 
+import numbatape.solvers  # noqa: F401  (Public names announce SciPy's solvers; tests use what is below, too.)
+
 # Numba compiles the rules of some tests. What it makes of them does not depend on LLVM's effort, which at its
 # usual level takes as long again; the processes that tests start inherit this. (At 0 Numba stores no code.)
 os.environ.setdefault("NUMBA_OPT", "0")

@@ -9,8 +9,32 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
+import scipy
+from numpy.lib import NumpyVersion
 
 ParameterSet = type(pytest.param())
+# Before the versions that the cases were written with; `.ci/oldest` runs them with the oldest.
+OLDER = NumpyVersion(np.__version__) < "2.4.0" or NumpyVersion(scipy.__version__) < "1.17.0"
+
+
+def of_these_versions(cases: Iterable, compute: Callable) -> list:
+    """Return the cases that NumPy and SciPy compute; older versions lack some functions and options.
+
+    Parameters
+    ----------
+    compute
+        Returns the plain result of a case. Old versions of SciPy compute some in extended precision.
+    """
+    return [case for case in cases if not OLDER or _is_computed(case, compute)]
+
+
+def _is_computed(case, compute: Callable) -> bool:
+    try:
+        result = compute(case)
+    except (AttributeError, TypeError, ValueError):
+        return False
+    parts = result if isinstance(result, (tuple, list)) else (result,)
+    return not any(getattr(part, "dtype", None) in (np.longdouble, np.clongdouble) for part in parts)
 
 
 @contextlib.contextmanager

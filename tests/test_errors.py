@@ -124,7 +124,7 @@ OUTPUTS = {
     "tuple": (lambda x: (np.sum(x), x), r"got tuple; has_aux=True if it returns \(value, aux\)"),
     "list": (lambda x: [np.sum(x)], "got list"),
     "dict": (lambda x: {"a": np.sum(x)}, "got dict"),
-    "None": (lambda x: None, "got NoneType"),
+    "None": (lambda x: None, "got None; perhaps a return is missing"),
     "text": (lambda x: "a", "got str"),
     "bool": (lambda x: np.sum(x) > 0, "needs a real scalar, the function returned bool"),
     "Python bool": (lambda x: True, "got bool"),
@@ -139,6 +139,11 @@ def test_results_that_are_no_scalar(name):
     for call in (nt.grad(f), nt.value_and_grad(f), lambda x: nt.prepare_gradient_cache(f, x)):
         with pytest.raises(nt.OutputError, match=text):
             call(X)
+
+
+def test_a_gradient_inside_of_a_function_says_it_too():
+    with pytest.raises(nt.OutputError, match="got None; perhaps a return is missing"):
+        nt.grad(lambda x: np.sum(nt.grad(lambda y: None)(x)))(X)
 
 
 def test_a_branch_that_returns_no_scalar():
@@ -214,7 +219,7 @@ def test_nothing_to_differentiate():
 
 def test_argnums_out_of_range():
     for argnums in (1, -2, (0, 5)):
-        with pytest.raises(nt.SpecError, match=r"names argument .*, but there are 1 arguments"):
+        with pytest.raises(nt.SpecError, match=r"names argument .*, but the call has 1 positional argument;"):
             nt.grad(lambda x: np.sum(x), argnums)(X)
 
 

@@ -20,7 +20,7 @@ import numbatape as nt
 from numbatape.capture.rebinding import rebind
 from numbatape.recording.record import InputLeaf, Output, record
 from numbatape.tape.tape import ACTIVE
-from tests.every_case import every
+from tests.every_case import OLDER, every, of_these_versions
 
 V, W, M, N, C = (5,), (4,), (3, 4), (4, 3), (2, 3, 4)
 WEIGHTS = np.array([[1.0, 2.0], [0.0, 1.0], [0.5, 0.3], [2.0, 0.1]])  # along the axes 2 and 0
@@ -117,7 +117,17 @@ MASKED = [
     case("nanquantile-axes", lambda x: np.nanquantile(np.where(GRID, x, np.nan), [0.2, 0.7], (0, 2)), C),
     case("quantile-hazen", lambda x: np.quantile(x, [0.1, 0.4, 1.0], 1, method="hazen"), M),
     case("quantile-weights", lambda x, w: np.quantile(x, [0.1, 1.0], 1, weights=w**2, **OF_WEIGHTED), M, M),
-    case("quantile-weights-axes", lambda x: np.quantile(x, 0.6, (2, 0), weights=WEIGHTS, **OF_WEIGHTED), C),
+    *(  # older versions of NumPy give the weights to other entries
+        []
+        if OLDER
+        else [
+            case(
+                "quantile-weights-axes",
+                lambda x: np.quantile(x, 0.6, (2, 0), weights=WEIGHTS, **OF_WEIGHTED),
+                C,
+            )
+        ]
+    ),
     case("percentile-weights", lambda x: np.percentile(x, 30, weights=[1, 0, 3, 2, 5], **OF_WEIGHTED), V),
     case("quantile-nearest", lambda x: np.quantile(x, 0.3, method="nearest"), M),
     case("percentile-inverted", lambda x: np.percentile(x, [[30], [60]], method="averaged_inverted_cdf"), M),
@@ -539,7 +549,9 @@ def arguments(shapes, bounds, seed):
 
 def named(cases) -> list:
     """Return (name, function, shapes, bounds) of cases."""
-    return [(case.id, *case.values) for case in cases]
+    return of_these_versions(
+        [(case.id, *case.values) for case in cases], lambda case: case[1](*arguments(*case[2:], 0))
+    )
 
 
 def seed_of(name) -> int:
@@ -986,7 +998,11 @@ def raises(text, f, *shapes):
         raises(r"scipy.special.polygamma\(..., n=1.5\)", lambda x: sc.polygamma(1.5, x), V),
         raises(r"np.linalg.pinv\(..., a of less", lambda x: np.linalg.pinv(x * 0.0 + 1.0), M),
         raises(r"scipy.linalg.eigh\(..., type=2", lambda x: sl.eigh(x, pd(x), type=2)[1], SQUARE),
-        raises(r"np.matvec\(axes=", lambda x: np.matvec(x, x[0], axes=[(0, 1), (0,), (0,)]), SQUARE),
+        *(
+            [raises(r"np.matvec\(axes=", lambda x: np.matvec(x, x[0], axes=[(0, 1), (0,), (0,)]), SQUARE)]
+            if hasattr(np, "matvec")
+            else []
+        ),
         raises(r"np.einsum\(..., dtype\)", lambda x: np.einsum("ij->i", x, dtype=float), M),
         raises(r"np.ravel\(..., order='K'\)", lambda x: np.ravel(x[:, 1:3], "K"), M),
     ],
@@ -1100,6 +1116,7 @@ def test_logsumexp_leaves_out_what_has_no_weight(unused):
     np.testing.assert_allclose(second[1:], [1.0 / total, np.e / total], rtol=1e-14)
 
 
+@pytest.mark.skipif(OLDER, reason="SciPy raises")
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_weighted_logsumexp_of_no_entries(keepdims):
     none = np.zeros((2, 0))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OutputError, SpecError
+from ..errors import OutputError, SpecError, kind_of_result
 from ..recording.recorded import Output, Recording
 from ..savings import frozen
 from ..tape.tape import ACTIVE
@@ -239,7 +239,7 @@ def _scalar(recording, result, what) -> Output | None:
     if traced:
         raise OutputError(f"a {what} needs a real scalar, the function returned {np.asarray(value).dtype}")
     hint = "; has_aux=True if it returns (value, aux)" if isinstance(result, tuple) else ""
-    got = type(result).__name__
+    got = kind_of_result(result)
     raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}{hint}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..derive.adjoint import Adjoint
 from ..derive.pushforward import Pushforward
-from ..errors import ForeignTraceError, OutputError
+from ..errors import ForeignTraceError, OutputError, kind_of_result
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.axes import pinned
@@ -137,7 +137,7 @@ class Linearised:
                 f"a {what} needs a function that returns one real scalar, got complex numbers; perhaps "
                 "holomorphic=True, or np.real or np.abs of the result"
             )
-        got = np.asarray(value).dtype if type(result) is TracedArray else type(result).__name__
+        got = np.asarray(value).dtype if type(result) is TracedArray else kind_of_result(result)
         raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}")
 
     def gradient(self, output: TracedArray | None, strong: bool = True) -> list:

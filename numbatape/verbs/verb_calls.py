@@ -164,7 +164,11 @@ def chosen_arguments(argnums, count: int, least: int = 0) -> tuple[int, ...]:
         raise SpecError(f"argnums={argnums!r} names no argument")
     for k in chosen:
         if not -count <= k < count:
-            raise SpecError(f"argnums={argnums!r} names argument {k}, but there are {count} arguments")
+            number = f"{count} positional argument{'s' * (count != 1)}"
+            raise SpecError(
+                f"argnums={argnums!r} names argument {k}, but the call has {number}; what is passed by name "
+                "is a constant"
+            )
     return tuple(int(k) % count for k in chosen)
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 import scipy.linalg as sl
 
+from tests.every_case import OLDER
+
 RNG = np.random.default_rng(3)
 A, B = RNG.normal(size=(2, 4, 4))
 C = A + 1j * B
@@ -219,8 +221,8 @@ FUNCTIONS = {
     "sqrtm": (sl.sqrtm, positive(A)),
     "sqrtm, complex result": (sl.sqrtm, A),
     "sqrtm, complex": (sl.sqrtm, C),
-    "signm": (sl.signm, A),
-    "signm, complex": (sl.signm, C),
+    # With SciPy 1.13 that of a real matrix is complex, and that of a complex one raises.
+    **({} if OLDER else {"signm": (sl.signm, A), "signm, complex": (sl.signm, C)}),
     "fractional_matrix_power": (lambda a: sl.fractional_matrix_power(a, 0.3), positive(A)),
     "fractional_matrix_power, whole": (lambda a: sl.fractional_matrix_power(a, -2), positive(A)),
     "expm, complex": (sl.expm, C),

@@ -6,7 +6,7 @@ import scipy.linalg as sl
 
 import numbatape as nt
 from tests.complex import laws
-from tests.every_case import every
+from tests.every_case import every, of_these_versions
 from tests.matrix import cases
 
 GROUPS = {
@@ -18,11 +18,14 @@ GROUPS = {
     "complex numpy": cases.COMPLEX_NUMPY,
     "complex": cases.COMPLEX_SCIPY,
 }
-ALL = [
-    pytest.param(f, args, id=f"{group}: {name}")
-    for group, members in GROUPS.items()
-    for name, (f, *args) in members.items()
-]
+ALL = of_these_versions(
+    [
+        pytest.param(f, args, id=f"{group}: {name}")
+        for group, members in GROUPS.items()
+        for name, (f, *args) in members.items()
+    ],
+    lambda case: case.values[0](*case.values[1]),
+)
 
 
 @every("f, args", ALL, tests=6)
