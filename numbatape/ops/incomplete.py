@@ -49,7 +49,7 @@ _A, _AA, _LOG, _BEND = gamma_text(1, "x", "z"), gamma_text(2, "x", "z"), "(math.
 _P = gamma_density("x", "z")
 for _name, _sign in (("gammaincinv", ""), ("gammainccinv", "-")):
     _inverse, _END = f"(1.0/{_P})", "z == 0.0 or z == math.inf"  # the ends of the law, which do not move
-    binary(_name, f"sc.{_name}(x, y)", f"sc.{_name}", (POSITIVE, PROBABILITY), loop=f"sc.{_name}", dx=f"0.0 if {_END} else -{_A}*{_inverse}", dy=f"{_sign}{_inverse}",
+    binary(_name, f"sc.{_name}(x, y)", f"sc.{_name}", (POSITIVE, PROBABILITY), loop=f"sc.{_name}", steps="x", dx=f"0.0 if {_END} else -{_A}*{_inverse}", dy=f"{_sign}{_inverse}",
            dxx=f"0.0 if {_END} else -{_AA}*{_inverse} - 2.0*dx*{_LOG} - dx*dx*{_BEND}", dxy=f"-dy*({_LOG} + dx*{_BEND})", dyy=f"-dy*dy*{_BEND}")
 _A, _AA, _LOG = gamma_text(1, "0.5*x", "0.5*y"), gamma_text(2, "0.5*x", "0.5*y"), "0.5*(math.log(0.5*y) - sc.psi(0.5*x))"
 _P = gamma_density("0.5*x", "0.5*y")
@@ -87,7 +87,7 @@ _LOGS = ("(math.log(z) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-z) - sc.psi(
 _BEND = "((x - 1.0)/z - (y - 1.0)/(1.0 - z))"
 for _name, _sign in (("betaincinv", ""), ("betainccinv", "-")):
     _inverse, _END = f"(1.0/{beta_density('x', 'y', 'z')})", "z == 0.0 or z == 1.0"
-    ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", THREE, dw=f"{_sign}{_inverse}",
+    ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", THREE, dw=f"{_sign}{_inverse}", steps="xy",
             dx=f"0.0 if {_END} else -{beta_text(1, 0, 'x', 'y', 'z')}*{_inverse}", dy=f"0.0 if {_END} else -{beta_text(0, 1, 'x', 'y', 'z')}*{_inverse}",
             second={"xx": f"0.0 if {_END} else -{beta_text(2, 0, 'x', 'y', 'z')}*{_inverse} - 2.0*dx*{_LOGS[0]} - dx*dx*{_BEND}",
                     "xy": f"0.0 if {_END} else -{beta_text(1, 1, 'x', 'y', 'z')}*{_inverse} - dx*{_LOGS[1]} - dy*{_LOGS[0]} - dx*dy*{_BEND}",
