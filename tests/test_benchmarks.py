@@ -265,7 +265,7 @@ def test_tables_of_costs(monkeypatch):
     tables = {"A call": costs.of_calls(1, 1e-6), "Memory": costs.of_memory()}
     text = report.report({"machine": {}, "workloads": {}, "costs": tables})
     assert "## A call" in text and "500 ms" in text
-    assert "80 000 bytes" in text
+    assert "4 096 bytes" in text
 
 
 def test_tables_are_written_between_the_marks_of_a_page():
