@@ -63,7 +63,7 @@ class Captured:
         self.opaque: list[Outside] = []
         self._iterators: list[NotedIterator] = []
         self._generators: list = []
-        self.uses: FirstUses | None = None  # what the present run observes
+        self.uses: FirstUses | None = None  # whose first uses the present run observes
         self.uncompared: list[tuple] = []  # places that calls do not compare, because they write there first
         self.observes: set[str] = set()  # names of attributes of which runs observe the first use
         self.changes: tuple[str, ...] = ()  # names of what the last run has changed, if no call can repeat it
@@ -162,8 +162,8 @@ class Captured:
                 if self._remade():
                     return True
             except Exception:
-                # A library's object that is closed or released may raise anything when it is read. Such an
-                # object has changed; if the function still uses it, tracing raises the library's error.
+                # A library's object that was closed or released may raise anything when it is read. It counts
+                # as changed; if the function still uses it, tracing raises the library's error.
                 return True
         return any(_are_others(tuple(container), entries) for container, entries in self._sets)
 
@@ -325,7 +325,7 @@ class Captured:
             self._process = dict(os.environ)
 
     def _refuse_changed(self) -> None:
-        """Raise if an object of a library has other parts than before: these cannot be set back."""
+        """Raise if an object of a library has other parts than before, because these cannot be set back."""
         for read, parts, value in self._parts:
             if not _are_others(read(), parts):
                 continue
@@ -363,7 +363,7 @@ def uses_in(trace) -> FirstUses | None:
 
 
 def _are_others(now: tuple, before: tuple) -> bool:
-    """Whether the parts of an object are others than before."""
+    """Whether an object has other parts than before."""
     if len(now) != len(before):
         return True
     return not all(map(is_, now, before)) and not all(map(same, now, before))

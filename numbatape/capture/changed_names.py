@@ -1,4 +1,4 @@
-"""What messages call what a function refers to, and which part of it has other values than before."""
+"""Names, for messages, of what a function refers to, and of the part of it that has changed."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ OF_INTERPRETER = (
 
 
 def _table() -> dict[str, dict[str, Callable]]:
-    """Return the stand-ins for what differs between calls: a maker by name, for each module."""
+    """Return the stand-ins for what differs between calls: for each module, makers by name."""
     draw = "draws random numbers", "Draw outside and pass the numbers as nt.Constant(...), or give a seed"
     file = "reads a file", "Read it outside and pass the data as nt.Constant(...)"
     rows = [("time", n, CLOCK, _of_now if n in ("localtime", "gmtime", "ctime") else _always) for n in CLOCKS]
@@ -327,7 +327,7 @@ def _of_text(original):
 
 
 def _numbers(tree):
-    """Return what `json` writes as it does a tree: numbers for traced ones, plain dicts and lists."""
+    """Return a tree that `json` can write: numbers in place of traced ones, plain dicts and lists."""
     if is_traced(tree):
         repr(tree)  # repr notes that the function writes the number down
         return tree._value

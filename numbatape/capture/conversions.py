@@ -55,7 +55,7 @@ def _depends_on_sizes(x: TracedArray) -> bool:
 
 
 def as_memoryview(x):
-    """``memoryview(x)`` shows memory, which a traced array has not, and a plain one may become traced."""
+    """``memoryview(x)`` shows memory. A traced array has none, and a plain one may become traced."""
     if is_plain(x) or isinstance(x, (TracedArray, TracedComplex)):
         raise UnsupportedOperationError(
             f"memoryview(x) at {where_in_user_code()} would show the numbers of this trace only; index x"

@@ -38,8 +38,8 @@ class CopiedClasses:
         self._unfinished: dict[int, list[tuple[type, str]]] = {}
         self._own: dict[int, object] = {}  # the original, by the id of its stand-in
         trace = current()
-        # The id of the trace that makes the copies; traces inside of it use them, too. A
-        # reference to it would be a cycle.
+        # The id of the trace that makes the copies; traces inside of it use them, too. A reference would be a
+        # cycle.
         self._trace = id(trace)
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()
@@ -357,14 +357,15 @@ class _Asked(threading.local):
 _asked = _Asked()
 
 
-# What the constructors of abstract, generic and protocol classes write to each new class. A stand-in inherits
-# it: it has the type parameters of its class, and classes that are registered with it are with the class.
+# Names that the constructors of abstract, generic and protocol classes write to each new class. A stand-in
+# inherits these: it has the type parameters of its class, and classes that are registered with the stand-in
+# are registered with the class.
 _OF_CONSTRUCTORS = ("_abc_impl", "_is_protocol", "__parameters__")
 _FINISHED = "__numbatape_finished__"
 
 
 def _finish(standing: type) -> None:
-    """Let a stand-in hand on what is assigned to it: so far, the constructors of classes have done so."""
+    """Let a stand-in hand on what is assigned to it from now on, after the constructors of classes."""
     for name in _OF_CONSTRUCTORS:
         if name in vars(standing):
             type.__delattr__(standing, name)

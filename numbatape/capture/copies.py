@@ -61,7 +61,7 @@ class Copies(CopiedClasses):
         self._cells: dict[int, types.CellType] = {}
         self._modules: dict[int, types.ModuleType] = {}
         self._kept: list = []  # originals, kept alive so that no other objects get their ids
-        # (id of a function's globals, name) of the globals that copies have assigned. The original function
+        # (id of a function's globals, name) of each global that copies have assigned. The original function
         # sees these assignments when the trace ends.
         self.assigned: set[tuple[int, str]] = set()
 

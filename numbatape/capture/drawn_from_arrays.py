@@ -1,8 +1,8 @@
 """``rng.shuffle(x)``, ``rng.choice(x, 5)``, ``rng.normal(mu, sigma)`` of traced arrays, by seeded generators.
 
-NumPy's compiled methods take a traced array for a sequence: they swap its rows, of which two are one after
-the first assignment. What they draw are positions, which are drawn here for the numbers of rows, and standard
-numbers, which are shifted and scaled as NumPy does it.
+NumPy's compiled methods take a traced array for a sequence, and swap its rows. After the first assignment of
+a swap, both rows would be the same. What they draw are positions, which are drawn here for the numbers of
+rows, and standard numbers, which are shifted and scaled as NumPy does it.
 """
 
 from __future__ import annotations

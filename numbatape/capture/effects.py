@@ -5,8 +5,8 @@ additional outputs, and a call without a trace stores its own numbers in the sam
 conditions. First, only containers have changed: a list has become longer, or a dictionary or the attributes
 of an object have other values. Second, the user's code only writes to these places, which is decided by the
 names in it (`WrittenOnly`): then their contents cannot influence the result and need not be compared in each
-call. The same is true of an attribute that each call assigns before it reads it (``self.state = x0``), which
-the next run is observed for (`FirstUses`) where names do not show it.
+call. The same is true of an attribute that each call assigns before it reads it (``self.state = x0``), for
+which the next run is observed (`FirstUses`) where names do not show it.
 
 A counter is a place, or a variable, of which the user's code only says that a constant is added to it. The
 tape holds for one path through the code, on which the sum of these constants is always the same, so each call
@@ -277,7 +277,7 @@ class _Changes:
 
     @functools.cached_property
     def _of_libraries(self) -> Reached:
-        """What objects of libraries lead to, which read its attributes unseen."""
+        """What objects of libraries lead to; they read its attributes without being seen."""
         return Reached(self._environment.libraries_hold)
 
     def _is_plain_attribute(self, owner, key) -> bool:

@@ -32,8 +32,8 @@ _MACHINERY = (
     "pkgutil",
 )
 _COMPILERS = ("numba.", "llvmlite.", "numbatape.jit.")
-# The first looks at what is installed, which is no data; the second keeps results of functions of which its
-# user says that they depend on their arguments alone.
+# The first package looks at what is installed, which is no data. The second keeps results of functions of
+# which its user says that they depend on their arguments alone.
 _NO_DATA = ("numbatape.usercode.ownership", "joblib.memory")
 _count = threading.Lock()
 

@@ -1,7 +1,7 @@
 """What functions, containers, objects, modules and classes hold, noted at one time and compared later.
 
 `numbatape.capture.opened` copies what has changed since a solver was called. A class is not copied, because
-its objects would be of another class: that a number changed which methods read is an error.
+its objects would be of another class, so a change of a number that methods read is an error.
 """
 
 from __future__ import annotations

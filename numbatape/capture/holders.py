@@ -24,7 +24,10 @@ CACHED = type(functools.lru_cache(len))
 
 
 class Wrapper(ABC):
-    """What numbatape makes of a function, which is its ``__wrapped__``. Classes register themselves."""
+    """Classes of what numbatape makes of a function, which is then its ``__wrapped__``.
+
+    They register themselves.
+    """
 
     __wrapped__: Callable
 
@@ -134,7 +137,7 @@ def _cached_parts(value) -> tuple:
 
 
 def _remembered(value, parts):
-    """Return what stands for a function whose results joblib keeps in files: for plain data it uses them."""
+    """Return the stand-in for a function whose results joblib keeps in files, to be used for plain data."""
     function = parts[0]
 
     @functools.wraps(function)

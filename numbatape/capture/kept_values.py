@@ -50,8 +50,8 @@ class Kept:
         self._original = copies.original if copies is not None and copies.belong_to(trace) else _itself
         self.found = False
         self._seen: dict[int, object] = {}
-        # Names that referred to one array, or to views of it, do so afterwards: copies by the id of the array
-        # that owns the memory, and traced values with their replacements by the id of the traced value.
+        # Names that referred to one array, or to views of it, do so afterwards. Hence copies are found by the
+        # id of the array that owns the memory, and replacements by the id of the traced value.
         self._copies: dict[int, np.ndarray] = {}
         self._plain: dict[int, tuple] = {}
 

@@ -59,7 +59,7 @@ class LibraryCopies(Copies):
 
 
 def _with_private_options(original, stand_in):
-    """Return a stand-in with an implementation of ours that knows a library's private keywords, too.
+    """Return a stand-in that has an implementation of ours, and that takes a library's private keywords, too.
 
     A library calls its own functions with ``_no_deco=True``, say; then a copy of the function runs.
     """
@@ -153,7 +153,7 @@ def library_copy(original):
         except (LeakError, UnsupportedOperationError):
             raise
         except (TypeError, AttributeError) as error:
-            # Compiled code that the copy calls has its own words for arguments that are no arrays.
+            # Compiled code that the copy calls has messages of its own for arguments that are no arrays.
             if sparse is None:
                 call_original(*values_of(args), **values_of(kwargs))  # raises the function's own errors
             parts = f"{original.__module__}.{original.__name__}".split(".")

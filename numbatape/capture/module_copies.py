@@ -13,7 +13,7 @@ from ..trace.plain_arrays import is_plain
 from ..trace.trace import current, standing
 from ..usercode.frames import is_compared_by_identity, not_supported
 
-TRUTHS = ("True_", "False_")  # NumPy's; no code compares traced values with them by identity
+TRUTHS = ("True_", "False_")  # names of NumPy's; no code compares traced values with these by identity
 CHANGING = (
     "timezone",
     "altzone",

@@ -113,7 +113,7 @@ def is_atom(value) -> bool:
 
 
 def is_dead_proxy(value) -> bool:
-    """Whether a value is a weak proxy whose object is gone: then even ``isinstance`` raises."""
+    """Whether a value is a weak proxy whose object is gone, of which even ``isinstance`` raises."""
     if type(value) in weakref.ProxyTypes:
         try:
             value.__class__  # noqa: B018 (reading it is the test)
@@ -133,10 +133,10 @@ def same(now, before) -> bool:
 
 
 def exact_key(value) -> Hashable:
-    """Return what tells a hashable value from those that a function may tell it from.
+    """Return a key that differs for hashable values between which a function may distinguish.
 
     Python's own equality does not: 1, 1.0 and True are equal, and so are 0.0 and -0.0, or tuples of them.
-    Values of classes that the user has written are told apart as these classes do it.
+    Values of classes that the user has written are told apart by these classes' own equality.
     """
     cls = type(value)
     if cls in _EQUAL_BY_CONTENT:

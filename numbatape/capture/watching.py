@@ -27,7 +27,7 @@ import numpy as np
 
 from ..trace.library_kinds import package_of
 
-# Objects of these modules never change, or numbers do not depend on them.
+# Objects of these modules never change, or no numbers depend on them.
 _INERT = (
     *(
         "builtins",
@@ -79,7 +79,7 @@ def is_closed_off(value) -> bool:
 
 
 def state_of_closed(value) -> Callable[[], tuple] | None:
-    """Return a function that returns what a logger hands on and to whom; None for other objects."""
+    """Return a function that returns what a logger hands on and to whom, None for other objects."""
     if not hasattr(value, "getEffectiveLevel"):
         return None
 

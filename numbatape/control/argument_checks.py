@@ -1,4 +1,4 @@
-"""What loops, branches and solvers ask of their arguments, so that an error names the one that is wrong."""
+"""Checks of the arguments of loops, branches and solvers; their errors name the argument that is wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_count(name: str, parameter: str, value) -> None:
 
 
 def check_truth(name: str, value) -> None:
-    """Raise if what decides on the way is no single number or truth value."""
+    """Raise if what decides between branches is no single number or truth value."""
     if value is None:
         raise SpecError(f"{name} is None (is a return missing?), not one value")
     sample = sample_of(value)

@@ -3,9 +3,9 @@
 A body that appends to a list, counts, or takes the next of an iterator would do so for one step only, and
 what it computes from these would be that of one step: such bodies raise. What a body assigns before it reads
 it (``self.residual = y - mu``), or computes once and keeps (``if self.factor is None: self.factor = ...``),
-is another thing, because each step finds the same. To tell that from a state which one step leaves for the
-next (``self.h = 0.5 * self.h + v``), a body that has assigned something runs once more, and has to record
-the same.
+is allowed, because each step finds the same. To tell that from a state which one step leaves for the next
+(``self.h = 0.5 * self.h + v``), a body that has assigned something runs once more, and has to record the
+same.
 """
 
 from __future__ import annotations

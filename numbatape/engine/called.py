@@ -16,7 +16,7 @@ class Instance(Protocol):
 
 
 class MovableInstance(Instance, Protocol):
-    """One that can work on other cells, for arguments of other sizes."""
+    """An instance that can move to other cells, for arguments of other sizes."""
 
     def move(self, size, out, first, rest, out_adjoint, first_adjoint) -> None: ...
 
@@ -40,4 +40,4 @@ class Call(Protocol):
         """Return how to call the rule without Python (its pullback, too, with ``reverse``), or None."""
 
     def explain(self, error: BaseException) -> None:
-        """Say whose error it is."""
+        """Add to an error the name of what was called."""

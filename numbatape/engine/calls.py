@@ -57,7 +57,7 @@ POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def _pointer(its: Callable[[], Calls | None], method: Callable[[Calls], int]):
-    """Return what kernels call; a weak reference, because the calls keep their pointers."""
+    """Return the pointer that kernels call; it refers weakly to the calls, which keep it."""
     return POINTER(lambda _words, _state: method(its()))
 
 
@@ -189,7 +189,7 @@ class Calls:
         operands = [int(row[name]) for name in "ab"]
         if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
             return
-        # The place of a lane in a result that is not dense tells its memory.
+        # The place of a lane in a result that is not dense says which memory the lane has.
         if not plan.is_dense(int(row["out"])):
             return
         layouts, tape = plan.tape.values["layout"], plan.tape
@@ -208,7 +208,7 @@ class Calls:
         if isinstance(self._calls[number], Loop) and not reverse:
             together = lanes_of(self._calls[number], plan, row)
         run = self._loops[number] = self._run(number, reverse, lanes > 1, together)
-        # One lane that depends on sizes is not computed again, as more lanes have to be.
+        # One lane follows sizes as it is, while several lanes have to be made anew.
         batch = tape.layout_of(out).dims[:-1]
         self._in_lanes = self._in_lanes or any(dim != 1 for dim in batch)
         run.place(*self._bases())
@@ -249,7 +249,7 @@ class Calls:
         return self
 
     def begin(self) -> None:
-        """Forget what an earlier sweep raised; but raise an interrupt, which a steady call ignores."""
+        """Forget what an earlier sweep raised, but raise an interrupt: the steady call before could not."""
         if self.error is None and not (self.raised.item() or self.words.item(CALL_FAILED)):
             return  # nearly all sweeps end here
         signal = self.interrupt()
@@ -257,8 +257,7 @@ class Calls:
             raise signal
 
     def interrupt(self) -> BaseException | None:
-        """Forget what was raised, in loops too; return it if it is an interrupt: what a signal's handler
-        raised."""
+        """Forget what was raised, in loops too; return it if a signal's handler raised it."""
         (error, self.error), failed = (self.error, None), self.words.item(CALL_FAILED)
         self.raised[0], self.words[CALL_FAILED] = status.DONE, 0
         if error is not None and not isinstance(error, Exception):
@@ -328,7 +327,7 @@ class Calls:
         return status.DONE
 
     def reverse_all(self, _words=0, _state=0) -> int:
-        """Do what `reverse` does where arguments that the pullback is not for take an adjoint, too."""
+        """Do what `reverse` does, where arguments take an adjoint that the pullback does not compute."""
         return self.reverse(rest_needed=True)
 
     def _instance(self) -> Instance:

@@ -1,4 +1,4 @@
-"""The threads that help with a job, when its caller asks for several threads.
+"""The threads that help with a job whose caller asks for several threads.
 
 `numbatape.jit.crew` says how they work. This file makes the tables that they read: a `Job` is made once for
 calls of some sizes, and served in each of them.
@@ -91,7 +91,8 @@ class Crew:
     def grow(self, missing: int, wanted: int) -> None:
         """Start helpers for a job that has found too few of those that it wanted.
 
-        There are not more than one job wants, unless there are processors for those of several jobs.
+        There are not more helpers than one job wants, unless there are processors for the helpers of several
+        jobs.
         """
         with self._lock:
             most = min(self.count + missing, max(wanted, int(self._words[_MOST])))
@@ -140,7 +141,8 @@ class Block(NamedTuple):
     Attributes
     ----------
     frame, sweep
-        Of a workspace, and the address of the sweep's entry point; or any number, and a function of `PYTHON`.
+        The frame of a workspace and the address of the sweep's entry point, or any number and a function of
+        the type `PYTHON`.
     done
         What that returns unless it fails.
     before, behind

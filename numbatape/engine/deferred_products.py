@@ -1,4 +1,4 @@
-"""Products with a capture, whose part in the capture's cotangent is added up many steps at a time.
+"""Products with a capture, whose contributions to the capture's cotangent are added for many steps at once.
 
 The pullback of ``z = x @ W`` adds ``x.T @ zbar`` to the cotangent of ``W``. For a vector ``x`` this reads and
 writes all of that cotangent in each step to add a matrix of rank one. So the reverse sweep of a body leaves

@@ -8,7 +8,7 @@ WORDS = (
     "CODE",  # address of the plan's instructions, five 32-bit words each
     "AUX",  # address of the plan's records, 32-bit words
     "V64",  # address of float64 value cell 0
-    "G64",  # address of what would be the adjoint of float64 cell 0; only active cells exist
+    "G64",  # where the adjoint of float64 cell 0 would be; only active cells have adjoints
     "V32",
     "G32",
     "FORWARD",  # address of the table of forward kernels, by kernel number

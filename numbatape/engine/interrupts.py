@@ -2,7 +2,7 @@
 
 Python handles signals between its own instructions, and a kernel runs none. So every few milliseconds a long
 loop lets Python run for a moment. The exception that a signal's handler raises must not leave through the
-kernel: it is kept, and raised by who has called the kernel.
+kernel: it is kept, and the Python code that has called the kernel raises it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     for choice in values:
         for row, op in enumerate(OPS):
             if choice == "fast" and isinstance(op, Elementwise) and op.python:
-                continue  # the other choice of values alone has this op
+                continue  # only the other choice of values has this op
             for number in (2 * row + family for family in families):
                 for direction in ("forward", "reverse") if op.differentiable else ("forward",):
                     text = kernel_source(number >> 1, number & 1, direction, choice)

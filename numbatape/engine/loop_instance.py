@@ -13,7 +13,7 @@ from .loop_runs import LoopRun
 
 
 class LoopInstance:
-    """A loop at one place of a plan, for who has cells as arrays; see `numbatape.engine.calls.Instance`.
+    """A loop at one place of a plan, where cells are in arrays; see `numbatape.engine.called.Instance`.
 
     The kernels find an adjoint at the place of its value, so both are copied into arrays with one layout:
     result, first operand, second operand.

@@ -156,8 +156,8 @@ class LoopRun:
     def _write_words(self, again: bool) -> None:
         """Write the words of the state that say what the kernels do."""
         loop, reverse = self.loop, self.reverse
-        # What rules and inner loops keep is that of their last call, which another call of this body may
-        # make.
+        # Rules and inner loops keep what their last call has left, which may be a call by another user of
+        # this body.
         again = again or (loop.runs_once and (loop.recompute or bool(loop.body.calls)))
         words = {
             "VALUE": sweep_address("value"),
@@ -181,7 +181,7 @@ class LoopRun:
 
     @property
     def defers(self) -> bool:
-        """Whether there may be deferred products at some sizes."""
+        """Whether some sizes may have deferred products."""
         return self._may_defer and may_defer(self.loop)
 
     @property
@@ -195,7 +195,7 @@ class LoopRun:
             self._plan = self.moving.settle() or self._plan
 
     def again(self, lanes: LoopLanes | None) -> LoopRun:
-        """Return the same for another instruction with the same operands: it has what it keeps to itself."""
+        """Return a run of the same loop, with own memory, for another instruction with these operands."""
         found = copy.copy(self)
         self.alone = found.alone = False
         found._tables, found.moving = self._tables.again(), None
@@ -254,8 +254,7 @@ class LoopRun:
             self.state[WORD["LOOK"]] = self._lookout.address
 
     def interrupt(self) -> BaseException | None:
-        """Return the exception of a signal's handler that stopped the last step, if one did; and forget
-        it."""
+        """Return, and forget, the exception of a signal's handler that stopped the last step, if one did."""
         stopped = int(self.state[WORD["STOPPED"]])
         if stopped == INTERRUPTED and self._lookout is not None:
             return self._lookout.taken()

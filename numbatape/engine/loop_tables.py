@@ -328,7 +328,7 @@ class LoopTables:
     def _ranges(self, adjoints: bool, kept: set[int]) -> list[tuple[int, int]]:
         """Return (address, bytes) of the cells that differ from step to step, or of their adjoints.
 
-        ``kept`` are storages that do not. Storages stand in the order of their family, level and number, at
+        The storages ``kept`` do not differ. Storages stand in the order of their family, level and number, at
         all sizes (`numbatape.engine.placement`): what lies next to each other is one range.
         """
         plan, tape = self._plan, self.loop.body

@@ -161,7 +161,7 @@ class MovingSpace:
         return self.planner.plan_in_tables(self.planner.dimensions)
 
     def _note_made(self, made: list[MovingSpace]) -> None:
-        """Let the kernel pass by what is called, because it was made for these sizes."""
+        """Tell the kernel that what is called was made for these sizes, so that it does nothing for it."""
         self._words[words.MADE], self._words[words.CALL_COUNT] = 1, -1
         made.append(self)
 
@@ -214,7 +214,7 @@ class MovingSpace:
         return (ends[1], ends[2] - ends[1]), (ends[4], ends[5] - ends[4])
 
     def settle(self, space: Workspace) -> Plan:
-        """Let a workspace have the present plan and cells, and return that plan: for messages of errors."""
+        """Give a workspace the present plan and cells, for messages of errors; return the plan."""
         space.plan, space.v, space.g = self.plan, tuple(self.v), tuple(self.g)
         return space.plan
 

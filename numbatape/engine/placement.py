@@ -31,7 +31,7 @@ SMALL = 4096  # cells that are in a core's first cache in any case: there is not
 KINDS = np.arange(len(FAMILIES) * len(LEVELS)).reshape(len(FAMILIES), len(LEVELS))
 ALIGNMENT = 64
 LARGE = 1 << 20  # bytes
-HUGE = 1 << 22  # bytes from which on NumPy asks for huge pages, too
+HUGE = 1 << 22  # bytes from which on NumPy, too, asks for huge pages
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 
 Placement = tuple[np.ndarray, tuple[int, ...], tuple]  # see `place_storages`

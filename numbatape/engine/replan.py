@@ -190,7 +190,7 @@ class Replanner:
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """Those of the last plan."""
+        """The dimensions of the last plan."""
         return tuple(self._given[: self._rank])
 
     def arguments(self) -> np.ndarray:
@@ -207,7 +207,7 @@ class Replanner:
         return self.cuts_of(self.code, self.aux) if self.is_long else None
 
     def cuts_of(self, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
-        """Return what `cuts` does, for instructions and records that are elsewhere."""
+        """Return what `cuts` returns, for instructions and records in other arrays."""
         return cuts_of_work(self._works, code, aux)
 
     @property
@@ -238,7 +238,7 @@ class Replanner:
         )
 
     def _copied(self, dimensions: tuple[int, ...]) -> Plan:
-        """Return a plan of its own with what `move` has written to the tables."""
+        """Return a plan with copies of what `move` has written to the tables."""
         plan = self.plan_in_tables(dimensions)
         tables = {name: getattr(plan, name).copy() for name in ("code", "aux", "bases", "sizes")}
         plan = replace(plan, **tables)

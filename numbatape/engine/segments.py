@@ -39,8 +39,8 @@ LONGEST_RECORD = 4096  # words; no record is longer
 # Work in a segment, in operations on a cell that is in a cache: 1 to 30 ms. A call with cuts costs some 0.1
 # ms more, because Python runs in it; that would be felt around segments of less than a millisecond.
 MOST = 1 << 23
-# Work of an instruction whatever its number of cells; work per cell of arithmetic, of the C library's
-# functions, and of SciPy's.
+# The work of an instruction that does not depend on its number of cells; the work per cell of arithmetic, of
+# the C library's functions, and of SciPy's.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
 MULTIPLICATION = 0.125  # work of one, with its addition, in a product of matrices: BLAS reads no cell for it
 STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
@@ -122,8 +122,8 @@ class Cuts:
 
 def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
     """Return where to cut the sweeps of a plan; None if they are short."""
-    # Most plans are short, and a bound that looks at no operand says so: that each instruction works on the
-    # largest array, in the slowest way that one of them has.
+    # Most plans are short. A bound that looks at no operand shows it: each instruction counts as if it worked
+    # on the largest array, in the slowest way that any of them has.
     largest = entries_of_layouts(tape, sizes_of).max(initial=1.0)
     if len(code) * (INSTRUCTION + SPECIAL * largest**STEEPEST) <= MOST:
         return None

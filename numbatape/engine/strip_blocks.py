@@ -3,7 +3,7 @@
 A block is a run of instructions over vectors of one length: elementwise ones, and sums of vectors. One
 instruction of the plan runs the whole block, strip by strip. Values that only the block reads have the cells
 of one strip. Everything keeps its bits: a strip has as many cells as a sum adds up before it adds the totals
-with compensation (`numbatape.ops.reduce`), and the totals of the strips are added in the same way.
+with compensation (`numbatape.ops.reduce`), and the totals of strips are added in the same way.
 
 Only tapes that are swept forward alone have strips: for the reverse sweep all values have to be kept. That
 is why the gradient of long vectors is a tape of its own (`numbatape.caches.one_way`).

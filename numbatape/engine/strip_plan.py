@@ -38,7 +38,9 @@ Copied = Callable[[list[Block], np.ndarray], np.ndarray]
 
 
 def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan:
-    """Return a plan that runs long vectors strip by strip. Where there are none, its strips have no blocks.
+    """Return a plan that runs long vectors strip by strip.
+
+    If there are no long vectors, its strips have no blocks.
 
     Parameters
     ----------
@@ -60,12 +62,15 @@ def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") ->
 
 
 def _has_long_vectors(plan: Plan) -> bool:
-    """Whether some storage has room for a vector that is worth strips: most tapes are told so at once."""
+    """Whether some storage has room for a vector that is worth strips.
+
+    This answers no at once for most tapes.
+    """
     return bool(storage_sizes(plan.tape, plan.sizes).max(initial=0) >= LEAST)
 
 
 def _partners(tape: Tape, whole: Plan) -> dict[int, int]:
-    """Return for instructions the later one that a strip may compute in one loop with it."""
+    """Return, for each instruction, the later one that a strip may compute in the same loop."""
     owners, found = owners_of(tape), {}
     earlier: dict = {}
     for k, row in long_rows(tape, whole.code, whole.aux).items():
@@ -83,7 +88,7 @@ def _partners(tape: Tape, whole: Plan) -> dict[int, int]:
 
 
 def _in_pairs(block: Block, owners: list) -> Block:
-    """Return a block in which two neighbours that one kernel computes say so.
+    """Return a block in which two neighbours are marked that one kernel computes.
 
     Nothing runs between the two, so the second result may be there as early as the first one.
     """
@@ -120,7 +125,7 @@ def in_strips(
     spare
         By which factor there is room for longer vectors.
     copied
-        Returns further storages of which each strip is at their beginning, though they have all cells. It is
+        Returns further storages at whose beginning each strip stands, although they have all cells. It is
         given the blocks and the first cell of each storage.
     """
     tape, sizes = whole.tape, whole.sizes

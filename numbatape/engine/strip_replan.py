@@ -200,8 +200,8 @@ class StripReplanner:
         stays[np.array([*counts, *(place for _, _, place, _ in moving)], int)] = False
         places = np.flatnonzero(stays)
         self._fixed[: len(places)] = self._words[places]
-        # Compared are the words that must not change, each with its copy, and the length of each row of a
-        # block with that of the block's first row.
+        # The kernel compares the words that must not change, each with its copy, and the length of each row
+        # of a block with that of the block's first row.
         behind = len(self._words) - len(self._fixed) + np.arange(len(places))
         checked = (
             np.concatenate([places, np.array(counts, int)]),

@@ -14,8 +14,8 @@ from .strip_blocks import STRIP, Block
 from .strip_kernels import BLOCK
 from .vectors import STRIP_OPCODE, vector_arms
 
-# One instruction runs a whole block. In the places of the block's others there is this one, which copies no
-# cells, so that the numbers of the instructions behind stay what they are.
+# One instruction runs a whole block. The places of the block's other instructions hold this one, which copies
+# no cells, so that the numbers of later instructions stay what they are.
 _NOTHING = next(number for number, op, _ in vector_arms() if op.moves)
 _NOTHING_AT_ALL = (_NOTHING, 0, 0, 0, 0)
 
@@ -217,7 +217,7 @@ def strip_instruction(number: int) -> tuple[int, ...]:
 def pieces_of(work: np.ndarray, blocks: list[Block], spare: float = 1.0) -> list[int]:
     """Return into how many parts each block has to be cut, so that none takes longer than a segment.
 
-    The vectors may be longer than the work says, by the factor ``spare``.
+    The vectors may be longer, by the factor ``spare``, than those for which the work was estimated.
     """
     works = (spare * work[block.start : block.stop].sum() for block in blocks)
     return [max(1, int(np.ceil(its / segments.MOST))) for its in works]

@@ -47,7 +47,7 @@ GUARDS_OPERANDS = 0b0110  # the operands of a guard, as bits of their places in 
 def op_info(values: str) -> np.ndarray:
     """Return the op table for ``Config(values=...)`` as integers: a row of `plan_tables.INFO` words per op.
 
-    The words that `check_tape` reads are the same for all ``values``.
+    The words that `check_tape` reads are the same for all choices of ``values``.
     """
     vectors = first_opcodes()
     table = np.zeros((len(OPS), names.INFO), np.int32)

@@ -96,7 +96,7 @@ def verify(plan, storages: np.ndarray | None = None) -> None:
 
 
 def verify_extents(plan) -> None:
-    """Check that core sizes are as array ops, and the rules that are called, need them."""
+    """Check that core sizes are what array ops, and the rules that are called, need."""
     called = call_numbers(plan.tape)
     for number in plan.kernels:
         op = OPS[number >> 1]

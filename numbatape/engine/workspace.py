@@ -42,7 +42,10 @@ class Adjoints:
         self._memory = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
 
     def cells(self, counts) -> tuple[np.ndarray, ...]:
-        """Return so many cells of each family. The memory grows: who has less keeps what there was before."""
+        """Return the given number of cells of each family.
+
+        The memory grows; a workspace that has less keeps the memory that it had.
+        """
         for family, count in enumerate(counts):
             have = len(self._memory[family])
             if count > have:
@@ -109,7 +112,7 @@ class Workspace:
         return self._view(self.g[family], first - self.plan.active[family][0], value)
 
     def literal_like(self, data: np.ndarray) -> np.ndarray:
-        """Return the cells of a literal that has the numbers of a long array, the array itself without one.
+        """Return the cells of a literal with the numbers of a long array; if there is none, the array itself.
 
         No sweep writes to these cells, and the sweeps read them anyway: to compare an array with them moves
         two thirds of the memory that a copy of its own would.
@@ -187,7 +190,7 @@ class Workspace:
         return kernels.sweep(name)(self.address, start)
 
     def entry_point(self, name: str) -> str:
-        """Return the entry point of the sweeps that does here what one is asked for."""
+        """Return the entry point of the sweeps that does for this workspace what the given one does."""
         return name
 
     def run_prologue(self) -> int:

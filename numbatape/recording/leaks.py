@@ -31,7 +31,7 @@ from ..usercode.running_solver import RULES, SOLVERS, implicit, public_name, sol
 INTERPOLATORS = tuple(
     f"scipy.interpolate.{name}" for name in ("CubicSpline", "make_interp_spline", "RegularGridInterpolator")
 )
-# What to use in place of a function, class or module that is not supported, where its name does not tell.
+# What to use in place of an unsupported function, class or module, where its name does not suggest it.
 INSTEAD = {
     "astropy.units": "compute with numbers: factors such as u.km.to(u.m), and q.to_value(u.m) of data",
     "scipy.differentiate.derivative": "use nt.derivative",
@@ -54,7 +54,8 @@ INSTEAD = {
     "scipy.signal.symiirorder1": "use scipy.signal.lfilter or filtfilt",
     "scipy.signal.symiirorder2": "use scipy.signal.lfilter or filtfilt",
 }
-# What compiled code says that takes no traced value, in words of Python, NumPy, pybind11, JAX and PyTorch.
+# What compiled code says when it is given a traced value: messages of Python, NumPy, pybind11, JAX and
+# PyTorch.
 TAKES_PLAIN = "bytes-like object|ndarray|incompatible function arguments|JAX (type|value)|Tensor"
 CONVERSIONS = (float, int, complex, bool, hash)
 # The codes of what stands for ``float`` and ``np.float64`` in the user's code.
@@ -80,7 +81,7 @@ def leak(x, what: str, hint: str) -> LeakError:
 
 
 def _is_trial(frame) -> bool:
-    """Whether numbatape itself tried it to see what happens, perhaps by way of NumPy."""
+    """Whether numbatape itself tried the conversion to see what happens, perhaps by way of NumPy."""
     while frame is not None and is_core[frame.f_code.co_filename]:
         if frame.f_code in STAND_FOR_CALLS:
             return False
@@ -296,7 +297,7 @@ def _way_to(frame) -> str:
 
 
 def _close_to(name: str) -> str:
-    """Return what is supported and does the like: functions with names like another one's."""
+    """Return supported functions that may do the same: those with similar names."""
     if name.startswith("scipy.interpolate."):  # a name says little about what an interpolator can do
         return "; supported and close, for traced points and traced values: " + ", ".join(INTERPOLATORS)
     if name.startswith("numpy.ma."):

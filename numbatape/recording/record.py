@@ -80,7 +80,7 @@ def record(
 class _Runs:
     """The runs of a function until one of them has recorded it.
 
-    A run may end in something that works in another way of tracing only: then what it did to what the
+    A run may meet something that only another way of tracing can record. Then what it did to what the
     function refers to is undone, and the function runs again in that way.
     """
 

@@ -118,7 +118,7 @@ class Recording:
     assumed
         The numbers of guards whose outcome a rule has assumed: the sweep after the trace checks them.
     counted
-        Of each size that data decide, which are the last inputs: the number of the guard that compares it,
+        For each size that data decide (these are the last inputs), the number of the guard that compares it,
         and its value.
     """
 
@@ -139,5 +139,5 @@ class Recording:
 
     @property
     def has_effects(self) -> bool:
-        """Whether the run did something else than to compute its result."""
+        """Whether the run did anything but compute its result."""
         return bool(self.kept or self.failed or self.outside or self.effects is not None)

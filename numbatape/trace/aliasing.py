@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import LeakError
 from ..usercode.frames import is_store, not_supported, where_in_user_code
 
-FEW_ARRAYS = 256  # references to arrays that are gone are dropped behind so many
-FEW_BYTES = 4096  # copies of so many bytes are compared sooner than arrays are
+FEW_ARRAYS = 256  # references to arrays that are gone are dropped whenever there are this many more
+FEW_BYTES = 4096  # copies of this many bytes are compared sooner than arrays are
 
 
 def root_of(value):
@@ -68,7 +68,7 @@ def has_bits(data: np.ndarray, contents: np.ndarray) -> bool:
 
 
 def memory_of(array: np.ndarray) -> tuple:
-    """Return what says that two arrays are the same entries of the same memory."""
+    """Return a key that is the same for two arrays if they are the same entries of the same memory."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
@@ -143,7 +143,7 @@ def twin(root: np.ndarray) -> np.ndarray:
 
 
 def rooted(trace, value: np.ndarray) -> np.ndarray:
-    """Return NumPy's result as a view of the trace's array with the same memory, if its base hides that.
+    """Return NumPy's result as a view of the trace's array with the same memory, if its base hides this.
 
     The bases of some arrays are DLPack capsules, ctypes arrays or iterators instead of the owner.
     """
@@ -280,7 +280,7 @@ class Memory:
     sharing
         Weak references to arrays, by the id of their memory's owner.
     most, most_sorted
-        How many of either there may be before those to arrays that are gone are dropped.
+        How many of either there may be before references to arrays that are gone are dropped.
     sorted
         How many there are in `sharing`.
     borrowers

@@ -81,7 +81,7 @@ def is_deferred(x) -> bool:
 def compute_deferred(trace, leaves) -> None:
     """Compute deferred values that somebody keeps beyond the trace, as long as its instructions are there.
 
-    Those of ``leaves``, the function's result, are not: the sweep computes them.
+    The values of ``leaves``, the function's result, are left to the sweep.
     """
     returned = set(map(id, leaves))
     for reference in trace.derivatives.deferred:
@@ -105,7 +105,8 @@ class TracedArray(Methods, Reads):
     # __getattr__.
     __slots__ = ("__weakref__", "_family", "_id", "_level", "_trace", "_value")
 
-    # Operators of pandas leave the work to an operand with a higher priority than their own, at most 4 000.
+    # Operators of pandas leave the work to an operand whose priority is higher than their own, which is at
+    # most 4 000.
     __pandas_priority__ = 5_000
     # pandas' ufuncs compare this priority, because a traced array passes for an ndarray; a Series has 1 000.
     __array_priority__ = 5_000.0

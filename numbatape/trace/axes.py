@@ -15,7 +15,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .primitives import NO_DIMS, array_instruction, contiguous, expand, layout_of, seen, transpose
 
-MOST_PLACES = 2**24  # whole numbers beyond are not all float32 numbers
+MOST_PLACES = 2**24  # not all larger whole numbers are float32 numbers
 
 
 def axes_of(x, axis) -> tuple[int, ...]:
@@ -68,7 +68,10 @@ def is_square(x) -> bool:
 
 
 def entries(x: TracedArray, axes, less: int = 0):
-    """Return how many entries some axes have together, less a number: an int, or a traced number."""
+    """Return how many entries some axes have together, minus a number.
+
+    The result is an int, or a traced number.
+    """
     table = x._trace.tape.sizes
     code = table.sub(table.product(layout_of(x).dims[k] for k in axes), less)
     number = table.settled(code)

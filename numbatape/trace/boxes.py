@@ -239,7 +239,7 @@ def hold(x) -> None:
 
 
 def addresses(x) -> ndarray:
-    """Return the codes of the cells that a traced array with a value number refers to."""
+    """Return the codes of the cells of a traced array that has a value number."""
     builder = x._trace.tape
     storage, offset, layout = builder.values[x._id]
     layout = builder.layouts[layout]

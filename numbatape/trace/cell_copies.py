@@ -55,7 +55,7 @@ def runs(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Block
 
 
 def _stacked(parts: list[Block]) -> list[Block]:
-    """Make equal blocks of one storage that lie at equal distances blocks with one more axis.
+    """Join equal blocks of one storage that lie at equal distances into blocks with one more axis.
 
     The blocks between them may be of another kind: an array whose interior was written consists of
     alternating pieces of the interior and of its borders.
@@ -142,8 +142,8 @@ def _copy(trace, block: Block, storage: int, family: int) -> None:
 def surrounding(slots: np.ndarray, shape) -> tuple[slice, ...]:
     """Return the block of a contiguous array that is copied for some of its entries, given by number.
 
-    Stencils read several views that are shifted against one another. So of an axis of which the entries
-    reach over more than half, the block has all: the views that come next are addresses in the same copy.
+    Stencils read several views that are shifted against one another. So the block has all of an axis if the
+    entries reach over more than half of it: the next views are then addresses in the same copy.
     """
     block = []
     for places, n in zip(np.unravel_index(slots, shape), shape, strict=True):

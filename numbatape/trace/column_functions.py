@@ -8,7 +8,7 @@ from .array import TracedArray
 
 
 def read(x) -> np.ndarray:
-    """Return the numbers of an array without a derivative; a guard says that they stay what they are."""
+    """Return the numbers of an array without a derivative; by a guard, the tape holds for these only."""
     if type(x) is not TracedArray:
         return np.asarray(x)
     numbers = np.array(x._value)

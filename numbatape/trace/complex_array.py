@@ -41,7 +41,10 @@ def _operator(ufunc):
 
 
 def _meets(self, other) -> bool:
-    """Whether an operator computes with another operand; a number hands a user's object on to its own."""
+    """Whether an operator computes with another operand.
+
+    If it does not, a user's object computes by its own operator.
+    """
     return may_be_operand(other) and (isinstance(self._value, np.ndarray) or not is_no_array(other))
 
 

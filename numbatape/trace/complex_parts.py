@@ -32,7 +32,9 @@ def trace_of(*args) -> Trace:
 
 
 class Zero:
-    """A part that is zero everywhere, with signs that only branch cuts and questions for the part ask for.
+    """A part that is zero everywhere.
+
+    Its signs matter only on branch cuts, and where the program asks for the part.
 
     ``signs`` computes the part: it is called where the part is asked for, and may then be called again.
     ``depth`` says how many such parts it is made of.

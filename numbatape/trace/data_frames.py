@@ -308,7 +308,8 @@ def _apart_traced(frame: Frame) -> tuple:
 
 register_labelled(Frame, _apart_traced, frame_of)
 
-# By package and name of the class: what takes an object apart, and what puts it together.
+# The keys are a package and the name of a class; the values say what takes an object apart, and what puts it
+# together.
 KNOWN = {
     ("pandas", "Series"): (of_labels.apart_series, of_labels.series_of),
     ("pandas", "DataFrame"): (apart_frame, frame_of),

@@ -20,7 +20,7 @@ POOL_COUNT = len(POOLS)
 
 
 class AssumptionError(Exception):
-    """A trace needs a number of a derivative in which a rule has assumed what is not so."""
+    """A trace needs a number of a derivative in which a rule has made an assumption that does not hold."""
 
 
 class Derivatives:
@@ -84,7 +84,7 @@ class Derivatives:
         Raises
         ------
         AssumptionError
-            If a rule has assumed what is not so.
+            If a rule has made an assumption that does not hold.
         """
         if self.evaluation is None:
             self._tape.unroll()
@@ -101,14 +101,14 @@ class Derivatives:
     def assume(self, guard: int, condition: int, truth: bool) -> None:
         """Note that a rule has assumed the truth of a value, and recorded the guard of a given number on it.
 
-        To evaluate the value takes longer than to record it. So that is left to the first sweep over the
-        tape, unless the trace itself needs the number of a derivative.
+        Evaluating the value takes longer than recording it. So it is left to the first sweep over the tape,
+        unless the trace itself needs the number of a derivative.
         """
         self.assumed.append(guard)
         self._unchecked.append((condition, truth))
 
     def know(self, number: int, value) -> None:
-        """Let the numbers of a value be known to who evaluates; nobody may write to them.
+        """Make the numbers of a value known to the evaluation; nobody may write to them.
 
         They are noted by its cells, so a scalar must not move into an array that it is written to.
         """

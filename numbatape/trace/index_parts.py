@@ -112,7 +112,7 @@ def _place(trace, k, dim: int) -> int:
 
 
 def _along_axis(trace, code: int | None, value: int, dim: int, entries: int) -> int:
-    """Return a position counted from the start of an axis that has so many entries from there on.
+    """Return a position counted from the start of an axis with the given number of entries.
 
     Parameters
     ----------

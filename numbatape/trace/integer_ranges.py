@@ -21,7 +21,7 @@ from .state import MOST_ENTRIES, Drift
 USUAL = (
     (2**24, MOST_ENTRIES),
     (2**36, 2**40),
-)  # a number that is below the first bound when it is traced must stay below the second one
+)  # A number that is below the first bound when it is traced must stay below the second one.
 
 ARITHMETIC = frozenset(("sum", "product", "power", "sum at"))
 
@@ -44,7 +44,7 @@ def checked_integers(trace, op, args, result: TracedArray) -> TracedArray:
         _note_farthest(trace, read, result._id)
     elif op.integers == "divisor":
         bound = range_of(trace, args[1])
-        # A remainder is smaller than the divisor; NumPy's remainder of a division by 0 is 0.
+        # A remainder is smaller than the divisor. (NumPy's remainder of a division by 0 is 0.)
         bound = bound and bound - 1
     elif op.integers in ARITHMETIC:
         bound = _growing(trace, op, args, result)
@@ -88,7 +88,7 @@ def _largest(value) -> int:
 
 
 def _growing(trace, op, args, result: TracedArray) -> int | None:
-    """Return how far a result may be from zero if that is more than its operands; None if beyond 2**53."""
+    """Return how far a result may be from zero, if farther than its operands; None beyond 2**53."""
     known = [range_of(trace, arg) for arg in args]
     if trace.in_loop:
         _note_step(trace, op, args, result._id)

@@ -125,7 +125,7 @@ class TracedInteger:
         return ~self.settled()
 
     def bit_length(self):
-        """Return ``n.bit_length()``; the tape holds for all sizes of so many bits."""
+        """Return ``n.bit_length()``; the tape holds for all sizes with the same number of bits."""
         bits = self._value.bit_length()
         if not sizes.is_size(self) or self._value < 1:
             return self.settled().bit_length()
@@ -147,7 +147,7 @@ class TracedInteger:
         return _combine("pow", other, self)
 
     def __hash__(self):
-        # A table would keep this object as a key, so the function is traced with plain ints instead.
+        # A dictionary would keep this object as a key, so the function is traced with plain ints instead.
         raise LeakError(f"hash(n) of a traced int at {where_in_user_code()}")
 
     def __reduce__(self):
@@ -179,7 +179,7 @@ class TracedInteger:
         return function(*settled(args), **settled(kwargs))
 
 
-# What these say of an int does not hang on its value.
+# What these attributes say of an int does not depend on its value.
 OF_ALL_INTS = frozenset({np.ndim, np.shape, np.size, np.iscomplexobj, np.isrealobj, np.result_type})
 numbers.Integral.register(TracedInteger)  # code of libraries tests for it
 

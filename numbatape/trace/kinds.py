@@ -42,7 +42,7 @@ class Kinds:
 
 
 def like_arrays_in_patterns(cls: type) -> type:
-    """Let ``match x: case [a, b]`` take a class's objects for sequences where it takes arrays (NumPy 2.5).
+    """Let ``match x: case [a, b]`` accept a class's objects where it accepts arrays (NumPy 2.5).
 
     Python asks a flag of the type alone. Registering with ``collections.abc.Sequence`` would set it, but
     arrays are no instances of that.

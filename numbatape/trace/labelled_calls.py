@@ -18,7 +18,7 @@ from .polars_series import TracedSeries, ufunc_of_polars
 def ufunc_of_labelled(ufunc, inputs, kwargs):
     """Return the result of a ufunc with an object that has labels among its inputs."""
     if any(hasattr(type(x), COLUMN) for x in inputs):
-        return NotImplemented  # NumPy asks the column next
+        return NotImplemented  # NumPy asks the column next.
     labelled = (x for x in inputs if type(x) is TracedSeries or package_of(x) in LABELLED)
     owner = next(labelled, None)
     if owner is None:  # an operand's own class has computed something of its own kind

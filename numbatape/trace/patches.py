@@ -222,7 +222,7 @@ def _split(sizes, line: int, own: Span, cut: Span) -> tuple[list[Span], Span] | 
         sizes.guard(left, ">=", right, line)
     outside = [Span(own.first, sizes.sub(first, own.first))]
     reaches = sizes.value(end) < sizes.value(last) + cut.step
-    if reaches:  # what is left out between the positions of the cut goes on to the end
+    if reaches:  # What the step leaves out between the positions of the cut goes on to the end.
         sizes.guard(sizes.add(last, cut.step - 1), ">=", end, line)
     for more in range(1, cut.step):
         start = sizes.add(first, more)
@@ -312,7 +312,7 @@ def _may_begin(x: TracedArray, root: np.ndarray, sized: bool) -> bool:
     Parameters
     ----------
     sized
-        Whether it is written to at positions that hang on sizes; otherwise its own size must be a symbol.
+        Whether it is written to at positions that depend on sizes; otherwise its own size must be a symbol.
     """
     trace = x._trace
     if boxes.box_of(x) is not None or trace.memory.located or not root.size or root.dtype != x._value.dtype:

@@ -145,7 +145,7 @@ class PlainArray(Plain, TracedArray):
     __slots__ = ()
 
     def __getattr__(self, name):
-        # Who asks for the value number uses the array as an operand, so that it becomes a literal.
+        # Code that asks for the value number uses the array as an operand, so the array becomes a literal.
         if name == "_id":
             # All uses of a captured array share one literal; others are copied, because writes may follow.
             trace, value = self._trace, self._value
@@ -203,7 +203,7 @@ COMPLEX = {np.dtype(np.complex128), np.dtype(np.complex64)}
 def becomes_traced(x) -> bool:
     """Turn a plain array that nothing else refers to into a literal; return whether it was one.
 
-    What is read from or written to positions that hang on sizes is then part of it, for all sizes.
+    What is read from or written to positions that depend on sizes is then part of it, for all sizes.
     """
     trace, root = x._trace, root_of(x._value)
     alone = type(x) is PlainArray and root is x._value and len(boxes.sharers(x)) == 1

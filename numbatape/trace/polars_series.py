@@ -1,4 +1,4 @@
-"""What arithmetic of a captured Series of polars with traced values gives.
+"""The result of arithmetic of a captured Series of polars with traced values.
 
 polars computes in compiled code, and has no place for columns of other packages. So this class stands for its
 Series: entries that depend on traced values, and the methods that are the same as NumPy's or a formula away.

@@ -169,7 +169,7 @@ class Positions:
                 self._parts.setdefault(place, []).append(row)
 
     def _place(self, number: int):
-        """Return what identifies the memory of a value: a storage, or a cell of a pool."""
+        """Return a key for the memory of a value: a storage, or a cell of a pool."""
         storage, offset, _ = self._tape.values[number]
         return (storage, offset) if storage < len(POOLS) else storage
 

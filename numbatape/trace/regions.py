@@ -34,7 +34,7 @@ class Region(NamedTuple):
     spans
         One for each axis of that array.
     kept
-        The axes that the view has, too; of the others, an integer selected one position.
+        The axes that the view has, too. An integer has selected one position along each other axis.
     """
 
     value: np.ndarray

@@ -19,7 +19,7 @@ from .labels import SeriesLabels
 
 # NumPy's functions whose result has the rows of the Series that they are given.
 ENTRYWISE = (np.cumsum, np.cumprod, np.clip, np.round, np.around, np.astype)
-# Those for which pandas leaves missing entries out, and what does so for an array.
+# Functions for which pandas leaves missing entries out; the values are functions that do so for an array.
 SKIPPING = {
     **{np.sum: np.nansum, np.prod: np.nanprod, np.mean: np.nanmean, np.std: np.nanstd, np.var: np.nanvar},
     **{np.max: np.nanmax, np.min: np.nanmin, np.amax: np.nanmax, np.amin: np.nanmin},

@@ -114,7 +114,7 @@ def in_memory_of(trace: Trace, value, root: np.ndarray):
 
 
 def in_common_memory(trace: Trace, values: list) -> list:
-    """Return arrays in memory that those share which are views of the same argument, passed several times."""
+    """Return arrays with those that are views of one argument, passed several times, in the same memory."""
     roots = {id(root_of(x)): root_of(x) for x in values if isinstance(x, np.ndarray)}
     for root in roots.values():
         values = [in_memory_of(trace, x, root) for x in values]
@@ -128,7 +128,7 @@ def _twins(trace: Trace, root: np.ndarray) -> list:
 
 
 def sources(trace: Trace, box: boxes.Box, item, target: np.ndarray, write) -> tuple | None:
-    """Return what a write changes in an argument that has been passed several times, if it reads another one.
+    """Return what a write to an argument changes, if it reads another argument that is the same array.
 
     NumPy's write is repeated with the numbers of cells: which of them it reads depends on the order of
     writes where the two sides overlap.

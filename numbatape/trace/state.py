@@ -18,7 +18,7 @@ from ..usercode.frames import is_index
 from ..usercode.ownership import sees_sizes
 
 POOL_COUNT = len(POOLS)
-MOST_ENTRIES = 2**26  # a bound of positions and counts; a sum of so many positions is still exact
+MOST_ENTRIES = 2**26  # a bound of positions and counts; a sum of this many positions is still exact
 
 
 class Outside(NamedTuple):
@@ -37,7 +37,7 @@ class PlainIndexError(LeakError):
 
 
 class Validity:
-    """For which calls the tape holds, beyond what its guards say, and what went wrong meanwhile.
+    """For which calls the tape holds, beyond what its guards say, and what went wrong during the trace.
 
     Attributes
     ----------

@@ -241,7 +241,7 @@ class _Origins:
         return codes
 
     def _place(self, number: int):
-        """Return what identifies the memory of a value: a storage, or a cell of a pool."""
+        """Return a key for the memory of a value: a storage, or a cell of a pool."""
         storage, offset, _ = self._tape.values[number]
         return (storage, offset) if storage < len(POOLS) else storage
 

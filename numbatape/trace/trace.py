@@ -116,8 +116,8 @@ class Trace:
     distributes
         Whether loops may become vectors (`numbatape.emitter.loop_distribution`).
     rolls
-        Whether those over numbers do in any case; not where points are lanes, which make a vector of each
-        number already (`numbatape.control.emitted_scans`).
+        Whether loops over numbers become vectors in any case. They do not where points are lanes, because
+        each number is a vector there already (`numbatape.control.emitted_scans`).
     directions
         Inputs that will have lanes (`TapeBuilder.freeze`).
     in_loop
@@ -186,7 +186,8 @@ class Trace:
         Raises
         ------
         AssumptionError
-            If a rule has assumed what is not so: what it appended does not compute the derivative here.
+            If a rule has made an assumption that does not hold, so that what it appended does not compute the
+            derivative here.
         """
         return self.derivatives.evaluated(self._results_of)
 
@@ -308,7 +309,7 @@ class Trace:
             self.note_one_step("makes text of a value")
 
     def note_one_step(self, what: str) -> None:
-        """Note that the function did what no guard describes: in a loop's body, for one step only."""
+        """Note that the function did what no guard describes, or what holds, in a loop, for one step only."""
         self.validity.failed = True
         if self.in_loop:
             self.validity.unforeseen = f"{what} at {where_in_user_code()}"

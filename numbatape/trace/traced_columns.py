@@ -193,7 +193,7 @@ class TracedColumn(ExtensionArray):
         x = self._entries[present]
         if ascending:
             order = read(np.argsort(x, kind="stable"))
-        else:  # sorted backwards, so that equal entries keep their order
+        else:  # Sorting goes backwards, so that equal entries keep their order.
             order = len(present) - 1 - read(np.argsort(x[::-1], kind="stable"))[::-1]
         parts = present[order], np.flatnonzero(gone)
         return np.concatenate(parts if na_position == "last" else parts[::-1])
