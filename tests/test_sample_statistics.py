@@ -33,7 +33,9 @@ CASES = {
     "variation": lambda x: stats.variation(x, ddof=1),
     "trim_mean": lambda x: stats.trim_mean(x, 0.25) + stats.trim_mean(x, 0.25, axis=None, keepdims=True)[0],
     "iqr": lambda x: stats.iqr(x, axis=0) + stats.iqr(x, scale="normal"),
+    "trim_mean of axes": lambda x: stats.trim_mean(x, 0.25, axis=(0, 1)),
     "median_abs_deviation": lambda x: stats.median_abs_deviation(x[:, 1], scale="normal"),
+    "median_abs_deviation of a list": lambda x: stats.median_abs_deviation(list(x[:, 1])),
     "entropy": lambda x: (
         stats.entropy(x) + stats.entropy(x, WEIGHTS[:, None], base=2.0) + stats.entropy(x[0], 2.0)
     ),
@@ -128,3 +130,17 @@ def test_statistics_of_ranks_are_data(name):
         np.testing.assert_allclose(value, found.statistic + x[0] ** 2, rtol=1e-12)
         np.testing.assert_array_equal(gradient, 2.0 * x * [1, 0, 0, 0, 0, 0])
         np.testing.assert_allclose(p(x)[1], [np.nan_to_num(found.pvalue), 0, 0, 0, 0, 0], rtol=1e-12)
+
+
+def test_a_power_mean_of_order_zero_is_smooth_in_the_order():
+    x = np.array([1.0, 2.0, 3.5, 0.7])
+    value, slope = nt.value_and_grad(lambda p: stats.pmean(x, p))(0.0)
+    middle = stats.gmean(x)
+    assert (value, slope) == (
+        pytest.approx(middle),
+        pytest.approx(0.5 * middle * np.var(np.log(x)), rel=1e-14),
+    )
+    np.testing.assert_allclose(
+        nt.grad(lambda x, p: stats.pmean(x, p), argnums=1)(np.array([0.0, 1.0]), 2.0),
+        0.5**0.5 * (0.5 * np.log(2.0)) / 2.0,
+    )

@@ -46,6 +46,18 @@ CALLS = {
 }
 
 
+METHODS = ("hazen", "weibull", "interpolated_inverted_cdf", "median_unbiased", "normal_unbiased", "lower")
+METHODS += ("higher", "nearest", "midpoint", "inverted_cdf", "averaged_inverted_cdf", "closest_observation")
+CALLS |= {
+    f"quantile, {name}": lambda x, name=name: np.quantile(C * x, [x[0] ** 2, x[1]], method=name) * x[:2]
+    for name in METHODS
+}
+CALLS |= {
+    "power mean": lambda x: stats.pmean(C**2, x[0]) + stats.pmean([x[0], 1.0], x[1], weights=x[2:]),
+    "polynomials of lists": lambda x: (np.poly1d([x[0], 1.0]) * np.poly1d([1.0, 2.0, x[1]])).deriv()(x),
+}
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_of_constants(name):
     def f(x):

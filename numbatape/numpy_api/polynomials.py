@@ -9,8 +9,9 @@ from ..trace.axes import entries, length, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import array_instruction, broadcast_to, dims_of
 from ..trace.symbolic_sizes import is_size
-from .function_tables import HOLDS
+from .function_tables import HOLDS, MAKERS
 from .registration import composes, unsupported_argument
+from .stand_ins import class_that_makes
 
 
 @composes(np.roots, complex=HOLDS)
@@ -158,3 +159,16 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         return result, covariance
     freedom = entries(x, (0,), int(deg) + 1)
     return result, covariance * (np.sum(np.square(y - matrix @ solution), 0) / freedom)
+
+
+def _poly1d(original: type) -> type:
+    """Return the stand-in for ``np.poly1d``: it makes NumPy's objects, of lists of traced numbers, too."""
+
+    def make(c_or_r, r=False, variable=None):
+        trace = find_trace(c_or_r)
+        return original(c_or_r if trace is None else lift(trace, c_or_r), r, variable)
+
+    return class_that_makes(original, make)
+
+
+MAKERS["numpy"]["poly1d"] = _poly1d

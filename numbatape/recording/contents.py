@@ -131,9 +131,10 @@ NUMPY = {
         linalg.svd linalg.svdvals linalg.tensorinv linalg.tensorsolve
     """,
     "numpy_api.statistics": """
-        average corrcoef cov mean median nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum
-        nanvar percentile quantile std var
+        average corrcoef cov mean nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar std
+        var
     """,
+    "numpy_api.quantiles": "median percentile quantile",
     "numpy_api.complex_matrices": "linalg.eig linalg.eigvals",
 }
 

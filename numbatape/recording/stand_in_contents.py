@@ -79,6 +79,7 @@ STAND_INS = {
     "numpy": {
         "capture.type_tests": "isscalar",
         "numpy_api.callbacks": "apply_along_axis piecewise",
+        "numpy_api.polynomials": "poly1d",
         "numpy_api.sized": """
             arange array asanyarray asarray bartlett blackman broadcast_shapes broadcast_to diag_indices
             empty eye fromfunction full geomspace hamming hanning identity indices kaiser linspace logspace

@@ -94,11 +94,35 @@ def hmean(a, axis=0, dtype=None, *, weights=None, keepdims=False):
 @statistic("pmean")
 def pmean(a, p, *, axis=0, dtype=None, weights=None, keepdims=False):
     _no_dtype("pmean", dtype)
-    if p == 0:
+    if find_trace(p) is None and p == 0:
         return gmean(a, axis, weights=weights, keepdims=keepdims)
-    return np.average(lift_first(a, weights) ** float(p), axis, weights, keepdims=keepdims) ** (
-        1.0 / float(p)
-    )
+    if find_trace(p) is None:
+        powers = lift_first(a, weights) ** float(p)
+        return np.average(powers, axis, weights, keepdims=keepdims) ** (1.0 / float(p))
+    a, near = lift_first(a, p), np.abs(p) < 0.5
+    order = np.where(near, 1.0, p)
+    far = np.average(a**order, axis, weights, keepdims=keepdims) ** (1.0 / order)
+    return np.where(near, _of_small_order(a, np.where(near, p, 0.0), axis, weights, keepdims), far)
+
+
+def _of_small_order(a, p, axis, weights, keepdims):
+    """Return a power mean that is smooth in its order at 0, where it is the geometric mean.
+
+    The mean of ``exp(p*t)``, with the logarithms t less their mean m, is ``1 + p*p*s``, whose s is half a
+    mean of ``t*t`` times a power series. So the power mean is ``exp(m + log1p(p*p*s)/p)``.
+    """
+    logs = np.log(a)
+    middle = np.average(logs, axis, weights, keepdims=True)
+    gaps = logs - middle
+    step = p * gaps
+    near = np.abs(step) < 0.03
+    small = np.where(near, step, 0.0)
+    series = 0.5 + small * (1 / 6 + small * (1 / 24 + small * (1 / 120 + small * (1 / 720 + small / 5040))))
+    large = np.where(near, 1.0, step)
+    bend = np.where(near, series, (np.expm1(large) - large) / (large * large))
+    bends = np.average(gaps * gaps * bend, axis, weights, keepdims=keepdims)
+    rise = p * bends / sc.exprel(np.log1p(p * p * bends))  # log1p(p*p*s)/p, without a quotient of zeros
+    return np.exp(np.average(logs, axis, weights, keepdims=keepdims) + rise)
 
 
 def _no_dtype(name, dtype):
@@ -162,9 +186,13 @@ def variation(a, axis=0, *, ddof=0, keepdims=False):
 @statistic("trim_mean")
 def trim_mean(a, proportiontocut, axis=0, *, keepdims=False):
     a = lift_first(a)
-    kept = tuple(1 if axis is None or k == axis % a.ndim else n for k, n in enumerate(lengths(a)))
-    if axis is None:
-        a, axis = np.reshape(a, -1), 0
+    axes = axes_of(a, axis)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(lengths(a)))
+    if len(axes) != 1:
+        rest = [k for k in range(a.ndim) if k not in axes]
+        a = np.reshape(np.transpose(a, [*rest, *axes]), (*(lengths(a)[k] for k in rest), -1))
+        axes = (len(rest),)
+    (axis,) = axes
     rows, n = np.moveaxis(np.sort(a, axis), axis, -1), length(a, axis)
     share = proportiontocut * n
     size = None if find_trace(share) is None else size_fractions.rounded_to_size(share, size_fractions.DOWN)
@@ -189,6 +217,7 @@ def iqr(x, axis=None, rng=(25, 75), scale=1.0, interpolation="linear", keepdims=
 def median_abs_deviation(x, axis=0, center=np.median, scale=1.0, *, keepdims=False):
     if center is not np.median:
         raise unsupported_argument("scipy.stats.median_abs_deviation", "center", "np.median is")
+    x = lift_first(x)
     gap = np.abs(x - np.median(x, axis, keepdims=True))
     return np.median(gap, axis, keepdims=keepdims) / _scale("median_abs_deviation", scale, 0.6744897501960817)
 

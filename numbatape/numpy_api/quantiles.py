@@ -1,0 +1,163 @@
+"""Medians and quantiles, by sorting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..rules.searches import Search
+from ..tape.tape import CONSTANT
+from ..trace.array import TracedArray
+from ..trace.axes import axes_of, count_of, entries, length, merge, pinned
+from ..trace.indexing import take_rows
+from ..trace.operands import find_trace, lift, lift_all, lift_first
+from ..trace.primitives import expand
+from .reductions import flag
+from .registration import composes, unsupported_argument
+
+
+def _sorted_last(x, axis):
+    """Return ``x`` sorted along the given axes, merged into the last one."""
+    axes = axes_of(x, axis)
+    kept = [k for k in range(x.ndim) if k not in axes]
+    moved = np.transpose(x, [*kept, *axes])
+    return np.sort(merge(moved, [1] * len(kept) + [len(axes)]), -1), axes
+
+
+def _of_nothing(x, axis, keepdims):
+    """Return the mean of no entries, which is NaN."""
+    count_of(x, range(x.ndim))
+    return np.full(np.shape(np.sum(x._value, axis, keepdims=keepdims)), np.nan, x.dtype)[()]
+
+
+def _finish(ordered, result, axes, keepdims):
+    # NumPy returns NaN where an entry is NaN; sorting puts NaN last.
+    last = ordered[..., -1]
+    result = np.where(np.isnan(last), last, result)
+    return np.expand_dims(result, axes) if keepdims else result
+
+
+@composes(np.median)
+def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
+    x = lift_first(a)
+    ordered, axes = _sorted_last(x, axis)
+    n = length(ordered, ordered.ndim - 1)
+    if n == 0:
+        return _of_nothing(x, axis, flag(keepdims))
+    if ordered.dtype.kind != "f":
+        ordered = np.astype(ordered, float)  # truth values become numbers, because True + True would be True
+    middle = ordered[..., n // 2]
+    if n % 2 == 0:
+        middle = (ordered[..., n // 2 - 1] + middle) / 2
+    return _finish(ordered, middle, axes, flag(keepdims))
+
+
+def _interpolated(ordered, place: float):
+    """Return the entry at a fractional position, as NumPy's "linear" method interpolates."""
+    n = length(ordered, ordered.ndim - 1)
+    # A position that is a size is known when the tape is planned.
+    if type(place) is TracedArray and place._level == CONSTANT:
+        below = np.minimum(np.floor(place), n - 1)
+        low, high = (_at(ordered, k) for k in (below, np.minimum(below + 1, n - 1)))
+        return low + (high - low) * (place - below)
+    below = min(int(np.floor(place)), n - 1)
+    low, high = ordered[..., below], ordered[..., min(below + 1, n - 1)]
+    weight = place - below
+    return low + (high - low) * weight if type(weight) is TracedArray or weight else low + 0.0
+
+
+def _at(ordered, k):
+    """Return the entries along the last axis at a traced position."""
+    rows = np.moveaxis(ordered, -1, 0)
+    return take_rows(rows, expand(k, (0,)))[0]
+
+
+def _traced_places(function, q, scale: float, n: int, method):
+    """Return the fractional positions of traced probabilities; which entries are next to them is guarded."""
+    probabilities = np.ravel(q) / scale
+    if not np.all((probabilities >= 0.0) & (probabilities <= 1.0)):
+        raise ValueError(f"{function.__name__.capitalize()}s must be in the range [0, {scale:g}]")
+    if method == "linear":
+        return list(probabilities * float(n - 1))
+    if method in BETWEEN:
+        before, behind = BETWEEN[method]
+        places = n * probabilities + (before - 1.0) + probabilities * (1.0 - before - behind)
+        return list(np.clip(places, 0.0, n - 1.0))
+    # The others choose an entry, or the middle of two. A quantile of the numbers 0, 1, ... is its position.
+    search = Search(
+        f"numpy.{function.__name__}",
+        lambda q: np.quantile(np.arange(float(n)), q, method=method),
+        (probabilities,),
+    )
+    return list(search.numbers("positions", np.asarray))
+
+
+# Methods that interpolate, with the two numbers that say where the first and the last entry are
+# (Hyndman and Fan, "Sample quantiles in statistical packages", 1996)
+BETWEEN = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+
+
+def _quantile(function, scale: float):
+    """Return the implementation of a quantile; ``q`` is one of ``scale`` parts."""
+
+    def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *,
+                 weights=None):  # fmt: skip
+        if weights is not None:
+            return _weighted_quantile(function, a, q, axis, flag(keepdims), weights, method)
+        ordered, axes = _sorted_last(lift_first(a, q), axis)
+        last = ordered.ndim - 1
+        n = length(ordered, last) if method == "linear" else pinned(ordered, last)
+        trace = find_trace(q)
+        q = np.asarray(q, float) if trace is None else lift(trace, q)
+        if trace is not None:
+            places = _traced_places(function, q, scale, n, method)
+        elif method == "linear":
+            # Where there are no entries the result is NaN, as NumPy's own value is.
+            count = entries(ordered, (last,), 1)
+            places = [k * count for k in (q / scale).reshape(-1).tolist()]
+        else:  # a quantile of the numbers 0, 1, ... is its position
+            places = np.quantile(np.arange(float(n)), (q / scale).reshape(-1), method=method)
+        # Where no quantile is asked for, one is computed for its shape.
+        asked = places if len(places) else [0.0]
+        parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in asked]
+        return np.reshape(np.stack(parts)[: len(places)], (*q.shape, *parts[0].shape))
+
+    return quantile
+
+
+def _weighted_quantile(function, a, q, axis, keepdims: bool, weights, method: str):
+    """Return quantiles of weighted entries, which are entries: which ones is data."""
+    if find_trace(q) is not None:
+        raise unsupported_argument(function, "weights", "plain probabilities")
+    x, w = lift_all(a, weights)
+    ordered, axes = _sorted_last(x, axis)
+    kept = [k for k in range(x.ndim) if k not in axes]
+
+    def ranks(a, w):
+        """Return the quantiles of each entry's place in the order."""
+        if w.shape != a.shape:
+            w = np.transpose(w, np.argsort(axes)).reshape(
+                [size if k in axes else 1 for k, size in enumerate(a.shape)]
+            )
+        rows, w = (
+            np.transpose(each, [*kept, *axes]).reshape(*(a.shape[k] for k in kept), -1)
+            for each in (a, np.broadcast_to(w, a.shape))
+        )
+        places = np.argsort(np.argsort(rows, -1, kind="stable"), -1)
+        return np.moveaxis(function(places, np.ravel(q), -1, weights=w, method=method), 0, -1)
+
+    places = Search(f"numpy.{function.__name__}", ranks, (x, w)).positions("places in the order", np.asarray)
+    found = np.moveaxis(np.take_along_axis(ordered, places, -1), -1, 0)
+    parts = [_finish(ordered, part, axes, keepdims) for part in found]
+    if not parts:  # Where no quantile is asked for, one is computed for its shape.
+        parts = [_finish(ordered, ordered[..., 0], axes, keepdims)]
+    return np.reshape(np.stack(parts)[: np.size(q)], (*np.shape(q), *parts[0].shape))
+
+
+composes(np.quantile)(_quantile(np.quantile, 1.0))
+composes(np.percentile)(_quantile(np.percentile, 100.0))
