@@ -58,6 +58,16 @@ CALLS |= {
 }
 
 
+# At the first point the option is one for which NumPy or SciPy has a formula apart.
+CALLS |= {
+    "euclidean norm": lambda x: np.linalg.norm(C, x[0] + 1.7),
+    "sum of sizes": lambda x: np.linalg.vector_norm(C * x[1], ord=x[0] + 0.7),
+    "complex norm": lambda x: np.linalg.vector_norm(C + 1j * x[1], ord=x[0] + 1.7),
+    "logarithms": lambda x: stats.yeojohnson(C, x[0] - 0.3) + stats.yeojohnson(C, lmbda=x[0] + 1.7),
+    "likelihood": lambda x: stats.yeojohnson_llf(x[0] - 0.3, C) + stats.yeojohnson_llf(x[0] + 1.7, C * x[1]),
+}
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_of_constants(name):
     def f(x):
@@ -106,3 +116,12 @@ def test_of_no_entries(function):
         return x[0] * function(x[x > 5.0]) + x[1]
 
     assert nt.value_and_grad(f)(C)[0] == f(C)
+
+
+@pytest.mark.parametrize("order", [1.0, 0.0, -1.0, 0.7])
+def test_a_power_divergence_is_smooth_in_its_order(order):
+    counts = np.array([3.0, 5.0, 9.0, 4.0])
+    f = lambda order: sum(stats.power_divergence(counts, lambda_=order))  # noqa: E731
+    value, slope = nt.value_and_grad(f)(order)
+    assert value == pytest.approx(f(order), rel=1e-13)
+    assert slope == pytest.approx((f(order + 1e-3) - f(order - 1e-3)) / 2e-3, rel=1e-5)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 
+from ..tape.families import ACTIVE
 from ..tape.tape import as_dtype
 from ..trace import boxes, operations
 from ..trace.array import TracedArray
@@ -210,9 +211,17 @@ def stacking_lists(function):
         if trace is not None:
             args = tuple([_stacked(trace, x) for x in args])
             kwargs = {name: _stacked(trace, x) for name, x in kwargs.items()}
+        # NumPy's protocol does not look at options, such as the order of a norm.
+        given = (*args, *kwargs.values())
+        option = next((x for x in given if type(x) is TracedArray and x._level == ACTIVE), None)
+        if option is not None and ORDINARY.issuperset(map(type, args)):
+            return option.__array_function__(function, (), args, kwargs)
         return function(*args, **kwargs)
 
     return named_like(call, function)
+
+
+ORDINARY = frozenset((np.ndarray, TracedArray, int, float))
 
 
 def _stacked(trace, x):

@@ -8,6 +8,7 @@ from ..late import imported
 from ..trace import complex_parts
 from ..trace.axes import length
 from ..trace.operands import values_of
+from .linalg import moves
 
 
 def _block(a):
@@ -77,7 +78,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
-    if ord == 2:
+    if not moves(ord) and ord == 2:
         return _euclidean(x, axes, keepdims)
     return np.linalg.vector_norm(np.abs(x), axis=axis, keepdims=keepdims, ord=ord)
 

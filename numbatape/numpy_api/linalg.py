@@ -9,8 +9,9 @@ import numpy as np
 
 from ..emitter import addresses
 from ..emitter.instructions import array_op_of_level, row
+from ..tape.families import ACTIVE
 from ..tape.tape import F64
-from ..trace.array import new_traced
+from ..trace.array import TracedArray, new_traced
 from ..trace.axes import axes_of, count_of, drop_axes, length, over_axes
 from ..trace.operands import lift_all, lift_first
 from ..trace.primitives import FLOAT64, array_instruction, expand, trace_of
@@ -128,8 +129,13 @@ def _as_floats(x):
     return x if x.dtype.kind == "f" else np.astype(x, float)
 
 
+def moves(ord) -> bool:
+    """Whether an order has a derivative, so that no formula for a single order gives that."""
+    return type(ord) is TracedArray and ord._level == ACTIVE
+
+
 def _vector_norm(x, ord, axes, keepdims):
-    if ord == 2:
+    if not moves(ord) and ord == 2:
         return _euclidean(x, axes, keepdims)
     if ord == np.inf:
         return np.max(np.abs(x), axes, keepdims=keepdims)
@@ -137,7 +143,7 @@ def _vector_norm(x, ord, axes, keepdims):
         return np.min(np.abs(x), axes, keepdims=keepdims)
     if ord == 0:
         return np.astype(np.sum(np.not_equal(x, 0), axes, keepdims=keepdims), x.dtype)
-    if ord == 1:
+    if not moves(ord) and ord == 1:
         return np.sum(np.abs(x), axes, keepdims=keepdims)
     total = np.sum(np.power(np.abs(x), ord), axes, keepdims=keepdims)
     if ord < 0:

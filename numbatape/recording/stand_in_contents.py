@@ -219,7 +219,7 @@ STAND_INS = {
         """,
         "scipy_api.stats.sample_statistics": """
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean
-            rankdata sem skew trim_mean variation zmap zscore
+            power_divergence rankdata sem skew trim_mean variation yeojohnson yeojohnson_llf zmap zscore
         """,
         "scipy_api.stats.studentized_range": "studentized_range",
         "scipy_api.stats.values_only": "ksone kstwo",

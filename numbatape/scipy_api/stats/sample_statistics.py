@@ -14,6 +14,7 @@ from ...numpy_api.stand_ins import stands_for
 from ...trace import operations, size_fractions
 from ...trace.axes import axes_of, entries, length, lengths
 from ...trace.operands import find_trace, is_wrong, lift_all, lift_first
+from ..special.ufunc_table import is_active
 
 # SciPy 1.13 cuts NaN off with the largest entries in trim_mean, which has no nan_policy there.
 NAN_STAYS = "nan_policy" in inspect.signature(scipy.stats.trim_mean).parameters
@@ -250,6 +251,57 @@ def boxcox_llf(lmb, data, *, axis=0, keepdims=False):
     # The variance of the powers; it does not depend on their constant -1/lmb.
     variance = np.var(sc.boxcox(data, lmb), axis, keepdims=keepdims)
     return (lmb - 1.0) * np.sum(logs, axis, keepdims=keepdims) - 0.5 * n * np.log(variance)
+
+
+def _yeo_johnson(x, lmbda):
+    """Return powers of ``1 + abs(x)`` that are smooth in the order, also where it is 0 or 2."""
+    right = x >= 0.0
+    size = np.abs(x)
+    rising, falling = (
+        sc.boxcox1p(np.where(right, size, 0.0), lmbda),
+        sc.boxcox1p(np.where(right, 0.0, size), 2.0 - lmbda),
+    )
+    return np.where(right, rising, -falling)
+
+
+@stands_for("scipy.stats", "yeojohnson")
+def yeojohnson(x, lmbda=None):
+    if lmbda is None:
+        return operations.library_copy(scipy.stats.yeojohnson)(x)
+    return _yeo_johnson(lift_first(x, lmbda), lmbda)
+
+
+@stands_for("scipy.stats", "yeojohnson_llf")
+def yeojohnson_llf(lmb, data, *, axis=0, nan_policy="propagate", keepdims=False):
+    if nan_policy != "propagate":
+        options = {"axis": axis, "nan_policy": nan_policy, "keepdims": keepdims}
+        return operations.library_copy(scipy.stats.yeojohnson_llf)(lmb, data, **options)
+    data = lift_first(data, lmb)
+    variance = np.var(_yeo_johnson(data, lmb), axis, keepdims=keepdims)
+    logs = np.sign(data) * np.log1p(np.abs(data))
+    return (lmb - 1.0) * np.sum(logs, axis, keepdims=keepdims) - 0.5 * _count(data, axis) * np.log(variance)
+
+
+@stands_for("scipy.stats", "power_divergence")
+def power_divergence(f_obs, f_exp=None, ddof=0, axis=0, lambda_=None, **options):
+    if not is_active(lambda_):
+        return operations.library_copy(scipy.stats.power_divergence)(
+            f_obs, f_exp, ddof, axis, lambda_, **options
+        )
+    if options.get("keepdims") or options.get("nan_policy", "propagate") != "propagate":
+        options_of = "keepdims or nan_policy, with a lambda_ that has a derivative"
+        raise unsupported_argument("scipy.stats.power_divergence", options_of, "without them it is")
+    # SciPy has formulas apart for three orders, whose derivatives are not those of the statistic there.
+    given = operations.library_copy(scipy.stats.power_divergence)(f_obs, f_exp, ddof, axis, **options)
+    observed = lift_first(f_obs, lambda_)
+    expected = np.mean(observed, axis, keepdims=True) if f_exp is None else lift_first(f_exp, lambda_)
+    low = lambda_ < -0.5
+    order, other = np.where(low, 0.0, lambda_), np.where(low, lambda_, -1.0)
+    terms = observed * sc.boxcox(observed / expected, order) / (order + 1.0)
+    others = expected * sc.boxcox(observed / expected, other + 1.0) / other
+    statistic = 2.0 * np.sum(np.where(low, others, terms), axis)
+    freedom = _count(observed, axis) - 1.0 - ddof
+    return type(given)(statistic, sc.chdtrc(freedom, statistic))
 
 
 @stands_for("scipy.stats", "rankdata")
