@@ -756,6 +756,35 @@ MOMENTS = {
 }
 
 
+BY_VALUES = {"ksone": (10,), "kstwo": (10,), "landau": (), "levy_stable": (1.8, -0.5)}
+
+
+@pytest.mark.parametrize("name", BY_VALUES)
+def test_laws_whose_densities_have_no_slopes(name):
+    law, shapes, h = getattr(stats, name), BY_VALUES[name], 1e-5
+
+    def parts(x):
+        places = {"loc": 0.1 * x, "scale": 1.0 + x}
+        of_place = [getattr(law, name)(x, *shapes, **places) for name in ("cdf", "sf", "logcdf", "logsf")]
+        return np.stack([*of_place, law.ppf(x, *shapes, **places), law(*shapes, loc=0.1 * x).isf(x)])
+
+    value, slope = nt.jvp(parts, (0.3,), (1.0,))
+    np.testing.assert_allclose(value, parts(0.3), rtol=1e-13)
+    np.testing.assert_allclose(slope, (parts(0.3 + h) - parts(0.3 - h)) / (2.0 * h), rtol=1e-5)
+    with pytest.raises(nt.UnsupportedOperationError, match=rf"{name}\.pdf"):
+        nt.grad(lambda x: law.pdf(x, *shapes))(0.3)
+
+
+def test_p_values_of_kolmogorov_and_smirnov():
+    x = np.array([0.3, -1.0, 1.4, 0.6, -0.2])
+
+    def f(s):
+        above = stats.ks_1samp(s * x, norm.cdf, alternative="less").pvalue
+        return stats.kstest(s * x, "norm").pvalue * above * special.smirnovi(5, s / 3.0)
+
+    assert nt.grad(f)(1.2) == pytest.approx((f(1.2 + 1e-6) - f(1.2 - 1e-6)) / 2e-6, rel=1e-6)
+
+
 OF_HIGHER_ORDER = {
     "zipf": (6.5,),  # a sum over all counts has seven digits
     "nbinom": (3.5, 0.3),

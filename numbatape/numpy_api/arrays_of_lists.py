@@ -201,7 +201,7 @@ def stacking(module: str) -> dict[str, tuple]:
 
 def stacking_lists(function):
     """Return a function that stacks lists with traced entries, and calls NumPy's."""
-    short_way = without_protocol(function)
+    short_way, protocol = without_protocol(function), hasattr(function, "_implementation")
 
     def call(*args, **kwargs):
         found = short_way(args, kwargs)
@@ -214,7 +214,7 @@ def stacking_lists(function):
         # NumPy's protocol does not look at options, such as the order of a norm.
         given = (*args, *kwargs.values())
         option = next((x for x in given if type(x) is TracedArray and x._level == ACTIVE), None)
-        if option is not None and ORDINARY.issuperset(map(type, args)):
+        if protocol and option is not None and ORDINARY.issuperset(map(type, args)):
             return option.__array_function__(function, (), args, kwargs)
         return function(*args, **kwargs)
 

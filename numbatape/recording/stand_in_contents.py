@@ -222,7 +222,7 @@ STAND_INS = {
             power_divergence rankdata sem skew trim_mean variation yeojohnson yeojohnson_llf zmap zscore
         """,
         "scipy_api.stats.studentized_range": "studentized_range",
-        "scipy_api.stats.values_only": "ksone kstwo",
+        "scipy_api.stats.values_only": "ksone kstwo landau levy_stable",
     },
     "scipy.stats.qmc": {"scipy_api.stats.sample_distances": "discrepancy"},
     "scipy.integrate": {

@@ -26,6 +26,7 @@ from . import (  # noqa: F401  (their ufuncs register themselves)
     wave_functions,
 )
 from .elliptic_parameters import amplitude
+from .formula_rules import formula_rule
 from .ufunc_table import UFUNCS, is_active, ufunc, whole
 
 
@@ -148,16 +149,33 @@ def nrdtrisd(mn, p, x):
 def smirnov(n, d):
     """Birnbaum and Tingey's sum, whose terms are all positive."""
     n = whole("smirnov", n)
-    j = np.arange(n + 1.0)
-    d = np.expand_dims(d, -1)
+    return np.where((d < 0.0) | (d > 1.0), np.nan, np.power(1.0 - d, n) + d * _smirnov_sums(n, d)[0])
+
+
+def _smirnov_sums(n: int, d):
+    """Return the sum of all terms but the first, and its derivative."""
+    j = np.arange(1.0, n)
     share = j / n
+    d = np.expand_dims(d, -1)
     inside = np.less(d + share, 1.0)
-    left = np.where(inside, 1.0 - d - share, 0.5)
+    place, left = np.where(inside, d + share, 0.5), np.where(inside, 1.0 - d - share, 0.5)
     choose = sc.gammaln(n + 1.0) - sc.gammaln(j + 1.0) - sc.gammaln(n - j + 1.0)
-    terms = np.exp(choose + (j - 1.0) * np.log(np.where(inside, d + share, 0.5)) + (n - j) * np.log(left))
-    flat = np.squeeze(d, -1)
-    total = flat * np.sum(np.where(inside, terms, 0.0), -1)
-    return np.where(flat <= 0, np.where(flat < 0, np.nan, 1.0), np.where(flat > 1, np.nan, total))
+    terms = np.where(inside, np.exp(choose + (j - 1.0) * np.log(place) + (n - j) * np.log(left)), 0.0)
+    return np.sum(terms, -1), np.sum(terms * ((j - 1.0) / place - (n - j) / left), -1)
+
+
+def _smirnov_slope(n, d):
+    n = whole("smirnov", n)
+    total, rise = _smirnov_sums(n, d)
+    return total + d * rise - n * np.power(1.0 - d, n - 1)
+
+
+_smirnovi = formula_rule("smirnovi", {1: lambda z, n, p: 1.0 / _smirnov_slope(n, z)})
+
+
+@ufunc("smirnovi")
+def smirnovi(n, p):
+    return _smirnovi(whole("smirnovi", n), p)
 
 
 # ---- several results

@@ -80,7 +80,7 @@ def formula_rule(
         for k in sorted(active):
             if slope_of(k, args) is None:
                 known = " and ".join(str(j + 1) for j in range(len(args)) if slope_of(j, args) is not None)
-                hint = f"for it there is no closed form; argument {known} is"
+                hint = f"for it there is no closed form; argument {known} is" if known else "its value is"
                 raise unsupported_argument(f"{home}.{name}", f"argument {k + 1} with a derivative", hint)
         return rule_for(active)(*broadcast(args))
 

@@ -56,15 +56,16 @@ def _inverse(name: str, probability: int, slope: Callable, others: dict[int, Cal
     for k, part in others.items():
         known[k] = lambda z, *args, part=part: -part(z, *args) / slope(z, *args)
     if name not in OF_ANY_SIZE:
-        known = {k: _where_found(part) for k, part in known.items()}
+        known = {k: _where_found(part, ENDS.get(name, 1e100)) for k, part in known.items()}
     UFUNCS[name] = formula_rule(name, known)
 
 
-# Inverses for the place, or the noncentrality, whose result may be zero.
-OF_ANY_SIZE = ("chndtrix", "chndtrinc", "ncfdtri", "ncfdtrinc", "nctdtrit", "nctdtrinc")
+# Inverses for the place, and for the noncentrality of Student's law, whose result may be zero.
+OF_ANY_SIZE = ("chndtrix", "ncfdtri", "nctdtrit", "nctdtrinc")
+ENDS = {"stdtridf": 1e10}  # where SciPy's search ends, if not at 1e100
 
 
-def _where_found(slope: Callable) -> Callable:
+def _where_found(slope: Callable, end: float) -> Callable:
     """Return a slope that is zero at the ends of SciPy's search, which are its results where it finds none.
 
     There, series have no end that could be waited for.
@@ -72,7 +73,7 @@ def _where_found(slope: Callable) -> Callable:
 
     def inside(z, *args):
         size = np.abs(z)
-        found = (size > 1e-300) & (size < 1e100)
+        found = (size > 1e-300) & (size < end)
         return np.where(found, slope(np.where(found, z, 1.0), *args), np.where(np.isnan(z), np.nan, 0.0))
 
     return inside

@@ -1,55 +1,77 @@
-"""Distributions of ``scipy.stats`` that are known by their values alone: no formula gives their derivatives.
+"""Distributions of ``scipy.stats`` known by their values alone: no formula gives slopes of their densities.
 
-They are those of test statistics. A test computes its p-value along with its statistic, so a value here may
-be traced as long as nobody asks for its derivative.
+Their cumulative functions and quantiles have a derivative, the density, and so have p-values of tests. Their
+densities have values, as long as nobody asks for a derivative.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
-from ...errors import UnsupportedOperationError
 from ...numpy_api.function_tables import MAKERS
-from ...rules.primitive import Primitive, Rule
-from ...trace.operands import find_trace, lift_all
-from ...usercode.frames import where_in_user_code
+from ...numpy_api.registration import run_composition
+from ...numpy_api.stand_ins import stand_in
+from ...trace.operands import find_trace
+from ...usercode.frames import not_supported
+from ..special.formula_rules import formula_rule
 from .distributions import StandIn
+from .law_methods import operand
 
-NAMES = ("ksone", "kstwo")
-METHODS = frozenset(("cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"))
+NAMES = ("ksone", "kstwo", "landau", "levy_stable")
+QUANTILES = ("isf", "ppf")
+
+
+@functools.cache
+def _rules(name: str) -> dict[str, Callable]:
+    """Return the methods of a distribution in standard form, by name, as functions of ``(x, *shapes)``."""
+
+    def rule(method: str, *slopes: Callable):
+        return formula_rule(f"{name}.{method}", dict(enumerate(slopes)), home="scipy.stats")
+
+    def refuse(*_):  # when it is asked for a number: a forward sweep records the density along with a tangent
+        raise not_supported(f"the derivative of scipy.stats.{name}.pdf", "its value is")
+
+    pdf = rule("pdf", refuse)
+    cdf, sf = (
+        rule("cdf", lambda z, x, *shapes: pdf(x, *shapes)),
+        rule("sf", lambda z, x, *shapes: -pdf(x, *shapes)),
+    )
+    return {
+        "pdf": pdf,
+        "logpdf": rule("logpdf", refuse),
+        "cdf": cdf,
+        "sf": sf,
+        "logcdf": rule("logcdf", lambda z, x, *shapes: pdf(x, *shapes) / cdf(x, *shapes)),
+        "logsf": rule("logsf", lambda z, x, *shapes: -pdf(x, *shapes) / sf(x, *shapes)),
+        "ppf": rule("ppf", lambda z, q, *shapes: 1.0 / pdf(z, *shapes)),
+        "isf": rule("isf", lambda z, q, *shapes: -1.0 / pdf(z, *shapes)),
+    }
 
 
 def _method(distribution, name: str):
-    """Return a method whose results are known by their values; None for one that is SciPy's own."""
-    if name not in METHODS:
+    """Return the stand-in for a method; None for one that is SciPy's own."""
+    rule = _rules(distribution.name).get(name)
+    if rule is None:
         return None
-    original = getattr(distribution, name)
 
-    def call(*args, **kwargs):
-        """Return values that SciPy computes in each call, of which no derivative is known."""
-        keys = [*range(len(args)), *kwargs]
-        given = dict(zip(keys, (*args, *kwargs.values()), strict=True))
-        traced = [key for key in keys if find_trace(given[key]) is not None]
-        if not traced:
-            return original(*args, **kwargs)
-        place = where_in_user_code()
+    def evaluate(x, *args, **kwargs):
+        shapes, loc, scale = distribution._parse_args(*args, **kwargs)
+        trace = find_trace(x, shapes, loc, scale)
+        x, loc, scale, *shapes = (operand(trace, part) for part in (x, loc, scale, *shapes))
+        if name in QUANTILES:
+            result = loc + scale * rule(x, *shapes)
+        else:
+            result = rule((x - loc) / scale, *shapes)
+        if name == "pdf":
+            result = result / scale
+        elif name == "logpdf":
+            result = result - np.log(scale)
+        return np.where(scale > 0.0, result, np.nan)
 
-        def value(*numbers):
-            known = given | dict(zip(traced, numbers, strict=True))
-            places = [known.pop(k) for k in range(len(args))]
-            return np.asarray(original(*places, **known), float)
-
-        def refuse(*_):
-            raise UnsupportedOperationError(
-                f"the derivative of scipy.stats.{distribution.name}.{name} at {place} is not supported, only "
-                "its value; differentiate the statistic, or pass nt.stop_gradient of the p-value"
-            )
-
-        rule = Rule(value, refuse, refuse, None)
-        rule.name = f"scipy.stats.{distribution.name}.{name}"
-        return Primitive(rule)(*lift_all(*(given[key] for key in traced)))
-
-    return call
+    return stand_in(getattr(distribution, name), evaluate, run_composition)
 
 
 for _name in NAMES:
