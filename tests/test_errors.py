@@ -467,6 +467,11 @@ CALLS = {
     ),
     "memoryview": (lambda: nt.grad(np.sum)(memoryview(X)), nt.SpecError, "memoryview is not a number"),
     "in_axes": (lambda: nt.batch(np.sum, in_axes="a")(np.eye(2)), nt.SpecError, "in_axes='a': must be"),
+    "in_axes bool": (
+        lambda: nt.batch(np.sum, in_axes=True)(np.eye(2)),
+        nt.SpecError,
+        "in_axes=True: must be",
+    ),
     "axis-missing": (lambda: nt.batch(np.sum, in_axes=2)(np.eye(2)), nt.SpecError, "names an axis"),
     "axis-negative": (lambda: nt.batch(np.sum, in_axes=-3)(np.eye(2)), nt.SpecError, "names an axis"),
     "pattern": (

@@ -38,6 +38,7 @@ CASES = {
     ),
     "digitize, falling bins": (lambda x: np.digitize(x, [2.0, 1.0, 0.3]), [X[::-1], X + 0.1]),
     "digitize, bins that may not be sorted": (lambda x: np.digitize(0.5, x[1:]), [X[::-1], X]),
+    "digitize, NaN behind the bins": (lambda x: np.digitize(x, np.sort(x)), [[1.0, np.nan, 2.0]]),
     "digitize, no order": (lambda x: np.digitize(0.5, np.sort(x) * x[:1]), [NEGATIVE]),
     "searchsorted, NaN among the entries": (
         lambda x: [

@@ -87,7 +87,8 @@ def searchsorted(a, v, side="left", sorter=None):
 @composes(np.digitize)
 def digitize(x, bins, right=False):
     x, bins = lift_all(x, bins)
-    ascending = bool(bins.ndim == 0 or bins.size < 2 or bins[0] <= bins[-1])
+    # NaN is behind all numbers, as `np.sort` has it.
+    ascending = bool(bins.ndim == 0 or bins.size < 2 or bins[0] <= bins[-1]) or bool(np.isnan(bins[-1]))
     steps = np.diff(bins if ascending else bins[::-1])
     if is_wrong(np.any(steps < 0)):
         raise ValueError("bins must be monotonically increasing or decreasing")

@@ -312,8 +312,9 @@ class AddAt:
         if entries is None:
             return x
         if positions is None:
-            return sets.together(x.shape, x, dense(sets, [entries], None, core))
-        added = added_rows(sets, [entries[:, :, None]], positions, (*core, 1)).reshape(-1, *core)
+            added = dense(sets, [entries], None, core)
+        else:
+            added = added_rows(sets, [entries[:, :, None]], positions, (*core, 1)).reshape(-1, *core)
         return sets.together(added.shape, x, added)
 
     def oracle(x, entries, position):

@@ -119,7 +119,8 @@ def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, con
 def _axes(in_axes, args) -> tuple:
     """Return the axis of each argument that numbers the points, None where there is none."""
     given = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
-    if not all(axis is None or isinstance(axis, (int, np.integer)) for axis in given):
+    kinds = (int, np.integer, type(None))
+    if not all(isinstance(axis, kinds) and not isinstance(axis, bool) for axis in given):
         raise SpecError(f"in_axes={in_axes!r}: must be an int, or a tuple of ints and None")
     axes = (in_axes, *[None] * (len(args) - 1)) if not isinstance(in_axes, (tuple, list)) else in_axes
     if len(axes) != len(args) or all(axis is None for axis in axes):

@@ -1,5 +1,7 @@
 """sparsity, sparse_jacobian, sparse_hessian and their prepared caches, against dense derivatives."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -32,8 +34,15 @@ def loop(x):
     return total
 
 
-@pytest.mark.parametrize("f", [banded, arrow, blocks, loop])
-@pytest.mark.parametrize("chunk", [None, 1, 2])
+def grouped(x):
+    """The groups follow from the entries, so that the pattern of the sums is not known before the sweep."""
+    group = np.cumsum(x > 0.0)
+    return np.sum(np.bincount(group, weights=np.sin(x)) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("f", "chunk"), [*itertools.product((banded, arrow, blocks, loop), (None, 1, 2)), (grouped, None)]
+)
 def test_hessian(f, chunk, rng):
     cache = nt.prepare_sparse_hessian_cache(f, np.ones(20), check=True, config=nt.Config(chunk_size=chunk))
     for n in (20, 20, 35):
