@@ -157,7 +157,8 @@ STAND_INS = {
             assoc_legendre_p assoc_legendre_p_all legendre_p legendre_p_all sph_harm_y sph_harm_y_all
             sph_legendre_p sph_legendre_p_all
         """,
-        "scipy_api.special.composed_ufuncs": "diric lambertw zeta",
+        "scipy_api.special.composed_ufuncs": "diric lambertw",
+        "scipy_api.special.zeta_functions": "zeta",
         "scipy_api.special.gauss_jacobi": "roots_gegenbauer roots_jacobi",
         "scipy_api.special.spherical_bessel": "spherical_in spherical_jn spherical_kn spherical_yn",
         "scipy_api.special.special_functions": """

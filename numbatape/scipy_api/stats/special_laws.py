@@ -10,8 +10,8 @@ import scipy.special as sc
 
 from ...numpy_api.reductions import logsumexp
 from ...trace.primitives import by_row, stop_gradient
-from ..special.composed_ufuncs import riemann
 from ..special.ufunc_table import whole
+from ..special.zeta_functions import riemann
 from .continuous_laws import LOG2, LOG_ROOT_2PI, PI, log1p_ratio, log_difference, normal, right, unit
 from .discrete_laws import count, log_choose, mass
 from .distributions import register
