@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -144,3 +146,24 @@ def test_a_power_mean_of_order_zero_is_smooth_in_the_order():
         nt.grad(lambda x, p: stats.pmean(x, p), argnums=1)(np.array([0.0, 1.0]), 2.0),
         0.5**0.5 * (0.5 * np.log(2.0)) / 2.0,
     )
+
+
+ALIKE = np.full(6, 0.7)  # whose mean is not 0.7 exactly
+UNDEFINED = {
+    "hmean": (stats.hmean, np.array([1.0, -0.5, 2.0, 3.0, 0.4, 1.0])),
+    "pmean": (lambda x: stats.pmean(x, 2.0), np.array([1.0, -0.5, 2.0, 3.0, 0.4, 1.0])),
+    "skew": (stats.skew, ALIKE),
+    "kurtosis": (lambda x: stats.kurtosis(x, keepdims=True), ALIKE),
+    "zscore": (lambda x: np.abs(stats.zscore(x)), ALIKE),  # their sum is rounding
+    "quantile of an infinite entry": (lambda x: np.quantile(x, 0.12), np.append(ALIKE[1:], -np.inf)),
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_later_samples_that_scipy_has_no_statistic_of(name):
+    f, x = UNDEFINED[name]
+    verb = nt.value_and_grad(lambda x: np.sum(f(x)))
+    for sample in (np.array([1.0, 0.5, 2.0, 3.0, 0.4, 1.5]), x):
+        with np.errstate(invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.testing.assert_allclose(verb(sample)[0], np.sum(f(sample)), rtol=1e-13)

@@ -58,11 +58,19 @@ def _interpolated(ordered, place: float):
     if type(place) is TracedArray and place._level == CONSTANT:
         below = np.minimum(np.floor(place), n - 1)
         low, high = (_at(ordered, k) for k in (below, np.minimum(below + 1, n - 1)))
-        return low + (high - low) * (place - below)
+        return _between(low, high, place - below)
     below = min(int(np.floor(place)), n - 1)
     low, high = ordered[..., below], ordered[..., min(below + 1, n - 1)]
     weight = place - below
-    return low + (high - low) * weight if type(weight) is TracedArray or weight else low + 0.0
+    return _between(low, high, weight) if type(weight) is TracedArray or weight else low + 0.0
+
+
+def _between(low, high, weight):
+    """Interpolate from the nearer entry, as NumPy does: the other one may be infinite."""
+    gap = high - low
+    if type(weight) is TracedArray:
+        return np.where(weight >= 0.5, high - gap * (1.0 - weight), low + gap * weight)
+    return high - gap * (1.0 - weight) if weight >= 0.5 else low + gap * weight
 
 
 def _at(ordered, k):

@@ -71,8 +71,15 @@ def zmap(scores, compare, axis=0, ddof=0, *, mean=np.mean, std=np.std):
 
 
 @statistic("zscore")
-def zscore(a, axis=0, ddof=0, **by):
-    return zmap(a, a, axis, ddof, **by)
+def zscore(a, axis=0, ddof=0, *, mean=np.mean, std=np.std):
+    a = lift_first(a)
+    middle, spread = mean(a, axis, keepdims=True), std(a, axis, ddof=ddof, keepdims=True)
+    return np.where(spread <= np.abs(_precision(middle) * middle), np.nan, (a - middle) / spread)
+
+
+def _precision(x) -> float:
+    """Return how much of a mean is rounding: entries that differ by less count as equal in SciPy."""
+    return float(np.finfo(x.dtype).eps)
 
 
 @statistic("gzscore")
@@ -89,7 +96,12 @@ def gmean(a, axis=0, dtype=None, weights=None, *, keepdims=False):
 @statistic("hmean")
 def hmean(a, axis=0, dtype=None, *, weights=None, keepdims=False):
     _no_dtype("hmean", dtype)
-    return 1.0 / np.average(1.0 / lift_first(a, weights), axis, weights, keepdims=keepdims)
+    return 1.0 / np.average(1.0 / _not_negative(lift_first(a, weights)), axis, weights, keepdims=keepdims)
+
+
+def _not_negative(a):
+    """Return entries with NaN in place of negative ones, for which SciPy defines no mean."""
+    return np.where(a < 0.0, np.nan, a)
 
 
 @statistic("pmean")
@@ -98,9 +110,11 @@ def pmean(a, p, *, axis=0, dtype=None, weights=None, keepdims=False):
     if find_trace(p) is None and p == 0:
         return gmean(a, axis, weights=weights, keepdims=keepdims)
     if find_trace(p) is None:
-        powers = lift_first(a, weights) ** float(p)
+        powers = _not_negative(lift_first(a, weights)) ** float(p)
         return np.average(powers, axis, weights, keepdims=keepdims) ** (1.0 / float(p))
-    a, near = lift_first(a, p), np.abs(p) < 0.5
+    if is_wrong(np.isinf(p)):
+        raise NotImplementedError("Power mean only implemented for finite `p`")
+    a, near = _not_negative(lift_first(a, p)), np.abs(p) < 0.5
     order = np.where(near, 1.0, p)
     far = np.average(a**order, axis, weights, keepdims=keepdims) ** (1.0 / order)
     return np.where(near, _of_small_order(a, np.where(near, p, 0.0), axis, weights, keepdims), far)
@@ -150,9 +164,14 @@ def moment(a, order=1, axis=0, *, center=None, keepdims=False):
 
 
 def _standardised_moment(a, order: int, axis, keepdims):
-    gap = _central(lift_first(a), axis)
+    a = lift_first(a)
+    middle = np.mean(a, axis, keepdims=True)
+    gap = a - middle
     second = np.mean(np.square(gap), axis, keepdims=keepdims)
-    return np.mean(gap**order, axis, keepdims=keepdims) / second ** (0.5 * order)
+    if not keepdims:
+        middle = np.mean(a, axis)
+    alike = second <= np.square(_precision(middle) * middle)
+    return np.where(alike, np.nan, np.mean(gap**order, axis, keepdims=keepdims) / second ** (0.5 * order))
 
 
 @statistic("skew")
