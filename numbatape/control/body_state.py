@@ -4,8 +4,9 @@ A body that appends to a list, counts, or takes the next of an iterator would do
 what it computes from these would be that of one step: such bodies raise. What a body assigns before it reads
 it (``self.residual = y - mu``), or computes once and keeps (``if self.factor is None: self.factor = ...``),
 is allowed, because each step finds the same. To tell that from a state which one step leaves for the next
-(``self.h = 0.5 * self.h + v``), a body that has assigned something runs once more, and has to record the
-same.
+(``self.h = 0.5 * self.h + v``), a body that has changed something runs once more, and has to record the
+same. Then it may also count its runs, or keep a log, for the caller (`numbatape.control.counters_outside`):
+the count is that of the runs, and what the second run adds is taken back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..capture.changed_names import name_of_container, name_of_entry
 from ..capture.environment import Environment
 from ..errors import UnsupportedOperationError
 from ..tape.bodies import Stretch
+from ..tape.instruction import Instruction
 from ..tape.tape import POOLS
 from ..trace import pytrees
 from ..trace.array import TracedArray
@@ -30,26 +32,16 @@ from ..trace.complex_array import TracedComplex
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import Trace
 from .body_traces import BodyTrace, Leaf, getattr_or_none
+from .counters_outside import NOTHING as _NOTHING
+from .counters_outside import Change, is_for_the_caller
 from .trees import abandoned
 
 _VALUES = type({}.values())
-_NOTHING = object()
 
 
 def raises_errors() -> bool:
     """Whether NumPy raises floating-point errors now: in a trace, only the function itself says so."""
     return not {"raise", "call"}.isdisjoint(np.geterr().values())
-
-
-class Place:
-    """A variable, an attribute or an entry of a container that a body has assigned."""
-
-    def __init__(self, get: Callable[[], Any], put: Callable[[Any], None], name: str):
-        self.get, self.put, self.name = get, put, name
-
-    @classmethod
-    def of_entry(cls, container, key, name: str) -> Place:
-        return cls(lambda: container[key], partial(container.__setitem__, key), name)
 
 
 class BodyState:
@@ -69,18 +61,12 @@ class BodyState:
         self._trace, self._name = trace, name
         self._before = [_State(function) for function in functions]
 
-    def assigned(self) -> list[Place]:
-        """Return the places that have other values now; raise where something else has changed."""
-        found: list[Place] = []
+    def changes(self) -> list[Change]:
+        """Return what is another object, or has other entries, than before."""
         # What a sub-tape appends is appended when it is traced, wherever that happens.
         written = (place for callee, _ in self._trace.calls.sub_tapes for place in callee.written)
         of_sub_tapes = {id(container) for container, _ in written}
-        for state in self._before:
-            changed = state.changed(of_sub_tapes)
-            if changed is not None:
-                self.refuse(changed)
-            found += state.assigned()
-        return found
+        return [change for state in self._before for change in state.differences(of_sub_tapes)]
 
     def refuse(self, what: str) -> NoReturn:
         raise UnsupportedOperationError(
@@ -88,11 +74,18 @@ class BodyState:
             "once: make it part of the carry or of the outputs, or do it outside of the body"
         )
 
-    def check_traced(self) -> None:
-        """Raise if the functions have left anything behind but traced values."""
-        for place in self.assigned():
-            if type(place.get()) not in (TracedArray, TracedComplex):  # these refuse to be used outside
-                self.refuse(place.name)
+    def check_left(self) -> list[Change]:
+        """Return what the functions have left for the caller alone; raise if they have left anything else.
+
+        Traced values may stay, because they refuse to be used outside of the body.
+        """
+        left = [
+            x for x in self.changes() if x.get is None or type(x.get()) not in (TracedArray, TracedComplex)
+        ]
+        for change in left:
+            if not is_for_the_caller(change, self._trace.capture.environment, self._before):
+                self.refuse(change.name)
+        return left
 
     def undo(self) -> None:
         """Set back what the functions have changed."""
@@ -123,12 +116,22 @@ class _Recorded:
 
         def place_of(number: int):
             storage, offset, layout = values[number]
-            return places.get(keys[number], keys[number]), offset if storage >= pools else 0, layout
+            key, literal = keys[number], stretch.literals.get(keys[number])
+            # An array that a body makes of numbers is another literal in each run.
+            its = places.get(key, key) if literal is None else _contents(literal.data)
+            return its, offset if storage >= pools else 0, layout
 
-        self.steps = [(row.op, row.line, *map(place_of, row.operands)) for row in stretch.body]
+        def operands_of(row: Instruction) -> list:
+            if row.is_guard or not body.tape.ops[row.row].calls:
+                return [*map(place_of, row.operands)]
+            called = body.tape.calls[int(body.tape.numbers[row.c])]
+            # Loops, branches and rules in the body are recorded anew in each run.
+            return [place_of(row.a), place_of(row.b), called.fingerprint()]
+
+        self.steps = [(row.op, row.line, *operands_of(row)) for row in stretch.body]
         self.results = [_part_of(leaf, place_of) for leaf in pytrees.leaves(result)]
         self._others = Counter(
-            (row.op, row.line, *(keys[x] for x in row.operands if keys[x] in stretch.literals))
+            (row.op, row.line, *(place_of(x) for x in row.operands if keys[x] in stretch.literals))
             for row in stretch.others
         )
 
@@ -146,11 +149,15 @@ def _part_of(leaf, place_of: Callable):
     return type(leaf) if type(leaf) is TracedComplex else as_ndarrays(leaf)
 
 
+def _contents(data: np.ndarray) -> tuple:
+    return data.dtype.str, data.shape, data.tobytes()
+
+
 def _is_same(now, before) -> bool:
     if type(now) is not type(before):
         return False
     if isinstance(now, np.ndarray):
-        return now.shape == before.shape and now.tobytes() == before.tobytes()
+        return _contents(now) == _contents(before)
     return now is before or bool(now == before)
 
 
@@ -158,16 +165,18 @@ def run_alike(body: BodyTrace, state: BodyState, run: Callable[[], Any]):
     """Run a body; raise if another step would find another state of Python's own objects."""
     result = run()
     with abandoned(body):
-        places = state.assigned()
-        if not places:
+        changes = state.changes()
+        if not changes:
             return result
-        first, state = _Recorded(body, result), state.later()
+        first, again = _Recorded(body, result), state.later()
     body.abandon()
     result = run()
     with abandoned(body):
-        state.check_traced()
+        left = again.check_left()
         if not _Recorded(body, result, first.once).repeats(first):
-            state.refuse(f"{places[0].name}, and uses what the step before has left there")
+            state.refuse(f"{changes[0].name}, and uses what the step before has left there")
+        for change in left:
+            change.undo()
     return result
 
 
@@ -204,8 +213,8 @@ class _State(Environment):
         super().__init__(function)
         self.function = function
 
-    def changed(self, others: Collection[int]) -> str | None:
-        """Return the name of an object that was changed in a way that no assignment of a step repeats.
+    def differences(self, others: Collection[int]) -> Iterator[Change]:
+        """Yield what has changed.
 
         Parameters
         ----------
@@ -214,48 +223,67 @@ class _State(Environment):
         """
         for noted in self._iterators:
             if noted.moved():
-                return str(noted.site)
-        for container, members in self._sets:
-            if len(container) != len(members):
-                return name_of_container(self, container)
+                yield Change(str(noted.site), noted)
         for known in self._classes:
             if known.changed():
-                return f"the class {known.name}"
-        dictionaries = self.dictionaries()
+                yield Change(f"the class {known.name}", known)
+        for container, members in self._sets:
+            if len(container) != len(members):
+                yield self._refilled(container, members, container.update)
         for container, entries in self._sequences:
-            if isinstance(container, dict):
-                if any(key not in container for key in dictionaries[id(container)][1]):
-                    return name_of_container(self, container)
-            elif type(container) is not _VALUES and id(container) not in others:
-                moved = type(container) is not list and not all(map(is_, container, entries))
-                if moved or len(container) != len(entries):
-                    return name_of_container(self, container)
-        return None
-
-    def assigned(self) -> Iterator[Place]:
-        """Yield the places that have other values than before."""
-        for container, entries in self._sequences:
-            if type(container) is list:
-                for k, (now, before) in enumerate(zip(container, entries, strict=False)):
-                    if now is not before:
-                        yield Place.of_entry(container, k, name_of_entry(self, container, k))
+            if isinstance(container, (dict, _VALUES)) or id(container) in others:
+                continue
+            if len(container) != len(entries) or not all(map(is_, container, entries)):
+                if type(container) is list and len(container) == len(entries):
+                    yield from self._entries(container, dict(enumerate(entries)), enumerate(container))
+                else:
+                    yield self._refilled(container, entries, container.extend)
         for mapping, before in self.dictionaries().values():
-            for key in [k for k, now in mapping.items() if now is not before.get(k, _NOTHING)]:
-                yield Place.of_entry(mapping, key, name_of_entry(self, mapping, key))
+            yield from self._entries(mapping, before, mapping.items())
+            if any(key not in mapping for key in before):
+                yield self._refilled(mapping, before, mapping.update)
+        yield from self._variables_changed()
+
+    def _refilled(self, container, entries, fill: Callable) -> Change:
+        """Return the change of a container that has other entries than before."""
+
+        def undo():
+            container.clear()
+            fill(entries)
+
+        return Change(name_of_container(self, container), container, undo=undo)
+
+    def _entries(self, container, before: dict, entries: Iterable) -> Iterator[Change]:
+        """Yield the entries of a list or a dictionary that are other objects than before."""
+        for key in [key for key, now in entries if now is not before.get(key, _NOTHING)]:
+            name = name_of_entry(self, container, key)
+            attribute = self._attribute(container, key)
+            yield Change.of_entry(name, container, key, before.get(key, _NOTHING), attribute)
+
+    def _attribute(self, container, key) -> str | None:
+        """Return the key if it is the name of an attribute, which code reads by it."""
+        is_of_object = any(getattr(x, "__dict__", None) is container for x in self.reached())
+        return key if is_of_object else None
+
+    def _variables_changed(self) -> Iterator[Change]:
+        """Yield variables, and attributes that are no entries of a dictionary."""
         for mapping, key, value in self._bindings:
             if mapping.get(key, _NOTHING) is not value:
-                yield Place.of_entry(mapping, key, f"`{key}`")
+                yield Change.of_entry(f"`{key}`", mapping, key, value, key)
         for mapping, key in self._absent:
             if key in mapping and not is_module(mapping[key]):
-                yield Place.of_entry(mapping, key, f"`{key}`")
-        for cell, value in self._cells:
+                yield Change.of_entry(f"`{key}`", mapping, key, _NOTHING, key)
+        for cell, name, value in self.variables():
             if is_empty(cell) or cell.cell_contents is not value:
-                put = partial(setattr, cell, "cell_contents")
-                yield Place(lambda cell=cell: cell.cell_contents, put, f"`{self._variables[id(cell)]}`")
+                get = partial(getattr, cell, "cell_contents")
+                undo = partial(setattr, cell, "cell_contents", value)
+                yield Change(f"`{name}`", cell, name, get, undo)
         for owner, name, value in self._attributes:
             if getattr(owner, name, _NOTHING) is not value:
-                yield Place(partial(getattr, owner, name), partial(setattr, owner, name), f"`.{name}`")
+                get, undo = partial(getattr, owner, name), partial(setattr, owner, name, value)
+                yield Change(f"`.{name}`", owner, name, get, undo)
         for slot, owner in self._unset:
             if not is_unset(slot, owner):
-                put = partial(slot.__set__, owner)
-                yield Place(partial(slot.__get__, owner), put, f"`.{slot.__name__}`")
+                name = slot.__name__
+                get, undo = partial(slot.__get__, owner), partial(slot.__delete__, owner)
+                yield Change(f"`.{name}`", owner, name, get, undo)

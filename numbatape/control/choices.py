@@ -160,11 +160,12 @@ def _emitted(trace, name: str, index: TracedArray, functions, operands):
     pack = Packing(trace)
     place = pack.passive(operand(trace, index, 0))
     bodies, shapes, dtypes, structure, first = [], [], [], None, None
+    state = BodyState(trace, name, functions)
     for function in functions:
-        body, state = BodyTrace(trace, name), BodyState(trace, name, [function])
+        body = BodyTrace(trace, name)
         result = body.run(lambda _, function=function: function(*operands), [])
         with abandoned(body):
-            state.check_traced()
+            state.check_left()
             leaves, found = leaves_of(result)
             if structure is None:
                 first, structure, absent = result, found, [leaf is None for leaf in leaves]

@@ -184,7 +184,6 @@ class _Copy:
         self.new = new = TapeBuilder(old.ops)
         new.exact = old.exact
         new.sizes = own_sizes(old.sizes)
-        new.layouts, new._layout_index = list(old.layouts), dict(old._layout_index)
         new.past = old.line_table()
         self.storages: dict[int, int] = {}  # for each key, the new storage, or the offset of a scalar
         self.values: dict[int, int] = {}
@@ -243,7 +242,9 @@ class _Copy:
         found = self.values.get(value)
         if found is None:
             storage, offset = self._place(value)
-            address = storage, offset, self.old.values[value][2]
+            # Only layouts of its own, so that a body's digest does not depend on what was recorded before.
+            layout = self.old.layouts[self.old.values[value][2]]
+            address = storage, offset, self.new.layout_number(layout.dims, layout.strides)
             found = self.values[value] = self.new.values.append(address)
         return found
 

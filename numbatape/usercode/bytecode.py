@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import sys
 import types
+from collections.abc import Container
 
 DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code may use names that it does not show
 LOOKUPS = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # code may compute names of attributes
@@ -131,6 +132,24 @@ def passed_on(code: types.CodeType) -> frozenset[str]:
         kind = LOADS.get(op)
         name = None if kind is None else _loaded(code, kind, arg)
     return frozenset(found).union(*(passed_on(c) for c in inner(code)))
+
+
+def names_read(code: types.CodeType, but: Container[types.CodeType]) -> set[str]:
+    """Return the names of globals, cells and attributes that code reads.
+
+    Parameters
+    ----------
+    but
+        Code of functions inside it whose reads do not count.
+    """
+    found = set()
+    for op, arg in operations(code):
+        kind = LOADS.get(op)
+        if kind is not None:
+            found.add(_loaded(code, kind, arg))
+        elif op in ATTRIBUTES:
+            found.add(text_of(code, op, arg))
+    return found.union(*(names_read(c, but) for c in inner(code) if c not in but))
 
 
 def operations(code: types.CodeType):

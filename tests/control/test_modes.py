@@ -190,12 +190,20 @@ def test_a_loop_without_steps_needs_no_entries():
 
 
 def test_the_body_runs_once_a_trace(capsys):
+    runs = []
+
     def step(c, v):
         print("runs")
         return c * v, None
 
+    def counted(c, v):
+        runs.append(None)
+        return c * v, None
+
     nt.grad(lambda x: nt.scan(step, 1.0, x)[0])(np.linspace(1.0, 2.0, 50))
     assert capsys.readouterr().out == "runs\n"
+    nt.grad(lambda x: nt.scan(counted, 1.0, x)[0])(np.linspace(1.0, 2.0, 50))
+    assert len(runs) == 1
 
 
 @pytest.mark.parametrize("mode", ["reverse_over_forward", "forward_over_reverse"])

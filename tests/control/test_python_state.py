@@ -109,6 +109,16 @@ def exchange(model, things, c, v, *, new=lambda: [1.0, 2.0]):
     return things[0]
 
 
+def count_for_an_inner_loop(model, things, c, v, *, new=list):
+    model.steps += 1.0
+    return nt.fori_loop(0, 2, lambda i, d: np.sin(d) * model.steps + i, v)
+
+
+def count_the_turns_of_an_inner_loop(model, things, c, v, *, new=list):
+    model.steps += 1
+    return nt.fori_loop(0, model.steps, lambda i, d: np.sin(d) + i, v)
+
+
 def count_in_the_class(model, things, c, v, *, new=list):
     Model.count += 1
     return Model.count
@@ -117,7 +127,7 @@ def count_in_the_class(model, things, c, v, *, new=list):
 STATES = [
     *(count, count_an_attribute, keep_a_level, begin, begin_with_another_value, take_the_next, take_turns),
     *(draw_from_a_generator, fill_a_window, fill_an_entry, fill_a_set, count_by_key, exchange),
-    count_in_the_class,
+    *(count_in_the_class, count_for_an_inner_loop, count_the_turns_of_an_inner_loop),
 ]
 
 
@@ -173,6 +183,87 @@ def test_the_same_in_other_loops_and_in_branches(f):
         nt.grad(f)(X)
 
 
+CALLS = 0
+
+
+class Counts:
+    """Counts in many ways, for whoever looks at the counts afterwards."""
+
+    def __init__(self):
+        self.list, self.count, self.by_name, self.names, self.nested = [], 0, {}, set(), {"a": []}
+
+    def by_append(self, c, v):
+        self.list.append(v.shape)
+        return c + v**2, None
+
+    def by_attribute(self, c, v):
+        self.count += 1
+        return c + v**2, None
+
+    def by_entry(self, c, v):
+        self.by_name["n"] = self.by_name.get("n", 0) + 1
+        return c + v**2, None
+
+    def by_set(self, c, v):
+        self.names.add(len(self.names))
+        return c + v**2, None
+
+    def by_global(self, c, v):
+        global CALLS
+        CALLS += 1
+        return c + v**2, None
+
+    def by_nested_list(self, c, v):
+        self.nested["a"].append(1)
+        return c + v**2, None
+
+    def totals(self):
+        return [len(self.list), self.count, self.by_name.get("n", 0), len(self.names), CALLS]
+
+
+@pytest.mark.parametrize("kind", ["append", "attribute", "entry", "set", "global"])
+def test_the_caller_may_count_how_often_a_body_runs(kind):
+    """Nothing that is computed depends on such a count; where something may, the body is refused."""
+    global CALLS
+    CALLS, counts = 0, Counts()
+    step = getattr(counts, f"by_{kind}")
+
+    def outer(c, v):
+        return nt.scan(step, c, np.array([1.0, 2.0]) * v)[0], None
+
+    np.testing.assert_allclose(nt.grad(lambda x: nt.scan(step, 0.0, x)[0])(X), 2.0 * X)
+    assert sum(counts.totals()) == 1
+    np.testing.assert_allclose(nt.grad(lambda x: nt.scan(outer, 0.0, x)[0])(X), 10.0 * X)
+    before = sum(counts.totals())
+    assert before <= 3
+    with pytest.raises(nt.UnsupportedOperationError, match="its body changes"):
+        nt.grad(lambda x: nt.scan(step, 0.0, x)[0] * sum(counts.totals()))(X)
+    with pytest.raises(nt.UnsupportedOperationError, match="its body changes"):
+        nt.grad(lambda x: nt.scan(step, 0.0, x)[0] * getattr(counts, "count", CALLS))(X)
+
+
+def test_counts_that_may_be_read_in_ways_that_do_not_show_are_refused():
+    counts = Counts()
+    with pytest.raises(nt.UnsupportedOperationError, match="its body changes"):
+        nt.grad(lambda x: nt.scan(Counts().by_append, 0.0, x)[0])(X)
+    with pytest.raises(nt.UnsupportedOperationError, match="its body changes"):
+        nt.grad(lambda x: nt.scan(counts.by_nested_list, 0.0, x)[0])(X)
+
+
+def test_the_caller_may_count_branches():
+    taken = []
+
+    def of(v, factor):
+        taken.append(factor)
+        return factor * v
+
+    def f(x):
+        return nt.cond(x[0] > 0.0, lambda v: of(v, 2.0), lambda v: of(v, 3.0), x[1])
+
+    np.testing.assert_allclose(nt.grad(f)(X), [0.0, 2.0, 0.0, 0.0, 0.0])
+    assert sorted(taken) == [2.0, 3.0]
+
+
 def assigned_first(x):
     model = Model()
 
@@ -181,6 +272,19 @@ def assigned_first(x):
         return c + model.level, None
 
     return nt.scan(step, 0.0, x)[0]
+
+
+def assigned_around_loops(x):
+    model = Model()
+
+    def step(c, v):
+        model.level = 0.5 * c + v
+        c = nt.scan(lambda d, w: (np.sin(d) + w * model.level, None), c, np.array([1.0, 0.5]) * v)[0]
+        return nt.cond(c > 0.3, lambda: c * model.level, lambda: c + 2.0) + np.sum(
+            np.array([0.1, 0.2]) * v
+        ), None
+
+    return nt.scan(step, 0.0, x / 5.0)[0]
 
 
 def computed_once(x):
@@ -208,7 +312,9 @@ def appended_rows(x):
     return np.sum(nt.vmap(lambda v: rows.append(1) or v * len(rows))(x)) * len(rows)
 
 
-@pytest.mark.parametrize("f", [assigned_first, computed_once, cached, state_of_rows, appended_rows])
+@pytest.mark.parametrize(
+    "f", [assigned_first, assigned_around_loops, computed_once, cached, state_of_rows, appended_rows]
+)
 def test_what_each_step_finds_alike_is_as_in_python(f):
     """Rows of nt.vmap that differ are recorded one after another."""
     value, slope = nt.value_and_grad(f)(X)
