@@ -187,11 +187,10 @@ def _of_unbound_method(error) -> UnsupportedOperationError | None:
 
 def _of_compiled_code(error) -> UnsupportedOperationError | None:
     """Return the error for compiled code that takes arrays of NumPy's own class only, and says so itself."""
-    # Python says other things of its operators and functions, such as that an array is not callable.
     said = str(error).strip()
-    if type(error) not in (TypeError, ValueError) or not (
-        re.search(r"\b(Traced|Plain)(Array|Complex)\b", said) and re.search(TAKES_PLAIN, said)
-    ):
+    # Python says other things of its operators and functions, such as that an array is not callable.
+    named = re.search(r"\b(Traced|Plain)(Array|Complex)\b", said) and re.search(TAKES_PLAIN, said)
+    if type(error) not in (TypeError, ValueError) or not (named or said.endswith("has no len()")):
         return None
     step, called = error.__traceback__, None
     while step is not None:
@@ -199,7 +198,7 @@ def _of_compiled_code(error) -> UnsupportedOperationError | None:
         if not is_core[file] and file.endswith(".py"):
             called = step
         step = step.tb_next
-    if called is None:
+    if called is None or not (named or _takes_sequences(called.tb_frame)):
         return None
     place = f"{shown_name(called.tb_frame.f_code.co_filename)}:{called.tb_lineno}"
     unsupported = UnsupportedOperationError(
@@ -209,6 +208,15 @@ def _of_compiled_code(error) -> UnsupportedOperationError | None:
     )
     unsupported.__cause__ = error
     return unsupported
+
+
+def _takes_sequences(frame) -> bool:
+    """Whether a frame called a library's compiled function, which took a traced number for a sequence.
+
+    PyTorch's ``torch.tensor(x)`` asks for the length of each entry, because it has the class of an array.
+    """
+    function = _call_at(frame)[1]
+    return isinstance(function, types.BuiltinFunctionType) and function is not len
 
 
 def _library_below(user) -> str:

@@ -70,6 +70,11 @@ optimiser.step(closure)
 assert loss(layer(data)).item() < 1e-6
 
 # PyTorch's own functions take no traced value, and say so in their own words
-for f in (lambda x: torch.sin(x).sum(), lambda x: torch.ones(2) * x, lambda x: torch.from_numpy(x).sum()):
+for f in (
+    lambda x: torch.sin(x).sum(),
+    lambda x: torch.ones(2) * x,
+    lambda x: torch.from_numpy(x).sum(),
+    lambda x: torch.tensor(x).sum(),
+):
     with pytest.raises(nt.UnsupportedOperationError, match=r"takes plain arrays only.*use NumPy's functions"):
         nt.grad(f)(np.ones(2))
