@@ -183,13 +183,16 @@ def transposed_band(lower: int, upper: int, ab):
     return np.stack(rows[::-1])
 
 
-def banded(lower: int, upper: int) -> MatrixRule:
-    """Return the rule of ``scipy.linalg.solve_banded``, of columns."""
+def banded(lower: int, upper: int, checked: bool = True) -> MatrixRule:
+    """Return the rule of ``scipy.linalg.solve_banded``, of columns.
+
+    SciPy has an error for NaN where the right-hand side is the user's. A cotangent may be NaN.
+    """
 
     def pullback(ybar, y, ab, b):
         (x,) = y
         turned = transposed_band(lower, upper, ab)
-        t = call(banded(upper, lower), turned, ybar[0])[0]
+        t = call(banded(upper, lower, False), turned, ybar[0])[0]
         n = ab.shape[-1]
         rows = []
         for k in range(lower + upper + 1):
@@ -202,6 +205,6 @@ def banded(lower: int, upper: int) -> MatrixRule:
         return np.stack(rows), t
 
     def value(ab, b):
-        return linalg().solve_banded((lower, upper), ab, b)
+        return linalg().solve_banded((lower, upper), ab, b, check_finite=checked)
 
     return MatrixRule("scipy.linalg.solve_banded", value, pullback)

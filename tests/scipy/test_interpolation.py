@@ -371,7 +371,7 @@ def test_further_interpolators(name):
 MOVING = {  # through places and values in one vector
     "not-a-knot": lambda x, y: CubicSpline(x, np.stack([y, y**2]), axis=1)(INSIDE),
     "natural": lambda x, y: CubicSpline(x, y, bc_type="natural").antiderivative()(INSIDE),
-    "ends": lambda x, y: CubicSpline(x, y, bc_type=((2, 0.4), (1, y[0])))(INSIDE, 1),
+    "ends": lambda x, y: CubicSpline(x, y, bc_type=((2, y[1]), (1, y[0])))(INSIDE, 1),
     "ends of values": lambda x, y: CubicSpline(X, y, bc_type=((1, 0.7), "not-a-knot"))(INSIDE),
     "periodic": lambda x, y: CubicSpline(x, np.append(y[:-1], y[0]), bc_type="periodic")(INSIDE + 3.0),
     "periodic, three": lambda x, y: CubicSpline(x[:3], y[[0, 1, 0]], bc_type="periodic")(INSIDE),
@@ -396,6 +396,11 @@ def test_places_that_move(name):
     agrees(
         lambda p: MOVING[name](p[:n], p[n:]), np.concatenate([X, Y]), order=order, value_rtol=1e-11, rtol=1e-6
     )
+
+
+def test_a_point_that_is_missing_has_no_slope():
+    value, slope = nt.value_and_grad(lambda x: CubicSpline(x, Y)(np.nan))(X)
+    assert np.isnan(value) and np.isnan(slope).all()
 
 
 @pytest.mark.parametrize("make", [CubicSpline, make_interp_spline])

@@ -234,7 +234,8 @@ def _through(x, y, axis: int) -> Piecewise:
 
 def _is_zero(bc) -> bool:
     """Whether all ends of a spline have names, or ``(order, 0.0)``."""
-    return all(isinstance(end, str) or (len(end) == 2 and np.all(np.asarray(end[1]) == 0.0)) for end in bc)
+    values = [end[1] for end in bc if not isinstance(end, str) and len(end) == 2]
+    return find_trace(values) is None and all(np.all(np.asarray(value) == 0.0) for value in values)
 
 
 def _ppoly(c, x, extrapolate=None, axis=0):

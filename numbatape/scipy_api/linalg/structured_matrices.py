@@ -37,14 +37,17 @@ def solve_banded(l_and_u, ab, b, overwrite_ab=False, overwrite_b=False, check_fi
     return _columns(lambda x: call(equations.banded(lower, upper), ab, x)[0], b)
 
 
-def _hermitian_band(lower: bool) -> MatrixRule:
-    """Return the rule of `scipy.linalg.solveh_banded`, of columns: the matrix is its own adjoint."""
+def _hermitian_band(lower: bool, checked: bool = True) -> MatrixRule:
+    """Return the rule of `scipy.linalg.solveh_banded`, of columns: the matrix is its own adjoint.
+
+    SciPy has an error for NaN where the right-hand side is the user's. A cotangent may be NaN.
+    """
 
     def value(ab, b):
-        return linalg().solveh_banded(ab, b, lower=lower)
+        return linalg().solveh_banded(ab, b, lower=lower, check_finite=checked)
 
     def pullback(ybar, y, ab, b):
-        (t,), (x,) = call(rule, ab, ybar[0]), y
+        (t,), (x,) = call(_hermitian_band(lower, False), ab, ybar[0]), y
         width, n = ab.shape
         rows = []
         for d in range(width):
@@ -55,8 +58,7 @@ def _hermitian_band(lower: bool) -> MatrixRule:
             rows.append(np.concatenate([row, np.zeros(n - size)] if lower else [np.zeros(n - size), row]))
         return np.stack(rows if lower else rows[::-1]), t
 
-    rule = MatrixRule("scipy.linalg.solveh_banded", value, pullback)
-    return rule
+    return MatrixRule("scipy.linalg.solveh_banded", value, pullback)
 
 
 @stands_for("scipy.linalg", "solveh_banded")
