@@ -740,8 +740,18 @@ def spaced(x):
         lambda x: np.sum(np.linalg.eigh(spaced(x))[0] ** 3),
         lambda x: np.sum(np.linalg.svd(spaced(x)[1:], full_matrices=False)[1] ** 3),
         lambda x: np.sum(np.linalg.qr(spaced(x))[1] ** 4),
+        lambda x: np.sum(np.linalg.svd(spaced(x)[1:])[2][:, 0] ** 4),
+        lambda x: np.sum(linalg.lu(spaced(x))[2] ** 3),
+        lambda x: np.sum(linalg.lu(spaced(x)[:, 1:])[1] ** 3),
+        lambda x: np.sum(linalg.logm(spaced(x)) ** 3),
+        lambda x: np.sum(np.linalg.eig(spaced(x) * (1 + np.arange(len(x))))[0] ** 3),
+        lambda x: np.sum(linalg.polar(spaced(x) * (1 + np.arange(len(x))))[0] ** 3),
+        lambda x: np.sum(np.linalg.svd(spaced(x) * (1 + 1j * np.arange(len(x))))[1] ** 3),
     ],
-    ids=["products", "cholesky", "eigh", "svd", "qr"],
+    ids=[
+        *("products", "cholesky", "eigh", "svd", "qr", "full svd", "lu", "tall lu", "logm", "eig", "polar"),
+        "complex svd",
+    ],
 )
 def test_second_derivatives_and_tangents_follow_sizes(f):
     """Their instructions are those of pullbacks, which need matrices of the sizes that come."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..trace.axes import is_empty, length, lengths
 from .eigen import _turn
 from .factors import _svd_pullback, qr_cotangent
 from .matrix_rule import MatrixRule, adjoint, call, is_complex, traced
@@ -22,7 +23,7 @@ def _without_complement(name: str, vectors, cotangent, k: int):
     """Return the cotangent of the first k vectors, to which that of the others is added."""
     thin, others = vectors[..., :k], vectors[..., k:]
     thin_bar, others_bar = cotangent[..., :k], cotangent[..., k:]
-    if 0 in others.shape:
+    if is_empty(others):
         return thin_bar
     if not traced(others_bar) and not traced(others):
         _check(name, others, others_bar)
@@ -41,7 +42,7 @@ def _check(name: str, others, others_bar) -> None:
 
 def _full_svd_pullback(ybar, y, a):
     (u, s, vh), (ubar, sbar, vhbar) = y, ybar
-    k = s.shape[-1]
+    k = length(s, -1)
     name = "svd(full_matrices=True)"
     left = _without_complement(name, u, ubar, k)
     right = _without_complement(name, adjoint(vh), adjoint(vhbar), k)
@@ -65,10 +66,10 @@ def svd_by(driver: str, full_matrices: bool):
 def svd(a, rule: MatrixRule = FULL_SVD):
     """U, singular values and V^H, with U and V square."""
     u, s, vh = call(rule, a)
-    if not is_complex(u) or 0 in a.shape:
+    if not is_complex(u) or is_empty(a):
         return u, s, vh
-    m, n = a.shape[-2:]
-    k = min(m, n)
+    m, n = lengths(a)[-2:]
+    k = n if m >= n else m
     lead = np.conj(np.swapaxes(vh[..., :k, :1], -1, -2)) if m >= n else u[..., :1, :k]
     turn = _turn(lead)
     left = np.concatenate([u[..., :k] * turn, u[..., k:]], -1)
@@ -101,9 +102,9 @@ def null_space_by(rcond, driver: str) -> MatrixRule:
 
 def _complete_qr_pullback(ybar, y, a):
     (q, r), (qbar, rbar) = y, ybar
-    n = a.shape[-1]
-    if not n:
-        return (np.zeros(a.shape),)
+    n = length(a, -1)
+    if n < 1:
+        return (np.zeros_like(a),)
     thin = _without_complement("qr of mode 'complete'", q, qbar, n)
     return (qr_cotangent(q[..., :n], r[..., :n, :], thin, rbar[..., :n, :]),)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..trace.axes import is_empty
 from ..trace.primitives import stop_gradient
-from .matrix_rule import MatrixRule, adjoint, call, is_complex, traced
+from .matrix_rule import MatrixRule, adjoint, call, diagonal, is_complex, traced
 
 
 def inverse_gaps(w):
@@ -18,10 +18,6 @@ def inverse_gaps(w):
     gap = w[..., None, :] - w[..., :, None]
     same = np.equal(gap, 0.0)
     return np.where(same, 0.0, 1.0 / np.where(same, 1.0, gap))
-
-
-def diagonal(x):
-    return x[..., None] * np.eye(x.shape[-1])
 
 
 def _idle(ct) -> bool:
@@ -34,8 +30,8 @@ def _idle(ct) -> bool:
 
 def _eig_pullback(ybar, y, a):
     (wbar, vbar), (w, v) = ybar, y
-    if 0 in a.shape:
-        return (np.zeros(a.shape),)
+    if is_empty(a):
+        return (np.zeros_like(a),)
     left = adjoint(v)
     if _idle(vbar):
         return (np.linalg.solve(left, wbar[..., :, None] * left),)
@@ -99,8 +95,8 @@ def _pair_eigvals(a, b):
 def _pair_pullback(ybar, y, a, b):
     """As `_eig_pullback`, with ``(B V)^-1`` in the place of ``V^-1``."""
     (wbar, vbar), (w, v) = ybar, y
-    if 0 in a.shape:
-        return np.zeros(a.shape), np.zeros(b.shape)
+    if is_empty(a):
+        return np.zeros_like(a), np.zeros_like(b)
     right = adjoint(v)
     inner = diagonal(wbar)
     if not _idle(vbar):
@@ -157,10 +153,8 @@ def real_eigvals(a):
 
 def folded(g, lower: bool):
     """Return the cotangent of the one triangle that is read, given that of the whole matrix."""
-    n = g.shape[-1]
-    ones = np.ones((n, n))
-    half = (np.tril(ones, -1) if lower else np.triu(ones, 1)) + 0.5 * np.eye(n)
-    return (g + adjoint(g)) * half
+    whole = 0.5 * (g + adjoint(g))
+    return np.tril(whole) + np.tril(whole, -1) if lower else np.triu(whole) + np.triu(whole, 1)
 
 
 def hermitian(name: str, value, lower: bool) -> MatrixRule:
@@ -171,14 +165,13 @@ def hermitian(name: str, value, lower: bool) -> MatrixRule:
 
     def pullback(ybar, y, *args):
         (wbar, vbar), (w, v) = ybar, y
-        if 0 in args[0].shape:
-            return tuple(np.zeros(x.shape) for x in args)
+        if is_empty(args[0]):
+            return tuple(np.zeros_like(x) for x in args)
         products = np.matmul(adjoint(v), vbar)
         inner = diagonal(wbar) + inverse_gaps(w) * products
         cotangents = [np.matmul(v, np.matmul(inner, adjoint(v)))]
         if len(args) == 2:
-            n = w.shape[-1]
-            rest = inner * w[..., None, :] + 0.5 * np.eye(n) * products
+            rest = inner * w[..., None, :] + 0.5 * np.tril(np.triu(products))
             cotangents.append(-np.matmul(v, np.matmul(rest, adjoint(v))))
         return tuple(folded(g, lower) for g in cotangents)
 

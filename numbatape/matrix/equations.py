@@ -6,6 +6,7 @@ import contextlib
 
 import numpy as np
 
+from ..trace.axes import length
 from .matrix_rule import MatrixRule, adjoint, call, conjugate
 
 
@@ -128,7 +129,7 @@ def by_block(name: str, value, varies: bool = True) -> MatrixRule:
     """
 
     def pullback(ybar, y, a):
-        n = a.shape[-1]
+        n = length(a, -1)
         turned = np.swapaxes(a, -1, -2)
         upper = np.concatenate([turned, conjugate(ybar[0])], -1)
         lower = np.concatenate([np.zeros_like(turned), turned], -1)

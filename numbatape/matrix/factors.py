@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from .eigen import _turn, diagonal, folded
+from ..trace.axes import is_empty, lengths
+from .eigen import _turn, folded
 from .equations import sylvester
-from .matrix_rule import MatrixRule, adjoint, call, is_complex, solve_triangle, traced
+from .matrix_rule import (
+    MatrixRule,
+    adjoint,
+    call,
+    diagonal,
+    identity,
+    is_complex,
+    solve_triangle,
+    traced,
+)
 
 
 def _lower_half(x):
-    n = x.shape[-1]
-    return x * (np.tril(np.ones((n, n)), -1) + 0.5 * np.eye(n))
+    """Return the lower triangle with half the diagonal."""
+    return 0.5 * (np.tril(x) + np.tril(x, -1))
 
 
 # ---- complex Cholesky, QR, SVD
@@ -36,7 +46,7 @@ def qr_cotangent(q, r, qbar, rbar):
 
 
 def _qr_pullback(ybar, y, a):
-    return (qr_cotangent(*y, *ybar) if 0 not in a.shape else np.zeros(a.shape),)
+    return (np.zeros_like(a) if is_empty(a) else qr_cotangent(*y, *ybar),)
 
 
 QR = MatrixRule("np.linalg.qr", lambda a: tuple(np.linalg.qr(a)), _qr_pullback)
@@ -44,7 +54,7 @@ QR = MatrixRule("np.linalg.qr", lambda a: tuple(np.linalg.qr(a)), _qr_pullback)
 
 def qr(a):
     """Q and R with min(m, n) columns and rows; for a wide matrix from the QR of its first columns."""
-    m, n = a.shape[-2:]
+    m, n = lengths(a)[-2:]
     if n <= m:
         return call(QR, a)
     q, r = call(QR, a[..., :m])
@@ -58,10 +68,10 @@ def _svd_pullback(ybar, y, a):
     """
     u, s, vh = y
     ubar, sbar, vhbar = ybar
-    if 0 in a.shape:
-        return (np.zeros(a.shape),)
+    if is_empty(a):
+        return (np.zeros_like(a),)
     v, vbar = adjoint(vh), adjoint(vhbar)
-    m, n, k = *a.shape[-2:], s.shape[-1]
+    m, n = lengths(a)[-2:]
     p, q = np.matmul(adjoint(u), ubar), np.matmul(adjoint(v), vbar)
     across, down = s[..., None, :], s[..., :, None]
     gap = (across - down) * (across + down)
@@ -71,12 +81,12 @@ def _svd_pullback(ybar, y, a):
     inverse = np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, across))
     inner = gap * ((p - adjoint(p)) * across + down * (q - adjoint(q))) + diagonal(sbar)
     if is_complex(u):
-        inner = inner + 0.5 * np.eye(k) * (p - adjoint(p)) * inverse
+        inner = inner + 0.5 * np.tril(np.triu(p - adjoint(p))) * inverse
     left = np.matmul(u, inner)
-    if m > k:
+    if m > n:
         left = left + (ubar - np.matmul(u, p)) * inverse
     result = np.matmul(left, vh)
-    if n > k:
+    if n > m:
         result = result + np.matmul(u, adjoint((vbar - np.matmul(v, q)) * inverse))
     return (result,)
 
@@ -90,9 +100,9 @@ def svd(a):
     LAPACK makes the first row of V real where m >= n, else that of U.
     """
     u, s, vh = call(SVD, a)
-    if not is_complex(u) or 0 in a.shape:
+    if not is_complex(u) or is_empty(a):
         return u, s, vh
-    m, n = a.shape[-2:]
+    m, n = lengths(a)[-2:]
     lead = np.conj(np.swapaxes(vh[..., :, :1], -1, -2)) if m >= n else u[..., :1, :]
     turn = _turn(lead)
     return u * turn, s, vh * np.conj(np.swapaxes(turn, -1, -2))
@@ -135,16 +145,16 @@ def _lu(a):
 def _lu_pullback(ybar, y, a):
     """``L^-H (strictly lower part of L^H Lbar + upper part of Ubar U^H) U^-H`` of the leading square."""
     (_, lbar, ubar), (order, low, up) = ybar, y
-    m, n = a.shape[-2:]
-    k = min(m, n)
-    square, upper = low[..., :k, :], up[..., :, :k]
-    lbar_square, ubar_square, rest = lbar[..., :k, :], ubar[..., :, :k], None
+    (m, n), rest = lengths(a)[-2:], None
+    square, upper, lbar_square, ubar_square = low, up, lbar, ubar
     if m > n:  # the rows below the square part are C = L2 U
-        rest = adjoint(solve_triangle(upper, adjoint(lbar[..., k:, :]), False))
-        ubar_square = ubar_square - np.matmul(adjoint(low[..., k:, :]), rest)
-    if n > m:  # the columns right of the square part are C = L U2
-        rest = solve_triangle(adjoint(square), ubar[..., :, k:], False)
-        lbar_square = lbar_square - np.matmul(rest, adjoint(up[..., :, k:]))
+        square, lbar_square = low[..., :n, :], lbar[..., :n, :]
+        rest = adjoint(solve_triangle(upper, adjoint(lbar[..., n:, :]), False))
+        ubar_square = ubar_square - np.matmul(adjoint(low[..., n:, :]), rest)
+    elif n > m:  # the columns right of the square part are C = L U2
+        upper, ubar_square = up[..., :, :m], ubar[..., :, :m]
+        rest = solve_triangle(adjoint(square), ubar[..., :, m:], False)
+        lbar_square = lbar_square - np.matmul(rest, adjoint(up[..., :, m:]))
     inner = np.tril(np.matmul(adjoint(square), lbar_square), -1)
     inner = inner + np.triu(np.matmul(ubar_square, adjoint(upper)))
     ct = adjoint(solve_triangle(upper, adjoint(solve_triangle(adjoint(square), inner, False)), False))
@@ -182,7 +192,8 @@ def _polar_pullback(ybar, y, a):
     inner = np.matmul(adjoint(u), ubar)
     turn = _hermitian_sylvester(p, inner)
     result = np.matmul(u, pbar + turn - adjoint(turn))
-    if a.shape[-2] > a.shape[-1]:
+    m, n = lengths(a)[-2:]
+    if m > n:
         result = result + adjoint(np.linalg.solve(p, adjoint(ubar - np.matmul(u, inner))))
     return (result,)
 
@@ -213,7 +224,7 @@ def _lu_factor(a):
 
 def _lu_factor_pullback(ybar, y, a):
     (ct, _, _), (both, _, order) = ybar, y
-    parts = order, np.tril(both, -1) + np.eye(a.shape[-1]), np.triu(both)
+    parts = order, np.tril(both, -1) + identity(both), np.triu(both)
     return _lu_pullback((None, np.tril(ct, -1), np.triu(ct)), parts, a)
 
 
@@ -241,13 +252,11 @@ def _ldl_rule(lower: bool) -> MatrixRule:
 
     def pullback(ybar, y, a):
         (lbar, dbar, _), (low, blocks, order) = ybar, y
-        n = a.shape[-1]
-        if n == 0:
-            return (np.zeros(a.shape),)
+        if is_empty(a):
+            return (np.zeros_like(a),)
         pairs = np.not_equal(blocks, 0.0)  # pivots of two rows have an entry beside the diagonal
-        inside = np.where(np.logical_or(pairs, np.eye(n) > 0.0), 1.0, 0.0)
-        side = np.tril(np.ones((n, n)), -1) if lower else np.triu(np.ones((n, n)), 1)
-        outside = side * (1.0 - inside)
+        inside = np.where(np.logical_or(pairs, identity(blocks) > 0.0), 1.0, 0.0)
+        outside = np.tril(1.0 - inside, -1) if lower else np.triu(1.0 - inside, 1)
         moved = adjoint(np.linalg.solve(blocks, adjoint(np.matmul(adjoint(low), lbar))))
         inner = inside * dbar + outside * moved
         left = np.linalg.solve(adjoint(low), inner)

@@ -78,6 +78,16 @@ def conjugate(x):
     return np.conj(x) if is_complex(x) else x
 
 
+def diagonal(x):
+    """Return matrices with vectors on their diagonals."""
+    return np.tril(np.triu(x[..., None] + np.zeros_like(x.real)[..., None, :]))
+
+
+def identity(x):
+    """Return the identity matrix beside square matrices."""
+    return diagonal(np.ones_like(x[..., 0].real))
+
+
 def solve_triangle(a, b, lower: bool):
     """Return ``a^-1 b`` of a triangular matrix in a pullback; as a general system if traced or stacked."""
     if traced(a) or traced(b) or a.ndim != 2 or b.ndim != 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.axes import is_empty
 from .eigen import inverse_gaps
 from .matrix_rule import MatrixRule, adjoint, conjugate, is_complex
 
@@ -55,8 +56,8 @@ def _schur_pullback(ybar, y, a):
     matrices, so T's eigenvectors turn this equation into one for each entry of L.
     """
     (tbar, zbar), (t, z) = ybar, y
-    if 0 in a.shape:
-        return (np.zeros(a.shape),)
+    if is_empty(a):
+        return (np.zeros_like(a),)
     values, vectors = np.linalg.eig(t)
     upper = np.triu(tbar)
     turn = np.matmul(adjoint(z), zbar) - np.matmul(upper, adjoint(t)) + np.matmul(adjoint(t), upper)

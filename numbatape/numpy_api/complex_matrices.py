@@ -6,7 +6,7 @@ import numpy as np
 
 from ..matrix import determinants, eigen, factors
 from ..matrix.matrix_rule import adjoint, call, is_complex
-from ..trace.axes import axes_of
+from ..trace.axes import axes_of, length
 from ..trace.operands import adopt, lift_all, lift_first, values_of
 from . import decompositions
 from .complex_ufuncs import unsupported
@@ -54,7 +54,7 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
         return named(value, *parts) if compute_uv else adopt(parts, value)
     if not compute_uv:
         return adopt(factors.svd(a)[1], value)
-    if full_matrices and a.shape[-1] != a.shape[-2]:
+    if full_matrices and length(a, -1) != length(a, -2):
         return named(value, *decompositions.completed().svd(a))
     return named(value, *factors.svd(a))
 
@@ -67,7 +67,7 @@ def qr(a, mode="reduced"):
     value = np.linalg.qr(values_of(a), mode)
     if mode not in ("reduced", "r", "complete"):
         raise unsupported(f"np.linalg.qr(mode={mode!r})", "'reduced', 'complete' and 'r' are")
-    if mode == "complete" and a.shape[-2] > a.shape[-1]:
+    if mode == "complete" and length(a, -2) > length(a, -1):
         return named(value, *decompositions.completed().tall_qr(a))
     q, r = factors.qr(a)
     return adopt(r, value) if mode == "r" else named(value, q, r)
