@@ -53,6 +53,7 @@ OPERATIONS = {
     "trace.scatters": "add_at added_up note_positions one_by_one write_at",
     "capture.library_copies": "library_copy",
     "capture.opened": "as_now globals_of",
+    "capture.rule_states": "RuleStates",
     "capture.rebinding": "module_in_traces rebind table",
     "scipy_api.sparse.dense_products": "answer_to_sparse_product",
     "scipy_api.sparse.sparse_matrices": "operate_on_sparse",

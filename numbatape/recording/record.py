@@ -236,6 +236,8 @@ class _Runs:
 
 def finish(trace: Trace, result, passes, environment: Environment | None) -> Recording:
     """Return what a trace has recorded, given what the function returned."""
+    if trace.calls.rules is not None:
+        trace.calls.rules.check()
     if result is None and len(trace.arguments.scratch) == 1:
         (result,) = trace.arguments.scratch  # the function writes its result into an argument
     outputs: list[int] = []

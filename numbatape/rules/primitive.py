@@ -110,7 +110,12 @@ class Primitive:
             trace = trace_of(args)
             with failing(trace):
                 self._refuse_assigned(trace)
-                return emit(rule, args)
+                if trace.calls.rules is None:
+                    trace.calls.rules = operations.RuleStates()
+                trace.calls.rules.enter(rule)
+                result = emit(rule, args)
+                trace.calls.rules.leave()
+                return result
         for arg in args:
             leaves = pytrees.leaves(arg) if isinstance(arg, (tuple, list, dict)) else ()
             if any(type(leaf) is TracedArray for leaf in leaves):

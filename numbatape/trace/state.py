@@ -319,14 +319,17 @@ class Calls:
 
     Attributes
     ----------
+    rules
+        What the user's rules refer to (`numbatape.capture.rule_states`); None before the first call of one.
     sites
         Traced arguments and results of rules' calls, by number.
     sub_tapes
         The sub-tapes that were called, and how many traces each had then.
     """
 
-    __slots__ = ("sites", "sub_tapes")
+    __slots__ = ("rules", "sites", "sub_tapes")
 
     def __init__(self):
+        self.rules: Any = None
         self.sites: dict[int, tuple] = {}
         self.sub_tapes: list[tuple] = []

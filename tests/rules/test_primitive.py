@@ -630,3 +630,60 @@ def test_a_function_that_wraps_a_compiled_one_is_not_the_compiled_one():
 
 def norm_by_numpy(x):
     return np.sqrt(np.sum(x**2))
+
+
+class Settings:
+    def __init__(self):
+        self.factor = 2.0
+
+
+def assigns_after(kind):
+    """Return functions that change what a rule reads: after its call, between two calls, before."""
+    settings, entries, array = Settings(), [2.0], np.array([2.0])
+    read = {"attribute": lambda: settings.factor, "entry": lambda: entries[0], "array": lambda: array[0]}[
+        kind
+    ]
+    rule = nt.primitive(lambda x: x * read(), pullback=lambda ybar, y, x: (ybar * read(),))
+
+    def put(value):
+        settings.factor = entries[0] = array[0] = value
+
+    def after(x):
+        put(2.0)
+        y = rule(x)
+        put(5.0)
+        return y
+
+    def between(x):
+        put(2.0)
+        y = rule(x)
+        put(5.0)
+        return y + rule(x)
+
+    def before(x):
+        put(3.0)
+        return rule(x)
+
+    return after, between, before
+
+
+@pytest.mark.parametrize("kind", ["attribute", "entry", "array"])
+def test_a_rule_that_reads_what_the_function_changes_after_its_call_is_refused(kind):
+    after, between, before = assigns_after(kind)
+    for f in (after, between):
+        with pytest.raises(UnsupportedOperationError, match="which the function changes after the call"):
+            nt.grad(f)(3.0)
+    assert [nt.grad(before)(3.0) for _ in range(3)] == [3.0] * 3
+
+
+def test_a_rule_may_keep_what_its_pullback_reads():
+    kept, runs = {}, []
+
+    def value(x):
+        kept["x"] = x
+        runs.append(1)
+        return x**2
+
+    rule = nt.primitive(value, pullback=lambda ybar, y, x: (ybar * 2.0 * kept["x"],))
+    reads = nt.primitive(lambda x: x + kept["x"], pullback=lambda ybar, y, x: (ybar,))
+    assert nt.grad(lambda x: reads(rule(x)))(3.0) == 6.0

@@ -1,0 +1,54 @@
+"""What the rules of a trace refer to: sweeps run them when the function has run to its end.
+
+A rule that reads an attribute, an entry of a list or an array finds there what the function has left last. If
+that is not what it found when it was called, values and derivatives would be others, so this is an error.
+What rules keep themselves, such as a factor that the pullback reads, is not watched.
+"""
+
+from __future__ import annotations
+
+from ..errors import UnsupportedOperationError
+from .changed_names import name_of_change
+from .environment import Environment
+
+
+class RuleStates:
+    """The states in which the rules of one trace have been called."""
+
+    def __init__(self):
+        # By the rule; None for one that is not watched.
+        self._known: dict[object, Environment | None] = {}
+        self._new: object = None  # the rule that runs for the first time
+
+    def enter(self, rule) -> None:
+        """Note that a rule is about to run; raise if what it refers to has changed since an earlier call."""
+        state, self._new = self._known.get(rule), None
+        if rule not in self._known:
+            self._new = rule
+            state = Environment(rule.value)
+            for function in (rule.pullback, rule.pushforward):
+                if function is not None:
+                    state.add(function)
+            self._known[rule] = None if state.moves_on else state
+        elif state is not None and state.rebound():
+            _refuse(rule, state)
+
+    def leave(self) -> None:
+        """Note that a rule has run: what has changed is what rules keep, and memory that they write to."""
+        for rule, state in self._known.items():
+            if state is not None and (state.rebound() or (rule is self._new and state.rewritten())):
+                self._known[rule] = None
+
+    def check(self) -> None:
+        """Raise if the function has changed what a rule refers to after it has called it."""
+        for rule, state in self._known.items():
+            if state is not None and (state.rebound() or state.rewritten()):
+                _refuse(rule, state)
+
+
+def _refuse(rule, state: Environment):
+    name = name_of_change(state) or "something"
+    raise UnsupportedOperationError(
+        f"the rule {rule.name} reads {name}, which the function changes after the call, but runs later, in "
+        "each sweep; pass it to the rule as an argument"
+    )
