@@ -43,7 +43,7 @@ class Density:
     def __init__(self, original, dataset, weights, data_covariance, factor):
         self._original = original
         self.dataset, self.weights, self._data_covariance = dataset, weights, data_covariance
-        self.d, self.n = len(dataset), len(weights)
+        self.d = len(dataset)
         self.neff = 1.0 / np.sum(weights * weights)
         self._set_factor(factor)
 
@@ -58,6 +58,11 @@ class Density:
             hint = "values, integrals, marginals and attributes are"
             raise not_supported(f"gaussian_kde.{name} of traced samples", hint)
         return getattr(original, name)
+
+    @property
+    def n(self):
+        """The number of samples, which stays a size."""
+        return length(self.weights, 0)
 
     @property
     def inv_cov(self):
