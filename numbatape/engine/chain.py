@@ -37,6 +37,7 @@ from .frame import (
     TO_NEXT,
     constants,
 )
+from .plan_tables import LEVEL
 from .vectors import forward_vector, reverse_vector, vector_arms
 
 
@@ -141,6 +142,7 @@ def sweep_source(direction: str) -> str:
         GUARD=GUARD,
         SHIFT=ACTIVE_SHIFT,
         FIRST_KERNEL=FIRST_KERNEL,
+        LEVEL=LEVEL,
         arms=_chain(arms),
         STATUS_GUARD=status.GUARD,
         STATUS_CONSTANT=status.CONSTANT,

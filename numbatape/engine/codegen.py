@@ -14,18 +14,16 @@ from ..ops import OPS, ArrayOp, Elementwise, scalars
 from ..ops.table import OPERANDS, parameters
 from ..ops.text import helpers, modules_of, source_of, without_docstring
 from .formula_text import LIBRARY_CALL, UNIT, is_simd, kernel_text, product, uses, with_elementary
-from .frame import (
-    ACTIVE_SHIFT,
-    CELL_A,
-    CELL_B,
-    CELL_O,
+from .frame import ACTIVE_SHIFT, CELL_A, CELL_B, CELL_O, RECORD_WORD, STRIDE, constants
+from .plan_tables import (
+    CORE_CELLS,
     CORE_HEAD,
+    CORE_SCRATCH,
+    CORE_THIRD,
+    LOOP_COUNT,
     LOOP_HEAD,
     LOOP_STRIDES,
     LOOP_THIRD,
-    RECORD_WORD,
-    STRIDE,
-    constants,
 )
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
@@ -236,7 +234,7 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
         v, g = ("V32", "G32") if cells == "f64" else ("V64", "G64")
         other = f"    {source} = w[{v}]\n    {adjoint} = w[{g}]\n"
         passed = f"{source}, {adjoint}, {passed}"
-    head = _head(cells) + other + third + f"    n = r[record + 1]\n{strides}"
+    head = _head(cells) + other + third + f"    n = r[record + {LOOP_COUNT}]\n{strides}"
     base = f"(record + {LOOP_HEAD})"
     text = ""
     if direction == "forward":
@@ -287,8 +285,8 @@ def _array_text(op: ArrayOp, cells: str, direction: str) -> str:
     sizes, strides = record_fields(op)
     letters = _LETTERS[: op.arity]
     fields = "".join(f"    {name} = r[record + {CORE_HEAD + j}]\n" for j, name in enumerate(sizes + strides))
-    head = _head(cells) + "    c = r[record + 1]\n    s0 = r[record + 2]\n    cells = r[record + 3]\n"
-    head += fields
+    places = {"c": CORE_THIRD, "s0": CORE_SCRATCH, "cells": CORE_CELLS}
+    head = _head(cells) + "".join(f"    {name} = r[record + {k}]\n" for name, k in places.items()) + fields
     head += "".join(f"    need_{x} = (active >> {j}) & 1\n" for j, x in enumerate("abc"))
     base = f"(record + {CORE_HEAD + len(sizes) + len(strides)})"
     text = ""

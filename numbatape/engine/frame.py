@@ -59,12 +59,8 @@ ACTIVE_SHIFT = 16
 OPERANDS_MASK = 7  # flags: operand k takes an adjoint (bit k)
 FROM_LAST = 8  # operand a is the result of the instruction before, still in a register
 TO_NEXT = 16  # the result is operand a of the next instruction: its cotangent is in a register
-# Records of loop instructions: levels, n, so, sa, sb, sc, c; then (n, so, sa, sb, sc) per level.
-LOOP_HEAD, LEVEL = 7, 5
-LOOP_COUNT, LOOP_STRIDES, LOOP_THIRD = 1, 2, 6  # where n, the strides and c are
-LEVEL_O, LEVEL_A, LEVEL_B, LEVEL_C = 1, 2, 3, 4  # where a level has the strides of result and operands
-# Records of core instructions: levels, c, s, scratch cells; sizes; strides; then the levels.
-CORE_HEAD = 4
+# `plan_tables` has the records. In a level of one, these are the places of the strides.
+LEVEL_O, LEVEL_A, LEVEL_B, LEVEL_C = 1, 2, 3, 4
 # Rows of the table SEEDS: family, first cell, cells.
 SEED_WORDS, SEED_CELL, SEED_CELLS = 3, 1, 2
 # Rows of WATCH, COPY_IN and COPY_OUT: two addresses, which are compared, or are target and source; bytes.

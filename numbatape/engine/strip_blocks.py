@@ -23,18 +23,8 @@ from ..tape import Tape
 from ..tape.instruction import GUARD, NONE, chosen
 from ..tape.tape import F64, FAMILIES, POOLS
 from .codegen import FIRST_KERNEL, record_fields
-from .frame import (
-    CELL_A,
-    CELL_B,
-    CELL_O,
-    CORE_HEAD,
-    COUNT_WORD,
-    LOOP_COUNT,
-    LOOP_HEAD,
-    LOOP_STRIDES,
-    LOOP_THIRD,
-    STRIDE,
-)
+from .frame import CELL_A, CELL_B, CELL_O, COUNT_WORD, STRIDE
+from .plan_tables import CORE_HEAD, LOOP_COUNT, LOOP_HEAD, LOOP_STRIDES, LOOP_THIRD
 from .strip_kernels import total_kind
 from .vectors import FIRST_VECTOR, SINGLE_OPCODES, STRIP_OPCODE, vector_arms
 

@@ -11,17 +11,8 @@ from ..ops.text import helpers
 from ..tape.tape import F32
 from .codegen import record_fields
 from .formula_text import kernel_text, with_elementary
-from .frame import (
-    CELL_A,
-    CELL_B,
-    CELL_O,
-    CORE_HEAD,
-    COUNT_WORD,
-    RECORD_WORD,
-    STRIDE,
-    SWEEP_STRIPS,
-    constants,
-)
+from .frame import CELL_A, CELL_B, CELL_O, COUNT_WORD, RECORD_WORD, STRIDE, SWEEP_STRIPS, constants
+from .plan_tables import CORE_HEAD
 from .vectors import forward_vector, pair_arms, single_arms
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of

@@ -14,7 +14,8 @@ from ..ops import OPCODE, OPS, ArrayOp, Elementwise
 from ..tape.tape import F32, F64
 from .codegen import FIRST_KERNEL
 from .formula_text import product
-from .frame import COUNT_WORD, LOOP_COUNT, LOOP_THIRD, RECORD_WORD
+from .frame import COUNT_WORD, RECORD_WORD
+from .plan_tables import LOOP_COUNT, LOOP_THIRD
 
 # The keys are arities. A pattern's place in its tuple is added to the opcode, and is the number of the
 # operand that has one cell.

@@ -329,7 +329,7 @@ def guarded(f: Callable, key: Callable) -> Function:
 
 
 def checkpoint(f: Callable) -> Function:
-    """Make a function a sub-tape whose inside a reverse sweep computes again instead of keeping it.
+    """Make a function a sub-tape that a reverse sweep computes again, instead of keeping what is inside.
 
     The sweep keeps the arguments and the result of each call only, and computes the rest once more when it
     needs it: less memory, for the time of one more forward sweep.

@@ -280,6 +280,6 @@ def test_repr_states_bytes():
 def test_the_planning_kernels_describe_instructions_and_records_as_all_others_do():
     tape = (plan_tables.TAPE_WORDS, plan_tables.VALUE_WORDS)
     assert tape == (INSTRUCTION.itemsize // 4, VALUE.itemsize // 4)
-    plan = (plan_tables.CODE_WORDS, plan_tables.LOOP_HEAD, plan_tables.CORE_HEAD, plan_tables.LEVEL)
-    assert plan == (frame.STRIDE, frame.LOOP_HEAD, frame.CORE_HEAD, frame.LEVEL)
+    plan = (plan_tables.CODE_WORDS, plan_tables.RECORD, plan_tables.LEVEL_STRIDES)
+    assert plan == (frame.STRIDE, frame.RECORD_WORD, frame.LEVEL_O)
     assert len(POOLS) == plan_tables.POOLS
