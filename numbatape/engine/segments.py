@@ -40,7 +40,7 @@ LONGEST_RECORD = 4096  # words; no record is longer
 # Work in a segment, in operations on a cell that is in a cache: 1 to 30 ms. A call with cuts costs some 0.1
 # ms more, because Python runs in it; that would be felt around segments of less than a millisecond.
 MOST = 1 << 23
-# The work of an instruction beside its cells; of a cell in arithmetic, in the C library's functions, in SciPy's.
+# The work of an instruction beside its cells; of a cell in arithmetic, the C library's functions, SciPy's.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
 MULTIPLICATION = 0.125  # work of one, with its addition, in a product of matrices: BLAS reads no cell for it
 STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
