@@ -451,3 +451,34 @@ def test_memory_that_is_lent_by_its_address_is_not_written_to_apart(lent):
 
     with pytest.raises(nt.NumbatapeError, match=r"memoryview\(x\)|__array_interface__"):
         nt.grad(f)(0.3)
+
+
+COPIES = {
+    "copy": lambda a: a.copy(),
+    "copy(F)": lambda a: a.copy("F"),
+    "copy(K)": lambda a: a.copy("K"),
+    "astype": lambda a: a.astype(complex),
+    "astype(C)": lambda a: a.astype(complex, "C"),
+    "astype, no copy": lambda a: a.astype(a.dtype, "C", copy=False),
+    "zeros_like": lambda a: np.zeros_like(a) + a[0, 0],
+    "argsort": lambda a: np.take_along_axis(a, np.argsort(a.real, axis=0), 0),
+    "rows": lambda a: a[None][[0]][0],
+    "empty_like(C)": lambda a: np.multiply(a, 2.0, out=np.empty_like(a, order="C")),
+}
+
+
+@pytest.mark.parametrize("made", [lambda x: x * 1.0, lambda x: np.ones(6), lambda x: x + 1j])
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_lie_in_memory_as_numpys(name, made):
+    """Ravelling in their own order gives a view, to which one can write, and in another order a copy."""
+
+    def f(x):
+        copied = COPIES[name](made(x).reshape(2, 3).T)
+        copied.ravel("C")[1] = x[0] * 3.0
+        copied.ravel("F")[2] = x[1] * 4.0
+        return np.sum(copied.real**2 * np.arange(6.0).reshape(3, 2)) + np.sum(x)
+
+    x, step = np.array([0.5, 1.5, -0.3, 0.2, -1.1, 0.8]), np.array([1.0, -1.0, 0.5, 2.0, 0.3, -0.2])
+    value, gradient = nt.value_and_grad(f)(x)
+    assert value == pytest.approx(f(x), rel=1e-13)
+    assert gradient @ step == pytest.approx((f(x + 1e-6 * step) - f(x - 1e-6 * step)) / 2e-6, rel=1e-7)

@@ -64,7 +64,7 @@ def _plain_result(function, complex=None):
         if alone and kwargs.keys() <= {"dtype"}:
             dtype = as_dtype(args[0].dtype if kwargs.get("dtype") is None else kwargs["dtype"])
             if dtype.kind in "fbiu":
-                return filled(trace, layout_of(args[0]).dims, FILLS[function], dtype)
+                return filled(trace, layout_of(args[0]).dims, FILLS[function], dtype, args[0]._value)
         for arg in (*args, *kwargs.values()):
             if type(arg) is TracedArray:
                 arg.shape  # noqa: B018  (records a guard)

@@ -32,7 +32,9 @@ def sort_complex(value, a):
 @records(np.argsort, complex="complex_functions.argsort")
 def argsort(value, a, axis=-1, kind=None, order=None, *, stable=None):
     # The tape sorts stably whatever the kind, so ties have the order of a stable sort.
-    return along_axis("argsort", lift_first(a), axis, _stable_argsort, places=True)
+    found = along_axis("argsort", lift_first(a), axis, _stable_argsort, places=True)
+    # NumPy's positions lie in memory row by row, whatever the axis and the array.
+    return found if found._value.flags.c_contiguous else adopt(found, np.ascontiguousarray(found._value))
 
 
 @records(np.nonzero, complex="of_truth")

@@ -59,10 +59,14 @@ def extent(trace, code: int) -> TracedArray:
     return result
 
 
-def filled(trace, dims, fill, dtype) -> TracedArray:
-    """Return an array of the given dimensions (size codes) whose entries are all the same number."""
+def filled(trace, dims, fill, dtype, like: np.ndarray | None = None) -> TracedArray:
+    """Return an array of the given dimensions (size codes) whose entries are all the same number.
+
+    Its axes lie in memory in the order of those of ``like``, which has the same shape.
+    """
     dtype = as_dtype(dtype)
-    value = np.full([trace.tape.sizes.value(dim) for dim in dims], fill, dtype)
+    shape = [trace.tape.sizes.value(dim) for dim in dims]
+    value = np.full(shape, fill, dtype) if like is None else np.full_like(like, fill, dtype)
     family = family_of_dtype(dtype)
     number = trace.constants.number_of(np.asarray(fill, dtype)[()], family)
     number = addresses.view(trace.tape, number, tuple(dims), (0,) * len(dims))

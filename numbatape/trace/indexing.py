@@ -12,6 +12,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
 from .index_parts import axes_of, full_key, is_basic, key_part, span_of
+from .operands import adopt
 from .primitives import (
     array_instruction,
     broadcast_to,
@@ -314,7 +315,10 @@ def take_rows(x: TracedArray, position) -> TracedArray:
     rest = dims_of(x)[1:]
     rows = merge(x, [1, x.ndim - 1])
     result = array_instruction("take", (rows, position), value.reshape(len(index), rows._value.shape[1]))
-    return unmerge(result, (dims_of(result)[0], *rest))
+    result = unmerge(result, (dims_of(result)[0], *rest))
+    if not value.flags.c_contiguous:  # as rows may lie that have several axes
+        return adopt(result, value)
+    return result
 
 
 def mask_positions(mask) -> list:

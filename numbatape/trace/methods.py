@@ -76,6 +76,16 @@ def _has_number(x, number: int) -> bool:
         return False
 
 
+def is_in_order(x, order) -> bool:
+    """Whether the entries of an array lie in memory as NumPy's option ``order`` wants it for a copy."""
+    if x.ndim < 2 or order in ("K", "k", None):
+        return True
+    flags = x._value.flags
+    if order in ("A", "a"):
+        return flags.c_contiguous or flags.f_contiguous
+    return flags.f_contiguous if order in ("F", "f") else flags.c_contiguous
+
+
 class Methods(Kinds):
     """Methods that traced arrays share with ndarray."""
 
@@ -259,7 +269,7 @@ class Methods(Kinds):
 
     def copy(self, order="C"):
         check_attribute(self, "copy")
-        made = np.copy(self)
+        made = np.copy(self) if is_in_order(self, order) else np.copy(self, order=order)
         return operations.with_rows(np.copy, (self,), made) if self._trace.arguments.labels else made
 
     def conj(self):
@@ -272,7 +282,8 @@ class Methods(Kinds):
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
         check_attribute(self, "astype")
         dtype = as_dtype(dtype)
-        return self if not copy and dtype == self.dtype else np.astype(self, dtype)
+        made = self if not copy and dtype == self.dtype else np.astype(self, dtype)
+        return made if is_in_order(made, order) else np.copy(made, order=order)
 
     def item(self, *args):
         check_attribute(self, "item")
