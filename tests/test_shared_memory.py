@@ -79,10 +79,13 @@ def program(form, x, unit, start, target, whole):
 
 
 def outcome(form, x, unit, run):
-    """Return the number, and the class of what was raised; zero if something was."""
+    """Return the number, and the class of what was raised; zero if something was.
+
+    An error that is not named here would be raised again at the end of the trace.
+    """
     try:
         return program(form, x, unit, *run), None
-    except Exception as error:
+    except (nt.UnsupportedOperationError, Exception) as error:
         return 0.0, type(error)
 
 
