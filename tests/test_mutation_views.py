@@ -1,5 +1,7 @@
 """What NumPy makes a view is one, and what it copies is apart."""
 
+import copy
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
@@ -457,7 +459,10 @@ COPIES = {
     "copy": lambda a: a.copy(),
     "copy(F)": lambda a: a.copy("F"),
     "copy(K)": lambda a: a.copy("K"),
+    "copy.copy": copy.copy,
+    "fftshift": np.fft.fftshift,
     "astype": lambda a: a.astype(complex),
+    "astype(A)": lambda a: np.concatenate([a, a])[::2].astype(complex, "A"),
     "astype(C)": lambda a: a.astype(complex, "C"),
     "astype, no copy": lambda a: a.astype(a.dtype, "C", copy=False),
     "zeros_like": lambda a: np.zeros_like(a) + a[0, 0],

@@ -266,9 +266,10 @@ def _shifts(name: str, extra: int):
     def shift(x, axes=None):
         ndim = np.ndim(values_of(x))
         axes = tuple(range(ndim)) if axes is None else (axes,) if np.ndim(axes) == 0 else tuple(axes)
+        value = function(values_of(x), axes)
         for axis in axes:
             x = _rolled(x, (x._sizes()[axis] + extra) // 2, axis % ndim)
-        return x
+        return adopt(x, value)
 
     implements(function, complex=HOLDS)(shift)
 

@@ -282,6 +282,8 @@ class Methods(Kinds):
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
         check_attribute(self, "astype")
         dtype = as_dtype(dtype)
+        if order in ("A", "a") and self.ndim > 1:  # that of this array, not of what is made of it
+            order = "F" if is_in_order(self, "F") and not is_in_order(self, "C") else "C"
         made = self if not copy and dtype == self.dtype else np.astype(self, dtype)
         return made if is_in_order(made, order) else np.copy(made, order=order)
 

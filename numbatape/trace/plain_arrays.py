@@ -110,10 +110,10 @@ class Plain:
         return wrap(self._trace, self._value.view(*given))
 
     def __copy__(self):
-        return wrap(self._trace, self._value.copy())
+        return wrap(self._trace, self._value.copy("K"))
 
     def __deepcopy__(self, memo):
-        return wrap(self._trace, self._value.copy())
+        return wrap(self._trace, self._value.copy("K"))
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         with failing(self._trace):
