@@ -155,6 +155,10 @@ UNDEFINED = {
     "skew": (stats.skew, ALIKE),
     "kurtosis": (lambda x: stats.kurtosis(x, keepdims=True), ALIKE),
     "zscore": (lambda x: np.abs(stats.zscore(x)), ALIKE),  # their sum is rounding
+    "an entry beside an infinite one": (
+        lambda x: np.quantile(x, 0.7 + 0.0 * x[1], method="inverted_cdf"),
+        np.array([0.3, 0.4, 0.5, 0.6, 0.7, np.inf]),
+    ),
     "quantile of an infinite entry": (lambda x: np.quantile(x, 0.12), np.append(ALIKE[1:], -np.inf)),
 }
 

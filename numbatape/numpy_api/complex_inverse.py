@@ -48,13 +48,20 @@ def arccosh(a):
 
 @rule(np.arctanh)
 def arctanh(a):
+    """By logarithms; far away it is ``1/a`` and a quarter of a turn, where squares would overflow."""
     x, y = full(a)
     side = np.where(np.less(x, 0.0), -1.0, 1.0)
     x = side * x
-    near = 1.0 - x
-    scale = near * near + y * y
-    real = 0.25 * np.log1p(4.0 * x / scale)
-    return side * real, 0.5 * np.arctan2(2.0 * y, near * (1.0 + x) - y * y)
+    size = np.hypot(x, y)
+    far = size > 1e9
+    p, q = np.where(far, 0.0, x), np.where(far, 0.0, y)
+    near = 1.0 - p
+    real = 0.25 * np.log1p(4.0 * p / (near * near + q * q))
+    turn = 0.5 * np.arctan2(2.0 * q, near * (1.0 + p) - q * q)
+    reached = far & ~np.isinf(size)
+    length = np.where(reached, size, 1.0)
+    p, q = (np.where(reached, part, 0.0) / length / length for part in (x, y))
+    return side * np.where(far, p, real), np.where(far, np.copysign(0.5 * np.pi, y) - q, turn)
 
 
 @rule(np.arctan)

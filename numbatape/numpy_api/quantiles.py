@@ -69,7 +69,8 @@ def _between(low, high, weight):
     """Interpolate from the nearer entry, as NumPy does: the other one may be infinite."""
     gap = high - low
     if type(weight) is TracedArray:
-        return np.where(weight >= 0.5, high - gap * (1.0 - weight), low + gap * weight)
+        inside = np.where(np.equal(weight, 0.0), low, low + gap * weight)
+        return np.where(weight >= 0.5, high - gap * (1.0 - weight), inside)
     return high - gap * (1.0 - weight) if weight >= 0.5 else low + gap * weight
 
 

@@ -300,3 +300,14 @@ def test_long_chains_of_real_made_numbers():
 
     x = np.array([-1.0, 2.0])
     assert nt.value_and_grad(f)(x)[0] == f(x)
+
+
+@pytest.mark.parametrize("f", [np.arctan, np.arctanh])
+def test_inverse_tangents_far_away(f):
+    z = np.array([0.3 + 0.2j, 2e9 - 1e3j, -1e200 + 1e200j, complex(np.inf, 1.0), complex(0.5, -np.inf)])
+    cache = nt.prepare_pullback_cache(f, np.full(5, 0.1 + 0.1j))
+    value, (slope,) = nt.value_and_pullback(cache, np.ones(5, complex), z)
+    np.testing.assert_allclose(value.real, f(z).real, rtol=1e-15)
+    np.testing.assert_allclose(value.imag, f(z).imag, rtol=1e-15)
+    known = np.conj(1.0 / (1.0 + z[:2] ** 2 * (1.0 if f is np.arctan else -1.0)))
+    np.testing.assert_allclose(slope[:2], known, rtol=1e-14)
