@@ -28,7 +28,8 @@ def put_back(container: dict, before: dict) -> None:
     """
     changed = [key for key, value in container.items() if key in before and before[key] is not value]
     for key in changed:
-        held = sys.getrefcount(container[key])  # by the dictionary, and in this call
+        # One reference is the dictionary's; the other is the argument of this call.
+        held = sys.getrefcount(container[key])
         if held <= 2 and _is_library_object(container[key]) and _are_equal(container[key], before[key]):
             container[key] = before[key]
 

@@ -28,7 +28,7 @@ _is_comparing: ContextVar[bool] = ContextVar("is_comparing", default=False)
 def compare_once(name: str, functions: Sequence[Callable], chosen: int, operands: tuple, result) -> None:
     """Raise if other functions return something of another structure, shape or dtype than the chosen one."""
     if _is_comparing.get():
-        return  # in a branch that is compared, which may call itself
+        return  # A branch that is compared may call itself.
     leaves, structure = pytrees.flatten(result)
     codes = tuple(getattr(function, "__code__", type(function)) for function in functions)
     key = name, chosen, codes, structure, tuple(map(_kind_of, leaves))

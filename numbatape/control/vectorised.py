@@ -111,7 +111,7 @@ class _Body:
         Raises `Apart` where rows may differ in more than their numbers; they are then computed one by one.
         """
         if raises_errors():
-            raise Apart  # only NumPy raises them, for the numbers of each row
+            raise Apart  # Only NumPy raises them, for the numbers of each row.
         trace, tape = self.trace, self.trace.tape
         given = [stacked_leaf(trace, x, f"{NAME}: row {k}") for k, x in enumerate(self.rows)]
         self.leaves = [leaf for leaf, _ in given]

@@ -15,7 +15,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .primitives import NO_DIMS, array_instruction, contiguous, expand, layout_of, seen, transpose
 
-MOST_PLACES = 2**24  # not all larger whole numbers are float32 numbers
+MOST_PLACES = 2**24  # float32 does not hold all whole numbers beyond this
 
 
 def axes_of(x, axis) -> tuple[int, ...]:

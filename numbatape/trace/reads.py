@@ -86,7 +86,7 @@ class Reads:
         if self._level == ACTIVE:
             if asked_by(LOGS):
                 return outcome  # a logger writes the number down and uses it for nothing else
-            if is_remainder(sys._getframe(1)):  # of a text, since numbers have no use for a conversion there
+            if is_remainder(sys._getframe(1)):  # A conversion there is one of text.
                 self._trace.note_text()
                 return outcome
             if is_stored():

@@ -31,7 +31,8 @@ def _rules(name: str) -> dict[str, Callable]:
     def rule(method: str, *slopes: Callable):
         return formula_rule(f"{name}.{method}", dict(enumerate(slopes)), home="scipy.stats")
 
-    def refuse(*_):  # when it is asked for a number: a forward sweep records the density along with a tangent
+    # The error comes when a number is asked for: a forward sweep records the density along with a tangent.
+    def refuse(*_):
         raise not_supported(f"the derivative of scipy.stats.{name}.pdf", "its value is")
 
     pdf = rule("pdf", refuse)
