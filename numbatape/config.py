@@ -34,8 +34,8 @@ class Config:
         Columns or rows that a sweep of a Jacobian or a Hessian computes; None lets numbatape choose.
     empty_cache : bool
         Free all tapes and workspaces of the one-shot verbs before preparing.
-    second_order_mode : {"auto", "reverse_over_forward", "forward_over_reverse"}
-        How Hessian-vector products are nested; "auto" lets numbatape choose.
+    second_order_mode : {"reverse_over_forward", "forward_over_reverse"}
+        How Hessian-vector products are nested.
     fixed_sizes : bool
         Raise on sizes other than the prepared ones (or those of the last ``resize``).
     reuse_buffers : bool
@@ -87,7 +87,7 @@ class Config:
     friendly_tangents: bool = True
     chunk_size: int | None = None
     empty_cache: bool = False
-    second_order_mode: str = "auto"
+    second_order_mode: str = "reverse_over_forward"
     fixed_sizes: bool = False
     reuse_buffers: bool = False
     strong_zero: bool = False
@@ -139,10 +139,8 @@ def _are_passes(value) -> bool:
     return type(value) is tuple and all(name in (*PASSES, STRIPS) for name in value)
 
 
-def _one_of(*choices: str) -> tuple[Callable, str]:
-    *others, last = map(repr, choices)
-    text = f"{', '.join(others)} or {last}"
-    return (lambda value: isinstance(value, str) and value in choices), text
+def _one_of(one: str, other: str) -> tuple[Callable, str]:
+    return (lambda value: isinstance(value, str) and value in (one, other)), f"{one!r} or {other!r}"
 
 
 # What a field takes, and how errors say it; all others take True and False.
@@ -151,7 +149,7 @@ CHOICES: dict[str, tuple[Callable, str]] = {
     "max_bytes": (_is_count_or_none, "a positive integer or None"),
     "max_variants": (_is_count, "a positive integer"),
     "threads": (_is_count, "a positive integer"),
-    "second_order_mode": _one_of("auto", "reverse_over_forward", "forward_over_reverse"),
+    "second_order_mode": _one_of("reverse_over_forward", "forward_over_reverse"),
     "values": _one_of("fast", "numpy"),
     "passes": (_are_passes, f"'all', 'none' or a tuple of names out of {', '.join((*PASSES, STRIPS))}"),
 }

@@ -350,7 +350,7 @@ def test_a_value_kept_from_another_call():
         ({"max_bytes": -1}, "max_bytes must be a positive integer or None"),
         (
             {"second_order_mode": "both"},
-            "second_order_mode must be 'auto', 'reverse_over_forward' or 'forward_over_reverse'",
+            "second_order_mode must be 'reverse_over_forward' or 'forward_over_reverse'",
         ),
         ({"values": "exact"}, "values must be 'fast' or 'numpy'"),
         ({"passes": "some"}, "passes must be 'all', 'none' or a tuple of names"),

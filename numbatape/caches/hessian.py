@@ -29,7 +29,7 @@ class HessianCache(HvpCache):
     --------
     >>> import numpy as np, numbatape as nt
     >>> nt.prepare_hessian_cache(np.sum, np.ones(3))
-    <HessianCache of sum: mode second order; ...>
+    <HessianCache of sum: mode reverse over forward; ...>
     """
 
     serving = ("multiply", "hessian")

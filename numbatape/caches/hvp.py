@@ -24,7 +24,7 @@ class HvpCache(PreparedCache):
     --------
     >>> import numpy as np, numbatape as nt
     >>> nt.prepare_hvp_cache(np.sum, np.ones(3))
-    <HvpCache of sum: mode second order; ...>
+    <HvpCache of sum: mode reverse over forward; ...>
     """
 
     mode = "second order"
@@ -34,8 +34,7 @@ class HvpCache(PreparedCache):
         scalar_output(self._space.variant.recording, "Hessian")
         config = self._program.config
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
-        if config.second_order_mode != "auto":
-            self.mode = config.second_order_mode.replace("_", " ")
+        self.mode = config.second_order_mode.replace("_", " ")
         self._single = Derived(self._program.function, config, transform, lanes=False)
         self._multiplying = Front(self._turn, self._multiply)
 

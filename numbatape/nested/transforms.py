@@ -14,9 +14,6 @@ import numpy as np
 from ..derive.adjoint import Adjoint
 from ..derive.pushforward import Pushforward
 from ..errors import ForeignTraceError, OutputError, kind_of_result
-from ..tape import Tape
-from ..tape.draft_values import SCALAR_LAYOUT
-from ..tape.loop import Loop
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.axes import pinned
@@ -176,48 +173,37 @@ def hessian_product(
     mode
         "reverse_over_forward": the gradient of the directional derivative, whose gradient with
         respect to the direction is the gradient itself. "forward_over_reverse": the directional
-        derivative of the gradient. "auto": the latter where the function consists of loops, which
-        then compute less of each step again; along one direction only of loops over arrays.
+        derivative of the gradient.
     """
     count = len(leaves)
-    held: dict = {}
+    if mode == "forward_over_reverse":
+        held: dict = {}
+
+        def gradient(inner):
+            run = Linearised(trace, function, inner, marked=True)
+            held["result"] = run.result
+            held["gradient"] = [
+                or_zeros(g, x) for g, x in zip(run.gradient(run.scalar(what="Hessian")), inner, strict=True)
+            ]
+            return tuple(held["gradient"])
+
+        outer = Linearised(trace, gradient, leaves, marked)
+        pushed = iter(outer.push(directions, strong))
+        products = [next(pushed) if type(g) is TracedArray else None for g in outer.parts]
+        return held["result"], held["gradient"], products
 
     def slope(inner):
-        before = len(trace.tape.calls)
         run = Linearised(trace, function, inner[:count], marked=True)
         output = run.scalar(what="Hessian")
-        automatic = mode == "auto" and _is_of_loops(trace.tape.calls[before:], bool(trace.directions))
-        if automatic or mode == "forward_over_reverse":
-            slopes = zip(run.gradient(output), inner, strict=False)
-            held["result"], held["gradient"] = run.result, [or_zeros(g, x) for g, x in slopes]
-            return tuple(held["gradient"])
         (tangent,) = run.push(inner[count:], strong) if output is not None else (None,)
         return run.result, tangent
 
     outer = Linearised(trace, slope, [*leaves, *directions], marked)
-    if held:
-        pushed = iter(outer.push([*directions, *[None] * len(directions)], strong))
-        products = [next(pushed) if type(g) is TracedArray else None for g in outer.parts]
-        return held["result"], held["gradient"], products
     result, tangent = outer.result  # type: ignore[misc]
     if type(tangent) is not TracedArray:
         return result, [None] * count, [None] * count
     parts = outer.pull([1.0 if y is tangent else None for y in outer.outputs])
     return result, parts[count:], parts[:count]
-
-
-def _is_of_loops(calls: list, any_step: bool) -> bool:
-    """Whether what a function has called are loops alone, which call no rules, over arrays or any others."""
-    return bool(calls) and all(
-        isinstance(loop, Loop)
-        and not (loop.runs_once or loop.body.calls_rules)
-        and (any_step or _has_arrays(loop.body))
-        for loop in calls
-    )
-
-
-def _has_arrays(body: Tape) -> bool:
-    return bool(np.count_nonzero(body.values["layout"][body.code["out"]] != SCALAR_LAYOUT))
 
 
 def second_push(trace: Trace, function, leaves, directions, strong: bool = False, marked=False):

@@ -13,6 +13,7 @@ from .. import (
     Config,
     Constant,
     DerivativeCache,
+    HvpCache,
     Static,
     prepare_gradient_cache,
     prepare_hvp_cache,
@@ -316,8 +317,11 @@ class _Check:
         alone = len(direction) == 1
         products = []
         for mode in MODES:
-            config = Config(second_order_mode=mode)
-            cache = self._cache(mode, prepare_hvp_cache, self.total, *args, config=config)
+            if mode == Config().second_order_mode:
+                cache = self._cache(mode, beside, HvpCache, self.caches["gradient"])
+            else:
+                config = Config(second_order_mode=mode)
+                cache = self._cache(mode, prepare_hvp_cache, self.total, *args, config=config)
             given = direction[0] if alone else tuple(direction)
             rows = []
             for _ in range(2):

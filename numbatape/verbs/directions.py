@@ -241,7 +241,7 @@ def _hvp(f, argnums, has_aux: bool, *statics):
     """Return what serves the calls of `hvp`."""
     served = Served(f, ("hvp", str(argnums), has_aux), *statics)
     single = isinstance(argnums, (int, np.integer))
-    transform = hessian_vector("auto", False)
+    transform = hessian_vector("reverse_over_forward", False)
     transform = with_aux(transform) if has_aux else transform
 
     def general(args, kwargs):

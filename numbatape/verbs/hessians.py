@@ -59,7 +59,7 @@ def _hessian(f, argnums, has_aux: bool, *statics):
     """Return what serves the calls of `hessian`."""
     served = Served(f, ("hessian", str(argnums), has_aux), *statics)
     single = isinstance(argnums, (int, np.integer))
-    transform = hessian_vector("auto", False)
+    transform = hessian_vector("reverse_over_forward", False)
     transform = with_aux(transform) if has_aux else transform
 
     def general(args, kwargs):

@@ -215,7 +215,8 @@ def hvp(function, args, kwargs, chosen, direction, has_aux: bool = False) -> tup
     """Return (one product per chosen argument of the Hessian with a direction), and aux behind them."""
     call = Call(function, args, kwargs, chosen, has_aux)
     directions = call.leaves_of(direction, "the direction")
-    _, _, products = hessian_product(call.trace, call.run, call.leaves, directions, "auto")
+    mode = "reverse_over_forward"
+    _, _, products = hessian_product(call.trace, call.run, call.leaves, directions, mode)
     return call.trees_of(_zeros(products, call.leaves)), *call.aux
 
 

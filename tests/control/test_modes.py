@@ -82,39 +82,6 @@ def test_debug_mode_interprets_a_loop(name):
     np.testing.assert_allclose(flat((value, gradient)), expected(name, "gradient"), rtol=1e-11)
 
 
-def layer(x):
-    def step(h, y):
-        return np.tanh(np.outer(x, x) @ h + y), None
-
-    return np.sum(nt.scan(step, x, np.arange(7.0))[0])
-
-
-def logistic(x):
-    return nt.scan(lambda z, y: (x[0] * z * (1.0 - z) + x[1] * y, None), x[2], np.arange(7.0) / 9.0)[0]
-
-
-@pytest.mark.parametrize(
-    ("f", "last"),
-    [
-        (layer, "the pushforward of the adjoint of nt.scan"),
-        (logistic, "the adjoint of the pushforward of nt.scan"),
-    ],
-)
-def test_the_gradient_of_a_loop_over_arrays_is_differentiated_forward(f, last):
-    """That is unless another mode is asked for; all have the same Hessians and products."""
-    v, found = np.array([0.3, -0.2, 0.5]), {}
-    for mode in ("auto", "reverse_over_forward", "forward_over_reverse"):
-        cache = nt.prepare_hvp_cache(f, X[:3], config=nt.Config(second_order_mode=mode))
-        found[mode] = nt.value_and_hvp(cache, v, X[:3])
-        assert last in {call.name for call in cache.tape.calls} or mode != "auto"
-        whole = nt.prepare_hessian_cache(f, X[:3], config=nt.Config(second_order_mode=mode))
-        hessian = nt.value_gradient_and_hessian(whole, X[:3])[2]
-        np.testing.assert_allclose(hessian @ v, found[mode][2], rtol=1e-11, err_msg=mode)
-    for mode, results in found.items():
-        for result, wanted in zip(results, found["reverse_over_forward"], strict=True):
-            np.testing.assert_allclose(result, wanted, rtol=1e-11, err_msg=mode)
-
-
 @pytest.mark.parametrize("mode", ["reverse_over_forward", "forward_over_reverse"])
 @pytest.mark.parametrize("name", ["recurrence", "trees", "nested", "captured_arrays", "backwards"])
 def test_the_gradient_beside_a_hessian_has_no_lanes(name, mode):
