@@ -744,7 +744,7 @@ def spaced(x):
         lambda x: np.sum(linalg.lu(spaced(x))[2] ** 3),
         lambda x: np.sum(linalg.lu(spaced(x)[:, 1:])[1] ** 3),
         lambda x: np.sum(linalg.logm(spaced(x)) ** 3),
-        lambda x: np.sum(np.linalg.eig(spaced(x) * (1 + np.arange(len(x))))[0] ** 3),
+        lambda x: np.sum(np.real(np.linalg.eig(spaced(x) * (1 + np.arange(len(x))))[0]) ** 3),
         lambda x: np.sum(linalg.polar(spaced(x) * (1 + np.arange(len(x))))[0] ** 3),
         lambda x: np.sum(np.linalg.svd(spaced(x) * (1 + 1j * np.arange(len(x))))[1] ** 3),
     ],

@@ -15,6 +15,7 @@ import ctypes
 import io
 import itertools
 import types
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -203,8 +204,10 @@ def _progress(value) -> list:
     if type(value).__module__ not in ("builtins", "itertools"):
         return []
     try:
-        _, parts, *states = value.__reduce__()
-    except TypeError:  # Python 3.14 no longer takes iterators of itertools apart
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python 3.14 will no longer take those of itertools apart
+            _, parts, *states = value.__reduce__()
+    except TypeError:
         return []
     return [
         x for part in (*parts, *states) for x in (_progress(part) if isinstance(part, Iterator) else [part])
