@@ -129,9 +129,8 @@ def test_values_and_derivatives(name):
     )
 
 
-@pytest.mark.filterwarnings(
-    "ignore:`(distance_matrix|minkowski_distance)` is deprecated:DeprecationWarning"
-)  # SciPy 1.18
+# SciPy 1.18 says that these will be removed.
+@pytest.mark.filterwarnings("ignore:`(distance_matrix|minkowski_distance(_p)?)` is deprecated")
 def test_distances_from_itself_have_no_slope():
     """Each pair of two points counts twice, and the pairs of a point with itself do not count."""
     g, h, m = (
