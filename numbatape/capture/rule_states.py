@@ -2,14 +2,14 @@
 
 A rule that reads an attribute, an entry of a list or an array finds there what the function has left last. If
 that is not what it found when it was called, values and derivatives would be others, so this is an error.
-What rules keep themselves, such as a factor that the pullback reads, is not watched.
+What rules keep themselves, such as a factor that the pullback reads, is not watched. Neither is what their
+code does not read, such as a count of calls that the same object keeps.
 """
 
 from __future__ import annotations
 
 from ..errors import UnsupportedOperationError
-from .changed_names import name_of_change
-from .environment import Environment
+from .changed_state import State
 
 
 class RuleStates:
@@ -17,7 +17,7 @@ class RuleStates:
 
     def __init__(self):
         # By the rule; None for one that is not watched.
-        self._known: dict[object, Environment | None] = {}
+        self._known: dict[object, State | None] = {}
         self._new: object = None  # the rule that runs for the first time
 
     def enter(self, rule) -> None:
@@ -25,13 +25,15 @@ class RuleStates:
         state, self._new = self._known.get(rule), None
         if rule not in self._known:
             self._new = rule
-            state = Environment(rule.value)
-            for function in (rule.pullback, rule.pushforward):
-                if function is not None:
-                    state.add(function)
-            self._known[rule] = None if state.moves_on else state
-        elif state is not None and state.rebound():
-            _refuse(rule, state)
+        elif state is None or not state.rebound():
+            return
+        else:
+            _check(rule, state)
+        state = State(rule.value)
+        for function in (rule.pullback, rule.pushforward):
+            if function is not None:
+                state.add(function)
+        self._known[rule] = None if state.moves_on else state
 
     def leave(self) -> None:
         """Note that a rule has run: what has changed is what rules keep, and memory that they write to."""
@@ -43,12 +45,16 @@ class RuleStates:
         """Raise if the function has changed what a rule refers to after it has called it."""
         for rule, state in self._known.items():
             if state is not None and (state.rebound() or state.rewritten()):
-                _refuse(rule, state)
+                _check(rule, state)
 
 
-def _refuse(rule, state: Environment):
-    name = name_of_change(state) or "something"
-    raise UnsupportedOperationError(
-        f"the rule {rule.name} reads {name}, which the function changes after the call, but runs later, in "
-        "each sweep; pass it to the rule as an argument"
-    )
+def _check(rule, state: State) -> None:
+    """Raise if the rule's code reads something that has changed, or it is not known what has changed."""
+    changes = [*state.differences(), *state.arrays_written()]
+    read = [change.name for change in changes if state.reads(change)]
+    if read or not changes:
+        name = read[0] if read else "something"
+        raise UnsupportedOperationError(
+            f"the rule {rule.name} reads {name}, which the function changes after the call, but runs later, "
+            "in each sweep; pass it to the rule as an argument"
+        )

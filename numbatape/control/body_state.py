@@ -12,16 +12,12 @@ the count is that of the runs, and what the second run adds is taken back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
-from operator import is_
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
 
-from ..capture.captured import is_empty, is_module, is_unset
-from ..capture.changed_names import name_of_container, name_of_entry
-from ..capture.environment import Environment
+from ..capture.changed_state import Change, State
 from ..errors import UnsupportedOperationError
 from ..tape.bodies import Stretch
 from ..tape.instruction import Instruction
@@ -32,11 +28,8 @@ from ..trace.complex_array import TracedComplex
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import Trace
 from .body_traces import BodyTrace, Leaf, getattr_or_none
-from .counters_outside import NOTHING as _NOTHING
-from .counters_outside import Change, is_for_the_caller
+from .counters_outside import is_for_the_caller
 from .trees import abandoned
-
-_VALUES = type({}.values())
 
 
 def raises_errors() -> bool:
@@ -59,7 +52,7 @@ class BodyState:
 
     def __init__(self, trace: Trace, name: str, functions: Iterable):
         self._trace, self._name = trace, name
-        self._before = [_State(function) for function in functions]
+        self._before = [State(function) for function in functions]
 
     def changes(self) -> list[Change]:
         """Return what is another object, or has other entries, than before."""
@@ -204,86 +197,3 @@ def run_step(body: BodyTrace, function: Callable, leaves: list[Leaf], users: Ite
         )
     validity.unforeseen = before
     return result
-
-
-class _State(Environment):
-    """What one function refers to."""
-
-    def __init__(self, function):
-        super().__init__(function)
-        self.function = function
-
-    def differences(self, others: Collection[int]) -> Iterator[Change]:
-        """Yield what has changed.
-
-        Parameters
-        ----------
-        others
-            Ids of containers that do not count.
-        """
-        for noted in self._iterators:
-            if noted.moved():
-                yield Change(str(noted.site), noted)
-        for known in self._classes:
-            if known.changed():
-                yield Change(f"the class {known.name}", known)
-        for container, members in self._sets:
-            if len(container) != len(members):
-                yield self._refilled(container, members, container.update)
-        for container, entries in self._sequences:
-            if isinstance(container, (dict, _VALUES)) or id(container) in others:
-                continue
-            if len(container) != len(entries) or not all(map(is_, container, entries)):
-                if type(container) is list and len(container) == len(entries):
-                    yield from self._entries(container, dict(enumerate(entries)), enumerate(container))
-                else:
-                    yield self._refilled(container, entries, container.extend)
-        for mapping, before in self.dictionaries().values():
-            yield from self._entries(mapping, before, mapping.items())
-            if any(key not in mapping for key in before):
-                yield self._refilled(mapping, before, mapping.update)
-        yield from self._variables_changed()
-
-    def _refilled(self, container, entries, fill: Callable) -> Change:
-        """Return the change of a container that has other entries than before."""
-
-        def undo():
-            container.clear()
-            fill(entries)
-
-        return Change(name_of_container(self, container), container, undo=undo)
-
-    def _entries(self, container, before: dict, entries: Iterable) -> Iterator[Change]:
-        """Yield the entries of a list or a dictionary that are other objects than before."""
-        for key in [key for key, now in entries if now is not before.get(key, _NOTHING)]:
-            name = name_of_entry(self, container, key)
-            attribute = self._attribute(container, key)
-            yield Change.of_entry(name, container, key, before.get(key, _NOTHING), attribute)
-
-    def _attribute(self, container, key) -> str | None:
-        """Return the key if it is the name of an attribute, which code reads by it."""
-        is_of_object = any(getattr(x, "__dict__", None) is container for x in self.reached())
-        return key if is_of_object else None
-
-    def _variables_changed(self) -> Iterator[Change]:
-        """Yield variables, and attributes that are no entries of a dictionary."""
-        for mapping, key, value in self._bindings:
-            if mapping.get(key, _NOTHING) is not value:
-                yield Change.of_entry(f"`{key}`", mapping, key, value, key)
-        for mapping, key in self._absent:
-            if key in mapping and not is_module(mapping[key]):
-                yield Change.of_entry(f"`{key}`", mapping, key, _NOTHING, key)
-        for cell, name, value in self.variables():
-            if is_empty(cell) or cell.cell_contents is not value:
-                get = partial(getattr, cell, "cell_contents")
-                undo = partial(setattr, cell, "cell_contents", value)
-                yield Change(f"`{name}`", cell, name, get, undo)
-        for owner, name, value in self._attributes:
-            if getattr(owner, name, _NOTHING) is not value:
-                get, undo = partial(getattr, owner, name), partial(setattr, owner, name, value)
-                yield Change(f"`.{name}`", owner, name, get, undo)
-        for slot, owner in self._unset:
-            if not is_unset(slot, owner):
-                name = slot.__name__
-                get, undo = partial(slot.__get__, owner), partial(slot.__delete__, owner)
-                yield Change(f"`.{name}`", owner, name, get, undo)

@@ -9,48 +9,11 @@ read it by any of its names, but the body's own (of which another run has shown 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Iterable
 
+from ..capture.changed_state import Change, names_of_object
 from ..capture.environment import Environment
 from ..usercode.bytecode import LOOKUPS, names_of, names_read
-
-NOTHING = object()  # stands for the value of an entry that did not exist
-
-
-@dataclass
-class Change:
-    """A variable, an attribute, an entry, or a container, that a body has changed.
-
-    Attributes
-    ----------
-    name
-        What messages call it.
-    holder
-        The container, dictionary, cell or object that has it.
-    key
-        The name by which code reads it; None where code reads it by the names of the holder.
-    get
-        Returns the new value; None where it is not a value that was assigned.
-    undo
-        Sets it back; None where that is not possible.
-    """
-
-    name: str
-    holder: Any
-    key: str | None = None
-    get: Callable[[], Any] | None = None
-    undo: Callable[[], Any] | None = None
-
-    @classmethod
-    def of_entry(cls, name: str, container, key, before, attribute: str | None = None) -> Change:
-        if before is NOTHING:
-            undo = partial(container.pop, key)
-        else:
-            undo = partial(container.__setitem__, key, before)
-        return cls(name, container, attribute, partial(container.__getitem__, key), undo)
 
 
 def is_for_the_caller(change: Change, environment: Environment | None, bodies: Iterable[Environment]) -> bool:
@@ -67,7 +30,7 @@ def is_for_the_caller(change: Change, environment: Environment | None, bodies: I
         return False
     names = {change.key}
     if change.key is None:
-        names = {name for its in (environment, *bodies) for name in _names_of(change.holder, its)}
+        names = {name for its in (environment, *bodies) for name in names_of_object(change.holder, its)}
     own = {code for its in bodies for code in its.running()}
     return (
         bool(names)
@@ -78,18 +41,6 @@ def is_for_the_caller(change: Change, environment: Environment | None, bodies: I
             if code not in own
         )
     )
-
-
-def _names_of(holder, environment: Environment) -> Iterator[str | None]:
-    """Yield the names by which code reads an object; None where another container has it."""
-    for _, name, value in environment.names():
-        if value is holder:
-            yield name
-    fields = {id(vars(x)) for x in environment.reached() if hasattr(x, "__dict__")}
-    for mapping, items in environment.dictionaries().values():
-        for name, value in items.items():
-            if value is holder:
-                yield name if id(mapping) in fields else None
 
 
 def _is_older(holder, environment: Environment) -> bool:

@@ -134,7 +134,7 @@ def passed_on(code: types.CodeType) -> frozenset[str]:
     return frozenset(found).union(*(passed_on(c) for c in inner(code)))
 
 
-def names_read(code: types.CodeType, but: Container[types.CodeType]) -> set[str]:
+def names_read(code: types.CodeType, but: Container[types.CodeType] = ()) -> set[str]:
     """Return the names of globals, cells and attributes that code reads.
 
     Parameters

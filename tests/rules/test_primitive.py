@@ -676,6 +676,46 @@ def test_a_rule_that_reads_what_the_function_changes_after_its_call_is_refused(k
     assert [nt.grad(before)(3.0) for _ in range(3)] == [3.0] * 3
 
 
+class Solver:
+    """A model whose rule is a method: the object keeps what the rule does not read, too."""
+
+    def __init__(self):
+        self.factor, self.calls, self.log, self.scratch = 2.0, 0, [], np.zeros(1)
+        self.rule = nt.primitive(self.value, pullback=self.pull)
+
+    def value(self, x):
+        return self.factor * x
+
+    def pull(self, ybar, y, x):
+        return (self.factor * ybar,)
+
+    def counting(self, x):
+        y = self.rule(x)
+        self.calls += 1
+        self.log.append(self.calls)
+        self.scratch[0] = self.calls
+        return y + self.rule(x)
+
+    def keeping(self, x):
+        self.last = self.rule(x)
+        return self.last
+
+    def refactoring(self, x):
+        y = self.rule(x)
+        self.calls += 1
+        self.factor += 1.0
+        return y
+
+
+def test_an_object_may_change_in_what_its_rule_does_not_read():
+    solver = Solver()
+    assert [nt.grad(solver.counting)(3.0) for _ in range(3)] == [4.0] * 3
+    assert solver.calls == len(solver.log) == solver.scratch[0] == 3
+    assert [nt.grad(solver.keeping)(3.0) for _ in range(3)] == [2.0] * 3
+    with pytest.raises(UnsupportedOperationError, match=r"reads `Solver\.factor`, which"):
+        nt.grad(solver.refactoring)(3.0)
+
+
 def test_a_rule_may_keep_what_its_pullback_reads():
     kept, runs = {}, []
 

@@ -1,0 +1,167 @@
+"""What has changed of what a function refers to: each variable, attribute, entry or container by itself.
+
+`Captured` says whether anything has changed, in the time that a repeated call has for it. This says what, and
+by which names code reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from operator import is_
+from typing import Any
+
+from ..usercode.bytecode import LOOKUPS, names_of, names_read
+from .captured import is_empty, is_module, is_unset
+from .changed_names import name_of_container, name_of_entry
+from .environment import Environment
+
+_VALUES = type({}.values())
+NOTHING = object()  # stands for the value of an entry that did not exist
+
+
+@dataclass
+class Change:
+    """A variable, an attribute, an entry, or a container, that has changed.
+
+    Attributes
+    ----------
+    name
+        What messages call it.
+    holder
+        The container, dictionary, cell or object that has it.
+    key
+        The name by which code reads it; None where code reads it by the names of the holder.
+    get
+        Returns the new value; None where it is not a value that was assigned.
+    undo
+        Sets it back; None where that is not possible.
+    """
+
+    name: str
+    holder: Any
+    key: str | None = None
+    get: Callable[[], Any] | None = None
+    undo: Callable[[], Any] | None = None
+
+    @classmethod
+    def of_entry(cls, name: str, container, key, before, attribute: str | None = None) -> Change:
+        if before is NOTHING:
+            undo = partial(container.pop, key)
+        else:
+            undo = partial(container.__setitem__, key, before)
+        return cls(name, container, attribute, partial(container.__getitem__, key), undo)
+
+
+class State(Environment):
+    """What one function refers to, and what of it has changed since."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        self.function = function
+
+    def differences(self, others: Collection[int] = ()) -> Iterator[Change]:
+        """Yield what has changed.
+
+        Parameters
+        ----------
+        others
+            Ids of containers that do not count.
+        """
+        for noted in self._iterators:
+            if noted.moved():
+                yield Change(str(noted.site), noted)
+        for known in self._classes:
+            if known.changed():
+                yield Change(f"the class {known.name}", known)
+        for container, members in self._sets:
+            if len(container) != len(members):
+                yield self._refilled(container, members, container.update)
+        for container, entries in self._sequences:
+            if isinstance(container, (dict, _VALUES)) or id(container) in others:
+                continue
+            if len(container) != len(entries) or not all(map(is_, container, entries)):
+                if type(container) is list and len(container) == len(entries):
+                    yield from self._entries(container, dict(enumerate(entries)), enumerate(container))
+                else:
+                    yield self._refilled(container, entries, container.extend)
+        for mapping, before in self.dictionaries().values():
+            yield from self._entries(mapping, before, mapping.items())
+            if any(key not in mapping for key in before):
+                yield self._refilled(mapping, before, mapping.update)
+        yield from self._variables_changed()
+
+    def _refilled(self, container, entries, fill: Callable) -> Change:
+        """Return the change of a container that has other entries than before."""
+
+        def undo():
+            container.clear()
+            fill(entries)
+
+        return Change(name_of_container(self, container), container, undo=undo)
+
+    def _entries(self, container, before: dict, entries: Iterable) -> Iterator[Change]:
+        """Yield the entries of a list or a dictionary that are other objects than before."""
+        for key in [key for key, now in entries if now is not before.get(key, NOTHING)]:
+            name = name_of_entry(self, container, key)
+            attribute = self._attribute(container, key)
+            yield Change.of_entry(name, container, key, before.get(key, NOTHING), attribute)
+
+    def _attribute(self, container, key) -> str | None:
+        """Return the key if it is the name of an attribute, which code reads by it."""
+        is_of_object = any(getattr(x, "__dict__", None) is container for x in self.reached())
+        return key if is_of_object else None
+
+    def _variables_changed(self) -> Iterator[Change]:
+        """Yield variables, and attributes that are no entries of a dictionary."""
+        for mapping, key, value in self._bindings:
+            if mapping.get(key, NOTHING) is not value:
+                yield Change.of_entry(f"`{key}`", mapping, key, value, key)
+        for mapping, key in self._absent:
+            if key in mapping and not is_module(mapping[key]):
+                yield Change.of_entry(f"`{key}`", mapping, key, NOTHING, key)
+        for cell, name, value in self.variables():
+            if is_empty(cell) or cell.cell_contents is not value:
+                get = partial(getattr, cell, "cell_contents")
+                undo = partial(setattr, cell, "cell_contents", value)
+                yield Change(f"`{name}`", cell, name, get, undo)
+        for owner, name, value in self._attributes:
+            if getattr(owner, name, NOTHING) is not value:
+                get, undo = partial(getattr, owner, name), partial(setattr, owner, name, value)
+                yield Change(f"`.{name}`", owner, name, get, undo)
+        for slot, owner in self._unset:
+            if not is_unset(slot, owner):
+                name = slot.__name__
+                get, undo = partial(slot.__get__, owner), partial(slot.__delete__, owner)
+                yield Change(f"`.{name}`", owner, name, get, undo)
+
+    def arrays_written(self) -> Iterator[Change]:
+        """Yield arrays that have other contents or another shape than before."""
+        for array, copy in self.arrays:
+            if array.shape != copy.shape or array.tobytes() != copy.tobytes():
+                yield Change(name_of_container(self, array), array)
+
+    def reads(self, change: Change) -> bool:
+        """Whether the function's code may read what has changed, by its name or by another object's."""
+        names = {change.key} if change.key is not None else {*names_of_object(change.holder, self)}
+        return (
+            not names
+            or None in names
+            or any(
+                not names.isdisjoint(names_read(code)) or not LOOKUPS.isdisjoint(names_of(code))
+                for code in self.running()
+            )
+        )
+
+
+def names_of_object(holder, environment: Environment) -> Iterator[str | None]:
+    """Yield the names by which code reads an object; None where another container has it."""
+    for _, name, value in environment.names():
+        if value is holder:
+            yield name
+    fields = {id(vars(x)) for x in environment.reached() if hasattr(x, "__dict__")}
+    for mapping, items in environment.dictionaries().values():
+        for name, value in items.items():
+            if value is holder:
+                yield name if id(mapping) in fields else None
