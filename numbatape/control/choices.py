@@ -22,7 +22,6 @@ from ..trace.trace import current, failing
 from .argument_checks import check_functions, check_truth
 from .body_state import BodyState
 from .body_traces import BodyTrace, of_trace
-from .outside_branches import compare_once
 from .packing import Packing, emit, part, result_of
 from .trees import (
     WEAK,
@@ -61,7 +60,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     SpecError
         If ``pred`` is not a single truth value.
     StructureError, ShapeError, DtypeError
-        If the functions return different structures, shapes or dtypes.
+        While it is traced: the functions return different structures, shapes or dtypes.
     UnsupportedOperationError, LeakError
         While it is traced, as in `scan`.
 
@@ -78,7 +77,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     pred = as_ndarrays(as_index(pred))
     check_truth("nt.cond: the predicate", pred)
     if type(pred) is not TracedArray:
-        return _chosen("nt.cond", (false_fun, true_fun), bool(pred), operands)
+        return _chosen(true_fun if pred else false_fun, operands)
     return _recorded("nt.cond", np.not_equal(pred, 0), (false_fun, true_fun), operands)
 
 
@@ -129,18 +128,15 @@ def switch(index, branches: Sequence[Callable], *operands):
             f"nt.switch: the index has shape {sample.shape} and dtype {sample.dtype}, not one integer"
         )
     if type(index) is not TracedArray:
-        return _chosen("nt.switch", branches, operator.index(index), operands)
+        return _chosen(branches[min(max(operator.index(index), 0), len(branches) - 1)], operands)
     if len(branches) == 1:
-        return _chosen("nt.switch", branches, 0, operands)
+        return _chosen(branches[0], operands)
     return _recorded("nt.switch", index, branches, operands)
 
 
-def _chosen(name: str, functions: Sequence[Callable], index: int, operands):
+def _chosen(function, operands):
     """Return what the chosen function returns, in memory of its own as from a recorded choice."""
-    trace, chosen = current(), min(max(index, 0), len(functions) - 1)
-    result = functions[chosen](*operands)
-    if trace is None:
-        compare_once(name, functions, chosen, operands, result)
+    trace, result = current(), function(*operands)
     return pytrees.copied(result) if trace is None or trace.memory.writes else result
 
 

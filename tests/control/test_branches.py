@@ -91,17 +91,17 @@ REFUSED = {
     "structure": (
         lambda x: nt.cond(x[0] > 0, lambda: (x, 1.0), lambda: x),
         nt.StructureError,
-        r"nt.cond: the result of one branch has the structure (\*|\(\*, \*\))",
+        r"nt.cond: the result of one branch has the structure \*",
     ),
     "shape": (
         lambda x: nt.cond(x[0] > 0, lambda: x[:2], lambda: x),
         nt.ShapeError,
-        r"nt.cond: the result has shape \((3|2),\) in one branch, and \((2|3),\) in another",
+        r"nt.cond: the result has shape \(3,\) in one branch, and \(2,\) in another",
     ),
     "dtype": (
         lambda x: nt.switch(np.argmax(x), [lambda: [x], lambda: [x > 0]])[0],
         nt.DtypeError,
-        r"nt.switch: result\[0\] has dtype (float64|bool) in one branch, and (bool|float64) in another",
+        r"nt.switch: result\[0\] has dtype float64 in one branch, and bool in another",
     ),
     "complex": (
         lambda x: nt.cond(x[0] > 0, lambda: (x, {"a": x}), lambda: (x, {"a": x * 1j}))[0],
@@ -139,52 +139,31 @@ REFUSED = {
         nt.SpecError,
         "max_steps is negative",
     ),
+    "no room": (
+        lambda x: nt.map(lambda v: nt.while_loop(lambda c: c < 3.0, lambda c: c + 1.0, v), x),
+        nt.SpecError,
+        "it needs max_steps=",
+    ),
 }
-NO_ROOM = (
-    lambda x: nt.map(lambda v: nt.while_loop(lambda c: c < 3.0, lambda c: c + 1.0, v), x),
-    nt.SpecError,
-    "it needs max_steps=",
-)
 
 
-@pytest.mark.parametrize("name", [*REFUSED, "no room"])
+@pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
-    function, kind, message = REFUSED.get(name, NO_ROOM)
+    function, kind, message = REFUSED[name]
     with pytest.raises(kind, match=message):
         nt.grad(lambda x: np.sum(function(x)))(X)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_outside_of_traces(name):
-    function, kind, message = REFUSED[name]
-    for x in (X, -X):  # the branch that is chosen makes no difference
-        with pytest.raises(kind, match=message):
-            function(x)
-
-
-def test_branches_that_are_compared_outside_leave_nothing_behind():
-    """The other branch runs for what it returns; what it raises, writes and draws is lost."""
-    log, memory, rows = [], np.zeros(2), iter([1.0, 2.0])
-    generator = np.random.default_rng(0)
-
-    def chosen(x):
-        log.append("chosen")
-        return x[0]
-
-    def writes(x):
-        log.append("other")
-        memory[:] = x[:2] = 5.0
-        return x[0]
+def test_outside_of_traces_the_chosen_branch_alone_runs(capsys):
+    """The other one may print, write to files, take long, or not work for these numbers."""
 
     def factorial(n):
         return nt.cond(n > 0, lambda: n * factorial(n - 1), lambda: 1)
 
-    x = np.ones(3)
-    for other in (writes, lambda x: 1.0 / 0, lambda x: next(rows), lambda x: generator.normal()):
-        assert nt.cond(True, chosen, other, x) == 1.0
-        assert nt.switch(5, [other, other, chosen], x) == 1.0
-    assert set(log) == {"chosen"} and not memory.any() and x.tolist() == [1.0] * 3
-    assert next(rows) == 1.0 and generator.normal() == np.random.default_rng(0).normal()
+    for other in (lambda x: print("other"), lambda x: 1.0 / 0):
+        assert nt.cond(True, lambda x: x[0], other, X) == X[0]
+        assert nt.switch(5, [other, other, lambda x: x[0]], X) == X[0]
+    assert capsys.readouterr().out == ""
     assert factorial(5) == 120
 
 
