@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from .captured import Captured, is_empty
 
 _NOTHING = object()
@@ -19,11 +23,16 @@ def name_of_container(noted: Captured, container) -> str:
     return f"a {type(container).__name__}"
 
 
+def owner_of(noted: Captured, mapping):
+    """Return the object whose attributes a dictionary holds; None if it is a dictionary like others."""
+    return next((x for x in noted.reached() if getattr(x, "__dict__", None) is mapping), None)
+
+
 def name_of_entry(noted: Captured, mapping, key) -> str:
     """Return what messages call an entry of a container, or an attribute of the object that has it."""
-    for value in noted.reached():
-        if getattr(value, "__dict__", None) is mapping:
-            return f"`{type(value).__name__}.{key}`"
+    owner = owner_of(noted, mapping)
+    if owner is not None:
+        return f"`{type(owner).__name__}.{key}`"
     name = name_of_container(noted, mapping)
     return f"{name[:-1]}[{key!r}]`" if name.endswith("`") else f"{name}[{key!r}]"
 
@@ -46,7 +55,11 @@ def name_of_change(noted: Captured) -> str | None:
         )
         if changed and isinstance(container, (list, dict)):
             return name_of_container(noted, container)
+    return next((name_of_container(noted, array) for array in written_arrays(noted)), None)
+
+
+def written_arrays(noted: Captured) -> Iterator[np.ndarray]:
+    """Yield arrays that have other contents or another shape than before."""
     for array, copy in noted.arrays:
         if array.shape != copy.shape or array.tobytes() != copy.tobytes():
-            return name_of_container(noted, array)
-    return None
+            yield array

@@ -6,15 +6,16 @@ by which names code reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from operator import is_
+from types import CodeType
 from typing import Any
 
 from ..usercode.bytecode import LOOKUPS, names_of, names_read
 from .captured import is_empty, is_module, is_unset
-from .changed_names import name_of_container, name_of_entry
+from .changed_names import name_of_container, name_of_entry, owner_of, written_arrays
 from .environment import Environment
 
 _VALUES = type({}.values())
@@ -53,13 +54,15 @@ class Change:
             undo = partial(container.__setitem__, key, before)
         return cls(name, container, attribute, partial(container.__getitem__, key), undo)
 
+    def names(self, *environments: Environment) -> set[str | None]:
+        """Return the names by which code reads it; None among them where another container has it."""
+        if self.key is not None:
+            return {self.key}
+        return {name for its in environments for name in _names_of(self.holder, its)}
+
 
 class State(Environment):
     """What one function refers to, and what of it has changed since."""
-
-    def __init__(self, function):
-        super().__init__(function)
-        self.function = function
 
     def differences(self, others: Collection[int] = ()) -> Iterator[Change]:
         """Yield what has changed.
@@ -105,13 +108,8 @@ class State(Environment):
         """Yield the entries of a list or a dictionary that are other objects than before."""
         for key in [key for key, now in entries if now is not before.get(key, NOTHING)]:
             name = name_of_entry(self, container, key)
-            attribute = self._attribute(container, key)
+            attribute = None if owner_of(self, container) is None else key
             yield Change.of_entry(name, container, key, before.get(key, NOTHING), attribute)
-
-    def _attribute(self, container, key) -> str | None:
-        """Return the key if it is the name of an attribute, which code reads by it."""
-        is_of_object = any(getattr(x, "__dict__", None) is container for x in self.reached())
-        return key if is_of_object else None
 
     def _variables_changed(self) -> Iterator[Change]:
         """Yield variables, and attributes that are no entries of a dictionary."""
@@ -138,24 +136,34 @@ class State(Environment):
 
     def arrays_written(self) -> Iterator[Change]:
         """Yield arrays that have other contents or another shape than before."""
-        for array, copy in self.arrays:
-            if array.shape != copy.shape or array.tobytes() != copy.tobytes():
-                yield Change(name_of_container(self, array), array)
+        for array in written_arrays(self):
+            yield Change(name_of_container(self, array), array)
 
     def reads(self, change: Change) -> bool:
         """Whether the function's code may read what has changed, by its name or by another object's."""
-        names = {change.key} if change.key is not None else {*names_of_object(change.holder, self)}
-        return (
-            not names
-            or None in names
-            or any(
-                not names.isdisjoint(names_read(code)) or not LOOKUPS.isdisjoint(names_of(code))
-                for code in self.running()
-            )
+        return may_read(change.names(self), self.running())
+
+
+def may_read(names: set[str | None], codes: Iterable[CodeType], but: Container[CodeType] = ()) -> bool:
+    """Whether any code may read something by its names (`Change.names`).
+
+    Parameters
+    ----------
+    but
+        Code that does not count, also where other code defines it.
+    """
+    return (
+        not names
+        or None in names
+        or any(
+            not names.isdisjoint(names_read(code, but)) or not LOOKUPS.isdisjoint(names_of(code))
+            for code in codes
+            if code not in but
         )
+    )
 
 
-def names_of_object(holder, environment: Environment) -> Iterator[str | None]:
+def _names_of(holder, environment: Environment) -> Iterator[str | None]:
     """Yield the names by which code reads an object; None where another container has it."""
     for _, name, value in environment.names():
         if value is holder:

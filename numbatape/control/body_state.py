@@ -51,8 +51,8 @@ class BodyState:
     """
 
     def __init__(self, trace: Trace, name: str, functions: Iterable):
-        self._trace, self._name = trace, name
-        self._before = [State(function) for function in functions]
+        self._trace, self._name, self._functions = trace, name, tuple(functions)
+        self._before = [*map(State, self._functions)]
 
     def changes(self) -> list[Change]:
         """Return what is another object, or has other entries, than before."""
@@ -87,7 +87,7 @@ class BodyState:
 
     def later(self) -> BodyState:
         """Return the present state of what these functions refer to."""
-        return BodyState(self._trace, self._name, [state.function for state in self._before])
+        return BodyState(self._trace, self._name, self._functions)
 
 
 class _Recorded:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import types
 from collections.abc import Iterable
 
-from ..capture.changed_state import Change, names_of_object
+from ..capture.changed_state import Change, may_read
 from ..capture.environment import Environment
-from ..usercode.bytecode import LOOKUPS, names_of, names_read
 
 
 def is_for_the_caller(change: Change, environment: Environment | None, bodies: Iterable[Environment]) -> bool:
@@ -28,19 +27,8 @@ def is_for_the_caller(change: Change, environment: Environment | None, bodies: I
     """
     if environment is None or change.undo is None or not _is_older(change.holder, environment):
         return False
-    names = {change.key}
-    if change.key is None:
-        names = {name for its in (environment, *bodies) for name in names_of_object(change.holder, its)}
     own = {code for its in bodies for code in its.running()}
-    return (
-        bool(names)
-        and None not in names
-        and not any(
-            not names.isdisjoint(names_read(code, own)) or not LOOKUPS.isdisjoint(names_of(code))
-            for code in environment.running()
-            if code not in own
-        )
-    )
+    return not may_read(change.names(environment, *bodies), environment.running(), own)
 
 
 def _is_older(holder, environment: Environment) -> bool:
