@@ -62,9 +62,6 @@ class Call:
         """Return some cells of a vector (size codes)."""
         return Symbol(self.emitter, addresses.cut(self.emitter.tape, number, 0, start, count))
 
-    def of_ports(self, roles) -> list[int]:
-        return [k for k, port in enumerate(self.loop.ports) if port.role in roles]
-
     def extent(self, port: Port) -> int:
         """Return how many cells of an operand a port stands for: all rows of a slice."""
         return self.sizes.mul(self.loop.length, port.count) if port.role == SLICE else port.count
