@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -235,17 +236,14 @@ class BatchedPoints:
 
     def _jacobians(self, flat: Flattened, value: np.ndarray, first=None):
         """Return (values, Jacobians) of the function, or of ``first(function)``, whose value is known."""
-        rows, shape, dtype = active_leaves(flat), value.shape, value.dtype
-        sizes = [int(np.size(leaf)) for leaf, _ in rows]
-        size = int(np.prod(shape))
-        forward = sum(sizes) <= size
+        parts = _JacobianParts(flat, value.shape, self.points.count)
+        forward, width = parts.forward, parts.width
         kind, second = ("jvp", pushforward(self.config.strong_zero)) if forward else ("vjp", pullback)
         if self.has_aux:
             kind, second = f"{kind} and aux", with_aux(second)
         transform = second if first is None else lambda function: second(first(function))
-        samples = samples_of(flat) if forward else [np.zeros(shape, dtype)]
-        width = sum(sizes) if forward else size
-        key = (f"batch {kind}", first, flat.signature, self.points.slots, shape, tuple(sizes))
+        samples = samples_of(flat) if forward else [np.zeros(value.shape, value.dtype)]
+        key = (f"batch {kind}", first, flat.signature, self.points.slots, value.shape, tuple(parts.sizes))
         derived, batch = self.caller.kept(key, lambda: self._derived_batch(flat, transform, samples, width))
         last: dict = {}
 
@@ -257,51 +255,32 @@ class BatchedPoints:
         point = extended(0)
         directions = derived.slots(point)
         values, self._aux = Rows(self.points.count), Stacks(self.points.count, "nt.batch")
-        grads = [np.empty((self.points.count, *shape, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
 
         def fill(space):
             UnitSeeds([int(np.size(sample)) for sample in samples]).write(
                 [space.inputs[slot] for slot in directions], 0
             )
 
-        def columns(view, n: int, k: int):
-            """Return what a leaf's directions give, of a view in which all directions are side by side."""
-            matrix = with_lanes(view, n, width, shape).reshape(n, width, size).swapaxes(1, 2)
-            start = sum(sizes[:k])
-            return matrix[:, :, start : start + sizes[k]].reshape(n, *grads[k].shape[1:])
-
-        def rows_of(view, n: int, k: int):
-            own = np.shape(rows[k][0])
-            return with_lanes(view, n, width, own).reshape(n, *grads[k].shape[1:])
-
         def sources(space):
             """Return what reads the value, the Jacobians and aux of the points of a sweep."""
-            result, parts = space.variant.recording.result[:2]
+            result, derivatives = space.variant.recording.result[:2]
             (view,) = outputs_of(space, result)
-            views = outputs_of(space, parts)
-            read = [_first_lanes(view, self._value(space.variant, point, batch).ndim)]
-            for k in range(len(grads)):
-                if forward and not views:  # a constant
-                    read.append(lambda n: 0.0)
-                elif forward:
-                    read.append(lambda n, k=k: columns(views[0], n, k))
-                else:
-                    read.append(lambda n, k=k: rows_of(views[k], n, k))
-            return [read[0], *self._aux_sources(space, width), *read[1:]]
+            read = _first_lanes(view, self._value(space.variant, point, batch).ndim)
+            return [read, *self._aux_sources(space, width), *parts.sources(outputs_of(space, derivatives))]
 
         def visit(space, chosen, n):
             found = _real(self._value(space.variant, point, batch))
             first, *others = sources(space)
             values.put(chosen, first(n), found.shape, found.dtype)
-            for grad, source in zip(grads, others[-len(grads) :], strict=True):
+            for grad, source in zip(parts.arrays, others[-len(parts.arrays) :], strict=True):
                 grad[chosen] = source(n)
             self._put_aux(space, chosen, n, width)
 
         sweeps = batch.run(extended, self.points.arrays, visit, fill)
-        jacobians = self._by_argument(flat, grads)
+        jacobians = self._by_argument(flat, parts.arrays)
         if first is None:
             result = self._with_aux(values.array), jacobians
-            arrays = [values.array, *self._aux_arrays(), *grads]
+            arrays = [values.array, *self._aux_arrays(), *parts.arrays]
             self._teach(point, batch, sweeps, sources, arrays, result, point.count - 1)
         return values.array, jacobians
 
@@ -309,6 +288,48 @@ class BatchedPoints:
         derived = Derived(self.function, self.config, transform, lanes=True)
         inner = Lanes(frozenset(derived.slots(derived.extended(flat, samples))))
         return derived, Batch(derived.program, self.points.slots, False, (inner, width), self.threads)
+
+
+class _JacobianParts:
+    """The Jacobians of a function of some shape at all points, an array for each differentiated leaf.
+
+    Attributes
+    ----------
+    forward
+        Whether directions are those of the arguments, because these have no more entries than the result.
+    sizes, width
+        How many entries each leaf has, and how many directions there are.
+    arrays
+        The Jacobians.
+    """
+
+    def __init__(self, flat: Flattened, shape: tuple[int, ...], points: int):
+        rows = active_leaves(flat)
+        self._leaf_shapes = [np.shape(leaf) for leaf, _ in rows]
+        self._shape, self._size = shape, int(np.prod(shape))
+        self.sizes = [int(np.size(leaf)) for leaf, _ in rows]
+        self.forward = sum(self.sizes) <= self._size
+        self.width = sum(self.sizes) if self.forward else self._size
+        self.arrays = [np.empty((points, *shape, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
+
+    def sources(self, views: list[np.ndarray]) -> list[Callable[[int], np.ndarray | float]]:
+        """Return what reads each Jacobian of the first n points from a sweep's outputs."""
+        if not self.forward:
+            return [partial(self._rows, views[k], k) for k in range(len(self.arrays))]
+        if not views:  # the function's result is a constant
+            return [lambda n: 0.0 for _ in self.arrays]
+        return [partial(self._columns, views[0], k) for k in range(len(self.arrays))]
+
+    def _columns(self, view: np.ndarray, k: int, n: int) -> np.ndarray:
+        """Return what a leaf's directions give, of a view in which all directions are side by side."""
+        directions = with_lanes(view, n, self.width, self._shape).reshape(n, self.width, self._size)
+        start = sum(self.sizes[:k])
+        chosen = directions.swapaxes(1, 2)[:, :, start : start + self.sizes[k]]
+        return chosen.reshape(n, *self.arrays[k].shape[1:])
+
+    def _rows(self, view: np.ndarray, k: int, n: int) -> np.ndarray:
+        """Return a leaf's cotangents, one for each entry of the result."""
+        return with_lanes(view, n, self.width, self._leaf_shapes[k]).reshape(n, *self.arrays[k].shape[1:])
 
 
 def _first_lanes(view: np.ndarray, ndim: int) -> Callable[[int], np.ndarray]:

@@ -178,6 +178,11 @@ def put_core(w, k, top):
     return strides_at
 
 
+def core_rank(info_t, info, which):
+    """How many axes of an array op's result or operand the op itself takes; none of an elementwise op's."""
+    return info_t[info + CORE_RANKS + which] if info_t[info] == CORE else 0
+
+
 def put_levels(w, k, at):
     """Write the levels of an instruction's loop; return how many, or EMPTY or DIFFERENT.
 
@@ -196,22 +201,14 @@ def put_levels(w, k, at):
     b = tape_t[TAPE_WORDS * k + OUT + 2]
     c = tape_t[TAPE_WORDS * k + OUT + 3]
     info = INFO * ((tape_t[TAPE_WORDS * k] & 0xFFFF) >> 1)
-    rank = rank_of(out, value_t, layout_t)
-    core_a = 0
-    core_b = 0
-    core_c = 0
-    if info_t[info] == CORE:
-        rank -= info_t[info + CORE_RANKS]
-        core_a = info_t[info + CORE_RANKS + 1]
-        core_b = info_t[info + CORE_RANKS + 2]
-        core_c = info_t[info + CORE_RANKS + 3]
+    rank = rank_of(out, value_t, layout_t) - core_rank(info_t, info, 0)
+    rank_a = rank + core_rank(info_t, info, 1)
+    rank_b = rank + core_rank(info_t, info, 2)
+    rank_c = rank + core_rank(info_t, info, 3)
     levels = 0
     empty = False
-    m = 1
-    mo = 0
-    ma = 0
-    mb = 0
-    mc = 0
+    # These are the size and the strides of the level that further axes may join.
+    m, mo, ma, mb, mc = 1, 0, 0, 0, 0
     seen = 0
     for q in range(rank):
         axis = rank - 1 - q
@@ -221,31 +218,27 @@ def put_levels(w, k, at):
             axis = nearest_axis(out, rank, seen, value_t, layout_t, strides_t, size_q)
             seen |= 1 << axis
         n = dim_of(out, axis, value_t, layout_t, dims_t, size_q)
-        if not broadcasts(a, axis, rank + core_a, n, value_t, layout_t, dims_t, size_q):
-            return DIFFERENT
-        if not broadcasts(b, axis, rank + core_b, n, value_t, layout_t, dims_t, size_q):
-            return DIFFERENT
-        if not broadcasts(c, axis, rank + core_c, n, value_t, layout_t, dims_t, size_q):
+        if not (
+            broadcasts(a, axis, rank_a, n, value_t, layout_t, dims_t, size_q)
+            and broadcasts(b, axis, rank_b, n, value_t, layout_t, dims_t, size_q)
+            and broadcasts(c, axis, rank_c, n, value_t, layout_t, dims_t, size_q)
+        ):
             return DIFFERENT
         if n == 0:
             empty = True
         if n == 1:
             continue
         so = size_of(strides_t[layout_t[layout_of(out, value_t)] + axis], size_q)
-        sa = stride_of(a, axis, rank + core_a, n, value_t, layout_t, dims_t, strides_t, size_q)
-        sb = stride_of(b, axis, rank + core_b, n, value_t, layout_t, dims_t, strides_t, size_q)
-        sc = stride_of(c, axis, rank + core_c, n, value_t, layout_t, dims_t, strides_t, size_q)
+        sa = stride_of(a, axis, rank_a, n, value_t, layout_t, dims_t, strides_t, size_q)
+        sb = stride_of(b, axis, rank_b, n, value_t, layout_t, dims_t, strides_t, size_q)
+        sc = stride_of(c, axis, rank_c, n, value_t, layout_t, dims_t, strides_t, size_q)
         if m > 1 and so == mo * m and sa == ma * m and sb == mb * m and sc == mc * m:
             m = m * n
             continue
         if m > 1:
             put_level(r_t, at + LEVEL * levels, m, mo, ma, mb, mc)
             levels += 1
-        m = n
-        mo = so
-        ma = sa
-        mb = sb
-        mc = sc
+        m, mo, ma, mb, mc = n, so, sa, sb, sc
     if m > 1:
         put_level(r_t, at + LEVEL * levels, m, mo, ma, mb, mc)
         levels += 1

@@ -45,104 +45,141 @@ STACK_LOG = 21  # a thread's stack takes 2 MiB or more, so two threads differ in
 SPREAD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: products with it spread consecutive numbers
 
 
-def _module_text(place: int, symbol: str) -> str:
-    """Return the IR of ``int64 call(int64, int64, int64, int64, int64 *tables)``."""
-    from llvmlite import ir
+class _Writer:
+    """Writes the IR of ``int64 call(int64, int64, int64, int64, int64 *tables)``: a method for each step."""
 
-    i64, double = ir.IntType(64), ir.DoubleType()
-    words = i64.as_pointer()
-    module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(i64, [i64] * ARGUMENTS + [words]), symbol)
-    *arguments, tables = function.args
-    names = ("start", "look", "taken", "none", "claimed", "attempt", "other", "served", "stopped")
-    start, look, taken, none, claimed, attempt, other, served, stopped = map(
-        function.append_basic_block, names
-    )
-    builder = ir.IRBuilder(start)
+    def __init__(self, place: int, symbol: str):
+        from llvmlite import ir
 
-    def field(record, fields: tuple, name: str):
-        """Return the address of a field of a record."""
-        return builder.gep(record, [i64(fields.index(name))])
+        self.i64, self.double = ir.IntType(64), ir.DoubleType()
+        self.words = self.i64.as_pointer()
+        self.module = ir.Module()
+        kind = ir.FunctionType(self.i64, [self.i64] * ARGUMENTS + [self.words])
+        function = ir.Function(self.module, kind, symbol)
+        *self.arguments, tables = function.args
+        self.start, self.look, self.taken, self.none, self.claimed, self.attempt = map(
+            function.append_basic_block, ("start", "look", "taken", "none", "claimed", "attempt")
+        )
+        self.other, self.served, self.stopped = map(
+            function.append_basic_block, ("other", "served", "stopped")
+        )
+        self.builder = ir.IRBuilder(self.start)
+        self.table = self.builder.gep(tables, [self.i64(place * len(TABLES))])
+        called = ir.FunctionType(self.i64, [self.i64] * (1 + ARGUMENTS)).as_pointer()
+        self.fallback = self.builder.bitcast(self._address(self.table, TABLES, "fallback"), called)
+        self.sweep = ir.FunctionType(self.i64, [self.i64, self.i64]).as_pointer()
 
-    def address(record, fields: tuple, name: str):
-        """Return what a field holds, as an address of words."""
-        return builder.inttoptr(builder.load(field(record, fields, name)), words)
+    def text(self) -> str:
+        seat, number = self._claim_a_seat()
+        front, path, path_word, before, following = self._try_paths(seat)
+        self._answer(seat, front, path, path_word, before, following)
+        self._fall_back(seat, number)
+        return str(self.module)
 
-    def is_set(word):
-        return builder.icmp_unsigned("!=", word, i64(0))
+    def _claim_a_seat(self):
+        """Claim the first free seat from the thread's own one on; return its address and its number."""
+        builder, i64 = self.builder, self.i64
+        seats = self._address(self.table, TABLES, "seats")
+        stack = builder.lshr(builder.ptrtoint(builder.alloca(i64), i64), i64(STACK_LOG))
+        own = builder.lshr(builder.mul(stack, i64(SPREAD)), i64(64 - SEATS_LOG))
+        builder.branch(self.look)
 
-    def count(name: str) -> None:
-        counter = field(seat, SEAT, name)
-        builder.store(builder.add(builder.load(counter), i64(1)), counter)
+        builder.position_at_end(self.look)
+        tries = builder.phi(i64)
+        number = builder.and_(builder.add(own, tries), i64(SEATS - 1))
+        seat = builder.gep(seats, [builder.mul(number, i64(len(SEAT)))])
+        exchange = builder.cmpxchg(self._field(seat, SEAT, "claimed"), i64(0), i64(1), "acq_rel", "monotonic")
+        builder.cbranch(builder.extract_value(exchange, 1), self.claimed, self.taken)
 
-    def leave(result) -> None:
+        builder.position_at_end(self.taken)
+        more = builder.add(tries, i64(1))
+        tries.add_incoming(i64(0), self.start)
+        tries.add_incoming(more, self.taken)
+        builder.cbranch(builder.icmp_unsigned("<", more, i64(SEATS)), self.look, self.none)
+
+        builder.position_at_end(self.none)
+        builder.ret(builder.call(self.fallback, [i64(-1), *self.arguments]))
+        return seat, number
+
+    def _try_paths(self, seat):
+        """Enter the sweeps of the seat's paths, until none of a path's guards stops its sweep.
+
+        Returns
+        -------
+        tuple
+            The word of the first path; the path that served as an address and as a word; the words of the
+            path that was tried before it and of the one that comes next.
+        """
+        builder, i64 = self.builder, self.i64
+        builder.position_at_end(self.claimed)
+        front = builder.load(self._field(seat, SEAT, "first"))
+        builder.cbranch(self._is_set(front), self.attempt, self.stopped)
+
+        builder.position_at_end(self.attempt)
+        path_word, before = builder.phi(i64), builder.phi(i64)
+        path = builder.inttoptr(path_word, self.words)
+        for k, argument in enumerate(self.arguments):
+            builder.store(argument, self._address(path, PATH, f"argument_{k}"))
+        sweep = builder.bitcast(self._address(path, PATH, "sweep"), self.sweep)
+        outcome = builder.call(sweep, [builder.load(self._field(path, PATH, "frame")), i64(0)])
+        following = builder.load(self._field(path, PATH, "next"))
+        builder.cbranch(self._is_set(outcome), self.other, self.served)
+
+        builder.position_at_end(self.other)
+        path_word.add_incoming(front, self.claimed)
+        path_word.add_incoming(following, self.other)
+        before.add_incoming(i64(0), self.claimed)
+        before.add_incoming(path_word, self.other)
+        builder.cbranch(self._is_set(following), self.attempt, self.stopped)
+        return front, path, path_word, before, following
+
+    def _answer(self, seat, front, path, path_word, before, following) -> None:
+        """Let the next call try the path that served first, and return whether the value is finite."""
+        builder, i64 = self.builder, self.i64
+        builder.position_at_end(self.served)
+        with builder.if_then(self._is_set(before)):
+            builder.store(following, self._field(builder.inttoptr(before, self.words), PATH, "next"))
+            builder.store(front, self._field(path, PATH, "next"))
+            builder.store(path_word, self._field(seat, SEAT, "first"))
+        place_of_value = self._address(path, PATH, "value")
+        with builder.if_then(self._is_set(builder.ptrtoint(place_of_value, i64))):
+            value = builder.load(builder.bitcast(place_of_value, self.double.as_pointer()))
+            # The difference is NaN for an infinite value, and NaN does not equal zero.
+            finite = builder.fcmp_ordered("==", builder.fsub(value, value), self.double(0.0))
+            with builder.if_then(builder.not_(finite)):
+                self._leave(seat, i64(NOT_FINITE))
+        self._leave(seat, i64(DONE))
+
+    def _fall_back(self, seat, number) -> None:
+        self.builder.position_at_end(self.stopped)
+        self._count(seat, "fallen")
+        self._leave(seat, self.builder.call(self.fallback, [number, *self.arguments]))
+
+    def _leave(self, seat, result) -> None:
         """Give the seat back and return."""
-        count("served")
-        builder.store_atomic(i64(0), field(seat, SEAT, "claimed"), "release", WORD)
-        builder.ret(result)
+        self._count(seat, "served")
+        claimed = self._field(seat, SEAT, "claimed")
+        self.builder.store_atomic(self.i64(0), claimed, "release", WORD)
+        self.builder.ret(result)
 
-    table = builder.gep(tables, [i64(place * len(TABLES))])
-    seats = address(table, TABLES, "seats")
-    kind = ir.FunctionType(i64, [i64] * (1 + ARGUMENTS)).as_pointer()
-    fallback = builder.bitcast(address(table, TABLES, "fallback"), kind)
-    stack = builder.lshr(builder.ptrtoint(builder.alloca(i64), i64), i64(STACK_LOG))
-    own = builder.lshr(builder.mul(stack, i64(SPREAD)), i64(64 - SEATS_LOG))
-    builder.branch(look)
+    def _count(self, seat, name: str) -> None:
+        counter = self._field(seat, SEAT, name)
+        self.builder.store(self.builder.add(self.builder.load(counter), self.i64(1)), counter)
 
-    builder.position_at_end(look)
-    tries = builder.phi(i64)
-    number = builder.and_(builder.add(own, tries), i64(SEATS - 1))
-    seat = builder.gep(seats, [builder.mul(number, i64(len(SEAT)))])
-    exchange = builder.cmpxchg(field(seat, SEAT, "claimed"), i64(0), i64(1), "acq_rel", "monotonic")
-    builder.cbranch(builder.extract_value(exchange, 1), claimed, taken)
+    def _field(self, record, fields: tuple, name: str):
+        """Return the address of a field of a record."""
+        return self.builder.gep(record, [self.i64(fields.index(name))])
 
-    builder.position_at_end(taken)
-    more = builder.add(tries, i64(1))
-    tries.add_incoming(i64(0), start)
-    tries.add_incoming(more, taken)
-    builder.cbranch(builder.icmp_unsigned("<", more, i64(SEATS)), look, none)
+    def _address(self, record, fields: tuple, name: str):
+        """Return what a field holds, as an address of words."""
+        return self.builder.inttoptr(self.builder.load(self._field(record, fields, name)), self.words)
 
-    builder.position_at_end(none)
-    builder.ret(builder.call(fallback, [i64(-1), *arguments]))
+    def _is_set(self, word):
+        return self.builder.icmp_unsigned("!=", word, self.i64(0))
 
-    builder.position_at_end(claimed)
-    front = builder.load(field(seat, SEAT, "first"))
-    builder.cbranch(is_set(front), attempt, stopped)
 
-    builder.position_at_end(attempt)
-    number_of_path, before = builder.phi(i64), builder.phi(i64)
-    path = builder.inttoptr(number_of_path, words)
-    for k, argument in enumerate(arguments):
-        builder.store(argument, address(path, PATH, f"argument_{k}"))
-    sweep = builder.bitcast(address(path, PATH, "sweep"), ir.FunctionType(i64, [i64, i64]).as_pointer())
-    outcome = builder.call(sweep, [builder.load(field(path, PATH, "frame")), i64(0)])
-    following = builder.load(field(path, PATH, "next"))
-    builder.cbranch(is_set(outcome), other, served)
-
-    builder.position_at_end(other)
-    number_of_path.add_incoming(front, claimed)
-    number_of_path.add_incoming(following, other)
-    before.add_incoming(i64(0), claimed)
-    before.add_incoming(number_of_path, other)
-    builder.cbranch(is_set(following), attempt, stopped)
-
-    builder.position_at_end(served)
-    with builder.if_then(is_set(before)):  # the next call tries this path first
-        builder.store(following, field(builder.inttoptr(before, words), PATH, "next"))
-        builder.store(front, field(path, PATH, "next"))
-        builder.store(number_of_path, field(seat, SEAT, "first"))
-    place_of_value = address(path, PATH, "value")
-    with builder.if_then(is_set(builder.ptrtoint(place_of_value, i64))):
-        value = builder.load(builder.bitcast(place_of_value, double.as_pointer()))
-        finite = builder.fcmp_ordered("==", builder.fsub(value, value), double(0.0))
-        with builder.if_then(builder.not_(finite)):
-            leave(i64(NOT_FINITE))
-    leave(i64(DONE))
-
-    builder.position_at_end(stopped)
-    count("fallen")
-    leave(builder.call(fallback, [number, *arguments]))
-    return str(module)
+def _module_text(place: int, symbol: str) -> str:
+    return _Writer(place, symbol).text()
 
 
 # Two functions that one pointer serves: each reads a record of its own there.

@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "e4d675e0eb6c4efd"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "d9762128630861df"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # builtin.py, steady.py, layout.py, audit.py, c_function.py, crew.py: the IR of builtins
-BUILTINS = "1b981df3cab9ba4b"
+BUILTINS = "928bfabf0146154c"

@@ -27,65 +27,10 @@ def convolved(x, w):
 
 def gather_products(zv, z, sz0, sz1, xv, x, sx0, sx1, wv, w, sw0, sw1, m, n, k, u):
     """``z[i, j] += sum of x[i+p, j+q] * w[p, q]``, for z of (m, n) and w of (k, u) entries."""
-    if sx1 == 1 and sw1 == 1 and u > n:  # rows of w are long, so each entry is computed as a dot product
-        whole = n - n % 4
-        for i in range(m):
-            for p in range(k):
-                row = x + (i + p) * sx0
-                for j in range(whole // 4):
-                    first = z + i * sz0 + 4 * j * sz1
-                    lane_dots(zv, first, sz1, xv, row + 4 * j, 1, wv, w + p * sw0, u, 1.0)
-                for j in range(whole, n):
-                    total = 0.0
-                    for q in range(u):
-                        total += xv[row + j + q] * wv[w + p * sw0 + q]
-                    zv[z + i * sz0 + j * sz1] += total
+    if sx1 == 1 and sw1 == 1 and u > n:
+        gather_dots(zv, z, sz0, sz1, xv, x, sx0, wv, w, sw0, m, n, k, u)
     elif sx1 == 1 and sz1 == 1:
-        terms = k * u
-        for i in range(m):
-            row = z + i * sz0
-            corner = x + i * sx0
-            p = 0
-            q = 0
-            t = 0
-            while t + 4 <= terms:  # Each pass takes four, so that z is loaded and stored a quarter as often.
-                w0 = wv[w + p * sw0 + q * sw1]
-                x0 = corner + p * sx0 + q
-                q += 1
-                if q == u:
-                    q = 0
-                    p += 1
-                w1 = wv[w + p * sw0 + q * sw1]
-                x1 = corner + p * sx0 + q
-                q += 1
-                if q == u:
-                    q = 0
-                    p += 1
-                w2 = wv[w + p * sw0 + q * sw1]
-                x2 = corner + p * sx0 + q
-                q += 1
-                if q == u:
-                    q = 0
-                    p += 1
-                w3 = wv[w + p * sw0 + q * sw1]
-                x3 = corner + p * sx0 + q
-                q += 1
-                if q == u:
-                    q = 0
-                    p += 1
-                for j in parallel(n):
-                    zv[row + j] += (w0 * xv[x0 + j] + w1 * xv[x1 + j]) + (w2 * xv[x2 + j] + w3 * xv[x3 + j])
-                t += 4
-            while t < terms:
-                w0 = wv[w + p * sw0 + q * sw1]
-                x0 = corner + p * sx0 + q
-                q += 1
-                if q == u:
-                    q = 0
-                    p += 1
-                for j in parallel(n):
-                    zv[row + j] += w0 * xv[x0 + j]
-                t += 1
+        gather_rows(zv, z, sz0, xv, x, sx0, wv, w, sw0, sw1, m, n, k, u)
     else:
         for i in range(m):
             for j in range(n):
@@ -94,6 +39,71 @@ def gather_products(zv, z, sz0, sz1, xv, x, sx0, sx1, wv, w, sw0, sw1, m, n, k, 
                     for q in range(u):
                         total += xv[x + (i + p) * sx0 + (j + q) * sx1] * wv[w + p * sw0 + q * sw1]
                 zv[z + i * sz0 + j * sz1] += total
+
+
+def gather_dots(zv, z, sz0, sz1, xv, x, sx0, wv, w, sw0, m, n, k, u):
+    """Do that where the rows of w are contiguous and long, so that each entry of z is a dot product."""
+    whole = n - n % 4
+    for i in range(m):
+        for p in range(k):
+            row = x + (i + p) * sx0
+            for j in range(whole // 4):
+                first = z + i * sz0 + 4 * j * sz1
+                lane_dots(zv, first, sz1, xv, row + 4 * j, 1, wv, w + p * sw0, u, 1.0)
+            for j in range(whole, n):
+                total = 0.0
+                for q in range(u):
+                    total += xv[row + j + q] * wv[w + p * sw0 + q]
+                zv[z + i * sz0 + j * sz1] += total
+
+
+def gather_rows(zv, z, sz0, xv, x, sx0, wv, w, sw0, sw1, m, n, k, u):
+    """Do that where the rows of z are contiguous, so that entries of w are multiplied by whole rows."""
+    terms = k * u
+    for i in range(m):
+        row = z + i * sz0
+        corner = x + i * sx0
+        p = 0
+        q = 0
+        t = 0
+        while t + 4 <= terms:  # Each pass takes four, so that z is loaded and stored a quarter as often.
+            w0 = wv[w + p * sw0 + q * sw1]
+            x0 = corner + p * sx0 + q
+            q += 1
+            if q == u:
+                q = 0
+                p += 1
+            w1 = wv[w + p * sw0 + q * sw1]
+            x1 = corner + p * sx0 + q
+            q += 1
+            if q == u:
+                q = 0
+                p += 1
+            w2 = wv[w + p * sw0 + q * sw1]
+            x2 = corner + p * sx0 + q
+            q += 1
+            if q == u:
+                q = 0
+                p += 1
+            w3 = wv[w + p * sw0 + q * sw1]
+            x3 = corner + p * sx0 + q
+            q += 1
+            if q == u:
+                q = 0
+                p += 1
+            for j in parallel(n):
+                zv[row + j] += (w0 * xv[x0 + j] + w1 * xv[x1 + j]) + (w2 * xv[x2 + j] + w3 * xv[x3 + j])
+            t += 4
+        while t < terms:
+            w0 = wv[w + p * sw0 + q * sw1]
+            x0 = corner + p * sx0 + q
+            q += 1
+            if q == u:
+                q = 0
+                p += 1
+            for j in parallel(n):
+                zv[row + j] += w0 * xv[x0 + j]
+            t += 1
 
 
 def spread_products(xv, x, sx0, sx1, zv, z, sz0, sz1, wv, w, sw0, sw1, m, n, k, u):

@@ -80,6 +80,49 @@ def subtract_product(v, c, stride, a, sa0, sa1, b, m, n, k):
         gemm(v, c, stride, 1, v, a, sa0, sa1, v, b, stride, 1, m, n, k, -1.0, 1.0)
 
 
+def pull_rows_below(v, o, so0, so1, s, n, first, last, scratch):
+    """Turn the adjoint of the factor below a diagonal block into that of the matrix.
+
+    The block C is below the diagonal block of columns first to last, R is left of that block, and B is left
+    of C. Their adjoints, too, change by what C depends on.
+    """
+    size = last - first
+    below = n - last
+    corner = first * (n + 1)  # the diagonal block begins here, C at `under`
+    under = last * n + first
+    for i in range(below):
+        for j in range(size):
+            v[scratch + j * below + i] = v[s + under + i * n + j]
+    trsm(v, o + corner, n, 1, 1, 0, v, scratch, below, size, below)
+    for i in range(below):
+        for j in range(size):
+            v[s + under + i * n + j] = v[scratch + j * below + i]
+    subtract_product(v, s + last * n, n, s + under, so0, so1, o + first * n, below, first, size)
+    subtract_product(v, s + corner, n, s + under, so1, so0, o + under, size, size, below)
+    subtract_product(v, s + first * n, n, s + under, so1, so0, o + last * n, size, first, below)
+
+
+def pull_diagonal_block(v, o, so0, so1, s, n, first, last, square):
+    """Turn the adjoint of a factor's diagonal block into that of the matrix; update what is left of it."""
+    size = last - first
+    corner = first * (n + 1)
+    for i in range(size):
+        for j in parallel(i + 1, size):
+            v[s + corner + i * n + j] = 0.0
+    gemm(v, square, size, so1, v, o + corner, so1, so0, v, s + corner, so0, so1, size, size, size, 1.0, 0.0)
+    for i in range(size):
+        for j in range(i):
+            v[square + j * size + i] = v[square + i * size + j]
+    trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
+    put_transpose(v, square, size)
+    trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
+    subtract_product(v, s + first * n, n, square, size, so1, o + first * n, size, first, size)
+    for i in range(size):
+        for j in parallel(i):
+            v[s + corner + i * n + j] = v[square + i * size + j]
+        v[s + corner + i * (n + 1)] = 0.5 * v[square + i * (size + 1)]
+
+
 @array_op(
     "cholesky",
     "(n,n)->(n,n)",
@@ -126,57 +169,11 @@ class Cholesky:
         last = n
         while last > 0:
             first = max(0, last - COLUMNS)
-            size = last - first
-            below = n - last
-            # The diagonal block begins here. The block C is below it, R is left of it, and B is left of C.
-            corner = first * (n + 1)
-            under = last * n + first
-            t = s + n * n
-            square = t + size * below
-            if below > 0:
-                for i in range(below):
-                    for j in range(size):
-                        v[t + j * below + i] = v[s + under + i * n + j]
-                trsm(v, o + corner, n, 1, 1, 0, v, t, below, size, below)
-                for i in range(below):
-                    for j in range(size):
-                        v[s + under + i * n + j] = v[t + j * below + i]
-                subtract_product(v, s + last * n, n, s + under, so0, so1, o + first * n, below, first, size)
-                subtract_product(v, s + corner, n, s + under, so1, so0, o + under, size, size, below)
-                subtract_product(v, s + first * n, n, s + under, so1, so0, o + last * n, size, first, below)
-            for i in range(size):
-                for j in parallel(i + 1, size):
-                    v[s + corner + i * n + j] = 0.0
-            gemm(
-                v,
-                square,
-                size,
-                so1,
-                v,
-                o + corner,
-                so1,
-                so0,
-                v,
-                s + corner,
-                so0,
-                so1,
-                size,
-                size,
-                size,
-                1.0,
-                0.0,
-            )
-            for i in range(size):
-                for j in range(i):
-                    v[square + j * size + i] = v[square + i * size + j]
-            trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
-            put_transpose(v, square, size)
-            trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
-            subtract_product(v, s + first * n, n, square, size, so1, o + first * n, size, first, size)
-            for i in range(size):
-                for j in parallel(i):
-                    v[s + corner + i * n + j] = v[square + i * size + j]
-                v[s + corner + i * (n + 1)] = 0.5 * v[square + i * (size + 1)]
+            scratch = s + n * n
+            square = scratch + (last - first) * (n - last)
+            if last < n:
+                pull_rows_below(v, o, so0, so1, s, n, first, last, scratch)
+            pull_diagonal_block(v, o, so0, so1, s, n, first, last, square)
             last = first
         for i in range(n):
             for j in parallel(i + 1):

@@ -57,6 +57,24 @@ def log_of_rest(x, rest):
     return math.log1p(-x) if x < 0.5 else math.log(rest)
 
 
+def beta_levels(a, b, x):
+    """The level at which `beta_slope` begins with its fraction; it is found as in `gamma_slope`."""
+    near, levels, c, d, ratio = floor(b) + 0.5, 0.0, 1.0, 0.0, 0.0
+    while math.fabs(ratio - 1.0) > 3e-16 and levels < 1e7:
+        m = floor(0.5 * (levels + 1.0))
+        if levels % 2.0 == 0.0:
+            e = -(a + m) * (a + near + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
+        else:
+            e = m * (near - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+        d = 1.0 + e * d
+        d = 1.0 / (d if math.fabs(d) > 1e-300 else 1e-300)
+        c = 1.0 + e / c
+        c = c if math.fabs(c) > 1e-300 else 1e-300
+        ratio = c * d
+        levels += 1.0
+    return levels * 1.25 + 10.0 - (levels * 1.25) % 1.0
+
+
 def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
     """The derivative of betainc(a, b, x) p times for a and q times for b, p + q 1.0 or 2.0.
 
@@ -77,21 +95,7 @@ def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
         digamma_a, digamma_b = digamma_b, digamma_a
     if uneven:
         return sign * uneven_beta_slope(p, q, a, b, x, rest, digamma_a, factor)
-    # The number of levels is found as in gamma_slope.
-    near, levels, c, d, ratio = floor(b) + 0.5, 0.0, 1.0, 0.0, 0.0
-    while math.fabs(ratio - 1.0) > 3e-16 and levels < 1e7:
-        m = floor(0.5 * (levels + 1.0))
-        if levels % 2.0 == 0.0:
-            e = -(a + m) * (a + near + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
-        else:
-            e = m * (near - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
-        d = 1.0 + e * d
-        d = 1.0 / (d if math.fabs(d) > 1e-300 else 1e-300)
-        c = 1.0 + e / c
-        c = c if math.fabs(c) > 1e-300 else 1e-300
-        ratio = c * d
-        levels += 1.0
-    level = levels * 1.25 + 10.0 - (levels * 1.25) % 1.0
+    level = beta_levels(a, b, x)
     t, ta, tb, taa, tab, tbb = 1.0, 0.0, 0.0, 0.0, 0.0, 0.0
     while level >= 0.0:
         m = floor(0.5 * (level + 1.0))

@@ -231,20 +231,22 @@ def repeated(w, pc):
             elif same(code_t, group_t, offset_t, layout_t, home_t, place_t, k, other):
                 searching = False
                 first = group_t[code_t[FIELDS * other + OUT]]
-                alike = True
-                if pooled:  # whoever reads an active cell may have an adjoint for it, which others have not
-                    alike = home_t[first] >= home_t[target]  # pools are in the order of their levels
-                else:
-                    for j in range(STORAGE_FIELDS):
-                        mine = storage_t[STORAGE_FIELDS * home_t[target] + j]
-                        if storage_t[STORAGE_FIELDS * home_t[first] + j] != mine:
-                            alike = False
-                if alike:
+                if serves(storage_t, home_t[first], home_t[target]):
                     alias_t[target] = first
                     repeats_t[k] = 1
             else:
                 slot = (slot + 1) & last_slot
     return 0
+
+
+def serves(storage_t, first, target):
+    """Whether a result in the first storage can be read in place of one in the other."""
+    if target < POOLS:  # whoever reads an active cell may have an adjoint for it, which others have not
+        return first >= target  # pools are in the order of their levels
+    for j in range(STORAGE_FIELDS):
+        if storage_t[STORAGE_FIELDS * first + j] != storage_t[STORAGE_FIELDS * target + j]:
+            return False
+    return True
 
 
 def same(code_t, group_t, offset_t, layout_t, home_t, place_t, k, other):
