@@ -127,10 +127,11 @@ def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts |
     largest = entries_of_layouts(tape, sizes_of).max(initial=1.0)
     if len(code) * (INSTRUCTION + SPECIAL * largest**STEEPEST) <= MOST:
         return None
-    weight = float(Fields(ROWS, tape.code).times @ weights()[0])
-    if INSTRUCTION * len(code) + weight * largest**STEEPEST <= MOST:
-        return None
-    return cuts_of_work(work_of(tape, sizes_of), code, aux)
+    weight, power, _ = weights()
+    most = weight * largest**power
+    most[[*ROWS.with_trait("product")]] = largest**STEEPEST * MULTIPLICATION
+    short = INSTRUCTION * len(code) + Fields(ROWS, tape.code).times @ most <= MOST
+    return None if short else cuts_of_work(work_of(tape, sizes_of), code, aux)
 
 
 def cuts_of_work(work: np.ndarray, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
@@ -182,8 +183,8 @@ class _Loop:
 
 def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
     """Return code and records of several instructions that do what one does; None if it has no loop."""
-    op = int(instruction[0]) & 0xFFFF
     word, o, a, b, last = instruction.tolist()
+    op = word & 0xFFFF
     if op >= FIRST_VECTOR:
         return _vector_parts(instruction, aux, count)
     if op < FIRST_KERNEL or op == GUARD:
@@ -222,10 +223,9 @@ def _vector_parts(instruction: np.ndarray, aux: np.ndarray, count: int):
     word, o, a, b, last = instruction.tolist()
     _, op, pattern = vector_arms()[(word & 0xFFFF) - FIRST_VECTOR]
     assert pattern in PATTERNS[op.arity]
+    third, n = 0, last  # where there is no record, the last word is the number of cells
     if op.arity == 3:
-        third, n = int(aux[last + names.LOOP_THIRD]), int(aux[last + names.LOOP_COUNT])
-    else:
-        third, n = 0, last  # there is no record: the last word is the number of cells
+        third, n = map(int, aux[[last + names.LOOP_THIRD, last + names.LOOP_COUNT]])
     steps = [1, *(int(kind == "v") for kind in pattern), 0, 0][:4]
     code, records = [], []
     for loop in _Loop([o, a, b, third], [[n, *steps]], 0).split(count):

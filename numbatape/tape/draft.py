@@ -7,6 +7,7 @@ they have made goes back to the builder at the end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,8 +16,12 @@ from .combinations import by_combination, flatnonzero
 from .draft_values import SCALAR_LAYOUT, DraftValues
 from .families import POOLS
 from .instruction import NONE
+from .sizes import FEW
 from .tape import Rewrite, covers
 from .uses import Fields, Uses
+
+UNFELT = 1000  # Nobody can measure one instruction among so many.
+LANES = 8  # Most derivatives have at least this many directions.
 
 
 class Draft(DraftValues):
@@ -89,6 +94,23 @@ class Draft(DraftValues):
         """Return the numbers of the instructions that make arrays by one of some ops, given by row."""
         found = self.fields(code).of(ops)
         return found[self.is_array(self.fields(code).out.take(found))]
+
+    def is_felt(self, code: np.ndarray, rows: np.ndarray) -> bool:
+        """Whether a sweep may be measurably faster once some instructions are rewritten.
+
+        A few instructions on few cells among thousands of others are not worth it: any change lets all later
+        passes look at all instructions anew.
+        """
+        most = len(code) // UNFELT  # instructions on FEW cells
+        if len(rows) > most:
+            return True
+        total = 0
+        for layout in self.layout[self.fields(code).out[rows]].tolist():
+            dims = [*map(self.sizes.settled, self.layouts[layout].dims)]
+            total += max(FEW, math.prod(dims) * LANES)
+            if min(dims, default=0) < 0 or total > FEW * most:
+                return True
+        return False
 
     # ---- other addresses
 

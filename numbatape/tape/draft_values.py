@@ -222,6 +222,12 @@ class DraftValues:
         storage, _, _, group = self._row(base)
         return self._appended(storage, offset, dims, strides, group)
 
+    def views_again(self, values: np.ndarray) -> list[int]:
+        """Return a further view for each of some values, with the same address."""
+        first = len(self._columns()[0])
+        self._new_values = list(zip(*(column[values].tolist() for column in self._columns()), strict=True))
+        return [*range(first, first + len(self._new_values))]
+
     def _appended(self, storage: int, offset: int, dims, strides, group: int) -> int:
         layout = self.builder.layout_number(tuple(dims), tuple(strides))
         self._new_values.append((storage, offset, layout, group))

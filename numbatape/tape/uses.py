@@ -226,10 +226,10 @@ class Fields:
 
     def is_any(self, rows: Iterable[int]) -> np.ndarray:
         """Return which instructions are of some ops, given by row."""
+        if len(self.code) > SHORT and not self.times[[*rows]].any():
+            return np.zeros(len(self.code), bool)
         return self.ops.is_any(rows, self.op)
 
     def of(self, rows: Iterable[int]) -> np.ndarray:
         """Return the numbers of the instructions of some ops, given by row."""
-        if len(self.code) > SHORT and not self.times[[*rows]].any():
-            return flatnonzero(self.op[:0])
         return flatnonzero(self.is_any(rows))

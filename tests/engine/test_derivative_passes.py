@@ -159,6 +159,31 @@ def test_each_pass_finds_work_by_itself(name, monkeypatch):
     raise AssertionError(f"{name} finds nothing to do")
 
 
+def test_passes_leave_alone_what_no_sweep_would_be_faster_for():
+    """What a pass changes is looked at anew by all later ones, a long tape for some instructions in vain."""
+    matrix = WEIGHTS[:3] / 4
+
+    def long(x):
+        y, active = x, matrix * x[0]
+        for _ in range(2000):
+            y = active @ y + x
+        return np.sum(y) + short(x)
+
+    def short(x):
+        t = x * WEIGHTS[0]
+        u = (t * ROWS[0] + t * 0.3 - t) * WEIGHTS[0]
+        return np.sum(np.sin(u) * u - t * u)
+
+    changed = {}
+    for function in (short, long):
+        caches = [nt.prepare_hessian_cache(function, X, config=nt.Config(passes=p)) for p in ("all", "none")]
+        hessian, plain = (nt.value_gradient_and_hessian(cache, X)[2] for cache in caches)
+        np.testing.assert_allclose(hessian, plain, rtol=1e-12)
+        changed[function] = {its.name for its in lanes_of(caches[0])[0].rewrites if its.ops}
+    assert {"buffers", "linear"} <= changed[short]
+    assert not {"buffers", "linear", "broadcasts"} & changed[long]
+
+
 @pytest.mark.parametrize("chosen", ["fuse", ("fuse", "nothing"), ["fuse"], None, 1, ("all",)])
 def test_names_of_passes_are_checked(chosen):
     with pytest.raises(

@@ -22,7 +22,7 @@ def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Compute what does not change along an axis without that axis."""
     rows = draft.array_rows(code, draft.ops.with_trait("narrows"))
     first = rows[_have_steady_axes(draft, draft.fields(code), rows)]
-    if not len(first):
+    if not len(first) or not draft.is_felt(code, first):
         return code
     fit = _Fit(draft, code, rows)
     queue = [k for k in first.tolist() if fit(k)]

@@ -32,7 +32,7 @@ def start_buffers(draft: Draft, code: np.ndarray) -> np.ndarray:
     first, second = _next_rows(uses, fills)
     kind = _adding(draft, code, kinds, fills, first)
     fills, first, second, kind = (each[kind != OTHER] for each in (fills, first, second, kind))
-    if not len(fills):
+    if not len(fills) or not draft.is_felt(code, fills):
         return code
     following = np.where(_adding(draft, code, kinds, fills, second) != OTHER, second, NONE)
     both = following >= 0

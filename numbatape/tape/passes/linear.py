@@ -60,12 +60,15 @@ def contract(draft: Draft, code: np.ndarray) -> np.ndarray:
     if not draft.directions:
         return code
     rows = linear_rows(draft, code)
-    if not len(rows.numbers):
+    if not len(rows.numbers) or not draft.is_felt(code, rows.numbers):
+        return code
+    changes = _Contraction(draft, code, rows).changes()
+    if not draft.is_felt(code, np.array([*changes], np.intp)):
         return code
     code = copied(code)
     # Tapes with directions are only swept forward, so that no operand takes an adjoint.
     code["active"][rows.numbers] = 0
-    return rewritten(code, _Contraction(draft, code, rows).changes())
+    return rewritten(code, changes)
 
 
 class _Contraction(Coefficients):

@@ -8,14 +8,13 @@ import numpy as np
 
 from ..column_scans import reach
 from ..combinations import by_combination, flatnonzero
-from ..draft import Draft
+from ..draft import LANES, Draft
 from ..instruction import MAIN, value_numbers
 from ..tape import F64
 from ..uses import NO_GROUP, Uses
 
 # A product is passed on to at most this many readers, because each computes a coefficient of its own.
 READERS = 3
-LANES = 8  # Most derivatives have at least this many directions.
 
 
 class LinearRows(NamedTuple):

@@ -65,10 +65,7 @@ def _dropped(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndar
 
 def _passed_over(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndarray) -> np.ndarray:
     """Let values refer to the first results; repeated instructions write to values of their own."""
-    again = []
-    for out in code["out"][repeats].tolist():
-        its = draft.layout_of(out)
-        again.append(draft.view(out, draft.address(out)[1], its.dims, its.strides))
+    again = draft.views_again(code["out"][repeats])
     draft.redirect(alias, again)
     # A repeated instruction can fail only where the first one has failed before.
     draft.builder.spare.update(again)
