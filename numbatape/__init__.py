@@ -1,4 +1,4 @@
-"""numbatape: derivatives of plain NumPy and SciPy functions, without compiling them.
+"""Derivatives of plain NumPy and SciPy functions, without compiling them.
 
 Names are imported when they are first used: a gradient need not wait for sparse matrices, which
 import ``scipy.sparse`` (0.2 s), nor for batches.

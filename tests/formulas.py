@@ -6,7 +6,7 @@ import types
 import numpy as np
 
 from numbatape.jit import symbols
-from numbatape.ops import scalars, series
+from numbatape.ops import parameters, scalars, series
 
 
 class Math:
@@ -33,7 +33,7 @@ class Special:
 
 # The rows' own language: scalar functions are rebuilt so that their `math` does not raise.
 LANGUAGE = {"math": Math(), "sc": Special(), "__builtins__": {"int": int, "max": max, "min": min}}
-for _name, _function in (vars(series) | vars(scalars)).items():
+for _name, _function in (vars(series) | vars(parameters) | vars(scalars)).items():
     if isinstance(_function, types.FunctionType):
         LANGUAGE[_name] = types.FunctionType(_function.__code__, LANGUAGE)
 

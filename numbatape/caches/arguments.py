@@ -107,7 +107,8 @@ class LeafSpec(NamedTuple):
     level: int
     dtype: np.dtype | None = None
     ndim: int = 0
-    # "array"; "float" or "int", Python's numbers, which adapt their dtype; "scalar", NumPy's; or "static".
+    # The kind is "array"; "float" or "int" for Python's numbers, which adapt their dtype; "scalar" for
+    # NumPy's; or "static".
     kind: str = "static"
     part: str = ""  # "real" or "imag": a complex leaf counts as two leaves in a row
 

@@ -77,7 +77,7 @@ class PreparedCache:
         self._names = names
         self._turn = Turn()
         self._evaluator = Evaluator(program, gradient=self.seeded_with_one)
-        # The workspace of the last call. With `first`, the function has run for another cache.
+        # This is the workspace of the last call. With `first`, the function has run for another cache.
         if first is None:
             self._space = self._evaluator.forward(prepared, checks=False)
         else:

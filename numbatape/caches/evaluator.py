@@ -88,7 +88,7 @@ class Evaluator:
     def has_room(self) -> bool:
         """Whether a workspace for further sizes can be kept without dropping another one."""
         count = len(self._workspaces)
-        # One more of the usual size: where the bytes are used up, one more takes another's place.
+        # One more has the usual size: where the bytes are used up, it takes another's place.
         more = self._bytes // count if count else 0
         return count < MOST_WORKSPACES and self._bytes + more < self._most_bytes
 

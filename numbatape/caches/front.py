@@ -54,7 +54,7 @@ class Front:
         self._owner = None if owner is None else weakref.ref(owner)
         self._last_resort = refuse if general is None else _last_resort_of(weakref.ref(self))
         self._tables: dict[Any, SteadyCalls] = {}
-        # One entry per table: its call, and whether that takes keywords.
+        # There is one entry per table: its call, and whether that takes keywords.
         self._known: list[tuple[SteadyCalls, Callable, bool]] = []
         # What makes a table's calls of its leaves, for tables whose arguments or results are containers.
         self._made_for: dict[SteadyCalls, Callable] = {}

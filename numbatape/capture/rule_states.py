@@ -20,7 +20,7 @@ class RuleStates:
     """The states in which the rules of one trace have been called."""
 
     def __init__(self):
-        # By the rule; None for one that is not watched.
+        # The key is the rule; the value is None for a rule that is not watched.
         self._known: dict[object, State | None] = {}
         self._new: object = None  # the rule that runs for the first time
 

@@ -219,7 +219,7 @@ class _Body:
         # `len` would give an int, which would hold the tape to these numbers of lanes.
         if is_empty(same) or is_empty(rest):
             raise Apart  # No lane takes one of the two ways, because the number that decided was NaN.
-        # np.take finds a trace by its first argument alone.
+        # A call of np.take finds a trace by its first argument alone.
         rows = [of_trace(self.trace, x) for x in self.rows]
         groups = [
             in_lanes(self.trace, self.function, [np.take(x, places, axis=0) for x in rows], self.user)

@@ -37,8 +37,8 @@ from .lane_values import LaneValues
 
 ADD, AGREE, COPY = (OPCODE[name] for name in ("add", "agree", "copy"))
 IS_PRODUCT = np.array([bool(op.product) for op in OPS])
-# For each row of the op table: the product in a fused product and sum, and the ranks of the cores of the
-# result and the operands, which are 0 for elementwise ops.
+# For each row of the op table these are the product in a fused product and sum, and the ranks of the cores of
+# the result and the operands, which are 0 for elementwise ops.
 PRODUCT_IN = np.full(len(OPS), NONE)
 CORE_RANKS = np.zeros((4, len(OPS)), np.int64)
 for _k, _op in enumerate(OPS):
@@ -247,7 +247,7 @@ class _Widened:
             left, right, result = (values.layouts[numbers[k]] for numbers in layouts)
             rows = chosen(code, its)
             if len(left.dims) == 2 and len(right.dims) == 3 and right.dims[2] == 1:
-                # A @ x with x in lanes is (lanes, k) @ A^T, so the operands change places
+                # A @ x with x in lanes is (lanes, k) @ A^T, so the operands change places.
                 rows["a"] = values.seen_as(code["b"][its], right.dims[:2], right.strides[:2])
                 rows["b"] = values.seen_as(code["a"][its], left.dims[::-1], left.strides[::-1])
                 rows["out"] = values.seen_as(code["out"][its], result.dims[:2], result.strides[:2])
@@ -258,7 +258,7 @@ class _Widened:
                 rows["a"] = values.seen_as(code["a"][its], (lanes, inner), left.strides[::2])
                 rows["out"] = values.seen_as(code["out"][its], result.dims[::2], result.strides[::2])
             elif len(left.dims) == 3 and len(right.dims) == 2 and self._is_contiguous(left):
-                # X @ B with X in lanes multiplies the rows of all lanes at once
+                # X @ B with X in lanes multiplies the rows of all lanes at once.
                 lanes, m, inner = left.dims
                 dims = values.sizes.mul(lanes, m), result.dims[2]
                 rows["a"] = values.seen_as(code["a"][its], (dims[0], inner), (inner, 1))

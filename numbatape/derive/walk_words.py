@@ -58,8 +58,8 @@ FIRST_TERM = 1
 CODE_WORDS = 9  # the words of an instruction on the tape; its result is the one with number
 CODE_OUT = 3
 
-# An instruction of the walk: number of its class, operands that are needed (bits), line, result and operands,
-# then the place of each of these or NONE, then FLAGS.
+# An instruction of the walk has the number of its class, operands that are needed (bits), line, result and
+# operands, then the place of each of these or NONE, then FLAGS.
 ROW_WORDS = 12
 NEEDED = 1
 LINE = 2
@@ -87,7 +87,7 @@ NONE = -1
 # A cotangent or a partial is a value, by its number, or this minus the place of a number in Python's list.
 FIRST_NUMBER = -1000000
 
-# A template: its signature (start, length), its words, whether it can be repeated.
+# A template has its signature (start, length), its words, and whether it can be repeated.
 TEMPLATE_WORDS = 4
 TEMPLATE_LENGTH = 1
 TEMPLATE_START = 2

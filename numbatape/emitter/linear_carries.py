@@ -102,7 +102,7 @@ class LinearCarry:
         """
         tape, line = self.builder, self.rows[-1].line
         a, addends = self._linear(lanes)
-        # x + -0.0 is x for all numbers, also for -0.0.
+        # The negative zero is added because x + -0.0 is x for all numbers, also for -0.0.
         b = self._folded(addends, line) if addends else tape.literal(-0.0, F64)
         operands = [self._spread(x, length) for x in (self._coefficient(a), b)]
         extent = {"m": tape.sizes.add(length, 1)}

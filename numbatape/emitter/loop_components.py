@@ -110,7 +110,7 @@ class LoopComponents:
             {place[other] for node in nodes for other in edges[node]} - {k} for k, nodes in enumerate(found)
         ]
         looped = [part.what == LOOP for part in parts]
-        # late: the component depends on a loop; early: a loop depends on it.
+        # A component is late if it depends on a loop, and early if a loop depends on it.
         late, early = looped[:], looped[:]
         for k, its in enumerate(needs):
             late[k] |= any(late[other] for other in its)

@@ -101,7 +101,7 @@ class Crew:
                 row[HELPER.index("looks")] = _looks()
                 for name in ("given", "ended"):
                     row[HELPER.index(name)] = _lock_that_is_held()
-                # A daemon: it waits for ever, and must not keep the process from ending.
+                # The helper is a daemon: it waits for ever, and must not keep the process from ending.
                 helper = threading.Thread(
                     target=_function(), args=(row.ctypes.data, HELP), name="numbatape", daemon=True
                 )

@@ -26,7 +26,8 @@ ONE_THREAD = 524288  # multiplications: OpenBLAS divides a larger product among 
 FEW_STEPS = 16  # At least this many steps are stacked, because fewer save too little.
 # The cotangent has at least this many cells: adding to fewer takes no longer than stacking the vectors.
 LEAST_CELLS = 16
-# x has at most this many rows (columns in W @ x): with more of them, each step's product is worth its call.
+# The vector x has at most this many rows (columns in W @ x): with more of them, each step's product is worth
+# its call.
 MOST_ROWS = 4
 
 PRODUCTS = ROWS.with_trait("product")

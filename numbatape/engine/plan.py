@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .strip_tables import Strips
 
 LIMIT = names.LIMIT
-# The longest head of a record: that of an array op has CORE_HEAD words, and for each of four operands at most
-# MOST_LETTERS sizes and strides.
+# The longest head of a record is that of an array op: it has CORE_HEAD words, and for each of four operands
+# at most MOST_LETTERS sizes and strides.
 MOST_HEAD = names.CORE_HEAD + 2 * 4 * names.MOST_LETTERS
 
 # Instructions and cells of a sweep that takes 20 µs at most, 100 if all are special functions.

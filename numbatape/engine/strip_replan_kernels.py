@@ -22,8 +22,9 @@ WORDS = (
     "checked",  # places in the above: of a word, and of what it must be
     "checked_count",
     "blocks",
-    "lengths",  # for each row of blocks: where its length is in the above, the most that it may be, the first
-    # strip of this row, how many strips it has at most, and the totals that it adds up behind the last one
+    # A row of blocks has here where its length is in the above, the most that it may be, the first strip of
+    # the row, how many strips it has at most, and the totals that it adds up behind the last one.
+    "lengths",
     "block_count",
     "narrow",  # storages that have the cells of one strip: number, and where the length of the block is
     "narrow_count",

@@ -54,7 +54,7 @@ class Failures:
 
 
 class Sampler:
-    """nutpie's sampler, which also raises what the model has raised."""
+    """A sampler of nutpie's that also raises what the model has raised."""
 
     def __init__(self, sampler, failures: Failures):
         self._sampler, self._failures = sampler, failures
@@ -121,7 +121,7 @@ def _model_class():
             words = np.zeros((2, len(density.table)), np.int64)
             for function in (density, draw):
                 words[function.place] = function.table
-            # nutpie keeps the model alive, and with it what the words refer to.
+            # The model is kept alive by nutpie, and with it what the words refer to.
             return dataclasses.replace(
                 self, compiled_logp_func=density, compiled_expand_func=draw, user_data=words
             )
@@ -172,7 +172,7 @@ def compiled_model(
     stops = np.cumsum(sizes).tolist()
     slices = [slice(stop - count, stop) for stop, count in zip(stops, sizes, strict=True)]
     model = _model_class()
-    # nutpie 0.16.9 and later ask for this, which concerns models of PyMC alone.
+    # From version 0.16.9 on nutpie asks for this, which concerns models of PyMC alone.
     newer = {"shared_var_keys": {}}
     fields = {field.name for field in dataclasses.fields(model)}
     return model(

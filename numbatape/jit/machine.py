@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .levels import Level
 
-# On x86 the kernel's own name of the processor: family, model, and each of its features.
+# On x86 this is the kernel's own name of the processor: family, model, and each of its features.
 MODALIAS = Path("/sys/devices/system/cpu/modalias")
 
 

@@ -55,7 +55,7 @@ WORDS = (
     "items",  # offset of a tuple's items, which differs between versions of Python
     *("turn", "free", "taken", "hits", "locked"),  # These are the fields that `numbatape.jit.builtin` uses.
 )
-# The row of a leaf. Which fields it uses depends on its kind.
+# A leaf has this row. Which fields it uses depends on its kind.
 ROW = (
     "kind",  # ARRAY, NUMBER, SAME, DATA_ARRAY or PLACED
     "object",  # an array's dtype, a number's type, or the very object that the leaf must be
@@ -83,7 +83,8 @@ CALLED, ENTRY, FIXED = range(3)  # a result is object(), object[0] or object
 # Results are returned as a tuple, as (first, tuple of the others), or as the first alone.
 TUPLE, PAIR, ALONE = range(3)
 
-# name: result and arguments, "p" a pointer, "n" a Py_ssize_t, "d" a double, "." more of them
+# Each function's result and arguments have a letter each: "p" is a pointer, "n" a Py_ssize_t, "d" a double,
+# "v" nothing; "." stands for more of them.
 API = {
     "PyLong_AsVoidPtr": "pp",
     "PyEval_SaveThread": "p",

@@ -45,7 +45,7 @@ def ufunc(name: str) -> np.ufunc:
     if name.startswith("sc."):
         import scipy.special
 
-        # ufuncs that only SciPy's own functions call begin with an underscore, and are in another module
+        # The ufuncs that only SciPy's own functions call begin with an underscore, and are in another module.
         return getattr(scipy.special if name[3] != "_" else scipy.special._ufuncs, name[3:])
     return getattr(np, name)
 
@@ -93,7 +93,7 @@ def _loop(name: str, signature: str) -> tuple[int, int]:
     if head.name != function.__name__.encode() or head.nargs != function.nargs:
         raise ImportError(f"this NumPy lays out ufunc objects in a way that is not known ({name})")
     types = signature.replace("-", "->")
-    # where a C long has 32 bits, NumPy's letter for 64-bit integers is q
+    # Where a C long has 32 bits, NumPy's letter for 64-bit integers is q.
     index = function.types.index(types if types in function.types else types.replace("l", "q"))
     data = head.data[index] if head.data else None
     # A symbol at address 0 counts as unresolved; loops without data do not read it.

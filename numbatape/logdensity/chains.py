@@ -22,7 +22,7 @@ from numbatape.logdensity.optional import optional
 
 INTERVAL = 0.02  # seconds to wait for one chain, before the next is looked at
 THETA = "theta"
-# nutpie's statistics under ArviZ's names; what it keeps for itself is left out.
+# These are nutpie's statistics under ArviZ's names; what it keeps for itself is left out.
 RENAMED = {"logp": "lp", "depth": "tree_depth", "mean_tree_accept": "acceptance_rate"}
 LEFT_OUT = ("tuning", "unconstrained_draw", "unconstrained_gradient", "chain")
 

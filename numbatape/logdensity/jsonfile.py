@@ -42,7 +42,8 @@ def _only_member(raw: bytes, name: str) -> bytes:
                 raise InputError(f"{name}: expected one .json file in the archive, found {len(members)}")
             return archive.read(members[0])
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        # NotImplementedError: a compression that Python lacks; RuntimeError: a password
+        # A NotImplementedError says that Python lacks the compression, a RuntimeError that there is a
+        # password.
         raise InputError(f"{name}: damaged zip archive: {error}") from error
 
 

@@ -120,7 +120,7 @@ def _csv_lines(
     for start in range(0, len(logp), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
         block = logp[rows, None] if grad is None else np.column_stack([logp[rows], grad[rows]])
-        # repr gives the shortest text that is read back as the same number.
+        # The repr is the shortest text that is read back as the same number.
         yield "".join(",".join(map(repr, row)) + "\n" for row in block.tolist()).encode()
 
 

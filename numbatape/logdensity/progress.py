@@ -78,7 +78,7 @@ class PlainBar:
 
 
 class RichBar:
-    """rich's progress bar; the library is imported only here."""
+    """The progress bar of rich, which is imported only here."""
 
     def __init__(self, total: int, unit: str) -> None:
         from rich.console import Console

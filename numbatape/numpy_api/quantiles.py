@@ -100,8 +100,8 @@ def _traced_places(function, q, scale: float, n: int, method):
     return list(search.numbers("positions", np.asarray))
 
 
-# Methods that interpolate, with the two numbers that say where the first and the last entry are
-# (Hyndman and Fan, "Sample quantiles in statistical packages", 1996)
+# Methods that interpolate have two numbers that say where the first and the last entry are (Hyndman and Fan,
+# "Sample quantiles in statistical packages", 1996).
 BETWEEN = {
     "interpolated_inverted_cdf": (0.0, 1.0),
     "hazen": (0.5, 0.5),

@@ -35,7 +35,7 @@ def kve_order_derivative(n, v, x):
 
 _SIDES = "kve_slope(x, y - 1.0, w, sc.kve(y - 1.0, w)) + kve_slope(x, y + 1.0, w, sc.kve(y + 1.0, w))"
 
-# Bessel functions
+# ---- Bessel functions
 unary ("i0",        "sc.i0(x)",        ("sc.i0", np.i0), dx="sc.i1(x)", dxx="0.5*(z + sc.iv(2.0, x))", loop="sc.i0")
 unary ("i1",        "sc.i1(x)",        "sc.i1",       dx="sc.i0(x) - z/x if x != 0.0 else 0.5", dxx="0.75*z + 0.25*sc.iv(3.0, x)", loop="sc.i1", smooth={"x": "0.5*(sc.i0(x) + sc.iv(2.0, x))"})
 unary ("i0e",       "sc.i0e(x)",       "sc.i0e",      dx="-sign(x)*i0e_gap(x, z, sc.i1e(x))", dxx="2.0*math.fabs(dx) - sc.i1e(x)/x if x != 0.0 else 1.5",
@@ -57,7 +57,7 @@ binary("jv",        "sc.jv(x, y)",     ("sc.jv", "sc.jve"),     POSITIVES, opaqu
        dy="0.5*(sc.jv(x - 1.0, y) - sc.jv(x + 1.0, y))", dyy="0.25*(sc.jv(x - 2.0, y) - 2.0*z + sc.jv(x + 2.0, y))")
 binary("yv",        "sc.yv(x, y)",     ("sc.yv", "sc.yve"),     POSITIVES, opaque="x", loop="sc.yv",
        dy="0.5*(sc.yv(x - 1.0, y) - sc.yv(x + 1.0, y))", dyy="0.25*(sc.yv(x - 2.0, y) - 2.0*z + sc.yv(x + 2.0, y))")
-# SciPy cuts off the fractions of the orders of yn and kn
+# SciPy cuts off the fractions of the orders of yn and kn.
 binary("yn",        "sc.yn(x, y)",     "sc.yn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.yn",
        dy="0.5*(sc.yn(math.trunc(x) - 1.0, y) - sc.yn(math.trunc(x) + 1.0, y))", dyy="0.25*(sc.yn(math.trunc(x) - 2.0, y) - 2.0*z + sc.yn(math.trunc(x) + 2.0, y))")
 binary("iv",        "sc.iv(x, y)",     "sc.iv",       POSITIVES, opaque="x", loop="sc.iv",
@@ -81,7 +81,7 @@ binary("kve",       "sc.kve(x, y)",    "sc.kve",      POSITIVES, loop="sc.kve",
        dxy="dx - 0.5*(kve_slope(1.0, x - 1.0, y, sc.kve(x - 1.0, y)) + kve_slope(1.0, x + 1.0, y, sc.kve(x + 1.0, y)))",
        dy="z - 0.5*(sc.kve(x - 1.0, y) + sc.kve(x + 1.0, y))",
        dyy="0.25*(sc.kve(x - 2.0, y) + 2.0*z + sc.kve(x + 2.0, y)) + 2.0*dy - z")
-# The x-th derivative of kve(y, w) for the order y
+# This is the x-th derivative of kve(y, w) for the order y.
 ternary("kve_slope", "kve_slope(x, y, w, sc.kve(y, w))", kve_order_derivative, ((1.0, 1.0), POSITIVE, POSITIVE), opaque="x",
        dy="kve_slope(x + 1.0, y, w, sc.kve(y, w))", dw=f"z - 0.5*({_SIDES})",
        second={"yy": "kve_slope(x + 2.0, y, w, sc.kve(y, w))", "yw": f"dy - 0.5*({_SIDES})".replace("kve_slope(x, ", "kve_slope(x + 1.0, "),
@@ -98,7 +98,8 @@ binary("modstruve", "sc.modstruve(x, y)", "sc.modstruve", POSITIVES, opaque="x",
           f"0.5*(sc.modstruve(x - 1.0, y) + sc.modstruve(x + 1.0, y) + math.pow(0.5*y, x)/(1.772453850905516*sc.gamma(x + 1.5)))", edges=((0.0, 0.0), (1.0, 0.0), (2.5, 0.0)),
        dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y + (1.0 + x*x/(y*y))*z if y != 0.0 else " + _STRUVE_BEND)
 
-# Spherical, of whole order x >= 0; derivatives are with respect to y: DLMF 10.51.2, 10.51.5, 10.47.1, 10.47.2
+# ---- spherical ones of whole order x >= 0; derivatives are with respect to y: DLMF 10.51.2, 10.51.5,
+# 10.47.1, 10.47.2
 binary("spherical_jn", "sc._spherical_jn__ld_d(x, y)", _spherical("spherical_jn"), (BOOLEAN, POSITIVE), opaque="x",
        dy="x/y*z - sc._spherical_jn__ld_d(x + 1.0, y) if y != 0.0 else 1/3 if x == 1.0 else 0.0",
        dyy="(x*(x + 1.0)/(y*y) - 1.0)*z - 2.0/y*dy if y != 0.0 else -1/3 if x == 0.0 else 2/15 if x == 2.0 else 0.0",
@@ -112,7 +113,7 @@ binary("spherical_in", "sc._spherical_in__ld_d(x, y)", _spherical("spherical_in"
 binary("spherical_kn", "sc._spherical_kn__ld_d(x, y)", _spherical("spherical_kn"), (BOOLEAN, POSITIVE), opaque="x",
        dy="x/y*z - sc._spherical_kn__ld_d(x + 1.0, y)", dyy="(x*(x + 1.0)/(y*y) + 1.0)*z - 2.0/y*dy")
 
-# Kelvin functions: (ber + i bei)'' + (ber + i bei)'/x = i (ber + i bei), and ker, kei alike
+# ---- Kelvin functions: (ber + i bei)'' + (ber + i bei)'/x = i (ber + i bei), and ker, kei alike
 unary ("ber",       "sc.ber(x)",       "sc.ber",      POSITIVE, dx="sc.berp(x)", dxx="-sc.bei(x) - dx/x if x != 0.0 else 0.0", loop="sc.ber")
 unary ("bei",       "sc.bei(x)",       "sc.bei",      POSITIVE, dx="sc.beip(x)", dxx="sc.ber(x) - dx/x if x != 0.0 else 0.5", loop="sc.bei")
 unary ("berp",      "sc.berp(x)",      "sc.berp",     POSITIVE, dx="-sc.bei(x) - z/x if x != 0.0 else 0.0", dxx="-sc.beip(x) - dx/x + z/(x*x) if x != 0.0 else 0.0", loop="sc.berp",
@@ -124,16 +125,16 @@ unary ("kei",       "sc.kei(x)",       "sc.kei",      POSITIVE, dx="sc.keip(x)",
 unary ("kerp",      "sc.kerp(x)",      "sc.kerp",     POSITIVE, dx="-sc.kei(x) - z/x", dxx="-sc.keip(x) - dx/x + z/(x*x)", loop="sc.kerp")
 unary ("keip",      "sc.keip(x)",      "sc.keip",     POSITIVE, dx="sc.ker(x) - z/x", dxx="sc.kerp(x) - dx/x + z/(x*x)", loop="sc.keip")
 
-# Associated Legendre functions of degree y and order x, DLMF 14.10.5 and 14.2.2
+# ---- associated Legendre functions of degree y and order x, DLMF 14.10.5 and 14.2.2
 ternary("lpmv",     "sc.lpmv(x, y, w)", "sc.lpmv",    (BOOLEAN, (1.0, 3.0), UNIT), opaque="xy",
        dw="((x + y)*(sc.lpmv(x, y - 1.0, w) if x + y != 0.0 else 0.0) - y*w*z)/((1.0 - w)*(1.0 + w))",
        second={"ww": "(2.0*w*dw + (x*x/((1.0 - w)*(1.0 + w)) - y*(y + 1.0))*z)/((1.0 - w)*(1.0 + w))"})
 
-# Wright's generalised Bessel function, DLMF 10.46.1
+# ---- Wright's generalised Bessel function, DLMF 10.46.1
 ternary("wright_bessel", "sc.wright_bessel(x, y, w)", "sc.wright_bessel", (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
        dw="sc.wright_bessel(x, x + y, w)", second={"ww": "sc.wright_bessel(x, 2.0*x + y, w)"})
 
-# Confluent hypergeometric
+# ---- confluent hypergeometric functions
 ternary("hyp1f1",   "sc.hyp1f1(x, y, w)", "sc.hyp1f1", (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
        dw="x/y*sc.hyp1f1(x + 1.0, y + 1.0, w)", second={"ww": "x*(x + 1.0)/(y*(y + 1.0))*sc.hyp1f1(x + 2.0, y + 2.0, w)"})
 binary("hyp0f1",    "sc.hyp0f1(x, y)", "sc.hyp0f1",   POSITIVES, opaque="x", loop="sc.hyp0f1",

@@ -42,7 +42,7 @@ def addweigh(x, y, w):
 
 
 def quotient(x, y, w):
-    """x divided by y, whose reciprocal is w: ``x*w``, unless w may be infinite, or have lost bits."""
+    """The quotient x/y, given the reciprocal w of y: ``x*w``, unless w may be infinite, or have lost bits."""
     return np.where((w + 4.0 * y) * 0.0 != 0.0, np.divide(x, y), np.multiply(x, w))[()]
 
 
@@ -95,7 +95,7 @@ def tanh_slope(x, y):
 QUOTIENTS = ((1e-310, 5e-324, np.inf), (3.0, 1.7e308, 0.5e-308), (0.0, 0.0, np.inf), (1.0, -0.0, -np.inf), (np.inf, np.inf, 0.0), (2.0, np.nan, np.nan))
 TIES = ((1.0, 1.0), (0.0, -0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.inf, np.inf), (-np.inf, 2.0))
 
-# Arithmetic
+# ---- arithmetic
 unary ("copy",         "x",                     (np.positive, np.conjugate), dx="1.0", hot=True, exact=True, signs=(1,), moves=True, narrows=True, vector_arm=6, integers="within")
 unary ("neg",          "-x",                    np.negative,                 dx="-1.0", hot=True, exact=True, signs=(-1,), narrows=True, vector_arm=5, integers="mirror")
 binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True, exact=True, signs=(1, 1), commutes=True, narrows=True, in_register=True, vector_arm=0, integers="sum")
@@ -119,7 +119,7 @@ binary("ldexp",        "ldexp(x, y)",           np.ldexp, (REAL, BOOLEAN),   dx=
 unary ("deg2rad",      "0.017453292519943295*x", (np.deg2rad, np.radians),   dx="0.017453292519943295")
 unary ("rad2deg",      "57.29577951308232*x",   (np.rad2deg, np.degrees),    dx="57.29577951308232")
 
-# Steps
+# ---- steps
 unary ("sign",         "sign(x)",               np.sign, hot=True, integers="within")
 unary ("floor",        "floor(x)",              np.floor, hot=True, integers="within")
 unary ("ceil",         "-floor(-x)",            np.ceil, integers="within")
@@ -166,7 +166,7 @@ binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 el
        dxx="dy*dy/z if z != 0.0 else 0.0", dxy="-dx*dy/z if z != 0.0 else 0.0", dyy="dx*dx/z if z != 0.0 else 0.0", steps="xy",
        edges=((3e200, 4e200), (3e-200, 4e-200), (5e-324, 0.0), (np.inf, np.nan)))
 
-# Exponentials and logarithms
+# ---- exponentials and logarithms
 unary ("exp",          "math.exp(x)",           np.exp,                 dx="z", dxx="z", hot=True, loop="exp")
 unary ("exp2",         "math.exp2(x)",          (np.exp2, "sc.exp2"),   dx="0.6931471805599453*z", dxx="0.6931471805599453*dx", loop="exp2")
 unary ("expm1",        "math.expm1(x)",         (np.expm1, "sc.expm1"), dx="z + 1.0 if z > -0.5 else math.exp(x)", dxx="dx", smooth={"x": "math.exp(x)"}, hot=True, loop="expm1", paired="exp")
@@ -180,7 +180,7 @@ binary("logaddexp2",   "logaddexp2(x, y)",      np.logaddexp2, dx="logistic(0.69
        dxx="0.6931471805599453*dx*dy", dxy="-0.6931471805599453*dx*dy", dyy="0.6931471805599453*dx*dy", edges=TIES,
        smooth={"x": "logistic(0.6931471805599453*gap(x, y))", "y": "logistic(0.6931471805599453*gap(y, x))"})
 
-# Trigonometric
+# ---- trigonometric functions
 unary ("sin",          "math.sin(x)",           np.sin,               dx="math.cos(x)", dxx="-z", hot=True, single_loop="sin", paired="cos")
 unary ("cos",          "math.cos(x)",           np.cos,               dx="-math.sin(x)", dxx="-z", hot=True, single_loop="cos", paired="sin")
 unary ("tan",          "math.tan(x)",           np.tan, (-1.4, 1.4),  dx="1.0 + z*z", dxx="2.0*z*dx", hot=True, loop="tan")
@@ -193,7 +193,7 @@ binary("turn",         "turn(x, y)",            turn,                 dx="-2.0*z
        dxx="2.0*(z*dy - dx*turn(y, x))", dxy="-2.0*(dy*turn(y, x) + z*dx)", dyy="2.0*(dx*turn(y, x) - z*dy)", edges=((3e200, 4e200), (3e-200, 4e-200)))
 unary ("sinc",         "sinc(x)",               np.sinc,              dx="9.869604401089358*x*sinc_bend(3.141592653589793*x)", dxx="-9.869604401089358*(z + 2.0*sinc_bend(3.141592653589793*x))")
 
-# Hyperbolic
+# ---- hyperbolic functions
 unary ("sinh",         "math.sinh(x)",          np.sinh,              dx="math.cosh(x)", dxx="z", hot=True, loop="sinh", paired="cosh")
 unary ("cosh",         "math.cosh(x)",          np.cosh,              dx="math.sinh(x)", dxx="z", hot=True, loop="cosh", paired="sinh")
 unary ("tanh",         "math.tanh(x)",          np.tanh,              dx="tanh_slope(x, z)", dxx="-2.0*z*dx", hot=True, loop="tanh", paired="tanh_slope")
@@ -204,7 +204,7 @@ unary ("arctanh",      "math.atanh(x)",         np.arctanh, UNIT,     dx="1.0/((
 
 # Truth values are 1.0 and 0.0, without adjoints. The bitwise functions take booleans only, which the tracer checks.
 
-# Comparisons
+# ---- comparisons
 binary("greater",       "1.0 if x > y else 0.0",   np.greater,       hot=True, compares=">")
 binary("greater_equal", "1.0 if x >= y else 0.0",  np.greater_equal, hot=True, compares=">=")
 binary("less",          "1.0 if x < y else 0.0",   np.less,          hot=True, compares="<")
@@ -212,7 +212,7 @@ binary("less_equal",    "1.0 if x <= y else 0.0",  np.less_equal,    hot=True, c
 binary("equal",         "1.0 if x == y else 0.0",  np.equal,         hot=True, compares="==")
 binary("not_equal",     "1.0 if x != y else 0.0",  np.not_equal,     hot=True, compares="!=")
 
-# Logic
+# ---- logic
 binary("logical_and", "1.0 if x != 0.0 and y != 0.0 else 0.0",
        (np.logical_and, np.bitwise_and), BOOLEANS, hot=True, logic="and")
 binary("logical_or",  "1.0 if x != 0.0 or y != 0.0 else 0.0",
@@ -222,7 +222,7 @@ binary("logical_xor", "1.0 if (x != 0.0) != (y != 0.0) else 0.0",
 unary ("logical_not", "1.0 if x == 0.0 else 0.0",
        (np.logical_not, np.invert), BOOLEAN, hot=True, logic="not")
 
-# Kinds of numbers
+# ---- kinds of numbers
 unary ("isnan",       "1.0 if x != x else 0.0",                          np.isnan)
 unary ("isinf",       "1.0 if math.fabs(x) == math.inf else 0.0",        np.isinf)
 unary ("isfinite",    "1.0 if x - x == 0.0 else 0.0",                    np.isfinite)

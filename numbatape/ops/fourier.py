@@ -274,7 +274,7 @@ def transform(v, x, n, lanes, d, c, sc):
     length = int(d[c])
     if length == n:
         return stages(v, x, x + 2 * n * lanes, n, lanes, d, c, sc)
-    # Bluestein: a convolution with the chirp, which turns the transform of any length into two others.
+    # Bluestein's algorithm turns a transform of any length into two others, by a convolution with the chirp.
     chirp = c + (2 + int(d[c + sc]) + 2 * (length - 1)) * sc
     kernel = chirp + 2 * n * sc
     gap = length * lanes

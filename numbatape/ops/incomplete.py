@@ -34,7 +34,7 @@ def student_quantile_slope(n):
 
 THREE = (POSITIVE, POSITIVE, PROBABILITY)
 
-# Gamma and Poisson
+# ---- gamma and Poisson
 _A, _AA, _LOG = gamma_text(1, "x", "y"), gamma_text(2, "x", "y"), "(math.log(y) - sc.psi(x))"
 _P = gamma_density("x", "y")
 _BEND = "math.exp(sc.xlogy(x - 2.0, y) - sc.gammaln(x - 1.0))"  # the density of x - 1, which the density's slope has
@@ -43,8 +43,8 @@ binary("gammainc",  "sc.gammainc(x, y)",  "sc.gammainc",  POSITIVES, loop="sc.ga
        dy=f"{_P}", smooth={"y": f"{_AT_ZERO} if y == 0.0 and x > 1.0 else {_P}"}, dyy=f"{_BEND} - dy if y == 0.0 and x > 1.0 else dy*((x - 1.0)/y - 1.0)", edges=((2.0, 0.0), (3.5, 0.0), (1.0, 0.0)))
 binary("gammaincc", "sc.gammaincc(x, y)", "sc.gammaincc", POSITIVES, loop="sc.gammaincc", dx=f"-{_A}", dxx=f"-{_AA}", dxy=f"dy*{_LOG} if dy != 0.0 else 0.0",
        dy=f"-{_P}", smooth={"y": f"-{_AT_ZERO} if y == 0.0 and x > 1.0 else -{_P}"}, dyy=f"-{_BEND} - dy if y == 0.0 and x > 1.0 else dy*((x - 1.0)/y - 1.0)", edges=((2.0, 0.0), (3.5, 0.0), (1.0, 0.0)))
-# Inverses z of P(x, z) = y: z_x = -P_x/p and z_y = 1/p, with the density p, whose logarithm has the
-# slopes log(z) - psi(x) for x and (x - 1)/z - 1 for z
+# The following are inverses z of P(x, z) = y: z_x = -P_x/p and z_y = 1/p, with the density p, whose logarithm
+# has the slopes log(z) - psi(x) for x and (x - 1)/z - 1 for z.
 _A, _AA, _LOG, _BEND = gamma_text(1, "x", "z"), gamma_text(2, "x", "z"), "(math.log(z) - sc.psi(x))", "((x - 1.0)/z - 1.0)"
 _P = gamma_density("x", "z")
 for _name, _sign in (("gammaincinv", ""), ("gammainccinv", "-")):
@@ -71,7 +71,8 @@ ternary("gdtrc",    "sc.gdtrc(x, y, w)",  "sc.gdtrc",     (POSITIVE, POSITIVE, P
        dx=f"-w*{_P}", dw=f"-x*{_P}",
        second={"xx": "dx*((y - 1.0)/x - w)", "xy": f"dx*{_LOG}", "xw": "dx/w*(y - x*w)", "yy": f"-{_AA}", "yw": f"dw*{_LOG}", "ww": "dw*((y - 1.0)/w - x)"})
 
-# Beta, F and Student's t (the last two by betainc: Abramowitz and Stegun 26.6.2, 26.7.1): constant sqrt(pi)
+# ---- beta, F and Student's t (the last two by betainc: Abramowitz and Stegun 26.6.2, 26.7.1); one constant
+# is sqrt(pi)
 _LOGS = ("(math.log(w) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))")
 _P = beta_density("x", "y", "w")
 for _name, _sign in (("betainc", ""), ("betaincc", "-")):
@@ -82,7 +83,7 @@ for _name, _sign in (("betainc", ""), ("betaincc", "-")):
                     "ww": f"{_sign}(x - 1.0)*math.exp(sc.xlogy(x - 2.0, w) - sc.betaln(x, y)) - dw*(y - 1.0) if w == 0.0 and x > 1.0 else "
                           f"dw*(x - 1.0) - {_sign}(y - 1.0)*math.exp(sc.xlog1py(y - 2.0, -w) - sc.betaln(x, y)) if w == 1.0 and y > 1.0 else "
                           "dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w))"})
-# Inverses z of I(x, y, z) = w, as for gamma
+# The following are inverses z of I(x, y, z) = w, differentiated as those of gamma.
 _LOGS = ("(math.log(z) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-z) - sc.psi(y) + sc.psi(x + y))")
 _BEND = "((x - 1.0)/z - (y - 1.0)/(1.0 - z))"
 for _name, _sign in (("betaincinv", ""), ("betainccinv", "-")):
@@ -93,7 +94,7 @@ for _name, _sign in (("betaincinv", ""), ("betainccinv", "-")):
                     "xy": f"0.0 if {_END} else -{beta_text(1, 1, 'x', 'y', 'z')}*{_inverse} - dx*{_LOGS[1]} - dy*{_LOGS[0]} - dx*dy*{_BEND}",
                     "yy": f"0.0 if {_END} else -{beta_text(0, 2, 'x', 'y', 'z')}*{_inverse} - 2.0*dy*{_LOGS[1]} - dy*dy*{_BEND}",
                     "xw": f"-dw*({_LOGS[0]} + dx*{_BEND})", "yw": f"-dw*({_LOGS[1]} + dy*{_BEND})", "ww": f"-dw*dw*{_BEND}"})
-# F: the cdf is a betainc of x/2 and y/2 at x*w/(y + x*w)
+# The cdf of F is a betainc of x/2 and y/2 at x*w/(y + x*w).
 _Z, _REST = "x*w/(y + x*w)", "y/(y + x*w)"
 _PSI = "sc.psi(0.5*(x + y))"
 _LOG_A, _LOG_B = f"(math.log({_Z}) - sc.psi(0.5*x) + {_PSI})", f"(math.log({_REST}) - sc.psi(0.5*y) + {_PSI})"
@@ -143,15 +144,17 @@ _density, _, _, _rise, _lift, _log_x, _log_t = _student("z")
 binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), loop="sc.stdtrit", dx=_rise, dy=f"1.0/({_density})",
        dxx=f"{_lift} - 2.0*dx*{_log_x} - dx*dx*{_log_t}", dxy=f"-dy*({_log_x} + dx*{_log_t})", dyy=f"-dy*dy*{_log_t}",
        smooth={"x": f"{_rise} if z != 0.0 else -z*{_log_x}"})
-# How fast a quantile y of Student's grows with x degrees of freedom, from 20 on, and the derivative of that for x
+# The rise is how fast a quantile y of Student's grows with x degrees of freedom, from 20 on; it has a
+# derivative for x, too.
 _rise, _log_t = "student_rise(1.0, x, y)", "(-y if x == math.inf else -(x + 1.0)*y/(x + y*y))"
 _turn, _bow = "(1.0 - y*y)/(x + y*y)*y/(x + y*y)", "((x + 1.0)*(y*y - x)/((x + y*y)*(x + y*y)))"  # slopes of the score and of _log_t for y
 binary("stdtr_rise", _rise, student_quantile_slope(1.0), ((20.0, 90.0), REAL), dx="student_rise(2.0, x, y)", dy=f"-z*{_log_t} - student_score(x, y)",
        dxy=f"-dx*{_log_t} - z*{_turn} - student_bend(x, y)", dyy=f"-dy*{_log_t} - z*{_bow} - {_turn}")
 binary("stdtr_rise_n", "student_rise(2.0, x, y)", student_quantile_slope(2.0), ((20.0, 90.0), REAL), third_of="stdtr (of stdtr, stdtrit and the distributions made of them)", dx=UNKNOWN, dy=f"-z*{_log_t} - {_rise}*{_turn} - student_bend(x, y)")
 
-# Noncentral chi-squared of (end, degrees of freedom, noncentrality): the slope for the noncentrality is minus the
-# density for two more degrees (J. D. Cohen, "Noncentral chi-square: some observations on recurrence", 1988)
+# Noncentral chi-squared has (end, degrees of freedom, noncentrality): the slope for the noncentrality is
+# minus the density for two more degrees (J. D. Cohen, "Noncentral chi-square: some observations on
+# recurrence", 1988).
 def _chi2_density(more):
     power = f"0.25*y + {0.25 * more - 0.5}"
     usual = f"math.exp(-0.5*(math.sqrt(x) - math.sqrt(w))*(math.sqrt(x) - math.sqrt(w)))*math.pow(x/w, {power})*sc.ive(0.5*y + {0.5 * more - 1.0}, math.sqrt(x*w))"
@@ -165,19 +168,20 @@ ternary("chndtr",   "sc.chndtr(x, y, w)", "sc.chndtr",    (POSITIVE, POSITIVE, P
        dx=_chi2_density(0), dw=f"-({_chi2_density(2)})",
        second={"xx": f"0.5*({_chi2_density(-2)} - dx)", "xw": "-0.5*(dw + dx)", "ww": f"-0.5*({_chi2_density(4)} + dw)"})
 
-# Kolmogorov's limit, by its two theta series (DLMF 20.7.32)
+# ---- Kolmogorov's limit, by its two theta series (DLMF 20.7.32)
 unary ("kolmogorov", "sc.kolmogorov(x)",  "sc.kolmogorov", (0.3, 2.0), dx="kolmogorov_slope(1.0, x)", dxx="kolmogorov_slope(2.0, x)", loop="sc.kolmogorov")
 binary("kolmogorov_slope", "kolmogorov_slope(x, y)", kolmogorov_derivative, ((1.0, 1.0), (0.6, 2.0)), opaque="x",
        dy="kolmogorov_slope(x + 1.0, y)", dyy="kolmogorov_slope(x + 2.0, y)")
 unary ("kolmogi",   "sc.kolmogi(x)",      "sc.kolmogi",   PROBABILITY, dx="1.0/kolmogorov_slope(1.0, z)", dxx="-dx*dx*dx*kolmogorov_slope(2.0, z)", loop="sc.kolmogi")
 
-# Owen's T ("Tables for computing bivariate normal probabilities", 1956): constants 1/(2 sqrt(2 pi)), 1/(2 pi)
+# ---- Owen's T ("Tables for computing bivariate normal probabilities", 1956), with the constants 1/(2 sqrt(2
+# pi)) and 1/(2 pi)
 binary("owens_t",   "sc.owens_t(x, y)",   "sc.owens_t",   loop="sc.owens_t",
        dx="-0.19947114020071635*math.erf(0.7071067811865476*x*y)*math.exp(-0.5*x*x)", dy="0.15915494309189535*math.exp(-0.5*x*x*(1.0 + y*y))/(1.0 + y*y)",
        dxx="-x*dx - y*(1.0 + y*y)*dy", dxy="-x*(1.0 + y*y)*dy", dyy="-dy*y*(x*x + 2.0/(1.0 + y*y))")
 
-# Integrals of exponentials and logarithms (Dawson's: DLMF 7.2.5; expn: 8.19; spence is a dilogarithm: 25.12); their
-# series where the closed form cancels
+# ---- integrals of exponentials and logarithms (Dawson's: DLMF 7.2.5; expn: 8.19; spence is a dilogarithm:
+# 25.12), as series where the closed form cancels
 unary ("dawsn",     "sc.dawsn(x)",        "sc.dawsn",     loop="sc.dawsn",
        dx="1.0 - 2.0*x*z if math.fabs(x) < 15.0 else -0.5/(x*x)*(1.0 + 1.5/(x*x)*(1.0 + 2.5/(x*x)*(1.0 + 3.5/(x*x)*(1.0 + 4.5/(x*x)*(1.0 + 5.5/(x*x)*(1.0 + 6.5/(x*x)*(1.0 + 7.5/(x*x)*(1.0 + 8.5/(x*x)*(1.0 + 9.5/(x*x))))))))))",
        dxx="-2.0*(z + x*dx) if math.fabs(x) < 15.0 else 1.0/(x*x*x)*(1.0 + 3.0/(x*x)*(1.0 + 3.75/(x*x)*(1.0 + (14/3)/(x*x)*(1.0 + 5.625/(x*x)*(1.0 + 6.6/(x*x)*(1.0 + (91/12)/(x*x)*(1.0 + (60/7)/(x*x)*(1.0 + 9.5625/(x*x)*(1.0 + 10.6/(x*x))))))))))")
@@ -192,7 +196,7 @@ unary ("spence",    "sc.spence(x)",       "sc.spence",    POSITIVE, loop="sc.spe
        dxx="(1.0/x + dx)/(1.0 - x) if math.fabs(1.0 - x) > 0.01 else 1/2 + (1.0 - x)*(2/3 + (1.0 - x)*(3/4 + (1.0 - x)*(4/5 + (1.0 - x)*(5/6 + (1.0 - x)*(6/7)))))",
        smooth={"x": f"math.log(x)/(1.0 - x) if math.fabs(1.0 - x) > 0.03 else -({_SPENCE})"})
 
-# Elliptic integrals of the parameter m; near 0 the series of DLMF 19.5. Constant pi/8
+# ---- elliptic integrals of the parameter m, near 0 by the series of DLMF 19.5; one constant is pi/8
 unary ("ellipk",    "sc.ellipk(x)",       "sc.ellipk",    PROBABILITY, loop="sc.ellipk",
        dx="0.5*(sc.ellipe(x)/(1.0 - x) - z)/x if math.fabs(x) > 0.01 else 0.39269908169872414*(1.0 + x*(1.125 + x*(1.171875 + x*(1.1962890625 + x*(1.21124267578125 + x*(1.22133636474609375 + x*1.228606224060059))))))",
        dxx="(0.25*z - (1.0 - 2.0*x)*dx)/(x*(1.0 - x)) if math.fabs(x) > 0.01 else 0.39269908169872414*(1.125 + x*(2.34375 + x*(3.5888671875 + x*(4.844970703125 + x*(6.10668182373046875 + x*7.371637344360352)))))")

@@ -184,7 +184,7 @@ def uneven_beta_slope(p, q, a, b, x, rest, digamma, factor):
     c = a * (a * a - 1.0) / 24.0 * r * r
     ca = (3.0 * a * a - 1.0) / 24.0 * r * r - c * r
     cb = -2.0 * c * r
-    # y**a exp(-y)/gamma(a), and its quotient by a
+    # The whole is y**a exp(-y)/gamma(a), and d its quotient by a.
     whole = factor * (1.0 + c) * math.exp(a * math.log(u / x) - 0.5 * (a - 1.0) * u)
     d = whole / a
     density, gap = whole / y, math.log(y) - digamma

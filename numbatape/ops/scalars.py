@@ -185,7 +185,7 @@ def far_remainder(x, y):
     return x % y
 
 
-# sin(t) / t.
+# ---- sin(t) / t
 
 
 def sinc(x):

@@ -26,7 +26,7 @@ def ldexp(x, y):
     return x * math.pow(2.0, half) * math.pow(2.0, y - half)
 
 
-# Hurwitz' zeta.
+# ---- Hurwitz' zeta function
 
 
 def zeta(s, x):
@@ -254,7 +254,7 @@ def kve_slope(n, v, x, value):
     r = x * math.sqrt(1.0 + a / x * (a / x)) if a < x else a * math.sqrt(1.0 + x / a * (x / a))
     rise, fall = a + r, x / (a + r) * x  # x exp(peak), x exp(-peak)
     ratio = a / x
-    # asinh(a / x); the quotient overflows for the smallest x.
+    # The peak is asinh(a / x); the quotient overflows for the smallest x.
     peak = math.asinh(ratio) if ratio < 1e150 else math.log(2.0 * a) - math.log(x)
     # The rule's error is the integrand's Fourier transform at 2 pi/step, in which v has that imaginary part.
     step = 6.283185307179586 / math.sqrt(900.0 + 100.0 * r)
@@ -315,7 +315,7 @@ def zeta_rise(s, x, w):
     q = 1.0 / y
     total += math.log1p(w * p) if s == 1.0 else power_fall(s - 1.0, p, q, w) / (s - 1.0)
     total += 0.5 * power_fall(s, p, q, w)
-    # Bernoulli's numbers B_2k / (2k)!, as ratios of neighbours
+    # The weights are Bernoulli's numbers B_2k / (2k)!, computed as ratios of neighbours.
     k = 0.0
     weight = s / 12.0
     while k < 6.0:

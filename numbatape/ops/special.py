@@ -43,14 +43,15 @@ def erfc_integral_ratio(n, x):
     return np.vectorize(erfc_ratio, otypes=[float])(n, x)[()]
 
 
-# Gamma family: 5.2.2, 5.15.1. Derivatives of psi are zeta functions of Hurwitz' (25.11.12), whose derivative for
-# the second argument is one of the next order (25.11.17)
+# ---- gamma functions: 5.2.2, 5.15.1. Derivatives of psi are zeta functions of Hurwitz' (25.11.12), whose
+# derivative for the second argument is one of the next order (25.11.17)
 _TURN = "(3.141592653589793*(x - 2.0*rint(0.5*x)))"  # pi x without whole turns
 _COSINE, _SINE = f"math.cos({_TURN})", f"0.3183098861837907*math.sin({_TURN})"
 unary ("gammaln",   "sc.gammaln(x)",   "sc.gammaln",  POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)")
 unary ("loggamma",  "sc.loggamma(x)",  "sc.loggamma", POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.loggamma")
 unary ("gamma",     "sc.gamma(x)",     "sc.gamma",    POSITIVE, dx="z*sc.psi(x)", dxx="dx*sc.psi(x) + z*zeta(2.0, x)", loop="sc.gamma")
-# Left of 1/2 by reflection (5.5.3), gamma(1 - x) sin(pi x)/pi: no pole of psi at 0, -1, ...
+# Left of 1/2 the slope goes by reflection (5.5.3), gamma(1 - x) sin(pi x)/pi, which needs no psi at its poles
+# 0, -1, ...
 unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, loop="sc.rgamma",
        dx=f"-z*sc.psi(x) if x > 0.5 else sc.gamma(1.0 - x)*({_COSINE} - sc.psi(1.0 - x)*{_SINE})",
        dxx=f"-dx*sc.psi(x) - z*zeta(2.0, x) if x > 0.5 else sc.gamma(1.0 - x)*((sc.psi(1.0 - x)*sc.psi(1.0 - x) + zeta(2.0, 1.0 - x) - 9.869604401089358)*{_SINE} - 2.0*sc.psi(1.0 - x)*{_COSINE})",
@@ -59,7 +60,7 @@ unary ("gammasgn",  "sc.gammasgn(x)",  "sc.gammasgn", loop="sc.gammasgn")
 unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="trigamma(x)", dxx="-2.0*zeta(3.0, x)")
 unary ("trigamma",  "trigamma(x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
 binary("hurwitz",   "zeta(x, y)",      hurwitz_zeta,  ((2.0, 2.0), POSITIVE), opaque="x", dy="-x*zeta(x + 1.0, y)", dyy="x*(x + 1.0)*zeta(x + 2.0, y)")
-# Differences of psi, and of zeta, for arguments with the difference w; right of 0 without cancellation
+# ---- differences of psi, and of zeta, for arguments with the difference w; right of 0 without cancellation
 ternary("zeta_rise", "zeta_rise(x, y, w)", hurwitz_zeta_rise, ((1.0, 1.0), POSITIVE, POSITIVE), opaque="x",
        dy="-x*zeta_rise(x + 1.0, y, w)", dw="x*zeta(x + 1.0, y + w)",
        second={"yy": "x*(x + 1.0)*zeta_rise(x + 2.0, y, w)", "yw": "-x*(x + 1.0)*zeta(x + 2.0, y + w)", "ww": "-x*(x + 1.0)*zeta(x + 2.0, y + w)"})
@@ -77,7 +78,7 @@ def _zeta_fall(x, w, y):
 
 _A, _B = _psi_rise("x", "y", "x + y"), _psi_rise("y", "x", "x + y")
 _AA, _BB = _zeta_fall("x", "y", "x + y"), _zeta_fall("y", "x", "x + y")
-# The beta function by three gamma functions (5.12.1)
+# ---- the beta function by three gamma functions (5.12.1)
 binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
        dx=f"-{_A}", dy=f"-{_B}", dxx=_AA, dxy="-zeta(2.0, x + y)", dyy=_BB)
 # Where x + y is 0, -1, ... and neither is whole, beta is zero and the reciprocal of gamma(x + y) has a slope. The last
@@ -91,8 +92,8 @@ binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
        dy=f"({_REFLECTED.format('y', 'x')}) if {_WHOLE} else -z*{_B}",
        edges=((-3.7, 2.7), (-2.5, -0.5), (-1.25, 0.25)),
        dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}")
-# Pochhammer's symbol and binomials by gamma functions (5.2.5, 1.2.6). The reciprocal of gamma has the slope
-# (-1)**m m! where it is zero, at -m (residues: 5.2.1); there psi is infinite
+# ---- Pochhammer's symbol and binomials by gamma functions (5.2.5, 1.2.6). The reciprocal of gamma has the
+# slope (-1)**m m! where it is zero, at -m (residues: 5.2.1); there psi is infinite
 _POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))*(1.0 + (sc.psi({0} + 1.0) - sc.psi(y - x))*(x - y - rint(x - y)))"
 binary("poch",      "sc.poch(x, y)",   "sc.poch",     POSITIVES, loop="sc.poch",
        dx=f"z*{_A} if x > 0.0 or floor(x) != x else "
@@ -111,8 +112,8 @@ binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), lo
        dxy=f"dy*{_A} + z*zeta(2.0, x - y + 1.0)",
        dyy=f"dy*{_B} - z*(zeta(2.0, x - y + 1.0) + zeta(2.0, y + 1.0))")
 
-# Error functions (7.2, derivatives 7.10.1): constants 2/sqrt(pi), sqrt(pi)/2. Where the slope of erfcx cancels, it is
-# a ratio of repeated integrals of erfc (7.18)
+# ---- error functions (7.2, derivatives 7.10.1), with the constants 2/sqrt(pi) and sqrt(pi)/2. Where the
+# slope of erfcx cancels, it is a ratio of repeated integrals of erfc (7.18)
 unary ("erf",       "math.erf(x)",     "sc.erf",      dx="1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)
 unary ("erfc",      "math.erfc(x)",    "sc.erfc",     dx="-1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)
 unary ("erfi",      "sc.erfi(x)",      "sc.erfi",     dx="1.1283791670955126*math.exp(x*x)", dxx="2.0*x*dx", loop="sc.erfi")
@@ -124,7 +125,8 @@ binary("erfc_ratio", "erfc_ratio(x, y)", erfc_integral_ratio, ((1.0, 1.0), (2.0,
 unary ("erfinv",    "sc.erfinv(x)",    "sc.erfinv",   (-0.95, 0.95), dx="0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfinv")
 unary ("erfcinv",   "sc.erfcinv(x)",   "sc.erfcinv",  (0.05, 1.95), dx="-0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfcinv")
 
-# The normal distribution, an error function of x/sqrt(2): constants 1/sqrt(2 pi), sqrt(2/pi), sqrt(2 pi), sqrt(pi/2)
+# ---- the normal distribution, an error function of x/sqrt(2), with the constants 1/sqrt(2 pi), sqrt(2/pi),
+# sqrt(2 pi), sqrt(pi/2)
 unary ("ndtr",      "sc.ndtr(x)",      "sc.ndtr",     dx="0.3989422804014327*math.exp(-0.5*x*x)", dxx="-x*dx")
 unary ("log_ndtr",  "sc.log_ndtr(x)",  "sc.log_ndtr", dx="0.7978845608028654/sc.erfcx(-0.7071067811865476*x)",
        smooth={"x": "0.7978845608028654/sc.erfcx(-0.7071067811865476*x) if x < 5.0 else 0.3989422804014327*math.exp(-0.5*x*x - z)"},
@@ -133,7 +135,7 @@ unary ("ndtri",     "sc.ndtri(x)",     "sc.ndtri",    PROBABILITY, dx="2.5066282
 unary ("ndtri_exp", "sc.ndtri_exp(x)", "sc.ndtri_exp", (-3.0, -0.05), dx="1.2533141373155003*sc.erfcx(-0.7071067811865476*z)",
        dxx="1.4142135623730951*dx*dx*erfc_ratio(1.0, -0.7071067811865476*z) if z < -3.0 else dx*(1.0 + z*dx)", loop="sc.ndtri_exp")
 
-# The logistic function
+# ---- the logistic function
 unary ("expit",     "logistic(x)",     "sc.expit",    dx="expit_slope(x, z)", dxx="-dx*math.tanh(0.5*x)", hot=True, smooth={"x": "z*logistic(-x)"})
 unary ("log_expit", "(x if x < 0.0 else 0.0) - math.log1p(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
 unary ("logit",     "logit(x)",        "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx")
@@ -156,7 +158,7 @@ binary("huber",     "sc.huber(x, y)",  "sc.huber",    (POSITIVE, REAL), loop="sc
        dx="0.0 if math.fabs(y) <= x else math.fabs(y) - x", dy="y if math.fabs(y) <= x else x*sign(y)", steps="x",
        dxx="0.0 if math.fabs(y) <= x else -1.0", dxy="0.0 if math.fabs(y) <= x else sign(y)", dyy="1.0 if math.fabs(y) <= x else 0.0")
 
-# Losses, and the transformations of Box and Cox ("An analysis of transformations", 1964)
+# ---- losses, and the transformations of Box and Cox ("An analysis of transformations", 1964)
 binary("pseudo_huber", "sc.pseudo_huber(x, y)", "sc.pseudo_huber", (POSITIVE, REAL), loop="sc.pseudo_huber",
        dx="x*(y/x*(y/x)/(1.0 + hypot(1.0, y/x)))*(y/x*(y/x)/(1.0 + hypot(1.0, y/x)))/hypot(1.0, y/x)", dy="y/hypot(1.0, y/x)",
        dxx="(dx - y*math.pow(y/x/hypot(1.0, y/x), 3.0))/x", dxy="math.pow(y/x/hypot(1.0, y/x), 3.0)", dyy="math.pow(hypot(1.0, y/x), -3.0)")
@@ -175,14 +177,14 @@ binary("powm1",     "sc.powm1(x, y)",  "sc.powm1",    (POSITIVE, REAL), loop="sc
        dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
        dxy=POWER_MIXED, dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)")
 
-# Degrees: constants pi/180 and its square
+# ---- degrees, with the constants pi/180 and its square
 unary ("sindg",     "sc.sindg(x)",     "sc.sindg",    dx="0.017453292519943295*sc.cosdg(x)", dxx="-0.00030461741978670857*z", loop="sc.sindg")
 unary ("cosdg",     "sc.cosdg(x)",     "sc.cosdg",    dx="-0.017453292519943295*sc.sindg(x)", dxx="-0.00030461741978670857*z", loop="sc.cosdg")
 unary ("tandg",     "sc.tandg(x)",     "sc.tandg",    dx="0.017453292519943295*(1.0 + z*z)", dxx="0.03490658503988659*z*dx", loop="sc.tandg")
 unary ("cotdg",     "sc.cotdg(x)",     "sc.cotdg",    (5.0, 85.0), dx="-0.017453292519943295*(1.0 + z*z)", dxx="-0.03490658503988659*z*dx", loop="sc.cotdg")
 
-# Relatives of the exponential: exponential integrals (6.2), and Wright's omega, whose slope is omega/(1 + omega)
-# (Corless and Jeffrey, "The Wright omega function", 2002)
+# ---- relatives of the exponential: exponential integrals (6.2), and Wright's omega, whose slope is omega/(1
+# + omega) (Corless and Jeffrey, "The Wright omega function", 2002)
 unary ("exprel",    "sc.exprel(x)",    "sc.exprel",   dx="exprel_slope(x) if math.fabs(x) < 0.03 else (math.exp(x) - z)/x",
        dxx="exprel_bend(x) if math.fabs(x) < 0.03 else (math.exp(x) - 2.0*dx)/x", loop="sc.exprel")
 unary ("exp10",     "math.pow(10.0, x)", "sc.exp10",  dx="2.302585092994046*z", dxx="2.302585092994046*dx", loop="sc.exp10")

@@ -39,7 +39,8 @@ BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1 from this interval, and no n
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
 
-# A partial without a formula; a derivative that needs it raises (`numbatape.derive.partials`).
+# This stands for a partial without a formula; a derivative that needs it raises
+# (`numbatape.derive.partials`).
 UNKNOWN = "math.nan"
 
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s

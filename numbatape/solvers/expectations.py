@@ -230,7 +230,8 @@ def moment(distribution):
         trace = find_trace(shapes, loc, scale)
         shapes, (loc, scale) = ([operand(trace, part) for part in parts] for parts in (shapes, (loc, scale)))
         first = order if find_trace(loc) is None and np.all(np.equal(loc, 0.0)) else 0
-        # A polynomial of loc and scale: the density may be infinite at ends that depend on them.
+        # The result is a polynomial of loc and scale: the density may be infinite at ends that depend on
+        # them.
         return sum(
             math.comb(int(order), k) * loc ** (order - k) * scale**k * standard(k, shapes)
             for k in range(int(first), int(order) + 1)

@@ -124,7 +124,7 @@ def _greedy_stars(near: list[list[int]], order) -> np.ndarray:
     own = [0] * len(near)  # a vertex's colour, as a bit; 0: none yet
     around = [0] * len(near)  # colours of its neighbours
     hubs = [0] * len(near)  # colours of those neighbours in whose stars of several leaves it is a leaf
-    # (vertex, colour): the only neighbour of that colour; which of the two is the hub is open
+    # The value is the only neighbour of that colour; which of the two is the hub is open.
     alone: dict[tuple[int, int], int] = {}
     for v in order:
         seen = twice = 0

@@ -51,8 +51,8 @@ class DraftValues:
         self._literal_values: list[int] = []  # the numbers of the literals that passes have added
         self._cells = list(builder.pool_cells)
         storage, offset, layout = builder.values.addresses()
-        # The group of each pool's first cell. The last entry, added to the number of a storage, is the
-        # storage's group.
+        # These are the groups of each pool's first cell. The last entry, added to the number of a storage, is
+        # the storage's group.
         self._starts = np.array([*accumulate(self._cells, initial=NO_GROUP + 1)], np.int32)
         group = self._group_at(storage, offset)
         self._values = (storage, offset, layout, np.append(group, np.int32(NO_GROUP)))

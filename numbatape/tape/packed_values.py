@@ -173,7 +173,7 @@ class Values(dict):
 
     def columns(self, numbers: np.ndarray | None = None) -> np.ndarray:
         """Return the addresses of some values, or of all, as one array."""
-        # A copy: a view would keep the array from growing.
+        # This is copied, because a view would keep the array from growing.
         words = np.frombuffer(self.words, np.int64)
         words = words.copy() if numbers is None else words[numbers]
         found, packed = np.empty(len(words), VALUE), ~words

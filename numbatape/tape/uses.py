@@ -149,7 +149,7 @@ class Uses:
         return found
 
     def _last(self, groups: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        # 32 bits, because a long trace takes most of its memory here
+        # They have 32 bits, because a long trace takes most of its memory here.
         last = np.full(self.count, NONE, np.int32)
         last[groups] = numbers  # NumPy keeps the last of several assignments.
         last[NO_GROUP] = NONE

@@ -108,7 +108,8 @@ class TracedArray(Methods, Reads):
     # Operators of pandas leave the work to an operand whose priority is higher than their own, which is at
     # most 4 000.
     __pandas_priority__ = 5_000
-    # pandas' ufuncs compare this priority, because a traced array passes for an ndarray; a Series has 1 000.
+    # The ufuncs of pandas compare this priority, because a traced array passes for an ndarray; a Series has 1
+    # 000.
     __array_priority__ = 5_000.0
 
     # ---- containers
@@ -290,7 +291,7 @@ class TracedArray(Methods, Reads):
             return labels.read(self, name)
         if labels is not None and labels.has_row(name):
             return labels.read(self, "loc")[name]
-        # NumPy's numbers have this method, arrays do not
+        # NumPy's numbers have this method, arrays do not.
         if name == "is_integer" and not isinstance(self._value, np.ndarray):
             return lambda: bool(np.equal(np.remainder(self, 1), 0))
         raise missing(self, name, f"ndarray.{name} of a traced array")

@@ -183,7 +183,7 @@ def reduced(op, x: TracedArray, axes: tuple[int, ...], value) -> TracedArray:
     seen_as = tape.rearranged.get(place)
     if seen_as is None:
         merged = tape.values[_axes_last(x, axes, op.nonempty, False)._id]
-        # -1 where the axes can only be merged in a copy.
+        # It is -1 where the axes can only be merged in a copy.
         seen_as = merged[2] if merged[:2] == (storage, offset) else -1
         tape.rearranged[place] = seen_as
     if seen_as < 0:

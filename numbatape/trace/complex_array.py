@@ -51,7 +51,7 @@ def _meets(self, other) -> bool:
 def combine(ufunc, *operands):
     """Return the result of Python's operator; numbers of Python give a weakly typed number (NEP 50)."""
     kinds = [getattr(x, "_value", x).__class__ for x in operands]
-    # Python's own operator of complex numbers would compute with NumPy's doubles
+    # Python's own operator of complex numbers would compute with NumPy's doubles.
     if kinds[0] is complex and ufunc not in COMPARISONS:
         kinds = [float if kind is np.float64 else kind for kind in kinds]
     of_python = all(kind in WEAK for kind in kinds)

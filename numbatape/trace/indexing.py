@@ -234,7 +234,7 @@ def advanced(x: TracedArray, key, value=None) -> TracedArray:
             if k is not None:
                 next(dims)
     if any(k is None for k in parts):
-        # None in an index is a new axis of one entry
+        # None in an index is a new axis of one entry.
         x = expand(x, tuple(n for n, k in enumerate(parts) if k is None))
         parts = [slice(None) if k is None else k for k in parts]
     # Slices are taken first, as a view; integers and index arrays are left.

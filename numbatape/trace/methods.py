@@ -50,7 +50,7 @@ def may_be_operand(arg) -> bool:
     """Whether an operator takes something as its other operand, or leaves it to the other one's class."""
     if arg is None or isinstance(arg, (str, bytes, dict, set)):
         return False
-    # NumPy's rule: an object whose class says so has operators of its own for arrays.
+    # This is NumPy's rule: an object whose class says so has operators of its own for arrays.
     answers = getattr(type(arg), "__array_ufunc__", False)
     if answers is not False or isinstance(arg, np.generic):
         return answers is not None
@@ -249,7 +249,7 @@ class Methods(Kinds):
     def fill(self, value):
         check_attribute(self, "fill")
         self._value.copy().fill(getattr(value, "_value", value))  # NumPy's errors
-        # NumPy's numbers fill a copy, so nothing is left to do for them
+        # NumPy's numbers fill a copy, so nothing is left to do for them.
         if isinstance(self._value, np.ndarray):
             self[...] = value
 

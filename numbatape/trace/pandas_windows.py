@@ -44,7 +44,7 @@ class Windows:
         self.starts = np.where(empty, 0.0, first.to_numpy()).astype(int)
         self.sizes = np.where(empty, 0.0, last.to_numpy() - first.to_numpy() + 1.0).astype(int)
         least = owner.min_periods
-        # pandas' indexers of windows, which a user may give, say themselves how long one is.
+        # The indexers of windows of pandas, which a user may give, say themselves how long one is.
         self.least = int(getattr(owner.window, "window_size", owner.window) if least is None else least)
 
     def _filled(self, x, chosen):

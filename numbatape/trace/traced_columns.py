@@ -236,7 +236,8 @@ class TracedColumn(ExtensionArray):
         return TracedColumn(np.where(np.isnan(x), entries_of(value), x))
 
     def _pad_or_backfill(self, **options):
-        # pandas 2 would call `fillna(method=...)`, with a warning, where a class has not this method itself.
+        # Otherwise pandas 2 would call `fillna(method=...)`, with a warning, as it does where a class has not
+        # this method itself.
         return super()._pad_or_backfill(**options)
 
     # ---- reductions

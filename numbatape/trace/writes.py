@@ -96,7 +96,7 @@ def setitem(x: TracedArray, key, item) -> None:
     if x._value.__class__ is not np.ndarray:
         raise TypeError(f"'numpy.{x.dtype.name}' object does not support item assignment")
     if not x._value.flags.writeable:
-        # NumPy raises this also where no entry is selected
+        # NumPy raises this also where no entry is selected.
         raise ValueError("assignment destination is read-only")
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None and is_shared(trace, root_of(x._value)):

@@ -73,7 +73,7 @@ class Interval(Transform):
 
     def log_jacobian(self, y):
         y = as_floats(y)
-        # log expit(y) + log expit(-y), where neither overflows
+        # This is log expit(y) + log expit(-y), where neither overflows.
         return np.log(self.high - self.low) - np.logaddexp(0.0, y) - np.logaddexp(0.0, -y)
 
     def unconstrain(self, x):

@@ -105,7 +105,7 @@ def _growing(n, v, x) -> float:
 
 def _hankel(n, v, x) -> complex:
     """The n-th derivative of the Hankel function ``J + i Y``, by 10.17.5."""
-    # The coefficients a_k(v + e), as polynomials in e up to e**n
+    # The coefficients a_k(v + e) are polynomials in e, kept up to e**n.
     term = np.zeros(n + 1, dtype=complex)
     term[0] = 1.0
     total, size, k = term.copy(), 1.0, 0
@@ -210,7 +210,7 @@ def _with_order(name: str, sign: float, scale: float = 0.0, also: str | None = N
     def neighbours(function, v, x):
         return 0.5 * (function(v - 1.0, x) + sign * function(v + 1.0, x))
 
-    # The n-th derivative for the order, as a function of n, v and x
+    # This is the n-th derivative for the order, as a function of n, v and x.
     slope = formula_rule(
         f"{name}_slope",
         {

@@ -294,7 +294,7 @@ def agm(a, b):
     """19.8.5; where an argument is zero, so is the mean, and its slope for that argument is infinite."""
     a_is_zero, b_is_zero = np.equal(a, 0.0), np.equal(b, 0.0)
     zero = a_is_zero | b_is_zero
-    # Where the quotients by half the sum would lose digits or overflow; and zeros
+    # These are the numbers whose quotients by half the sum would lose digits or overflow, and zeros.
     extreme = zero | ~(np.abs(a) < 1e280 * np.abs(b)) | ~(np.abs(b) < 1e280 * np.abs(a))
     extreme = extreme | ~(np.abs(a) < np.inf) | ~(np.abs(b) < np.inf)
 

@@ -116,7 +116,7 @@ class _Function:
             product = u[:]
             changes.multiply(product, a + k, 0)
             changes.multiply(product, b + k, 1)
-            # (k turn + c - (a + b + 1) at) w, in which a, b and c change
+            # The other product is (k turn + c - (a + b + 1) at) w, in which a, b and c change.
             other = [term * (k * turn + shift) for term in w]
             for n, weight in ((0, -at), (1, -at), (2, 1)):
                 for i, j in enumerate(changes.below[n]):
@@ -179,7 +179,7 @@ def _with_parameters(name: str, tops: int, bottoms: int):
         return lambda z, *args: slope(*(float(i == k) for i in range(count)), *args)
 
     def of_argument(z, *args):
-        """16.3.1"""
+        """Return the derivative by 16.3.1."""
         *parameters, x = args
         factor = math.prod(parameters[:tops]) / math.prod(parameters[tops:])
         return factor * getattr(sc, name)(*(p + 1.0 for p in parameters), x)
@@ -190,7 +190,7 @@ def _with_parameters(name: str, tops: int, bottoms: int):
 
 
 def _at_one(a, b, c):
-    """15.4.20"""
+    """Return the value at x = 1, by 15.4.20."""
     return sc.gamma(c) * sc.gamma(c - a - b) * sc.rgamma(c - a) * sc.rgamma(c - b)
 
 

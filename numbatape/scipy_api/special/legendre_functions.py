@@ -40,7 +40,7 @@ def _legendre(norm: bool, branch_cut: int, nth: int) -> Callable:
     def next_one(value, n, m, z):
         if nth < 2:
             return _legendre(norm, branch_cut, nth + 1)(n, m, z)
-        # Legendre's equation, DLMF 14.2.2, differentiated once
+        # This is Legendre's equation, DLMF 14.2.2, differentiated once.
         function, slope = (_legendre(norm, branch_cut, k)(n, m, z) for k in (0, 1))
         rest = (1.0 - z) * (1.0 + z)
         share = m * m / rest

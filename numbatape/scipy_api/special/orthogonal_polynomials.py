@@ -59,7 +59,7 @@ def _jacobi_step(n, x, a, b):
     return up, 2.0 * (n + a - 1.0) * (n + b - 1.0) * c / scale
 
 
-# Between whole degrees: 18.5.7, 18.5.9, 18.5.11, 18.5.12
+# ---- between whole degrees: 18.5.7, 18.5.9, 18.5.11, 18.5.12
 jacobi = polynomial(
     "eval_jacobi",
     lambda x, a, b: a + 1.0 + 0.5 * (a + b + 2.0) * (x - 1.0),

@@ -33,13 +33,13 @@ def _over_x(sign: float, function):
     return quotient
 
 
-# DLMF 10.22.38, 10.43.11: the integrals of J0 and Y0, of I0 and K0, and of their quotients by x
+# ---- the integrals of J0 and Y0, of I0 and K0, and of their quotients by x: DLMF 10.22.38, 10.43.11
 UFUNCS["itj0y0"] = _several("itj0y0", lambda x: sc.j0(x), lambda x: sc.y0(x))
 UFUNCS["iti0k0"] = _several("iti0k0", lambda x: sc.i0(x), lambda x: sc.k0(x))
 UFUNCS["it2j0y0"] = _several("it2j0y0", _over_x(-1.0, lambda x: sc.j0(x)), lambda x: -sc.y0(x) / x)
 UFUNCS["it2i0k0"] = _several("it2i0k0", _over_x(1.0, lambda x: sc.i0(x)), lambda x: -sc.k0(x) / x)
 
-# Integrals of Ai and Bi from 0 to x, and from 0 to x of their mirror images
+# ---- integrals of Ai and Bi from 0 to x, and from 0 to x of their mirror images
 UFUNCS["itairy"] = _several(
     "itairy",
     lambda x: sc.airy(x)[0],
@@ -60,13 +60,14 @@ UFUNCS["itmodstruve0"] = formula_rule("itmodstruve0", {0: lambda z, x: sc.modstr
 UFUNCS["it2struve0"] = formula_rule("it2struve0", {0: lambda z, x: -_struve_over_x(x)})
 
 
-# The integral of x**lmb * J_nu(2 a x) from 0 to 1; J_nu' is half of J_(nu - 1) - J_(nu + 1), DLMF 10.6.1
+# This is the integral of x**lmb * J_nu(2 a x) from 0 to 1; J_nu' is half of J_(nu - 1) - J_(nu + 1), DLMF
+# 10.6.1.
 UFUNCS["besselpoly"] = _BESSELPOLY = formula_rule(
     "besselpoly",
     {0: lambda z, a, lmb, nu: _BESSELPOLY(a, lmb + 1.0, nu - 1.0) - _BESSELPOLY(a, lmb + 1.0, nu + 1.0)},
 )
 
-# DLMF 10.46.1, differentiated term by term
+# This is DLMF 10.46.1, differentiated term by term.
 UFUNCS["log_wright_bessel"] = _LOG_WRIGHT = formula_rule(
     "log_wright_bessel", {2: lambda z, a, b, x: np.exp(_LOG_WRIGHT(a, a + b, x) - z)}
 )

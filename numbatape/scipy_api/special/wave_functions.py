@@ -37,12 +37,12 @@ def _solution(name: str, curvature: Callable, unit: float = 1.0) -> None:
     UFUNCS[name] = lambda *args: (value(*args), slope(*args))
 
 
-# Parabolic cylinder functions, DLMF 12.2.2 and 12.14.1
+# ---- parabolic cylinder functions, DLMF 12.2.2 and 12.14.1
 for _name in ("pbdv", "pbvv"):
     _solution(_name, lambda y, dy, v, x: (0.25 * x * x - v - 0.5) * y)
 _solution("pbwa", lambda y, dy, a, x: (a - 0.25 * x * x) * y)
 
-# Mathieu functions of an angle in degrees, DLMF 28.2.1, and modified ones, DLMF 28.20.1
+# ---- Mathieu functions of an angle in degrees, DLMF 28.2.1, and modified ones, DLMF 28.20.1
 for _kind, _parity in (("a", "cem"), ("b", "sem")):
 
     def _angular(y, dy, m, q, x, kind=_kind):

@@ -28,7 +28,7 @@ def _hurwitz(s, q):
     return np.sum(terms, -1) + (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * np.power(t, s - 1.0)
 
 
-# Coefficients of zeta's Taylor series at 0
+# These are the coefficients of zeta's Taylor series at 0.
 AROUND_ZERO = (-0.5, -0.9189385332046728, -1.0031782279542925, -1.0007851944770425)
 AROUND_ZERO += (-0.9998792995005712, -1.0000019408963206, -1.000001301146014, -0.9999998313841736)
 AROUND_ZERO += (-1.000000005764676, -1.0000000009110166, -0.9999999998502992, -1.000000000009407)

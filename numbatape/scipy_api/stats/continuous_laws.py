@@ -150,7 +150,7 @@ def unit(name, log, low=0.0, high=1.0, **options):
     register(name, Law(log, low=low, high=high, **options))
 
 
-# On the whole line
+# ---- on the whole line
 real("norm",      normal, cdf=lambda x: sc.ndtr(x), sf=lambda x: sc.ndtr(-x), logcdf=lambda x: sc.log_ndtr(x), logsf=lambda x: sc.log_ndtr(-x))
 real("cauchy",    lambda x: -LOGPI - np.log1p(x * x), cdf=lambda x: np.arctan2(1.0, -x) / PI, sf=lambda x: np.arctan2(1.0, x) / PI)
 real("laplace",   lambda x: -LOG2 - np.abs(x), cdf=lambda x: np.where(x > 0, 1.0 - 0.5 * np.exp(-x), 0.5 * np.exp(x)), sf=lambda x: np.where(x > 0, 0.5 * np.exp(-x), 1.0 - 0.5 * np.exp(x)))
@@ -177,7 +177,7 @@ real("norminvgauss", normal_inverse_gauss, far=True, valid=lambda a, b: [a > 0, 
 real("vonmises",  lambda x, kappa: kappa * sc.cosm1(x) - np.log(2.0 * PI) - log_scaled_bessel(kappa), valid=lambda kappa: [kappa >= 0], entropy=von_mises_entropy)
 real("vonmises_line", lambda x, kappa: kappa * sc.cosm1(x) - np.log(2.0 * PI) - log_scaled_bessel(kappa), low=-PI, high=PI, valid=lambda kappa: [kappa >= 0], entropy=von_mises_entropy)
 
-# On the positive half line
+# ---- on the positive half line
 right("expon",    lambda x: -x, cdf=lambda x: -np.expm1(-x), sf=lambda x: np.exp(-x), logsf=lambda x: -x)
 right("gamma",    lambda x, a: sc.xlogy(a - 1.0, x) - x - sc.gammaln(a), cdf=lambda x, a: sc.gammainc(a, x), sf=lambda x, a: sc.gammaincc(a, x))
 right("erlang",   lambda x, a: sc.xlogy(a - 1.0, x) - x - sc.gammaln(a), cdf=lambda x, a: sc.gammainc(a, x), sf=lambda x, a: sc.gammaincc(a, x))
@@ -224,7 +224,7 @@ right("powerlognorm", lambda x, c, s: np.log(c) - np.log(x) - np.log(s) + normal
 right("pareto",   lambda x, b: np.log(b) - (b + 1.0) * np.log(x), low=1.0, cdf=lambda x, b: 1.0 - x ** (-b), sf=lambda x, b: x ** (-b), logsf=lambda x, b: -b * np.log(x))
 right("genpareto", lambda x, c: -log1p_ratio(c, x) - np.log1p(c * x), far=True, high=lambda c: pick(c < 0, lambda: -1.0 / c, lambda: np.full(np.shape(c), INF)), valid=any_real, cdf=lambda x, c: -np.expm1(-log1p_ratio(c, x)), logsf=lambda x, c: -log1p_ratio(c, x))
 
-# On an interval
+# ---- on an interval
 unit("uniform",   lambda x: 0.0 * x, cdf=lambda x: x)
 unit("beta",      lambda x, a, b: sc.xlog1py(b - 1.0, -x) + sc.xlogy(a - 1.0, x) - sc.betaln(a, b), cdf=lambda x, a, b: sc.betainc(a, b, x), sf=lambda x, a, b: sc.betainc(b, a, 1.0 - x))
 unit("arcsine",   lambda x: -LOGPI - 0.5 * np.log(x * (1.0 - x)), cdf=lambda x: 2.0 / PI * np.arcsin(np.sqrt(x)))

@@ -181,7 +181,7 @@ def around_the_circle(x, kappa):
     return np.where(infinite, np.where(x > 0, 1.0, 0.0), below)
 
 
-# On the whole line
+# ---- on the whole line
 symmetric("norm",      lambda q: sc.ndtri(q))
 symmetric("cauchy",    cauchy)
 symmetric("laplace",   two_sided(lambda p: -np.log(p)))
@@ -200,7 +200,7 @@ quantiles("loggamma",  lambda q, c: np.log(sc.gammaincinv(c, q)), lambda q, c: n
 quantiles("johnsonsu", lambda q, a, b: np.sinh((sc.ndtri(q) - a) / b), lambda q, a, b: np.sinh((-sc.ndtri(q) - a) / b))
 quantiles("laplace_asymmetric", asymmetric_laplace, lambda q, k: -asymmetric_laplace(q, 1.0 / k))
 
-# On a half line
+# ---- on a half line
 quantiles("expon",    lambda q: -np.log1p(-q), lambda q: -np.log(q))
 quantiles("gamma",    lambda q, a: sc.gammaincinv(a, q), lambda q, a: sc.gammainccinv(a, q))
 quantiles("erlang",   lambda q, a: sc.gammaincinv(a, q), lambda q, a: sc.gammainccinv(a, q))
@@ -240,7 +240,7 @@ quantiles("pareto",   lambda q, b: np.exp(-np.log1p(-q) / b), lambda q, b: q ** 
 quantiles("genpareto", lambda q, c: -np.log1p(-q) * sc.exprel(-c * np.log1p(-q)), lambda q, c: -np.log(q) * sc.exprel(-c * np.log(q)))
 quantiles("genextreme", lambda q, c: -np.log(-np.log(q)) * sc.exprel(c * np.log(-np.log(q))), lambda q, c: -np.log(-np.log1p(-q)) * sc.exprel(c * np.log(-np.log1p(-q))))
 
-# On an interval
+# ---- on an interval
 quantiles("uniform",  lambda q: q)
 quantiles("beta",     lambda q, a, b: sc.betaincinv(a, b, q), lambda q, a, b: sc.betainccinv(a, b, q))
 quantiles("arcsine",  lambda q: np.square(np.sin(0.5 * PI * q)), lambda q: np.square(np.cos(0.5 * PI * q)))
@@ -256,7 +256,7 @@ quantiles("truncpareto", lambda q, b, c: np.exp(-np.log1p(q * np.expm1(-b * np.l
 for _name in ("loguniform", "reciprocal"):
     quantiles(_name, lambda q, a, b: np.exp(np.log(a) + q * (np.log(b) - np.log(a))), lambda q, a, b: np.exp(np.log(b) - q * (np.log(b) - np.log(a))))
 
-# Cumulative functions beside those of the laws themselves
+# ---- cumulative functions beside those of the laws themselves
 extend("rice",        cdf=lambda x, b: sc.chndtr(np.square(x), 2.0, np.square(b)))
 extend("exponnorm",   far=True, cdf=lambda x, K: sc.ndtr(x) - np.exp(log_exponential_part(x, K)), sf=lambda x, K: sc.ndtr(-x) + np.exp(log_exponential_part(x, K)))
 extend("skewcauchy",  cdf=lambda x, a: (1.0 - a) / 2.0 + (1.0 + np.sign(x) * a) / PI * np.arctan(x / (1.0 + np.sign(x) * a)))
@@ -275,7 +275,7 @@ extend("cosine",      cdf=lambda x: (PI + x + np.sin(x)) / (2.0 * PI), sf=lambda
 extend("rdist",       cdf=lambda x, c: sc.betainc(0.5 * c, 0.5 * c, 0.5 * (x + 1.0)), sf=lambda x, c: sc.betaincc(0.5 * c, 0.5 * c, 0.5 * (x + 1.0)))
 extend("vonmises",    cdf=around_the_circle)
 
-# Moments: mean, variance, entropy
+# ---- moments: mean, variance, entropy
 for _name, _mean, _var, _entropy in (
     ("norm",     lambda: 0.0, lambda: 1.0, lambda: 0.5 * (np.log(2.0 * PI) + 1.0)),
     ("laplace",  lambda: 0.0, lambda: 2.0, lambda: LOG2 + 1.0),
@@ -315,7 +315,7 @@ extend("truncnorm", mean=lambda a, b: truncated_normal_moments(a, b)[0], var=lam
 extend("trapezoid", raw=trapezoid_moment)
 extend("fisk",      raw=lambda order, c: sc.beta(1.0 - order / c, 1.0 + order / c))
 
-# Counts: of a whole number k, from the support's low end on
+# ---- counts: of a whole number k, from the support's low end on
 extend("bernoulli", cdf=lambda k, p: 1.0 - p + 0.0 * k, sf=lambda k, p: p + 0.0 * k)
 extend("binom",     cdf=lambda k, n, p: sc.betaincc(inner(k, n) + 1.0, n - inner(k, n), p), sf=lambda k, n, p: sc.betainc(inner(k, n) + 1.0, n - inner(k, n), p))
 extend("poisson",   cdf=lambda k, mu: sc.pdtr(np.maximum(k, 0.0), mu), sf=lambda k, mu: sc.pdtrc(np.maximum(k, 0.0), mu))

@@ -15,7 +15,7 @@ from ...numpy_api.stand_ins import stand_in
 from ...trace.axes import axes_of, pinned
 from ...trace.operands import is_wrong, lift_first
 
-# P. Royston, "Remark AS R94", Applied Statistics 44 (1995): coefficients, the constant first.
+# These are the coefficients of P. Royston, "Remark AS R94", Applied Statistics 44 (1995), the constant first.
 SMALL_MEAN, SMALL_LOG_SCALE = (
     (0.5440, -0.39978, 0.025054, -6.714e-4),
     (1.3822, -0.77857, 0.062767, -0.0020322),

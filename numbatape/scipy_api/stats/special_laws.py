@@ -229,7 +229,7 @@ def half_logistic(x, c):
     return LOG2 + (c - 1.0) * r - 2.0 * np.log1p(np.exp(-r))
 
 
-# On the whole line
+# ---- on the whole line
 real("crystalball", crystal_ball, valid=lambda beta, m: [m > 1, beta > 0], cdf=crystal_ball_below, sf=crystal_ball_above)
 real("genhyperbolic", hyperbolic, far=True, valid=lambda p, a, b: [np.where(p >= 0, np.abs(b) < a, np.abs(b) <= a)])
 real("jf_skew_t", skew_t, cdf=lambda x, a, b: sc.betainc(a, b, 0.5 * (1.0 + skew_share(x, a, b))), sf=lambda x, a, b: sc.betaincc(a, b, 0.5 * (1.0 + skew_share(x, a, b))),
@@ -239,7 +239,7 @@ real("pearson3", pearson, far=True, low=lambda s: pick(s > 0, lambda: -2.0 / s, 
      valid=lambda s: [np.equal(s, s)], cdf=pearson_cdf, ppf=pearson_ppf)
 real("tukeylambda", tukey, far=True, open=True, low=lambda c: -tukey_end(c), high=tukey_end, valid=lambda c: [np.isfinite(c)], cdf=lambda x, c: sc.tklmbda(x, c), ppf=lambda q, c: sc.boxcox(q, c) - sc.boxcox1p(-q, c))
 
-# On the positive half line
+# ---- on the positive half line
 right("dpareto_lognorm", pareto_lognormal, open=True, valid=lambda u, s, a, b: [s > 0, a > 0, b > 0])
 right("genexpon", lambda x, a, b, c: np.log(a - b * np.expm1(-c * x)) - exponent(x, a, b, c), cdf=lambda x, a, b, c: -np.expm1(-exponent(x, a, b, c)), logsf=lambda x, a, b, c: -exponent(x, a, b, c))
 right("geninvgauss", lambda x, p, b: (p - 1.0) * np.log(x) - 0.5 * b * (x + 1.0 / x) - LOG2 - log_k(p, b), open=True, valid=lambda p, b: [np.equal(p, p), b > 0])
@@ -247,7 +247,7 @@ right("kappa3",   lambda x, a: np.log(a) - (1.0 / a + 1.0) * np.log(a + x**a), c
 right("kstwobign", lambda x: np.log(-by_row("kolmogorov_slope")(1.0, x)), open=True, sf=lambda x: sc.kolmogorov(x), isf=lambda q: sc.kolmogi(q))
 right("rel_breitwigner", breit_wigner, cdf=breit_wigner_below)
 
-# On an interval
+# ---- on an interval
 unit("argus",     lambda x, chi: 3.0 * np.log(chi) - LOG_ROOT_2PI - np.log(argus_phi(chi)) + np.log(x) + 0.5 * np.log1p(-x * x) - 0.5 * chi * chi * (1.0 - x * x), sf=lambda x, chi: argus_phi(chi * np.sqrt((1.0 - x) * (1.0 + x))) / argus_phi(chi))
 unit("gausshyper", lambda x, a, b, c, z: sc.xlogy(a - 1.0, x) + sc.xlog1py(b - 1.0, -x) - c * np.log1p(z * x) - sc.betaln(a, b) - np.log(sc.hyp2f1(c, a, a + b, -z)), valid=lambda a, b, c, z: [a > 0, b > 0, np.equal(c, c), z > -1])
 unit("genhalflogistic", half_logistic, high=lambda c: 1.0 / c, cdf=lambda x, c: np.tanh(0.5 * log1p_ratio(-c, x)), ppf=lambda q, c: 2.0 * np.arctanh(q) * sc.exprel(-2.0 * c * np.arctanh(q)))
@@ -255,7 +255,7 @@ unit("truncweibull_min", lambda x, c, a, b: np.log(c) + sc.xlogy(c - 1.0, x) - x
      logcdf=lambda x, c, a, b: log_difference(-(a**c), -(x**c)) - truncated_weibull(x, c, a, b), logsf=lambda x, c, a, b: log_difference(-(x**c), -(b**c)) - truncated_weibull(x, c, a, b),
      ppf=lambda q, c, a, b: (a**c - np.log1p(q * np.expm1(a**c - b**c))) ** (1.0 / c))
 
-# Counts
+# ---- counts
 mass("zipf",      lambda k, a: -a * np.log(k) - np.log(riemann(a)), low=1.0, valid=lambda a: [a > 1])
 mass("zipfian",   zipfian, low=1.0, high=lambda a, n: n, valid=lambda a, n: [a >= 0, *count(n), n >= 1])
 mass("nchypergeom_fisher", fisher_hypergeometric, low=lambda M, n, N, odds: np.maximum(N - (M - n), 0.0), high=lambda M, n, N, odds: np.minimum(n, N), valid=lambda M, n, N, odds: [*count(M), *count(n), *count(N), n <= M, N <= M, odds > 0])

@@ -173,7 +173,7 @@ class RecurrenceRows:
         a, b, negative = before[self.steps[-1].slot]
         if negative:
             a = self._number(-1.0) if a is None else self._combined("neg", a)
-        # x + -0.0 is x for all numbers, also for -0.0.
+        # The negative zero is added because x + -0.0 is x for all numbers, also for -0.0.
         return a or self._number(1.0), b or self._number(-0.0)
 
     def _step(self, step: Step, read: list[Linear]) -> Linear:
