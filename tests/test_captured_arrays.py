@@ -234,7 +234,7 @@ def test_captured_arrays_are_watched():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 def test_long_captured_arrays_are_compared_with_the_cells_of_their_literals(dtype):
-    """Those of another dtype than the cells are compared with a copy."""
+    """So are integers; those of another dtype than the cells are compared with a copy."""
     table = np.arange(5000).astype(dtype)
 
     def f(x):
@@ -250,7 +250,19 @@ def test_long_captured_arrays_are_compared_with_the_cells_of_their_literals(dtyp
             assert gradient[0] == pytest.approx(np.sum(2.0 * table * (table * x[0] + x[-1])), rel=1e-12)
     space = cache._space
     ((_, known),) = [pair for pair in space.watched[0] if pair[0] is table]
-    assert any(np.may_share_memory(known, cells) for cells in space.v) == (dtype == np.float64)
+    assert any(np.may_share_memory(known, cells) for cells in space.v) == (dtype != np.float32)
+
+
+def test_long_captured_integers_that_are_one_number_of_float64_are_told_apart():
+    table = np.arange(3001)
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(table * x), 1.0)
+    for number in (5, 2**53, 4, -(2**53)):
+        table[-3] = number
+        for _ in range(2):
+            np.testing.assert_allclose(nt.value_and_gradient(cache, 0.0)[1], np.sum(table * 1.0), rtol=1e-15)
+    table[-3] -= 1
+    with pytest.raises(nt.UnsupportedOperationError, match=r"beyond 2\*\*53"):
+        nt.value_and_gradient(cache, 0.0)
 
 
 def test_what_is_written_without_traced_values_stays():

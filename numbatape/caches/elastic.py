@@ -22,8 +22,8 @@ from ..engine.moving_spaces import ITEMSIZE, MovingSpace
 from ..engine.placement import aligned
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
 from ..engine.segments import Cuts, Segments
-from ..engine.strip_blocks import LEAST
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
+from ..engine.strip_rows import LEAST
 from ..ops.status import DONE, GUARD
 from ..tape.tape import F64, FAMILY_DTYPE
 from .counted_sizes import MOST_COUNTS

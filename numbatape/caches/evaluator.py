@@ -219,9 +219,9 @@ class Evaluator:
         watched = [*captured, *((array, array.copy()) for array in arrays)]
         if not all(array.flags.c_contiguous for array, _ in watched):
             return False
-        rows = [(a.ctypes.data, c.ctypes.data, a.nbytes) for a, c in watched]
+        rows = [(a.ctypes.data, c.ctypes.data, a.nbytes, a.dtype != c.dtype) for a, c in watched]
         # Kept alive, because the kernel reads these by address.
-        space.watched = watched, np.array(rows or [(0, 0, 0)], np.int64)
+        space.watched = watched, np.array(rows or [(0, 0, 0, 0)], np.int64)
         space.frame[WORD["WATCH"]] = space.watched[1].ctypes.data
         space.frame[WORD["WATCH_COUNT"]] = len(rows)
         return True

@@ -34,9 +34,9 @@ from ..engine.plan import Plan, make_plan
 from ..engine.replan import Replanner
 from ..engine.replan_kernels import OK
 from ..engine.segments import LONG_CALLS, entries_of_layouts, work_of
-from ..engine.strip_blocks import LEAST
 from ..engine.strip_plan import strip_plan
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
+from ..engine.strip_rows import LEAST
 from ..engine.workspace import Adjoints, Workspace
 from ..late import imported
 from ..ops import OPS, ROWS, ArrayOp, Elementwise

@@ -260,7 +260,14 @@ def strip_range(w, pc):
 def watched(w, pc):
     words_q = w[WATCH]
     for k in range(w[WATCH_COUNT]):
-        if differs({ROW_OF_MEMORY}) != 0:
+        at = {WATCH_WORDS} * k
+        size = words_q[at + 2]
+        changed = 0
+        if words_q[at + {WATCH_INTEGERS}] != 0:
+            changed = differs_from_integers(words_q[at + 1], words_q[at], size // 8)
+        else:
+            changed = differs(words_q[at], words_q[at + 1], size)
+        if changed != 0:
             w[STOPPED] = k
             return {STATUS_CONSTANT}
     return forward_range(w, w[SPLIT], w[COUNT])

@@ -24,7 +24,7 @@ WORDS = (
     "SEEDS",  # address of (family, first cell, cells) per output
     "SEED_COUNT",
     "SEED_DATA",  # address of the cotangents, float64
-    "WATCH",  # address of (left, right, bytes) per watched constant
+    "WATCH",  # address of (array, what it was, bytes, whether it has integers) per watched constant
     "WATCH_COUNT",
     "COPY_IN",  # address of (target, source, bytes), bound inputs
     "COPY_IN_COUNT",
@@ -63,8 +63,9 @@ TO_NEXT = 16  # the result is operand a of the next instruction: its cotangent i
 LEVEL_O, LEVEL_A, LEVEL_B, LEVEL_C = 1, 2, 3, 4
 # Rows of the table SEEDS: family, first cell, cells.
 SEED_WORDS, SEED_CELL, SEED_CELLS = 3, 1, 2
-# Rows of WATCH, COPY_IN and COPY_OUT: two addresses, which are compared, or are target and source; bytes.
-MEMORY_WORDS = 3
+# Rows of COPY_IN and COPY_OUT: target, source, bytes. Those of WATCH: two addresses, bytes, and whether there
+# are integers of 64 bits at the first one, and the same numbers in float64 cells at the second.
+MEMORY_WORDS, WATCH_WORDS, WATCH_INTEGERS = 3, 4, 3
 
 
 def constants(text: str) -> str:

@@ -31,7 +31,7 @@ from ..tape.instruction import GUARD
 from ..tape.uses import Fields
 from . import plan_tables as names
 from .codegen import FIRST_KERNEL
-from .frame import WORD
+from .frame import MEMORY_WORDS, WATCH_WORDS, WORD
 from .plan_tables import CORE_HEAD, LEVEL, LOOP_HEAD
 from .vectors import FIRST_VECTOR, PATTERNS, vector_arms
 
@@ -289,27 +289,28 @@ class Segments:
     def _enter(self, name: str, start: int = 0) -> int:
         return self._sweep(name)(self._address, start)
 
-    def _table(self, name: str, count: int) -> list[list[int]]:
-        """Return the rows of three 64-bit words that a word of the frame refers to."""
-        words = (ctypes.c_int64 * (3 * count)).from_address(int(self._frame[WORD[name]])) if count else ()
-        return [list(words[3 * k : 3 * k + 3]) for k in range(count)]
+    def _table(self, name: str, size: int) -> list[list[int]]:
+        """Return the rows of ``size`` 64-bit words that a word of the frame refers to."""
+        first, count = (int(self._frame[WORD[word]]) for word in (name, f"{name}_COUNT"))
+        words = (ctypes.c_int64 * (size * count)).from_address(first) if count else ()
+        return [list(words[size * k : size * (k + 1)]) for k in range(count)]
 
     def _copy(self, name: str) -> None:
-        for target, source, size in self._table(name, int(self._frame[WORD[f"{name}_COUNT"]])):
+        for target, source, size in self._table(name, MEMORY_WORDS):
             for start, part in pieces(size, CELL):
                 ctypes.memmove(target + start, source + start, part)
 
     def _watched(self) -> int:
         """Compare the watched arrays, large ones in pieces."""
         frame = self._frame
-        rows = self._table("WATCH", int(frame[WORD["WATCH_COUNT"]]))
-        if sum(size for _, _, size in rows) <= CELL * MOST:
+        rows = self._table("WATCH", WATCH_WORDS)
+        if sum(row[2] for row in rows) <= CELL * MOST:
             return self._enter("watched")
-        piece = np.zeros(3, np.int64)
+        piece = np.zeros(WATCH_WORDS, np.int64)
         frame[WORD["WATCH"]], frame[WORD["WATCH_COUNT"]] = address(piece), 1
-        for k, (array, copy, size) in enumerate(rows):
+        for k, (array, copy, size, kind) in enumerate(rows):
             for start, part in pieces(size, CELL):
-                piece[:] = array + start, copy + start, part
+                piece[:] = array + start, copy + start, part, kind
                 outcome = self._enter("watched")
                 if outcome:
                     frame[WORD["STOPPED"]] = k

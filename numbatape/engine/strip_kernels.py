@@ -12,13 +12,14 @@ from ..tape.tape import F32
 from .codegen import record_fields
 from .formula_text import kernel_text, with_elementary
 from .frame import CELL_A, CELL_B, CELL_O, COUNT_WORD, RECORD_WORD, STRIDE, SWEEP_STRIPS, constants
-from .plan_tables import CORE_HEAD
+from .plan_tables import CORE_HEAD, CORE_THIRD
 from .vectors import forward_vector, pair_arms, single_arms
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of
 # them that moves from strip to strip, and how many bytes they are; instructions, cells of a strip and of all
-# strips; address and number of what moves, of what counts cells, and of the totals; the cells of the vectors
-# in front of the first strip; address and number of what is copied before a strip, and behind it.
+# strips; address and number of what moves, of what counts cells, of the totals, and of what is cleared; the
+# cells of the vectors in front of the first strip; address and number of what is copied before a strip, and
+# behind it.
 BLOCK = (
     "first",
     "words",
@@ -32,6 +33,8 @@ BLOCK = (
     "count_count",
     "totals",
     "total_count",
+    "clears",
+    "clear_count",
     "begin",
     "sources",
     "source_count",
@@ -44,6 +47,8 @@ BLOCK = (
 MOVE_WORDS, MOVE_STEP = 2, 1
 TOTAL_WORDS, TOTAL_FIRST, TOTAL_COUNT, TOTAL_KIND = 4, 1, 2, 3
 SINGLE, ROOT = 1, 2
+# What is cleared before the first strip, because strips add to it: first cell, how many, and bytes of a cell.
+CLEAR_WORDS, CLEAR_COUNT, CLEAR_ITEM = 3, 1, 2
 # What is copied (`numbatape.engine.strip_copies`): the address of a strip's cells, that of the word
 # which says where a whole vector outside of the workspace is, and the bytes of a cell.
 COPY_WORDS, COPY_WORD, COPY_ITEM = 3, 1, 2
@@ -69,6 +74,16 @@ def run_strips(w, block_q, v, e):
     sources_q = block_q[{sources}]
     targets_q = block_q[{targets}]
     copy_bytes(words_t, block_q[{first}], block_q[{bytes}])
+    clears_t = block_q[{clears}]
+    for k in range(block_q[{clear_count}]):
+        at = {CLEAR_WORDS} * k
+        first = clears_t[at]
+        if clears_t[at + {CLEAR_ITEM}] == 8:
+            for i in parallel(clears_t[at + {CLEAR_COUNT}]):
+                v[first + i] = 0.0
+        else:
+            for i in parallel(clears_t[at + {CLEAR_COUNT}]):
+                e[first + i] = 0.0
     while left > 0:
         if left < strip:
             for k in range(block_q[{count_count}]):
@@ -181,8 +196,8 @@ def _single_source(opcode: int) -> tuple[str, str]:
     ((op, pattern, family),) = (arm for number, *arm in single_arms() if number == opcode)
     modules, name = [], "f32" if family == F32 else "f64"
     if isinstance(op, ArrayOp):
-        body = _sum_of_part(op)
-        modules.append(sys.modules[op.adds_parts.__module__])
+        body = _of_part(op)
+        modules.append(sys.modules[(op.adds_parts or op.forward).__module__])
     else:
         body = forward_vector(op, pattern)
     text = _SINGLE.format(
@@ -197,13 +212,16 @@ def _single_source(opcode: int) -> tuple[str, str]:
     return f"{op.name}{pattern}-{name}-strip", head + text
 
 
-def _sum_of_part(op: ArrayOp) -> list[str]:
-    """Return the lines that add up a strip into a float64 cell."""
-    kernel = op.adds_parts
+def _of_part(op: ArrayOp) -> list[str]:
+    """Return the lines that add up a strip into a float64 cell, or add its entries at their positions."""
     sizes, strides = record_fields(op)
     fields = [f"{name} = r[record + {CORE_HEAD + k}]" for k, name in enumerate(sizes + strides)]
     record = ["d = w[V64]", "r = w[AUX]", f"record = code[at + {RECORD_WORD}]", *fields]
-    return [*record, f"d[o] = {kernel.__name__}({', '.join(parameters(kernel))})"]
+    if op.adds_parts is not None:
+        return [*record, f"d[o] = {op.adds_parts.__name__}({', '.join(parameters(op.adds_parts))})"]
+    x, p = "abc"[op.arity - 2], op.index
+    third = [f"c = r[record + {CORE_THIRD}]"] if op.arity == 3 else []
+    return [*record, *third, f"add_at_positions(v, o, 1, {x}, s{x}0, d, {p}, s{p}0, m, n, FROM_FIRST)"]
 
 
 def strip_source() -> str:
@@ -221,6 +239,9 @@ def strip_source() -> str:
         TOTAL_KIND=TOTAL_KIND,
         SINGLE=SINGLE,
         ROOT=ROOT,
+        CLEAR_WORDS=CLEAR_WORDS,
+        CLEAR_COUNT=CLEAR_COUNT,
+        CLEAR_ITEM=CLEAR_ITEM,
         COPY_WORDS=COPY_WORDS,
         COPY_WORD=COPY_WORD,
         COPY_ITEM=COPY_ITEM,

@@ -15,16 +15,8 @@ from .frame import CELL_B
 from .placement import evaluated, place_storages, storage_sizes, storage_table
 from .plan import Plan, derive, make_plan
 from .segments import find_cuts, work_of
-from .strip_blocks import (
-    LEAST,
-    Block,
-    Operand,
-    find_blocks,
-    grouped,
-    long_rows,
-    narrow_storages,
-    owners_of,
-)
+from .strip_blocks import Block, find_blocks, grouped, narrow_storages, owners_of
+from .strip_rows import LEAST, Operand, long_rows
 from .strip_tables import cuts_of_blocks, pieces_of, with_strips
 from .vectors import PAIR_OPCODES
 from .verifier import op_info

@@ -18,9 +18,10 @@ from .plan import Plan, make_plan
 from .replan import Replanner
 from .replan_kernels import LOOK_CLOSER, OK
 from .segments import INSTRUCTION, Cuts, work_of
-from .strip_blocks import STRIP, Block, owners_of, vector_row
+from .strip_blocks import Block, owners_of
 from .strip_plan import in_strips
 from .strip_replan_kernels import WORD, WORDS, strip_moves
+from .strip_rows import STRIP, vector_row
 from .strip_tables import cuts_of_blocks
 from .verify_plan import kernel
 

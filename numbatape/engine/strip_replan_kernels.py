@@ -8,8 +8,8 @@ from .. import jit
 from .plan_tables import CELL, CODE_WORDS, END, OK, STORAGE_WORDS
 from .replan_kernels import LOOK_CLOSER
 from .segments import INSTRUCTION
-from .strip_blocks import LEAST, STRIP
 from .strip_kernels import BLOCK, TOTAL_COUNT, TOTAL_WORDS
+from .strip_rows import LEAST, STRIP
 
 # The words of ``w``; most are addresses, and a count follows its table.
 WORDS = (

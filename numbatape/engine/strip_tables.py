@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..tape.tape import FAMILY_DTYPE
 from . import segments
 from .frame import CELL_O, RECORD_WORD, STRIDE
-from .strip_blocks import STRIP, Block
+from .strip_blocks import Block
 from .strip_kernels import BLOCK
+from .strip_rows import STRIP
 from .vectors import STRIP_OPCODE, vector_arms
 
 # One instruction runs a whole block. The places of the block's other instructions hold this one, which copies
@@ -80,6 +82,8 @@ class FirstStrip(NamedTuple):
     totals
         For each sum its cell, the first cell of the totals of strips, how many these are, and what they
         become (`strip_kernels.total_kind`).
+    clears
+        What is cleared before the first strip: the first cell, how many, and the bytes of one.
     end
         The first cell behind the totals of strips.
     """
@@ -88,6 +92,7 @@ class FirstStrip(NamedTuple):
     moves: list[tuple[int, int]]
     counts: list[int]
     totals: list[tuple[int, int, int, int]]
+    clears: list[tuple[int, int, int]]
     end: int
 
 
@@ -104,7 +109,7 @@ def _first_strip(
         Whether a value has all of its cells, so that each strip has others.
     """
     records: list[int] = []
-    moves, counts, totals = [], [], []
+    moves, counts, totals, clears = [], [], [], []
     for k, row in enumerate(block.rows):
         if row.done:
             rows[k] = _NOTHING_AT_ALL
@@ -128,14 +133,16 @@ def _first_strip(
             rows[k, CELL_O] = end
             moves.append((words[CELL_O], 1))
             end += int(spare * strips) + 1
+        if row.clears:
+            clears.append((row.out.cell, row.clears, FAMILY_DTYPE[row.family].itemsize))
         for result in (row.out, row.second):
-            if result is not None and not row.adds and moving(result.value):
+            if result is not None and not row.gathers_all and moving(result.value):
                 moves.append((words[result.place], STRIP))
         if row.second is not None:
             rows[k, row.second.place] = row.second.cell
     first = np.concatenate([rows.reshape(-1), np.array(records, np.int32)]).astype(np.int32)
     first[counts] = STRIP
-    return FirstStrip(first, moves, counts, totals, end)
+    return FirstStrip(first, moves, counts, totals, clears, end)
 
 
 def with_strips(
@@ -172,7 +179,7 @@ def with_strips(
     for block, wanted in zip(blocks, pieces, strict=True):
         its = _first_strip(block, code[block.start : block.stop].copy(), aux, moving, end, spare)
         end = its.end
-        arrays = [np.array(each or [0], np.int32) for each in (its.moves, its.counts, its.totals)]
+        arrays = [np.array(each or [0], np.int32) for each in its[1:5]]
         tables += arrays
         many = -(-block.cells // STRIP)
         most = -(-int(spare * block.cells) // STRIP)
@@ -194,6 +201,8 @@ def with_strips(
                 "count_count": len(its.counts),
                 "totals": arrays[2].ctypes.data,
                 "total_count": len(its.totals) if begin < many <= begin + span else 0,
+                "clears": arrays[3].ctypes.data,
+                "clear_count": len(its.clears) if begin == 0 else 0,
                 "begin": STRIP * begin,
             }
             table.append([words.get(name, 0) for name in BLOCK])

@@ -40,12 +40,15 @@ def single_arms() -> list[tuple[int, Elementwise | ArrayOp, str, int]]:
 
     Those for a strip of float32 cells are called by pointer, but they have no record to decode, which takes
     longer than 256 additions. The results of sums, whose pattern is empty, are float64, as those of all parts
-    of a sum. The root of a sum has such a kernel for float64 cells, too: that of a part is not wanted.
+    of a sum. The root of a sum has such a kernel for float64 cells, too: that of a part is not wanted. Those
+    of additions at positions do not clear the result.
     """
     parts = [op for op in OPS if isinstance(op, ArrayOp) and op.adds_parts is not None]
     arms: list[tuple[Elementwise | ArrayOp, str, int]] = [(op, "", F32) for op in parts]
     arms += [(op, pattern, F32) for _, op, pattern in vector_arms() if op.exact]
     arms += [(op, "", F64) for op in parts if op.rooted]
+    adding = [op for op in OPS if isinstance(op, ArrayOp) and op.adds_at]
+    arms += [(op, "", family) for op in adding for family in (F64, F32)]
     return [(STRIP_OPCODE + 1 + k, *arm) for k, arm in enumerate(arms)]
 
 

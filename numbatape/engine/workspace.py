@@ -17,6 +17,7 @@ from .plan import Plan
 from .segments import Segments
 
 LONG_LITERAL = 1 << 14  # bytes of a literal whose cells are worth looking for
+EXACT = 2.0**53  # from here on, several integers are one number of float64
 
 
 def seed_table(plan: Plan) -> tuple[np.ndarray, int]:
@@ -115,13 +116,18 @@ class Workspace:
         """Return the cells of a literal with the numbers of a long array; if there is none, the array itself.
 
         No sweep writes to these cells, and the sweeps read them anyway: to compare an array with them moves
-        two thirds of the memory that a copy of its own would.
+        two thirds of the memory that a copy of its own would. Positions are integers, and float64 in the
+        cells: each of these that is less than `EXACT` stands for one integer.
         """
-        if data.nbytes < LONG_LITERAL or data.dtype not in FAMILY_DTYPE:
+        is_integer = data.dtype == np.int64
+        if data.nbytes < LONG_LITERAL or not (data.dtype in FAMILY_DTYPE or is_integer):
             return data
-        wanted, plan = data.reshape(-1).view(np.uint8), self.plan
+        if is_integer and np.abs(data, dtype=float).max() >= EXACT:
+            return data
+        numbers = data.reshape(-1).astype(float) if is_integer else data.reshape(-1)
+        wanted, plan = numbers.view(np.uint8), self.plan
         for item in plan.tape.literals:
-            if item.data.size == data.size and item.data.dtype == data.dtype:
+            if item.data.size == data.size and item.data.dtype == numbers.dtype:
                 family = int(plan.tape.storages["family"][item.storage])
                 first = int(plan.bases[item.storage]) + item.offset
                 cells = self.v[family][first : first + data.size]

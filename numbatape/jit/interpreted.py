@@ -158,6 +158,10 @@ def _differs(left: int, right: int, count: int) -> bool:
     return ctypes.string_at(left, count) != ctypes.string_at(right, count)
 
 
+def _differs_from_integers(cells: int, integers: int, count: int) -> bool:
+    return any(Memory(cells, "f64")[k] != Memory(integers, "i64")[k] for k in range(count))
+
+
 def _invoke(table: int, opcode: int, w: int, pc: int) -> int:
     return _ENTRY(Memory(table, "i64")[opcode])(w, pc)
 
@@ -167,6 +171,7 @@ _BY_ADDRESS = {
     "clear": _clear,
     "copy_bytes": ctypes.memmove,
     "differs": _differs,
+    "differs_from_integers": _differs_from_integers,
     "invoke": _invoke,
 }
 

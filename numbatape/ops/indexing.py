@@ -253,7 +253,7 @@ class Scatter:
         return e.op("take", ct, operands[1]), None
 
 
-@array_op("scatter1", "(n),(n)->(m)", index="b", linear=True, fallible=True, integers="within")
+@array_op("scatter1", "(n),(n)->(m)", index="b", cut="n", linear=True, fallible=True, integers="within")
 class Scatter1:
     """The transpose of `take1`."""
 
@@ -286,6 +286,7 @@ class Scatter1:
     "add_at",
     "(m),(n),(n)->(m)",
     index="c",
+    cut="n",
     linear=True,
     fallible=True,
     cases=tuple(((m,), (n,), (n,)) for m, n in ((5, 7), (1, 3), (3, 1), (3, 0), (0, 0))),

@@ -235,7 +235,8 @@ class ArrayOp(Traits):
         Whether the result is the square root of the sum of its results for the parts, not the sum.
     cut
         The letter of a core axis along which parts of the result are computed from parts of those operands
-        that have it: gathered entries from as many positions, and the whole table.
+        that have it: gathered entries from as many positions, and the whole table. If the result does not
+        have it, parts are added to a result of zeros (`adds_at`).
     light
         Whether it takes about as long for each cell as arithmetic does.
     stepwise
@@ -291,6 +292,11 @@ class ArrayOp(Traits):
     @property
     def arity(self) -> int:
         return len(self.operands) - 1
+
+    @property
+    def adds_at(self) -> bool:
+        """Whether entries, the operand before the positions, are added at these to a result."""
+        return self.cut not in ("", *self.operands[0])
 
     @property
     def differentiable(self) -> bool:

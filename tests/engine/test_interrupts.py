@@ -225,8 +225,8 @@ def test_what_goes_through_memory_is_cut_too(kind, monkeypatch):
             rows = (segments.ctypes.c_int32 * (3 * word["SEED_COUNT"])).from_address(word["SEEDS"])
             seen.append(word["CELLS64"] + word["CELLS32"] + sum(rows[2::3]))
         elif name == "watched":
-            rows = (segments.ctypes.c_int64 * (3 * word["WATCH_COUNT"])).from_address(word["WATCH"])
-            seen.append(sum(rows[2::3]) // 8)
+            rows = (segments.ctypes.c_int64 * (4 * word["WATCH_COUNT"])).from_address(word["WATCH"])
+            seen.append(sum(rows[2::4]) // 8)
         return enter(self, name, start)
 
     monkeypatch.setattr(Segments, "_enter", measured)

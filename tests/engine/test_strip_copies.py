@@ -11,7 +11,7 @@ import numbatape as nt
 from numbatape.caches.provenance import why_nonfinite
 from numbatape.caches.steady_strips import SteadyStrips
 from numbatape.engine import segments, strip_copies
-from numbatape.engine.strip_blocks import LEAST, STRIP
+from numbatape.engine.strip_rows import LEAST, STRIP
 
 N = LEAST + 3 * STRIP + 5  # the last strip is not full
 RNG = np.random.default_rng(5)

@@ -18,8 +18,8 @@ from numbatape.config import PASSES
 from numbatape.derive.tapes import gradient
 from numbatape.engine import Workspace, kernels, make_plan, segments
 from numbatape.engine.codegen import elementwise_source
-from numbatape.engine.strip_blocks import LEAST, STRIP
 from numbatape.engine.strip_plan import strip_plan
+from numbatape.engine.strip_rows import LEAST, STRIP
 from numbatape.engine.vectors import pair_arms, single_arms
 from numbatape.ops import OPCODE
 from numbatape.ops.status import DONE
@@ -66,6 +66,12 @@ def two_reductions(x):
     return np.log(np.sum(centred**2)) + np.dot(centred, DATA)
 
 
+def additions(x):
+    totals = np.zeros(7)
+    np.add.at(totals, GROUP, np.sin(x))
+    return np.sum(totals**2) + np.dot(np.bincount(np.sort(GROUP), weights=x * DATA), totals)
+
+
 # A function and its argument. Operands that are shifted, reversed or strided must see whole vectors.
 FUNCTIONS = {
     "chain": (lambda x: np.sum(np.sin(np.cos(np.exp(x)))), X),
@@ -74,6 +80,7 @@ FUNCTIONS = {
     "groups": (grouped, RNG.normal(size=12)),
     "gathers": (lambda t: np.sum((DATA - np.exp(t)[GROUP - 7] - t[GROUP[::-1]] * X) ** 2), X[:7]),
     "gather of a long vector": (lambda x: np.sum(np.sin(x)[ORDER] * x * np.cos(x[ORDER])), X),
+    "additions": (additions, X),
     "norms": (lambda x: np.dot(np.sin(x / np.linalg.norm(x)), DATA) * np.linalg.norm(x - DATA), X),
     "tanh": (lambda x: np.sum(np.tanh(x) * DATA), X),
     "expit": (lambda x: np.sum(scipy.special.expit(x) ** 2), X),
@@ -306,17 +313,37 @@ def test_what_both_ways_do_as_often_takes_one_sweep(f, size):
     np.testing.assert_allclose(slopes, its_slopes, rtol=1e-11, atol=1e-12 * np.abs(its_slopes).max())
 
 
-@pytest.mark.parametrize("name", ["groups", "gathers"])
+@pytest.mark.parametrize(
+    ("name", "op"), [("groups", "scatter1"), ("gathers", "take1"), ("additions", "add_at")]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_gathers_at_positions_of_the_tape_are_in_blocks(name, dtype):
-    """The entries that they read are never written out; a table that becomes too short is noticed."""
+def test_what_is_at_positions_of_the_tape_is_in_blocks(name, op, dtype):
+    """Gathered entries, and those that are added to others, are never written out."""
     f, t = FUNCTIONS[name]
     cache = nt.prepare_gradient_cache(f, t.astype(dtype))
     plan = cache._space.plan
-    takes = np.flatnonzero(plan.tape.code["op"] >> 1 == OPCODE["take1"])
-    assert len(takes)
-    assert all(any(start <= k < stop for start, stop in plan.strips.extents) for k in takes.tolist())
+    found = np.flatnonzero(np.isin(plan.tape.code["op"] >> 1, [OPCODE["take1"], OPCODE[op]]))
+    assert OPCODE[op] in plan.tape.code["op"][found] >> 1
+    assert all(any(start <= k < stop for start, stop in plan.strips.extents) for k in found.tolist())
     outputs_in_strips_and_whole(f, t.astype(dtype))
+
+
+def test_additions_that_strips_cannot_begin_stand_alone():
+    """Those at positions from the end, and to numbers other than zero: -0.0 is one, and stays."""
+
+    def f(x, first):
+        totals = first * np.ones(7)
+        np.add.at(totals, GROUP - 7, x)
+        others = np.full(8, -0.0)
+        np.add.at(others, GROUP, -0.0 * DATA**2 * np.cos(x))
+        return np.sum(totals**2) + np.sum(np.copysign(1.0, others))
+
+    cache = nt.prepare_gradient_cache(f, X, 2.0)
+    for first in (2.0, -1.0):
+        value, (slopes, _) = nt.value_and_gradient(cache, X, first)
+        np.testing.assert_allclose(value, f(X, first), rtol=1e-13)
+        totals = first + np.bincount(GROUP, weights=X)
+        np.testing.assert_allclose(slopes, 2.0 * totals[GROUP], rtol=1e-13)
 
 
 def test_norms_of_long_vectors_are_in_blocks():

@@ -304,6 +304,15 @@ def namespace(kind: str, source: str) -> dict:
             total = load_cell(cv, c + r * sc0) + scale * dot(av, a + r * sa0, bv, b, n)
             store_cell(cv, c + r * sc0, total)
 
+    load_float, load_integer = load("f64"), load("i64")
+
+    @numba.njit(error_model="numpy", _nrt=False)
+    def differs_from_integers(left, right, count):
+        others = 0
+        for k in range(count):
+            others |= bits_of(load_float(left, k)) ^ bits_of(float(load_integer(right, k)))
+        return others
+
     p = {"f64": "d", "f32": "s"}[kind]
     names = {
         "math": math,
@@ -316,6 +325,7 @@ def namespace(kind: str, source: str) -> dict:
         "clear": clear,
         "copy_bytes": copy_bytes,
         "differs": differs,
+        "differs_from_integers": differs_from_integers,
         "at": at,
         "pivot": pivot,
         "lane_sum": strips.lane_sum(kind),

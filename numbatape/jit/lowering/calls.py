@@ -182,6 +182,44 @@ def _differs(to, node, given) -> Value:
     return Value(to.new(f"sext i32 {found} to i64"), "int")
 
 
+def _differs_from_integers(to, node, given) -> Value:
+    """Compare ``count`` float64 cells with as many 64-bit integers; not zero where the numbers differ.
+
+    Expressions over SIMD lanes read floats only, and to compare one entry after the other takes as long as to
+    read a copy of the integers, which this makes superfluous.
+    """
+    cells_, integers, count = _integers(to, node, given)
+    pointers = to.pointer(cells_), to.pointer(integers)
+    whole = to.new(f"and i64 {count}, -8")
+    found = _differing_bits(to, pointers, "0", whole, 8)
+    reduce = to.module.intrinsic("llvm.vector.reduce.or.v8i64", "i64", "<8 x i64>")
+    many = to.new(f"call i64 {reduce}(<8 x i64> {found})")
+    return Value(to.new(f"or i64 {many}, {_differing_bits(to, pointers, whole, count, 1)}"), "int")
+
+
+def _differing_bits(to, pointers: tuple[str, str], first: str, stop: str, width: int) -> str:
+    """Write a loop over some cells and integers; return the bits that differ in any pair."""
+    int_, float_ = ("i64", "double") if width == 1 else (f"<{width} x i64>", f"<{width} x double>")
+    head, turn, behind = (to.label(hint) for hint in ("pairs", "pair", "behind"))
+    before = to.block
+    to.begin(head)
+    i, found, onward, more = (f"%{to.label(hint)}" for hint in ("i", "found", "onward", "more"))
+    to.line(f"{i} = phi i64 [ {first}, %{before} ], [ {onward}, %{turn} ]")
+    none = "0" if width == 1 else "zeroinitializer"
+    to.line(f"{found} = phi {int_} [ {none}, %{before} ], [ {more}, %{turn} ]")
+    to.branch(to.new(f"icmp slt i64 {i}, {stop}"), turn, behind)
+    to.begin(turn)
+    its, other = (
+        to.new(f"load {int_}, ptr {to.element(pointer, 'i64', i)}, align 8") for pointer in pointers
+    )
+    number_ = to.new(f"bitcast {float_} {to.new(f'sitofp {int_} {other} to {float_}')} to {int_}")
+    to.line(f"{more} = or {int_} {found}, {to.new(f'xor {int_} {its}, {number_}')}")
+    to.line(f"{onward} = add i64 {i}, {width}")
+    to.jump(head)
+    to.begin(behind)
+    return found
+
+
 def _at(to, node, given) -> Value:
     """Return the address of a cell."""
     base, first = _integers(to, node, given)
@@ -208,6 +246,7 @@ _BUILTINS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "clear": (4, 4, _clear),
     "copy_bytes": (3, 3, _copy_bytes),
     "differs": (3, 3, _differs),
+    "differs_from_integers": (3, 3, _differs_from_integers),
     "at": (2, 2, _at),
     "pivot": (3, 3, _pivot),
 }
