@@ -57,7 +57,6 @@ class Variant:
         self._one_way: Any = None  # see `one_way`
         self._plans: dict[tuple, Plan | None] = {}
         self._allowed: dict[tuple, bool] = {}  # whether the tape's guards on sizes hold, by dimensions
-        self._laned: dict[tuple[Lanes, ...], Tape] = {}
         # The keys are numbers of lanes. The values are the first sizes and their plan, and later what plans
         # others; None where only `make_plan` can.
         self._lane_planners: dict[tuple[Lanes, ...], Any] = {}
@@ -70,7 +69,7 @@ class Variant:
         ours, theirs = self.tape, other.tape
         if ours.calls or theirs.calls or ours.digest != theirs.digest or ours.guards != theirs.guards:
             return
-        self._plans, self._laned, self._cells = other._plans, other._laned, other._cells
+        self._plans, self._cells = other._plans, other._cells
 
     @property
     def is_more_than_sweeps(self) -> bool:
@@ -87,17 +86,13 @@ class Variant:
     ) -> tuple[Tape, tuple[int, ...]]:
         """Return (tape, its input dimensions) with lanes: one level around another."""
         tape, sizes = self.tape, dimensions
-        for k, (level, width) in enumerate(zip(levels, widths, strict=True), 1):
+        for level, width in zip(levels, widths, strict=True):
             wide: list[int] = []
             rest = iter(sizes)
             for number, slot in enumerate(tape.inputs):
                 wide += [width] if number in level.slots else []
                 wide += [next(rest) for _ in slot.dims]
-            if levels[:k] not in self._laned:
-                self._laned[levels[:k]] = imported("..derive.lanes", __package__).with_lanes(
-                    tape, level, sizes
-                )
-            tape, sizes = self._laned[levels[:k]], tuple(wide)
+            tape, sizes = imported("..derive.lanes", __package__).lanes(tape, level, sizes), tuple(wide)
         return tape, sizes
 
     def output_like(self, number: int, flat: Flattened) -> np.ndarray:

@@ -16,7 +16,7 @@ from ..tape import Tape, TapeBuilder
 from ..tape.bodies import Stretch, address_of, input_codes
 from ..tape.inlining import Inlining
 from ..tape.tape import F64, VARYING
-from .lanes import Lanes, with_lanes
+from .lanes import Lanes, lanes
 
 
 def append_lanes(
@@ -49,10 +49,10 @@ def append_lanes(
         The values of the outputs. The first axis of those that depend on an input numbers the lanes. None if
         ``on_guard`` has returned False.
     """
-    lanes = builder.layout_of(inputs[0]).dims[0]
+    count = builder.layout_of(inputs[0]).dims[0]
     given = tuple(map(builder.sizes.value, dimensions))
-    laned = with_lanes(body, Lanes(frozenset(range(len(inputs))), hoist=False, behind=True), given)
-    inlining = Inlining(builder, laned, (*dimensions, lanes))
+    laned = lanes(body, Lanes(frozenset(range(len(inputs))), hoist=False, behind=True), given)
+    inlining = Inlining(builder, laned, (*dimensions, count))
     slots = iter(laned.inputs)
     for number in inputs:
         _place(inlining, next(slots).value, number, line)

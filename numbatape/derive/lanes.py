@@ -1,6 +1,6 @@
 """Lanes: a tape that computes many points, or many directions, at once.
 
-`with_lanes` turns a tape into one in which some inputs have one more, leading dimension. What depends on
+`lanes` turns a tape into one in which some inputs have one more, leading dimension. What depends on
 them has it, too; everything else comes first and can be computed once. The result is an ordinary tape,
 planned, verified and swept like any other; a one-cell instruction becomes a vector instruction over the
 lanes, an array op gets a batch dimension.
@@ -32,6 +32,7 @@ from ..tape.instruction import (
     opcode,
     value_numbers,
 )
+from ..tape.shared_results import Results
 from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Layout, Literal
 from .lane_values import LaneValues
 
@@ -47,6 +48,8 @@ for _k, _op in enumerate(OPS):
     if isinstance(_op, ArrayOp):
         CORE_RANKS[: len(_op.operands), _k] = [len(core) for core in _op.operands]
 VALUES = ("out", "a", "b", "c", "aux")
+
+_kept: Results[Tape] = Results()
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,16 @@ class Lanes:
     behind: bool = False
 
 
-@uncollected
-def with_lanes(tape: Tape, level: Lanes, dimensions: tuple[int, ...]) -> Tape:
+def lanes(tape: Tape, level: Lanes, dimensions: tuple[int, ...]) -> Tape:
     """Return a tape whose inputs of the given numbers have a leading dimension of lanes.
 
-    ``dimensions`` are some input dimensions for which the tape holds.
+    ``dimensions`` are some input dimensions for which the tape holds. The result does not depend on them.
     """
+    return _kept.of(tape, level, lambda: _with_lanes(tape, level, dimensions))
+
+
+@uncollected
+def _with_lanes(tape: Tape, level: Lanes, dimensions: tuple[int, ...]) -> Tape:
     return _Widened(tape, level, dimensions).tape()
 
 

@@ -14,13 +14,13 @@ from ..ops import ROWS
 from ..tape import Tape
 from ..tape.passes import PASSES
 from ..tape.resume import resumed
+from ..tape.shared_results import Results
 from ..tape.tape import ACTIVE, CONSTANT, POOLS, VARYING
-from ..threads import Kept
 from .adjoint import Adjoint
 from .loops import LoopRules
 from .pushforward import Pushforward
 
-_kept: Kept[Tape] = Kept(64)
+_kept: Results[Tape] = Results()
 
 
 def adjoint(tape: Tape, dimensions: tuple[int, ...], strong: bool = True, lanes: int | None = None) -> Tape:
@@ -117,14 +117,10 @@ def pushforward(
 
 
 def _derived(derive: Callable, tape: Tape, dimensions, strong: bool, lanes: int | None) -> Tape:
-    where = tape.lines, tape.positions.tobytes()  # Error messages need these.
-    key = (derive, tape.digest, tuple(dimensions), strong, lanes, where)
-    found = _kept.get(key)
-    if found is None:
-        emitter = Emitter(resumed(tape, tuple(dimensions), ROWS))
-        found = derive(emitter, tape, strong, lanes)
-        _kept.put(key, found)
-    return found
+    def make() -> Tape:
+        return derive(Emitter(resumed(tape, tuple(dimensions), ROWS)), tape, strong, lanes)
+
+    return _kept.of(tape, (derive, tuple(dimensions), strong, lanes), make)
 
 
 def _adjoint(emitter: Emitter, tape: Tape, strong: bool, lanes: int | None) -> Tape:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..derive.lanes import Lanes, with_lanes
+from ..derive.lanes import Lanes, lanes
 from ..ops import ROWS
 from ..tape import Tape
 from ..tape.families import F64
 from ..tape.loop import Loop
 from ..tape.uses import dependents, keys_of
-from ..threads import Kept
 from .plan import Plan
 
 COPIES = ROWS.with_signs((1,))
@@ -91,14 +90,6 @@ def _shared(plan: Plan, operand: int) -> set[int]:
     }
 
 
-_laned: Kept[Tape] = Kept(256)
-
-
 def laned_body(loop: Loop, ports: frozenset[int], dimensions: tuple[int, ...]) -> Tape:
     """Return the body of a loop with lanes; their number is one more input dimension."""
-    key = loop.body.digest, ports
-    found = _laned.get(key)
-    if found is None:
-        found = with_lanes(loop.body, Lanes(ports, behind=True), dimensions)
-        _laned.put(key, found)
-    return found
+    return lanes(loop.body, Lanes(ports, behind=True), dimensions)

@@ -162,6 +162,26 @@ def shape_of(x) -> tuple[int, ...]:
     return np.shape(x)
 
 
+PLAIN = {int, float, complex, bool, str, bytes, type(None)}  # their texts say all that they are
+
+
+def _identity(arg) -> str:
+    """Return what tells an argument that may be anything from others, as long as it lives.
+
+    Two lists with the same entries are two arguments, because one of them may be written to later. And what
+    ``repr`` says of an object need not be all that there is to it.
+    """
+    if type(arg) in PLAIN:
+        return f"{type(arg)} {arg!r}"
+    if isinstance(arg, np.generic) and not arg.dtype.hasobject:
+        return f"{arg.dtype} {arg.tobytes()!r}"
+    if isinstance(arg, tuple):
+        return f"{type(arg)} {[_identity(item) for item in arg]}"
+    if isinstance(arg, np.ndarray) and arg.dtype == object:
+        return f"{arg.shape} {[_identity(item) for item in arg.flat]}"
+    return f"{type(arg)} {id(arg)}"
+
+
 @dataclass(eq=False)
 class Site:
     """A call of a rule on a tape.
@@ -203,7 +223,7 @@ class Site:
             if isinstance(arg, np.ndarray) and arg.dtype != object:
                 content.update(repr((arg.shape, arg.dtype)).encode() + arg.tobytes())
             else:
-                content.update(repr(arg).encode())
+                content.update(_identity(arg).encode())
         places = self.traced, self.first, self.rest, self.results, self.single, self.family
         return f"{self.rule.fingerprint()} {content.hexdigest()} {places}"
 

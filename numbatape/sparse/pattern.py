@@ -7,15 +7,20 @@ sweep. A pattern holds for one variant: its guards say which branches were taken
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from ..engine.plan import Plan
+from ..tape.shared_results import Results
 from ..tape.tape import FAMILY_DTYPE
 from .index_sets import IndexSets
 from .walk import Cells, Walk, view_in
+
+MOST = 4  # patterns that are kept of one tape at the same sizes, for different constants
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +69,11 @@ def jacobian_pattern(plan: Plan, cells: Cells | None = None) -> Pattern:
     Pattern
         Of all output cells, one output after the other.
     """
-    walk = Walk(plan, literal_cells(plan) if cells is None else cells)
-    walk.run()
-    return Pattern(matrix_of(walk.sets, walk.outputs()), walk.positions())
+
+    def matrix(walk: Walk) -> scipy.sparse.csr_array:
+        return matrix_of(walk.sets, walk.outputs())
+
+    return _pattern(matrix, plan, cells)
 
 
 def hessian_pattern(plan: Plan, cells: Cells | None = None, output: int | None = None) -> Pattern:
@@ -83,11 +90,35 @@ def hessian_pattern(plan: Plan, cells: Cells | None = None, output: int | None =
     output
         Number of the output; None: all of them count.
     """
-    walk = Walk(plan, literal_cells(plan) if cells is None else cells, second_order=True, output=output)
-    walk.run()
-    left, right = walk.interactions()
-    pairs = matrix_of(walk.sets, left).T @ matrix_of(walk.sets, right)
-    return Pattern(as_bool(pairs + pairs.T), walk.positions())
+
+    def matrix(walk: Walk) -> scipy.sparse.csr_array:
+        left, right = walk.interactions()
+        pairs = matrix_of(walk.sets, left).T @ matrix_of(walk.sets, right)
+        return as_bool(pairs + pairs.T)
+
+    return _pattern(matrix, plan, cells, second_order=True, output=output)
+
+
+def _pattern(matrix: Callable[[Walk], Any], plan: Plan, cells: Cells | None, **options) -> Pattern:
+    """Return a pattern, from what is kept if an equal tape had the same sizes and the same constants.
+
+    Callers may change the matrix that they get.
+    """
+    key = plan.dimensions, plan.bases.tobytes(), cells is None, *options.values()
+    kept = _kept.of(plan.tape, key, list)
+    given = literal_cells(plan) if cells is None else cells
+    found = next((pattern for pattern in kept if pattern.holds(given)), None)
+    if found is None:
+        walk = Walk(plan, given, **options)
+        walk.run()
+        found = Pattern(matrix(walk), walk.positions())
+        if cells is None or walk.is_complete:
+            kept[MOST - 1 :] = []
+            kept.insert(0, found)
+    return Pattern(found.matrix.copy(), found.positions)
+
+
+_kept: Results[list[Pattern]] = Results()
 
 
 def matrix_of(sets: IndexSets, numbers: np.ndarray) -> scipy.sparse.csr_array:

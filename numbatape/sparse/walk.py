@@ -64,6 +64,7 @@ class Walk:
         shift = np.array(self._shift)[storages["family"][values["storage"]]]
         self._first = plan.bases[values["storage"]] + offset + shift
         self._shapes: dict[int, tuple] = {}  # the keys are layouts
+        self.is_complete = True  # whether all constants were known that the pattern depends on
         self._positions: dict[int, np.ndarray] = {}  # for each value, the positions that were read
         slots = [slot.value for slot in self.tape.inputs if slot.level == ACTIVE]
         sizes = [math.prod(self.shape(value)) for value in slots]
@@ -113,6 +114,7 @@ class Walk:
         shape, strides = self._extent(value)
         found = view_in(self.cells, family, first, shape, strides)
         if np.isnan(found).any():
+            self.is_complete = False
             return None
         self._positions[value] = found.copy()
         return found

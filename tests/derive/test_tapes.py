@@ -4,12 +4,15 @@ The tapes are made by the emitter alone, without any trace, or recorded.
 """
 
 import functools
+import gc
 import itertools
+import weakref
 
 import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.derive.lanes import Lanes, lanes
 from numbatape.derive.tapes import adjoint, pushforward
 from numbatape.emitter.emitter import Emitter
 from numbatape.emitter.symbol import Symbol
@@ -17,6 +20,7 @@ from numbatape.engine.reference import Reference
 from numbatape.ops import ROWS
 from numbatape.tape import TapeBuilder
 from numbatape.tape.resume import resumed
+from numbatape.tape.shared_results import Results
 from numbatape.tape.tape import ACTIVE, F64, VARYING
 
 
@@ -267,12 +271,6 @@ def test_cotangents_of_equal_entries_need_no_buffer():
     np.testing.assert_allclose(product, (gradients[1] - gradients[0]) / 2e-3, rtol=1e-9)  # it is quadratic
 
 
-def test_a_tape_is_derived_once():
-    tape, args = case("polynomial")
-    assert adjoint(tape, sizes(*args)) is adjoint(tape, sizes(*args))
-    assert pushforward(tape, sizes(*args)) is not adjoint(tape, sizes(*args))
-
-
 def function(x, w):
     y = np.tanh(w * x[0])
     return y * np.sum(np.exp(x)) if y > 0 else np.sum(x)
@@ -294,7 +292,65 @@ DERIVED = {
     "lanes": functools.partial(adjoint, lanes=2),
     "adjoint of adjoint": again(adjoint),
     "pushforward of adjoint": again(pushforward),
+    "lanes of the first argument": lambda tape, dimensions: lanes(tape, Lanes(frozenset({0})), dimensions),
 }
+KINDS = {
+    **{kind: DERIVED[kind] for kind in ("adjoint", "pushforward", "lanes", "lanes of the first argument")},
+    "lanes that may be swept back": lambda tape, dimensions: lanes(
+        tape, Lanes(frozenset({0}), hoist=False), dimensions
+    ),
+}
+
+
+def test_equal_tapes_are_derived_once():
+    """What is derived of a tape goes with the last one that is equal to it, without the collector."""
+    first, second = (emitted(lambda e, x, y: (x * y + e.row("sin", x),), (2,), (2,)) for _ in range(2))
+    made = {kind: derive(first, (2, 2)) for kind, derive in KINDS.items()}
+    assert len({id(tape) for tape in made.values()}) == len(KINDS)
+    gc.collect()
+    gc.disable()
+    try:
+        found = {kind: derive(second, (2, 2)) for kind, derive in KINDS.items()}
+        assert all(found[kind] is made[kind] for kind in KINDS)
+        del first
+        alive = [weakref.ref(tape) for tape in made.values()]
+        made.clear(), found.clear()
+        assert sum(ref() is not None for ref in alive) == len(KINDS)
+        del second
+        assert sum(ref() is not None for ref in alive) == 0
+    finally:
+        gc.enable()
+
+
+def test_tapes_that_name_other_lines_are_derived_again():
+    """Error messages name the lines of the function that was called."""
+    tapes = [
+        nt.prepare_gradient_cache(f, np.ones(2)).tape for f in (lambda x: np.sum(np.exp(x)), exponentials)
+    ]
+    assert tapes[0].digest == tapes[1].digest
+    derived = [adjoint(tape, (2,)) for tape in tapes]
+    assert [str(its.line_of(0)) for its in derived] == [str(its.line_of(0)) for its in tapes]
+    assert str(derived[0].line_of(0)) != str(derived[1].line_of(0))
+
+
+def exponentials(x):
+    return np.sum(np.exp(x))
+
+
+def test_only_the_newest_results_of_a_tape_are_kept():
+    tape = emitted(polynomial, (3,))
+    results = Results(most=2)
+    made = [results.of(tape, key, object) for key in "abc"]
+    assert results.of(tape, "c", object) is made[2] and results.of(tape, "b", object) is made[1]
+    assert results.of(tape, "a", object) is not made[0]
+
+
+def test_tapes_with_rules_share_no_results():
+    """A digest does not say what a rule's function refers to."""
+    rule = nt.primitive(np.sin, pullback=lambda ct, y, x: (ct * np.cos(x),))
+    tapes = [nt.prepare_gradient_cache(lambda x: rule(x) * 2.0, 0.5).tape for _ in range(2)]
+    assert lanes(tapes[0], Lanes(frozenset({0})), ()) is lanes(tapes[0], Lanes(frozenset({0})), ())
+    assert lanes(tapes[0], Lanes(frozenset({0})), ()) is not lanes(tapes[1], Lanes(frozenset({0})), ())
 
 
 @pytest.mark.parametrize("kind", DERIVED)

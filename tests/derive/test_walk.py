@@ -9,7 +9,7 @@ from numbatape.derive import accumulators, tapes, walk_memory
 from numbatape.derive import repeats as walk
 from numbatape.derive.tapes import adjoint, pushforward
 from numbatape.tape.cell_literals import CellLiterals
-from numbatape.threads import Kept
+from numbatape.tape.shared_results import Results
 from tests.derive.test_tapes import emitted, sizes
 
 COUNT = 40  # turns of a loop
@@ -222,7 +222,7 @@ def derived_both_ways(derive, monkeypatch):
     found = []
     for way in (by_python, by_kernel):
         way(monkeypatch)
-        monkeypatch.setattr(tapes, "_kept", Kept(64))
+        monkeypatch.setattr(tapes, "_kept", Results())
         tape = derive()
         found.append((tape.digest, [tape.line_of(k) for k in range(len(tape))]))
     return found
@@ -273,7 +273,7 @@ def test_parts_of_an_array_are_added_up_as_columns(function, lanes, monkeypatch)
     found = []
     for many in (10**9, 2):
         monkeypatch.setattr(accumulators, "MANY", many)
-        monkeypatch.setattr(tapes, "_kept", Kept(64))
+        monkeypatch.setattr(tapes, "_kept", Results())
         found.append(adjoint(tape, sizes(*POINT), lanes=lanes).digest)
     assert found[0] == found[1]
 
@@ -314,7 +314,7 @@ def test_most_instructions_need_no_python(function, monkeypatch, kernels_work):
 def test_most_instructions_need_no_python_with_lanes(function, monkeypatch, kernels_work):
     """Views of cells that templates make are arguments of further templates."""
     tape = nt.prepare_gradient_cache(function, *POINT).tape
-    monkeypatch.setattr(tapes, "_kept", Kept(64))
+    monkeypatch.setattr(tapes, "_kept", Results())
     by_kernel(monkeypatch)
     pushforward(tape, sizes(*POINT), lanes=3)
     assert kernels_work["python"] < kernels_work["walked"] // 10
@@ -351,7 +351,7 @@ def test_tapes_outgrow_the_memory_of_a_walk(monkeypatch, kernels_work):
     tape = nt.prepare_gradient_cache(scalars, *POINT).tape
     expected = adjoint(tape, sizes(*POINT)).digest
     by_kernel(monkeypatch)
-    monkeypatch.setattr(tapes, "_kept", Kept(64))
+    monkeypatch.setattr(tapes, "_kept", Results())
     monkeypatch.setattr(walk_memory, "ROOM", 150)
     monkeypatch.setattr(walk_memory, "ROOM_EACH", 0)
     make_room, rooms = walk_memory.Memory.make_room, []

@@ -17,7 +17,7 @@ import sys
 import numpy as np
 
 import numbatape as nt
-from numbatape.derive.lanes import Lanes, with_lanes
+from numbatape.derive.lanes import Lanes, lanes
 from numbatape.engine import Workspace, kernels, make_plan, workspace
 from numbatape.engine.checked import Cells, CheckedWorkspace
 from numbatape.errors import VerificationError
@@ -169,7 +169,7 @@ def tapes():
         tape = traced(function, *arrays, levels=levels)
         found.append((name, tape, arrays))
         if name != "mixed":
-            laned = with_lanes(tape, Lanes(frozenset({0})), dimensions(*arrays))
+            laned = lanes(tape, Lanes(frozenset({0})), dimensions(*arrays))
             found.append((f"{name} in lanes", laned, (np.stack([arrays[0]] * 3), *arrays[1:])))
     for name, function, arrays, levels in op_cases():
         found.append((name, traced(function, *arrays, levels=levels), tuple(arrays)))

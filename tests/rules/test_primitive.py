@@ -727,3 +727,44 @@ def test_a_rule_may_keep_what_its_pullback_reads():
     rule = nt.primitive(value, pullback=lambda ybar, y, x: (ybar * 2.0 * kept["x"],))
     reads = nt.primitive(lambda x: x + kept["x"], pullback=lambda ybar, y, x: (ybar,))
     assert nt.grad(lambda x: reads(rule(x)))(3.0) == 6.0
+
+
+class _Holder:
+    """An object whose text says nothing of what is in it."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __repr__(self):
+        return "_Holder"
+
+    def __getitem__(self, k):
+        return self.array
+
+
+@pytest.mark.parametrize("kind", [lambda array: (array,), lambda array: [array], _Holder])
+def test_bodies_with_rules_are_told_apart_by_what_the_rules_are_given(kind):
+    """Bodies of loops are planned once for all loops with equal ones; texts leave most of an array out."""
+
+    def pullback(ct, y, x, data):
+        return ct * np.sum(data[0]), None
+
+    total = nt.primitive(lambda x, data: x * np.sum(data[0]), pullback=pullback)
+
+    def looped(data):
+        return lambda x: nt.scan(lambda c, row: (np.sin(c) + total(c, data) * row, None), x, np.ones(5))[0]
+
+    def plain(data, x):
+        for _ in range(5):
+            x = np.sin(x) + x * np.sum(data[0])
+        return x
+
+    numbers = np.linspace(0.0, 1e-3, 2000)
+    other = numbers.copy()
+    other[1000] = 3.0
+    first, second, third = map(kind, (numbers, other, numbers.copy()))
+    derivatives = [(data, nt.value_and_grad(looped(data))) for data in (first, second, third)]
+    for _ in range(2):
+        for data, derivative in derivatives:
+            np.testing.assert_allclose(derivative(0.3)[0], plain(data, 0.3), rtol=1e-13)
+        numbers[7] = 2.0  # in the first one

@@ -14,6 +14,7 @@ from numbatape.recording.record import InputLeaf, record
 from numbatape.sparse import index_sets
 from numbatape.sparse.index_sets import IndexSets
 from numbatape.sparse.pattern import hessian_pattern, jacobian_pattern
+from numbatape.sparse.walk import Walk
 from numbatape.tape import TapeBuilder
 from numbatape.tape.instruction import MAIN
 from numbatape.tape.tape import ACTIVE, CONSTANT
@@ -113,6 +114,25 @@ def test_guards_choose_the_branch():
 
 def test_constants_are_not_in_the_pattern():
     assert text(jacobian(lambda x, c: x * c + c, X[:2], X[:2], levels="xc")) == ["x.", ".x"]
+
+
+@pytest.mark.parametrize("pattern_of", [jacobian_pattern, hessian_pattern])
+def test_equal_tapes_are_walked_once_for_the_same_constants(pattern_of, monkeypatch):
+    """Traced at another point, on the same path; and nobody who changes a matrix changes another one's."""
+    walks = []
+    monkeypatch.setattr(Walk, "run", lambda walk, run=Walk.run: walks.append(walk.plan) or run(walk))
+
+    def of(x, k):
+        return np.sum(x[(k + 1).astype(int)] ** 2)
+
+    found = []
+    for points in ((X, [2.0, 0.0]), (2.0 * X, [2.0, 0.0]), (X, [1.0, 0.0]), (X, [2.0, 0.0])):
+        plan = planned(of, points[0], np.array(points[1]), levels="xc")
+        matrix = pattern_of(plan, computed(plan, points[0], np.array(points[1]))).matrix
+        found.append((plan, text(matrix.toarray())))
+        matrix.data[:] = False
+    assert len(walks) == 2
+    assert found[0][1] == found[1][1] == found[3][1] != found[2][1]
 
 
 def test_constant_positions_are_watched():
