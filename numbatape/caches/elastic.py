@@ -20,10 +20,12 @@ from ..engine.calls import Calls
 from ..engine.frame import CELL_A, SEED_CELL, SEED_CELLS, WORD
 from ..engine.moving_spaces import ITEMSIZE, MovingSpace
 from ..engine.placement import aligned
-from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
+from ..engine.plan import BRIEF_CODE
+from ..engine.replan_kernels import FIRST_ACTIVE, LEVELS
 from ..engine.segments import Cuts, Segments
-from ..engine.strip_replan import OTHER_WAY, StripReplanner
-from ..engine.strip_rows import LEAST
+from ..engine.space_words import FAILED, LARGE, UNPLANNED
+from ..engine.strip_replan import StripReplanner
+from ..engine.strip_replan_kernels import OTHER_WAY
 from ..ops.status import DONE, GUARD
 from ..tape.tape import F64, FAMILY_DTYPE
 from .counted_sizes import MOST_COUNTS
@@ -39,6 +41,7 @@ CELLS_OF, BYTES, CONTENTS, OBJECT = (ROW[name] for name in ("cells", "bytes", "c
 FRAME, LOCKED = jit.steady.WORDS.index("frame"), jit.steady.WORDS.index("locked")
 OUT, SOURCE = len(jit.steady.OUT), jit.steady.OUT.index("object")
 MOST_DIMENSIONS = 64
+WORD_BYTES = jit.layout.WORD
 KINDS = (ArrayRow, NumberRow, SameRow, DataRow, FrozenRow, KnownNumberRow)
 
 
@@ -64,13 +67,15 @@ class ElasticEntry:
         copied = {k for k, kind in enumerate(kinds) if kind is ArrayRow}
         self._filled = [at for at in inputs if at.row not in copied]
         self._seeded = seeds
+        self._has_cotangents = any(seed.row is not None for seed in seeds)
         # Arrays of no dimensions are looked at as well: a number may come in their place.
         arrays = {k for k, kind in enumerate(kinds) if kind in (ArrayRow, DataRow, FrozenRow)}
         self._arrays = [at for at in inputs[:given] if at.ndim or at.row in arrays]
         self._planner, self.deferred = planner, 0
         # The dimensions of the arguments and of all inputs, where data decide some.
         self._tried: tuple | None = None
-        self._one_way = None if isinstance(planner, StripReplanner) else space.one_way
+        self._in_strips = isinstance(planner, StripReplanner)
+        self._one_way = None if self._in_strips else space.one_way
         self.tape = tape = planner.tape
         self._frame = space.frame.copy()
         self._watched = space.watched  # kept alive, because the frame refers to captured arrays by address
@@ -80,11 +85,7 @@ class ElasticEntry:
         shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
         self._at_shapes = [address_of(shape) for shape in shapes]
         self._shapes = [shape.data for shape in shapes]
-        self._copied = [
-            (at.row, len(ROW) * at.row, at.place, at.family, self._shapes[at.row])
-            for at in inputs
-            if at.row in copied
-        ]
+        self._copied = copied
         self._known: list = [None] * len(entry.rows)
         for name, table in {"SEEDS": self._seeds, "SEED_DATA": self._seed}.items():
             self._frame[WORD[name]] = table.ctypes.data
@@ -96,9 +97,8 @@ class ElasticEntry:
         self._v, self._g, self._at_v = moving.v, moving.g, moving.at_v
         self._sizes = memoryview(planner.sizes)
         self._follow_tables()
+        kernels.ensure(planner.kernels, planner.values, reverse=not tape.forward)
         self._prologue = kernels.sweep("prologue") if tape.prologue else None
-        self._is_short = len(tape) <= BRIEF_CODE and not tape.calls
-        self._loaded: tuple = ()  # the kernels that are there
         self._cuts: Cuts | None = None  # where the sweeps are cut
 
     def build(self, refuse: Callable) -> bool:
@@ -128,7 +128,25 @@ class ElasticEntry:
         for seed in self._seeded:
             if seed.row is not None and seed.dims:
                 self._rows[len(ROW) * seed.row + ROW["shape"]] = self._at_shapes[seed.row]
+        self._let_kernel_serve(address_of(words) + WORD_BYTES * LOCKED, address_of(rows))
         return True
+
+    def _let_kernel_serve(self, locked: int, rows: int) -> None:
+        """Let a kernel write the words of the builtin that depend on sizes alone."""
+        leaves, first, tape = [], 0, self.tape
+        for at in self._inputs:
+            if at.row in self._copied:
+                words = rows + WORD_BYTES * len(ROW) * at.row
+                cells, count = words + WORD_BYTES * CELLS_OF, words + WORD_BYTES * BYTES
+                itemsize = self._entry.rows[at.row].dtype.itemsize
+                places = cells, count, self._at_shapes[at.row], at.family, at.place
+                leaves.append((*places, itemsize, first, at.ndim))
+            first += at.ndim
+        ones = [seed for seed in self._seeded if seed.row is None]
+        seeds = [(address_of(self._seeds[one.number, SEED_CELL:]), one.place, one.offset) for one in ones]
+        is_short = len(tape) <= BRIEF_CODE and not tape.calls
+        large = (0, 0) if self._one_way is None else (MANY, LONG)
+        self._space.serve(leaves, seeds, locked if is_short else 0, large, not self._filled)
 
     @property
     def nbytes(self) -> int:
@@ -225,48 +243,37 @@ class ElasticEntry:
 
     def _moved(self, leaves: Sequence, dimensions: Sequence[int]) -> int:
         """Plan for dimensions of all inputs; return the prologue's status, or -1 where that did not work."""
-        planner = self._planner
-        outcome = planner.move(dimensions)
-        if outcome:
-            self.deferred += outcome == OTHER_WAY
+        space, planner = self._space, self._planner
+        if space.calls is not None:
+            space.calls.begin()
+        status = space.lead(dimensions)
+        if status == LARGE and self._takes_two_sweeps(dimensions):
+            status = space.place()
+        if status:
+            self.deferred += status == LARGE or (status == UNPLANNED and space.outcome == OTHER_WAY)
+            return space.outcome if status == FAILED else -1
+        if self._in_strips and not planner.pays():
+            self.deferred += 1
             return -1
-        _, first64, cells64, _, first32, cells32 = self._ends  # where the levels of both families end
-        total = cells64 + cells32
-        # Most calls need not ask, and so need no module for it.
-        if self._one_way is not None and total >= (LONG if planner.longest >= LEAST else MANY):
-            two_sweeps = self._one_way().refuses(dimensions, (cells64, cells32), planner.longest)
-            if not two_sweeps:
-                self.deferred += 1
-                return -1
         if self._generation is not planner.code:
             self._follow_tables()
         self._cuts = planner.cuts() if planner.is_long else None
-        if self._loaded is not planner.kernels:
-            kernels.ensure(planner.kernels, planner.values, reverse=not planner.tape.forward)
-            self._loaded = planner.kernels
         first, sizes = self._first, self._sizes
-        if self._space.calls is not None:
-            self._space.calls.begin()
-        if not self._space.move():
-            return -1
-        self._active = first64, first32
-        self._words[LOCKED] = self._is_short and total <= BRIEF_CELLS
-        words = self._rows
-        for k, row, place, family, shape in self._copied:
-            leaf = leaves[k]
-            words[row + CELLS_OF] = self._at_v[family] + ITEMSIZE[family] * first[place]
-            words[row + BYTES] = leaf.nbytes
-            for axis, n in enumerate(leaf.shape):
-                shape[axis] = n
         for at in self._filled:
             if not self._fill(at, first[at.place], leaves):
                 return -1
-        if not self._place_seeds(leaves, first, sizes):
+        if self._has_cotangents and not self._place_seeds(leaves, first, sizes):
             return -1
         for k, result in self._results:
             source = self._sources[k] = self._source(result, first[result.place], sizes)
             self._table[OUT * k + SOURCE] = id(source)
-        return self._run_prologue()
+        return self._run_prologue() if self._filled or self._cuts is not None else DONE
+
+    def _takes_two_sweeps(self, dimensions: Sequence[int]) -> bool:
+        """Whether two sweeps are better for many cells than one (`numbatape.caches.one_way`)."""
+        assert self._one_way is not None
+        _, _, cells64, _, _, cells32 = self._ends  # where the levels of both families end
+        return self._one_way().refuses(dimensions, (cells64, cells32), self._planner.longest)
 
     def _run_prologue(self) -> int:
         if self._prologue is None:
@@ -284,7 +291,6 @@ class ElasticEntry:
         planner = self._planner
         self._generation = planner.code
         self._first, self._ends = memoryview(planner.storages.reshape(-1)), memoryview(planner.ends)
-        self._space.follow_tables()
 
     def _place_seeds(self, leaves: Sequence, first: memoryview, sizes: memoryview) -> bool:
         """Say where cotangents are and where they go; return whether they have the shapes of the results."""
@@ -294,9 +300,7 @@ class ElasticEntry:
             self._at_seeds[seed.number, SEED_CELL] = first[seed.place] + (
                 offset if offset >= 0 else sizes[-offset - 1]
             )
-            if seed.row is None:
-                start += 1
-                continue
+            assert seed.row is not None
             count, leaf = 1, leaves[seed.row]
             if seed.dims:
                 shape = tuple([n if n >= 0 else sizes[-n - 1] for n in seed.dims])
@@ -350,7 +354,7 @@ class ElasticEntry:
         cell += offset if offset >= 0 else sizes[-offset - 1]
         memory = (self._g if result.adjoint else self._v)[result.family]
         if result.adjoint:
-            cell -= self._active[result.family]
+            cell -= self._ends[LEVELS * result.family + FIRST_ACTIVE]
         if result.how == "copy":
             dims = result.dims
             if len(dims) == 1:

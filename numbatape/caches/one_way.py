@@ -35,7 +35,8 @@ from ..engine.replan import Replanner
 from ..engine.replan_kernels import OK
 from ..engine.segments import LONG_CALLS, entries_of_layouts, work_of
 from ..engine.strip_plan import strip_plan
-from ..engine.strip_replan import OTHER_WAY, StripReplanner
+from ..engine.strip_replan import StripReplanner
+from ..engine.strip_replan_kernels import OTHER_WAY
 from ..engine.strip_rows import LEAST
 from ..engine.workspace import Adjoints, Workspace
 from ..late import imported
@@ -157,7 +158,7 @@ class OneWay:
         cells
             The cells of the function's values.
         """
-        if self._calls_more():
+        if not self._possible or self._calls_more():
             return False
         if work - (1.0 - IN_STRIPS) * in_strips <= self._both_sweeps() * function_work:
             return True
@@ -228,21 +229,17 @@ class OneWayReplanner(StripReplanner):
     """
 
     def __init__(self, first: Plan, both: Plan, one_way: OneWay):
-        super().__init__(first)
         self._both, self._way = Replanner(both), one_way
+        self._ends = self._both.ends.data  # single numbers are read faster than those of an array
+        super().__init__(first, self._both, (MANY, LONG))
 
     def move(self, dimensions: Sequence[int]) -> int:
-        both = self._both
-        outcome = both.measure(dimensions)
-        if outcome:
-            return outcome
-        if not self._way.may_serve((int(both.ends[2]), int(both.ends[5])), both.longest):
-            return OTHER_WAY
-        outcome = super().move(dimensions)
-        if outcome:
-            return outcome
-        cells = int(both.ends[2] + both.ends[5])
-        return OK if self._way.pays(self.strip_work, self.work, both.work, cells) else OTHER_WAY
+        return super().move(dimensions) or (OK if self.pays() else OTHER_WAY)
+
+    def pays(self) -> bool:
+        """Whether one sweep is better for the last dimensions."""
+        ends = self._ends
+        return self._way.pays(self.strip_work, self.work, self._both.work, ends[2] + ends[5])
 
 
 class OneWayWorkspace(VariantWorkspace):

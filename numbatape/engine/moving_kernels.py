@@ -14,8 +14,19 @@ here are the words of frames, literals, and the tables of rules.
 from __future__ import annotations
 
 from .moving_loop_kernels import branches_follow, bytes_of_cell, cell_of, loop_follows, starts_follow
+from .plan import BRIEF_CELLS
 from .plan_tables import SIZE_VALUES, STORAGES, size_of
-from .replan_kernels import ALL_CELLS, CELLS, FIRST_ACTIVE, LEVELS, NEW_KERNELS, SWEEP_WORK, WORK
+from .replan_kernels import (
+    ALL_CELLS,
+    CELLS,
+    DIMENSIONS,
+    FIRST_ACTIVE,
+    LEVELS,
+    LONGEST,
+    NEW_KERNELS,
+    SWEEP_WORK,
+    WORK,
+)
 from .segments import MOST
 from .space_words import (
     ADJOINTS_AT,
@@ -46,6 +57,17 @@ from .space_words import (
     FRAME_V64,
     KERNELS,
     KIND,
+    LARGE,
+    LEAF_BYTES,
+    LEAF_COUNT,
+    LEAF_FAMILY,
+    LEAF_FIRST,
+    LEAF_ITEM,
+    LEAF_RANK,
+    LEAF_SHAPE,
+    LEAF_STORAGE,
+    LEAF_WORDS,
+    LEAVES_AT,
     LITERAL_BYTES,
     LITERAL_COUNT,
     LITERAL_LAST,
@@ -54,9 +76,14 @@ from .space_words import (
     LITERAL_STORAGE,
     LITERAL_WORDS,
     LITERALS_AT,
+    LOCKED_AT,
+    LONG,
     LOOP,
     MADE,
+    MANY,
+    MOVER,
     MOVES,
+    OUTCOME,
     PLANNER,
     PROLOGUE,
     RAISED_AT,
@@ -69,16 +96,23 @@ from .space_words import (
     RULE_FIRST,
     RULE_G,
     RULE_V,
+    SEED_COUNT,
+    SEED_OFFSET,
+    SEED_STORAGE,
+    SEED_WORDS,
     SEEDS,
+    SEEDS_AT,
     SPACE_WORK,
     STATE,
     STATUS,
     STAYS,
     TABLES,
     UNABLE,
+    UNPLANNED,
     VALUES_AT,
     VALUES_ROOM,
 )
+from .strip_rows import LEAST
 
 
 def cells_follow(p_q, w_q):
@@ -178,6 +212,9 @@ def calls_follow(p_q, w_q):
 def followed(p_q):
     """Bring everything to where the plan of a space wants it; return what stopped that."""
     w_q = p_q[PLANNER]
+    if w_q[NEW_KERNELS] != 0:
+        p_q[STATUS] = KERNELS
+        return KERNELS
     p_q[SPACE_WORK] = w_q[SWEEP_WORK]
     if p_q[STAYS] == 0:
         status = cells_follow(p_q, w_q)
@@ -189,27 +226,102 @@ def followed(p_q):
     return calls_follow(p_q, w_q)
 
 
+def prologue_done(p_q):
+    """Compute what depends on constants and sizes alone; return what stopped that."""
+    if p_q[PROLOGUE] == 0:
+        return 0
+    p_q[OUTCOME] = invoke(p_q, PROLOGUE, p_q[FRAME], 0)  # noqa: F821
+    if p_q[OUTCOME] == 0:
+        return 0
+    p_q[STATUS] = FAILED
+    return FAILED
+
+
+def leaves_follow(p_q, w_q):
+    """Tell the builtin where arguments go, and which sizes they have."""
+    storage_q = w_q[STORAGES]
+    dimension_q = w_q[DIMENSIONS]
+    row_q = p_q[LEAVES_AT]
+    for k in range(p_q[LEAF_COUNT]):
+        at = LEAF_WORDS * k
+        family = row_q[at + LEAF_FAMILY]
+        cell = storage_q[row_q[at + LEAF_STORAGE]]
+        word_q = row_q[at]
+        word_q[0] = p_q[VALUES_AT + family] + bytes_of_cell(family) * cell
+        shape_q = row_q[at + LEAF_SHAPE]
+        entries = 1
+        for axis in range(row_q[at + LEAF_RANK]):
+            n = dimension_q[row_q[at + LEAF_FIRST] + axis]
+            shape_q[axis] = n
+            entries *= n
+        word_q = row_q[at + LEAF_BYTES]
+        word_q[0] = row_q[at + LEAF_ITEM] * entries
+
+
+def seeds_follow(p_q, w_q):
+    """Say which cells have a cotangent of one."""
+    storage_q = w_q[STORAGES]
+    size_q = w_q[SIZE_VALUES]
+    row_q = p_q[SEEDS_AT]
+    for k in range(p_q[SEED_COUNT]):
+        at = SEED_WORDS * k
+        word_t = row_q[at]
+        word_t[0] = storage_q[row_q[at + SEED_STORAGE]] + size_of(row_q[at + SEED_OFFSET], size_q)
+
+
+def cells_of(w_q):
+    """How many cells a plan has."""
+    end_q = w_q[CELLS]
+    return end_q[ALL_CELLS] + end_q[LEVELS + ALL_CELLS]
+
+
 def placed(w, pc):
-    """Do what `followed` does, for the space at the address ``w``."""
-    return followed(w)
+    """Let everything follow the plan of a tape that nothing calls, whose space is at the address ``w``."""
+    p_q = w
+    p_q[STATUS] = 0
+    status = followed(p_q)
+    if status != 0:
+        return status
+    w_q = p_q[PLANNER]
+    leaves_follow(p_q, w_q)
+    seeds_follow(p_q, w_q)
+    if p_q[LOCKED_AT] != 0:
+        locked_q = p_q[LOCKED_AT]
+        locked_q[0] = 0
+        if cells_of(w_q) <= BRIEF_CELLS:
+            locked_q[0] = 1
+    if w_q[WORK] > MOST:
+        return 0  # Python looks for signals while the prologue runs
+    return prologue_done(p_q)
+
+
+def led(w, pc):
+    """Plan such a tape for the dimensions that it was given, and let everything follow."""
+    p_q = w
+    outcome = invoke(p_q, REPLAN, p_q[MOVER], 0)  # noqa: F821
+    if outcome != 0:
+        p_q[OUTCOME] = outcome
+        p_q[STATUS] = UNPLANNED
+        return UNPLANNED
+    w_q = p_q[PLANNER]
+    large = p_q[MANY]
+    if w_q[LONGEST] >= LEAST:
+        large = p_q[LONG]
+    if large > 0 and cells_of(w_q) >= large:
+        p_q[STATUS] = LARGE
+        return LARGE
+    return placed(w, pc)
 
 
 def moved(w, pc):
     """Plan the body at the address ``w`` for the dimensions that it was given, and let all of it follow."""
     p_q = w
-    if invoke(p_q, REPLAN, p_q[PLANNER], 0) != 0:  # noqa: F821
+    if invoke(p_q, REPLAN, p_q[MOVER], 0) != 0:  # noqa: F821
         return UNABLE
     w_q = p_q[PLANNER]
-    if w_q[NEW_KERNELS] != 0:
-        p_q[STATUS] = KERNELS
-        return KERNELS
     if w_q[WORK] > MOST:
         return UNABLE
     status = followed(p_q)
     if status != 0:
         return status
-    if p_q[PROLOGUE] != 0:  # noqa: SIM102
-        if invoke(p_q, PROLOGUE, p_q[FRAME], 0) != 0:  # noqa: F821
-            p_q[STATUS] = FAILED
-            return FAILED
-    return 0
+    return prologue_done(p_q)

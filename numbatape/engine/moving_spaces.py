@@ -24,11 +24,13 @@ from .plan_tables import LIMIT, STORAGE_WORDS
 from .replan import Replanner
 from .replan_kernels import ALL_CELLS, FIRST_ACTIVE, LEVELS
 from .strip_replan import StripReplanner
-from .verify_plan import address_of
+from .strip_replan_kernels import SETTLE
 
 if TYPE_CHECKING:
     from .workspace import Workspace
 
+# What Python cannot help with.
+ENDS = words.UNPLANNED, words.LARGE, words.FAILED
 # The kernel may stop this often for one set of sizes; a deep nest of loops goes on with the next set.
 MOST_STOPS = 1000
 SPARE = 1.25  # memory grows by this factor beyond what a plan needs
@@ -71,7 +73,8 @@ class MovingSpace:
         self.v, self.g = list(v), list(g)
         self.words = np.zeros(words.SPACE_WORDS, np.int64)
         self._words, self.address = memoryview(self.words), self.words.ctypes.data
-        self._kernel = loaded().function("placed") if outermost else None
+        self._lead, self._place = map(loaded().function, ("led", "placed")) if outermost else (None, None)
+        self._given = planner.given
         self.at_v = self._words[words.VALUES_AT :]
         self._rows, self._stays = Rows(), isinstance(planner, StripReplanner)
         families = tape.storages["family"].tolist()
@@ -87,7 +90,6 @@ class MovingSpace:
             words.SEEDS: int(outermost),
             words.CALLED: int(bool(tape.calls)),
             words.CALL_COUNT: -1,
-            words.REPLAN: 0 if outermost else address_of("replan"),
             words.MOVED: loaded().address["moved"],
             words.PROLOGUE: kernels.sweep_address("prologue") if tape.prologue and not outermost else 0,
         }
@@ -107,26 +109,86 @@ class MovingSpace:
         for name, table in tables.items():
             frame[WORD[name]] = table.ctypes.data
         self._words[words.PLANNER], self._words[words.STAYS] = planner.address, 0
+        self._words[words.REPLAN], self._words[words.MOVER] = planner.mover
 
-    def move(self) -> bool:
-        """Bring everything to where the planner's last plan wants it; return whether that worked."""
-        assert self._kernel is not None
-        outcome = self._kernel(self.address, 0)
-        if outcome:
-            outcome = self._moved_with_help()
-        self._words[words.STAYS] = self._stays
-        return not outcome
+    def serve(
+        self,
+        leaves: Sequence[tuple],
+        seeds: Sequence[tuple],
+        locked: int,
+        large: tuple[int, int],
+        prologue: bool,
+    ) -> None:
+        """Let the kernel keep the tables of a builtin that serves this tape, which nothing calls.
 
-    def _moved_with_help(self) -> int:
-        """Do what the kernel waits for, and let it go on; return its last outcome, 0 if that worked."""
-        assert self._kernel is not None
+        Parameters
+        ----------
+        leaves, seeds
+            Rows of `numbatape.engine.space_words`: arguments, and cotangents of one.
+        locked
+            Address of the word that says that sweeps keep Python's lock; 0 if they never do.
+        large
+            From how many cells on `lead` stops: if no vector is worth strips, and if there is one. 0: never.
+        prologue
+            Whether the kernel runs the prologue, too.
+        """
+        its = self._words
+        its[words.LEAVES_AT], its[words.LEAF_COUNT] = self._rows.take(leaves)
+        its[words.SEEDS_AT], its[words.SEED_COUNT] = self._rows.take(seeds)
+        its[words.LOCKED_AT] = locked
+        its[words.MANY], its[words.LONG] = large
+        if prologue and self.planner.tape.prologue:
+            its[words.PROLOGUE] = kernels.sweep_address("prologue")
+
+    def lead(self, dimensions: Sequence[int]) -> int:
+        """Plan the tape for dimensions of its inputs and bring everything to its place.
+
+        Returns 0 if that worked, or what stopped it: UNPLANNED and FAILED (`outcome` says more), LARGE
+        (`place` goes on), or anything else.
+        """
+        given, its = self._given, self._words
+        for k, n in enumerate(dimensions):
+            given[k] = n
+        status = self._lead(self.address, 0)
+        if status:
+            if its[words.STATUS] == words.UNPLANNED and its[words.OUTCOME] == SETTLE:
+                status = self._settled(dimensions)
+            if status and its[words.STATUS] not in ENDS:
+                status = self._with_help()
+        its[words.STAYS] = self._stays and not status
+        return status
+
+    def place(self) -> int:
+        """Bring everything to where the plan wants it, although it is large; return as `lead` does."""
+        status = self._place(self.address, 0)
+        if status and self._words[words.STATUS] not in ENDS:
+            status = self._with_help()
+        self._words[words.STAYS] = self._stays and not status
+        return status
+
+    @property
+    def outcome(self) -> int:
+        """Why there is no plan, or what the prologue has returned."""
+        return self._words[words.OUTCOME]
+
+    def _settled(self, dimensions: Sequence[int]) -> int:
+        """Get a plan with more room, and try again."""
+        planner = self.planner
+        assert isinstance(planner, StripReplanner)
+        planner.settle(tuple(dimensions))
+        kernels.ensure(planner.kernels, planner.values, reverse=not planner.tape.forward)
+        self.follow_tables()
+        return self._lead(self.address, 0)
+
+    def _with_help(self) -> int:
+        """Do what the kernel waits for, and let it go on; return its last status, 0 if that worked."""
         made: list[MovingSpace] = []
-        outcome, stops = 1, 1
-        while outcome and self.helped(made) and stops < MOST_STOPS:
-            outcome, stops = self._kernel(self.address, 0), stops + 1
+        status, stops = 1, 1
+        while status and self.helped(made) and stops < MOST_STOPS:
+            status, stops = self._place(self.address, 0), stops + 1
         for space in made:
             space._words[words.MADE] = 0
-        return outcome
+        return status
 
     def helped(self, made: list[MovingSpace]) -> bool:
         """Do what the kernel waits for, here or in a body; return whether it can go on.

@@ -47,6 +47,10 @@ class Replanner:
         numbers of the kernels that plans have called so far.
     address
         Of what the kernels read.
+    given
+        Where the dimensions are written that the kernel plans for.
+    mover
+        The addresses of the kernel that plans for them, and of what it reads.
     """
 
     def __init__(self, first: Plan):
@@ -79,7 +83,7 @@ class Replanner:
         self._tables = tables  # kept alive, because the kernel reads them by address
         self.address = self._words.ctypes.data
         # A memoryview reads and writes single numbers in half of the time that an array takes.
-        self._outcome, self._given = memoryview(self._words), memoryview(self._dimensions)
+        self._outcome, self.given = memoryview(self._words), memoryview(self._dimensions)
         self._replan = kernel("replan")
         self._lock = survives_fork(threading.Lock())  # plans are shared by clones in other threads
 
@@ -163,7 +167,7 @@ class Replanner:
 
         The caller must see to it that no other thread uses this object while it reads the tables.
         """
-        given = self._given
+        given = self.given
         for k, n in enumerate(dimensions):
             given[k] = n
         outcome = self._replan(self.address, 0)
@@ -175,13 +179,24 @@ class Replanner:
 
     def measure(self, dimensions) -> int:
         """Find out how large a plan for other dimensions is, without making it; return as `move` does."""
-        given, words = self._given, self._outcome
+        given, words = self.given, self._outcome
         for k, n in enumerate(dimensions):
             given[k] = n
         words[more.MEASURES] = 1
         outcome = self._replan(self.address, 0)
         words[more.MEASURES] = 0
         return outcome
+
+    def only_measure(self, other: Replanner | None = None) -> None:
+        """Let the kernel only measure from now on, for dimensions that another planner is given (or this)."""
+        self._outcome[more.MEASURES] = 1
+        if other is not None:
+            self._dimensions, self.given = other._dimensions, other.given
+            self._outcome[more.DIMENSIONS] = self._dimensions.ctypes.data
+
+    @property
+    def mover(self) -> tuple[int, int]:
+        return address_of("replan"), self.address
 
     def cells(self, dimensions) -> int | None:
         """Return how many cells a plan for given dimensions has, None where that is not known without it."""
@@ -191,7 +206,7 @@ class Replanner:
     @property
     def dimensions(self) -> tuple[int, ...]:
         """The dimensions of the last plan."""
-        return tuple(self._given[: self._rank])
+        return tuple(self.given[: self._rank])
 
     def arguments(self) -> np.ndarray:
         """Return a copy of what the kernels get: the addresses of the tables."""
@@ -250,6 +265,7 @@ class Replanner:
         """Note which kernels the last plan calls."""
         called = (self.code[:, 0] & 0xFFFF) - FIRST_KERNEL
         self._known[called[(called >= 0) & (called < FIRST_KERNEL)]] = 1
+        self._outcome[more.NEW_KERNELS] = 0
         self.kernels = tuple(np.flatnonzero(self._known).tolist())
 
 

@@ -18,10 +18,12 @@ REMADE = 4  # what is called cannot follow: it has to be made anew
 LOOKOUT = 5  # a loop has become so long that it needs one
 FAILED = 6  # the prologue of a body stopped
 UNABLE = 7  # the plan, or a call, cannot follow; who calls it says REMADE
+UNPLANNED = 8  # there is no plan for these sizes; OUTCOME says why
+LARGE = 9  # the plan has so many cells that Python may know a better way
 
 # The words of a space.
 STATUS = 0
-PLANNER = 1  # address of the words of the kernel that plans
+PLANNER = 1  # address of the words of the plan
 FRAME = 2
 VALUES_AT = 3  # addresses of value cells, by family; how many there are
 VALUES_ROOM = 5
@@ -40,10 +42,34 @@ FOLLOWS = 20  # whether what is called can follow
 MOVES = 21  # out: how often sizes changed
 SPACE_WORK = 22  # out: an estimate of the work of a sweep
 SEEDS = 23  # whether the frame says how many adjoints sweeps clear
-REPLAN = 24  # addresses of kernels: what plans, and `moved`
-MOVED = 25
-CALLED = 26  # whether the tape calls anything
-SPACE_WORDS = 27
+REPLAN = 24  # addresses: of the kernel that plans, of the words that it takes, and of the kernel `moved`
+MOVER = 25
+MOVED = 26
+CALLED = 27  # whether the tape calls anything
+OUTCOME = 28  # out: why there is no plan, or what the prologue returned
+# The next ones are of a tape that nothing calls, and are zero where it needs none.
+MANY = 29  # from how many cells on it is LARGE: if no vector is worth strips, and if there is one
+LONG = 30
+LEAVES_AT = 31  # arguments that the builtin copies to their cells
+LEAF_COUNT = 32
+SEEDS_AT = 33  # cotangents that are one: where their cells are
+SEED_COUNT = 34
+LOCKED_AT = 35  # address of the word that says that sweeps keep Python's lock, because there are few cells
+SPACE_WORDS = 36
+# A row of leaves: addresses of the builtin's words for its cells and bytes, and of its sizes; family, word of
+# its storage, bytes of an entry, the first of its dimensions, and how many there are.
+LEAF_WORDS = 8
+LEAF_BYTES = 1
+LEAF_SHAPE = 2
+LEAF_FAMILY = 3
+LEAF_STORAGE = 4
+LEAF_ITEM = 5
+LEAF_FIRST = 6
+LEAF_RANK = 7
+# A row of seeds: address of the 32-bit word that says which cell it is, word of its storage, offset.
+SEED_WORDS = 3
+SEED_STORAGE = 1
+SEED_OFFSET = 2
 # A row of literals: family, word of its storage, offset, address of the numbers, bytes, where they were
 # written to.
 LITERAL_WORDS = 6

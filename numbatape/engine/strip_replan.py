@@ -11,21 +11,21 @@ import numpy as np
 
 from . import plan_tables as names
 from . import replan_kernels as more
+from . import segments
 from .codegen import FIRST_KERNEL
 from .frame import ACTIVE_SHIFT, FROM_LAST, STRIDE, TO_NEXT
 from .placement import evaluated, room_of, storage_table
 from .plan import Plan, make_plan
 from .replan import Replanner
-from .replan_kernels import LOOK_CLOSER, OK
+from .replan_kernels import LOOK_CLOSER
 from .segments import INSTRUCTION, Cuts, work_of
 from .strip_blocks import Block, owners_of
 from .strip_plan import in_strips
-from .strip_replan_kernels import WORD, WORDS, strip_moves
+from .strip_replan_kernels import SETTLE, WORD, WORDS, strip_moves
 from .strip_rows import STRIP, vector_row
 from .strip_tables import cuts_of_blocks
-from .verify_plan import kernel
+from .verify_plan import address_of, kernel
 
-OTHER_WAY = -1  # the answer where two sweeps are better for these sizes than one in strips
 SPARE = 1.25  # a plan has room for vectors that are longer by this factor
 OPCODE = 0xFFFF
 
@@ -37,10 +37,15 @@ class StripReplanner:
     ----------
     first
         A plan with strips, of a tape whose sizes alone decide whether a plan is safe (`Replanner.serves`).
+    function
+        Plans the function whose value and gradient the tape computes; None for any other tape.
+    least
+        How many cells the function's plan must have, for a plan in strips: if no vector is worth strips, and
+        if there is one.
 
     Attributes
     ----------
-    tape, values, kernels, code, aux, sizes, storages, ends, address
+    tape, values, kernels, code, aux, sizes, storages, ends, address, given, mover
         As those of `Replanner`.
     blocks
         The blocks of the last plan, as a frame refers to them.
@@ -50,15 +55,17 @@ class StripReplanner:
         The work of the last plan: all of it, and that of vectors which are worth strips.
     """
 
-    def __init__(self, first: Plan):
+    def __init__(self, first: Plan, function: Replanner | None = None, least: tuple[int, int] = (0, 0)):
         self.tape, self.values = first.tape, first.values
-        self._whole = Replanner(first)
-        self.sizes = self._whole.sizes
-        self.work = self.strip_work = 0
-        self.is_long = False
+        self._whole, self._function, self._least = Replanner(first), function, least
+        self.sizes, self.given = self._whole.sizes, self._whole.given
         self._whole.measure(first.dimensions)
+        self._whole.only_measure()
+        if function is not None:
+            function.only_measure(self._whole)
         self.kernels = first.kernels
-        self._fits = self._settle(first.dimensions)
+        self._move = strip_moves().function("move")
+        self.settle(first.dimensions)
 
     @property
     def proved(self) -> bool:
@@ -66,20 +73,34 @@ class StripReplanner:
 
     def move(self, dimensions) -> int:
         """Plan for other dimensions, in the tables of this object; return `OK` (0), or the reason why not."""
-        outcome = self._whole.measure(dimensions)
-        if outcome:
-            return outcome
-        fits, follow = strip_moves()
-        if not self._fits or fits(self._address, 0):
-            self._fits = self._settle(tuple(dimensions))
-            if not self._fits or fits(self._address, 0):
-                return LOOK_CLOSER
-        # The proof is that of a plan without strips: a storage of one strip counts as if it had all cells.
-        if self._derive() or kernel("verify")(self.address, 0) or follow(self._address, 0):
-            return LOOK_CLOSER
-        self.work, self.strip_work = self._whole.work, self._moves[WORD["work"]]
-        self.is_long = self._whole.is_long or bool(self._moves[WORD["in_parts"]])
-        return OK
+        given = self.given
+        for k, n in enumerate(dimensions):
+            given[k] = n
+        outcome = self._move(self._address, 0)
+        if outcome == SETTLE:
+            self.settle(tuple(dimensions))
+            outcome = self._move(self._address, 0)
+        return LOOK_CLOSER if outcome == SETTLE else outcome
+
+    @property
+    def mover(self) -> tuple[int, int]:
+        return strip_moves().address["move"], self._address
+
+    def pays(self) -> bool:
+        """Whether the plan is better for the last dimensions than what does without strips."""
+        return True
+
+    @property
+    def is_long(self) -> bool:
+        return self._work_words[more.WORK] > segments.MOST
+
+    @property
+    def work(self) -> int:
+        return self._whole.work
+
+    @property
+    def strip_work(self) -> int:
+        return self._moves[WORD["work"]]
 
     def cuts(self) -> Cuts | None:
         """Return where the sweep of the last plan is cut; None if it is short."""
@@ -88,8 +109,8 @@ class StripReplanner:
         found = self._whole.cuts_of(self._derived, self.aux)
         return cuts_of_blocks(found or Cuts([len(self.tape)], {}), self._blocks, self._strips)
 
-    def _settle(self, dimensions: tuple[int, ...]) -> bool:
-        """Make a plan with room to spare; return whether it can serve other sizes."""
+    def settle(self, dimensions: tuple[int, ...]) -> None:
+        """Make a plan with room to spare."""
         plan, blocks, narrow = in_strips(make_plan(self.tape, dimensions, self.values), SPARE)
         strips = plan.strips
         assert strips is not None
@@ -103,13 +124,12 @@ class StripReplanner:
         self.ends = np.array(ends, np.int64)
         self.storages = storage_table(self.tape, plan.sizes, plan.bases)
         self._prepare_derivation()
-        self._derive()
+        kernel("derive")(self.address, 0)
         self._prepare_moves(
             **self._words_of_blocks(blocks, narrow),
             room=room_of(self.tape, plan.sizes, SPARE).astype(np.int64),
             weights=self._weights(),
         )
-        return True
 
     def _prepare_derivation(self) -> None:
         """Prepare the call of the kernel that derives a plan's instructions where storages are now."""
@@ -125,14 +145,10 @@ class StripReplanner:
         self._arguments[names.ENGINE_CODE] = self._derived.ctypes.data
         self._arguments[names.ENGINE_AUX] = self.aux.ctypes.data
         self._arguments[more.CELLS] = self.ends.ctypes.data
-        self.address = self._arguments.ctypes.data
-
-    def _derive(self) -> int:
-        """Derive the instructions where storages are now; return `OK` (0), or the reason why not."""
-        return kernel("derive")(self.address, 0)
+        self.address, self._work_words = self._arguments.ctypes.data, memoryview(self._arguments)
 
     def _prepare_moves(self, **tables: np.ndarray) -> None:
-        """Prepare the calls of the kernels that follow sizes (`numbatape.engine.strip_replan_kernels`)."""
+        """Prepare the calls of the kernel that follows sizes (`numbatape.engine.strip_replan_kernels`)."""
         tables = {name: np.ascontiguousarray(table) for name, table in tables.items()}
         self._tables = tables  # kept alive, because the kernels read them by address
         places = {
@@ -144,6 +160,11 @@ class StripReplanner:
             "blocks": self.blocks,
         }
         words = {name: table.ctypes.data for name, table in places.items()}
+        function = self._function
+        words |= {name: address_of(name) for name in ("replan", "derive", "verify")}
+        words |= {"whole_plan": self._whole.address, "plan": self.address}
+        words |= {"function": 0 if function is None else function.address}
+        words |= dict(zip(("many", "long"), self._least, strict=True))
         counts = {
             "storage_count": len(self.storages),
             "block_count": len(self.blocks),

@@ -51,6 +51,7 @@ def address_of(name: str) -> int:
     return _module(name).address[name]
 
 
+@functools.cache  # its text is read from files
 def _module(name: str):
     module = "replan" if name == "replan" else "plan"
     return jit.load(module, plan_source(module))

@@ -18,7 +18,10 @@ from numbatape.config import PASSES
 from numbatape.derive.tapes import gradient
 from numbatape.engine import Workspace, kernels, make_plan, segments
 from numbatape.engine.codegen import elementwise_source
+from numbatape.engine.moving_spaces import MovingSpace
+from numbatape.engine.replan import Replanner
 from numbatape.engine.strip_plan import strip_plan
+from numbatape.engine.strip_replan import StripReplanner
 from numbatape.engine.strip_rows import LEAST, STRIP
 from numbatape.engine.vectors import pair_arms, single_arms
 from numbatape.ops import OPCODE
@@ -507,6 +510,36 @@ def test_a_new_length_has_the_bits_of_a_new_cache_without_a_plan_by_python(name,
         for found, expected in zip(outcome(cache, size), fresh[size], strict=True):
             np.testing.assert_array_equal(found, expected)
     assert any(isinstance(planner, OneWayReplanner) for planner in served)
+
+
+@pytest.mark.parametrize("first", [100, N], ids=["short", "long"])
+def test_one_call_of_a_kernel_brings_everything_to_a_new_length(first, monkeypatch):
+    """Whether one sweep is better, the plan, its proof, the cells, the prologue, and the builtin's words."""
+    f = lambda x: np.sum(np.exp(-x * x) * x[0]) / len(x)  # noqa: E731
+    cache = nt.prepare_gradient_cache(f, np.ones(first))
+    slopes = lambda n: nt.value_and_gradient(cache, X[:n])[1][0]  # noqa: E731
+    for n in range(first, first - 5, -1):
+        slopes(n)
+    calls = []
+    lead = MovingSpace.lead
+
+    def counted(space, dimensions):
+        kernel = space._lead
+        with monkeypatch.context() as patch:
+            patch.setattr(space, "_lead", lambda *words: calls.append(1) or kernel(*words))
+            patch.setattr(space, "_place", lambda *_: pytest.fail("a second call"))
+            return lead(space, dimensions)
+
+    monkeypatch.setattr(MovingSpace, "lead", counted)
+    monkeypatch.setattr(StripReplanner, "move", lambda *_: pytest.fail("a plan by Python"))
+    monkeypatch.setattr(Replanner, "move", lambda *_: pytest.fail("a plan by Python"))
+    for n in range(first - 20, first - 30, -1):
+        x = X[:n]
+        slope = np.exp(-x * x) * x[0] * -2 * x
+        slope[0] += np.sum(np.exp(-x * x))
+        np.testing.assert_allclose(slopes(n), slope / n, rtol=1e-12, atol=1e-15)
+    assert len(calls) == 10
+    assert cache.traces == 1
 
 
 def test_many_short_vectors_take_one_sweep_whose_cells_are_used_again(monkeypatch):
