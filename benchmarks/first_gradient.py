@@ -184,7 +184,7 @@ def processor_time(program: str, cache: str, wheel: bool) -> tuple[float, str]:
     # The installed numbatape comes first: it may be a wheel's, and the tree of this file has no kernels.
     lines = [f"import sys; sys.path.append({str(ROOT)!r})", f"OUT = {str(Path(cache) / 'out.npz')!r}"]
     lines += [program] if wheel or program == PROGRAMS["import numpy"] else [WITHOUT_WHEEL, program]
-    environment = {**os.environ, "NUMBATAPE_CACHE_DIR": cache}
+    environment = {**os.environ, "NUMBATAPE_CACHE_DIR": cache, "NUMBATAPE_BACKGROUND": "0"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],

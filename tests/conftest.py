@@ -10,6 +10,8 @@ from pathlib import Path
 
 # Each core has a worker already. OpenBLAS reads this when NumPy and SciPy are imported, hence the place.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Nor is there one for a process that compiles kernels again. Processes that tests start inherit this, too.
+os.environ["NUMBATAPE_BACKGROUND"] = "0"
 
 import numpy as np
 import pytest

@@ -210,7 +210,7 @@ def test_compiled_kernels(clock, terminal, tmp_path, monkeypatch):
     clock.tick = 0.3
     text = "# cells: f64\ndef {}(w, pc):\n    return 0\n"
     for name in ("one", "two"):
-        loader._load.__wrapped__(name, text.format(name))
+        loader._load(name, text.format(name))
     (line,) = (line for line in shown(terminal) if line)
     assert line.startswith("numbatape: compiled 2 kernels in ") and line.endswith(f"(kept in {tmp_path})")
 

@@ -258,7 +258,13 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
     body = helpers(text, scalars) + "\n\n" + text
     if simd:
         body = with_elementary(body, cells)
-    return f"# cells: {cells}\n" + constants(text) + body
+    return _first_line(op, cells, (direction,)) + constants(text) + body
+
+
+def _first_line(op, cells: str, directions: tuple[str, ...]) -> str:
+    """Return the first line of a kernel's module, which tells the compiler what cells and effort it has."""
+    tiers = ", two tiers" if any(each in op.two_tiers for each in directions) else ""
+    return f"# cells: {cells}{tiers}\n"
 
 
 # ---- array ops
@@ -315,8 +321,9 @@ def array_source(op: ArrayOp, cells: str, direction: str) -> str:
     """Return the module of an array op's kernel in one direction: its body and the loop over the batch."""
     directions = DIRECTIONS if op.one_module else (direction,)
     text = "".join(_array_text(op, cells, each) for each in directions)
-    effort = ", all passes" if op.thorough else ""
-    return f"# cells: {cells}{effort}\n" + constants(text) + helpers(text, *modules_of(op)) + "\n\n" + text
+    return (
+        _first_line(op, cells, directions) + constants(text) + helpers(text, *modules_of(op)) + "\n\n" + text
+    )
 
 
 @functools.cache

@@ -108,7 +108,7 @@ def warmup(
     ['audit', 'bodies', 'builtin', 'c_function_0', 'c_function_1', 'crew']
     """
     wanted: list[tuple[str, Callable[[], object]]] = [
-        (name, partial(jit.load, name, text)) for name, text in texts(dtypes, values)
+        (name, partial(jit.load, name, text, optimised=True)) for name, text in texts(dtypes, values)
     ]
     wanted += ((function.name, function.address) for function in FUNCTIONS)
     with COMPILING.piece("warmup", quiet=progress is not None):

@@ -9,17 +9,19 @@ import llvmlite.binding as llvm
 
 from ..savings import uncollected
 from . import lowering, machine
-from .store import ObjectFile
+from .store import BASELINE, ONLY, OPTIMISED, ObjectFile
 
 
 @uncollected  # the trees of a text's syntax are large, and Python's collector finds nothing in them
-def compile_source(source: str, key: str, emitter=None) -> ObjectFile:
+def compile_source(source: str, key: str, emitter=None, optimise: bool = False) -> ObjectFile:
     """Compile a module of kernels; a first line ``# cells: f32`` picks the dtype of the cells.
 
     Parameters
     ----------
     emitter
         LLVM's target machine; this processor's unless another one is given.
+    optimise
+        Whether a kernel that has two forms is compiled to the one that takes longer.
 
     Raises
     ------
@@ -31,27 +33,30 @@ def compile_source(source: str, key: str, emitter=None) -> ObjectFile:
     module = llvm.parse_assembly(lowered.text, machine.context())
     module.triple, module.data_layout = emitter.triple, str(emitter.target_data)
     builder = llvm.create_pass_builder(emitter, _options())
-    passes = None if lowered.needs_all_passes else _short()
+    passes = None if lowered.effort == lowering.ALL_PASSES else _short()
+    tier = ONLY
+    if lowered.effort == lowering.TWO_TIERS and passes is not None:
+        tier, passes = (OPTIMISED, None) if optimise else (BASELINE, passes)
     (passes or builder.getModulePassManager()).run(module, builder)
-    return ObjectFile(lowered.entries, lowered.externals, machine.emit(emitter, module))
+    return ObjectFile(lowered.entries, lowered.externals, machine.emit(emitter, module), tier)
 
 
 def _options():
     """Return what LLVM's own list of passes does."""
-    # The first level's kernels are as fast as those of the second, to 2 %, in an eighth less of the time.
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    # SIMD code is written by the lowering.
-    options.loop_vectorization, options.loop_interleaving = False, False
-    options.slp_vectorization, options.loop_unrolling = False, False
+    # Kernels of the second level are 2 % faster than those of the first, in an eighth more of the time.
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    # SIMD code of loops is written by the lowering; what stands beside one another is left to LLVM.
+    options.loop_vectorization, options.loop_interleaving, options.loop_unrolling = False, False, False
+    options.slp_vectorization = True
     return options
 
 
 def _short():
     """Return the passes that are enough for most kernels: the lowering writes SIMD code itself.
 
-    None with llvmlite 0.44, whose lists of passes do not have these. LLVM's first level has sixty passes,
+    None with llvmlite 0.44, whose lists of passes do not have these. LLVM's own lists have sixty passes,
     some of them six times. They take eight times as long as these four do, half of the time of compilation,
-    and calls are no faster with them.
+    and calls of most kernels are no faster with them.
     """
     passes = llvm.create_new_module_pass_manager()
     if not hasattr(passes, "add_always_inliner_pass"):

@@ -19,11 +19,14 @@ lock = threading.RLock()  # there is one engine and one compiler
 threads.keep_from_fork(lock)
 _origins: dict[str, str] = {}
 _counts: Counter[str] = Counter()  # How many kernels came from each origin; several may have one name.
+_tiers: Counter[str] = Counter()
+_loaded: dict[tuple[str, str], Kernels] = {}
 
 
-def _note(name: str, origin: str) -> None:
+def _note(name: str, origin: str, tier: str) -> None:
     _origins[name] = origin
     _counts[origin] += 1
+    _tiers[tier] += 1
 
 
 class Kernels:
@@ -33,10 +36,12 @@ class Kernels:
     ----------
     address
         Name of an entry point → its address.
+    tier
+        One of `store.TIERS`.
     """
 
-    def __init__(self, address: dict[str, int]):
-        self.address = address
+    def __init__(self, address: dict[str, int], tier: str = store.ONLY):
+        self.address, self.tier = address, tier
 
     def function(self, name: str):
         """Return an entry point as a callable ``(frame, pc) -> status`` that releases the GIL."""
@@ -81,10 +86,15 @@ def link(compiled: store.ObjectFile, key: str) -> Kernels:
     for entry, name in names.items():
         if not placed.get(name):
             raise ImportError(f"the object file of kernel {key} lacks its entry point {entry!r}")
-    return Kernels({entry: placed[name] for entry, name in names.items()})
+    return Kernels({entry: placed[name] for entry, name in names.items()}, compiled.tier)
 
 
-def obtained(name: str, source: str, compiled: Callable[[str], tuple[store.ObjectFile, str]]) -> Kernels:
+def obtained(
+    name: str,
+    source: str,
+    compiled: Callable[[str], tuple[store.ObjectFile, str]],
+    optimised: bool = False,
+) -> Kernels:
     """Return what a source identifies: shipped with the package, stored, or else compiled now and stored.
 
     Parameters
@@ -95,6 +105,8 @@ def obtained(name: str, source: str, compiled: Callable[[str], tuple[store.Objec
         All that decides the machine code, besides the processor and the compiler.
     compiled
         Returns, for a key, the object file and the text that is stored beside it for readers.
+    optimised
+        Whether a stored form will not do that has a better one, which ``compiled`` then makes.
 
     Raises
     ------
@@ -105,30 +117,32 @@ def obtained(name: str, source: str, compiled: Callable[[str], tuple[store.Objec
     if kernels is not None:
         return kernels
     key = store.key_of(source)
-    kernels = _stored(name, key)
+    kernels = _stored(name, key, optimised)
     if kernels is not None:
         return kernels
     with COMPILING.piece(), store.turn(name, key):
-        kernels = _stored(name, key)  # another process may have compiled it meanwhile
+        kernels = _stored(name, key, optimised)  # another process may have compiled it meanwhile
         if kernels is not None:
             return kernels
         made, text = compiled(key)
-        _note(name, "compiled")
+        _note(name, "compiled", made.tier)
         kept = store.write(name, key, made, text)
         COMPILING.note = f"kept in {store.cache_directory()}" if kept else "in memory, for this process alone"
         COMPILING.step(COMPILING.count + 1)
+    if kept and made.tier == store.BASELINE:
+        imported(".background", __package__).start()
     return link(made, key)
 
 
-@functools.cache
-def _load(name: str, text: str) -> Kernels:
+def _load(name: str, text: str, optimised: bool = False) -> Kernels:
     source = linalg.with_wrappers(text)
 
     def compiled(key: str) -> tuple[store.ObjectFile, str]:
-        return imported(".compiler", __package__).compile_source(source, key), source
+        compile_source = imported(".compiler", __package__).compile_source
+        return compile_source(source, key, optimise=optimised), source
 
     try:
-        return obtained(name, source, compiled)
+        return obtained(name, source, compiled, optimised)
     except CannotEmit as error:
         return _interpreted(name, text, str(error))
 
@@ -137,7 +151,7 @@ def _interpreted(name: str, text: str, reason: str) -> Kernels:
     """Return kernels that Python interprets, which is said once."""
     interpreted = imported(".interpreted", __package__)
     interpreted.warn(reason)
-    _note(name, "interpreted")
+    _note(name, "interpreted", store.ONLY)
     return Kernels(interpreted.entry_points(text))
 
 
@@ -147,10 +161,12 @@ def _shipped(name: str, source: str) -> Kernels | None:
     return None if found is None else _linked(name, found[1], found[0], "wheel")
 
 
-def _stored(name: str, key: str) -> Kernels | None:
+def _stored(name: str, key: str, optimised: bool) -> Kernels | None:
     """Return stored kernels; None where they are not in the cache directory, or do not fit this process."""
     found = store.read(name, key)
-    return None if found is None else _linked(name, found, key, "cache")
+    if found is None or (optimised and found.tier == store.BASELINE):
+        return None
+    return _linked(name, found, key, "cache")
 
 
 def _linked(name: str, found: store.ObjectFile, key: str, origin: str) -> Kernels | None:
@@ -158,12 +174,14 @@ def _linked(name: str, found: store.ObjectFile, key: str, origin: str) -> Kernel
         kernels = link(found, key)
     except ImportError:  # made with another SciPy: compiling again names the missing symbol, if it is needed
         return None
-    _note(name, origin)
+    _note(name, origin, kernels.tier)
     return kernels
 
 
-def load(name: str, source: str) -> Kernels:
+def load(name: str, source: str, optimised: bool = False) -> Kernels:
     """Return the kernels of a source text, compiled now if they never were on this machine.
+
+    What a process has loaded stays: it is never replaced by its optimised form.
 
     Parameters
     ----------
@@ -172,9 +190,16 @@ def load(name: str, source: str) -> Kernels:
     source
         Text of a module in the kernel language. Its functions of parameters ``(w, pc)`` are the
         entry points.
+    optimised
+        Whether the optimised form must be stored afterwards, for processes that come later.
     """
     with lock:
-        return _load(name, source)
+        found = _loaded.get((name, source))
+        if found is None:
+            found = _loaded[name, source] = _load(name, source, optimised)
+        elif optimised and found.tier == store.BASELINE:
+            imported(".optimising", __package__).improve(name, linalg.with_wrappers(source))
+        return found
 
 
 def kernel_info() -> dict:
@@ -185,16 +210,17 @@ def kernel_info() -> dict:
     dict
         ``cache_dir`` (str), ``kernels`` (names in the cache), ``bytes`` (of all files there), ``compiled``
         (names compiled by this process), ``stored`` (for each kernel in the cache its name, bytes, and days
-        since its last use), ``origins`` (name of each kernel that this process has loaded →
+        since its last use, and tier), ``origins`` (name of each kernel that this process has loaded →
         "wheel", "cache", "compiled" or "interpreted"), ``counts`` (how many kernels came from each of these:
-        several may have one name), ``cpu`` (str), ``level`` (of processors, whose
+        several may have one name), ``tiers`` (how many of these are of the tier "baseline" or "optimised", or
+        have one form "only"), ``cpu`` (str), ``level`` (of processors, whose
         kernels came with the package; "" for none), ``shipped`` (how many those are).
 
     Examples
     --------
     >>> import numbatape as nt
-    >>> sorted(nt.kernel_info())
-    ['bytes', 'cache_dir', 'compiled', 'counts', 'cpu', 'kernels', 'level', 'origins', 'shipped', 'stored']
+    >>> [*nt.kernel_info()][:4]
+    ['cache_dir', 'kernels', 'stored', 'compiled']
     """
     import llvmlite.binding as llvm
 
@@ -210,6 +236,7 @@ def kernel_info() -> dict:
         "bytes": store.size(),
         "origins": dict(_origins),
         "counts": dict(_counts),
+        "tiers": dict(_tiers),
         "cpu": cpu,
         "level": "" if level is None else level.name,
         "shipped": 0 if level is None else len(shipped.manifest(level)),

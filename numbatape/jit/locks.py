@@ -62,6 +62,25 @@ def only_one(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def taken(path: Path) -> int | None:
+    """Return an open file whose lock this process has from now on; None where it cannot be had at once.
+
+    The file stays: were it deleted, a process that has it open and one that creates it would both have a
+    lock. The lock is free when all descriptors of this opening are closed, those of a child too.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError:
+        return None
+    try:
+        _take(handle)
+        os.utime(path)  # `store.prune` deletes old ones
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
 def _wait(handle: int) -> bool:
     end = time.monotonic() + PATIENCE
     while True:

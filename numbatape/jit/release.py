@@ -31,7 +31,7 @@ def compiled(level: Level, source: str) -> tuple[str, bytes]:
     """
     source = linalg.with_wrappers(source)
     key = store.key_of(source, level)
-    found = compiler.compile_source(source, key, machine.emitter(level))
+    found = compiler.compile_source(source, key, machine.emitter(level), optimise=True)
     return key, zlib.compress(store.packed(key, found), 9)
 
 

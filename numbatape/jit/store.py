@@ -30,18 +30,23 @@ DAY = 86400.0
 UNUSED_DAYS = 60
 LARGEST = 200 << 20  # bytes of all files; the whole library of kernels takes some 10 MB
 
+# Tiers: a kernel has one form, or it is compiled quickly when a call waits for it, and again, with all of
+# LLVM's effort, when nobody does (`numbatape.jit.background`). Both forms have one key, and one file.
+ONLY, BASELINE, OPTIMISED = TIERS = ("only", "baseline", "optimised")
+
 
 @frozen()
 class ObjectFile:
-    """A compiled kernel: entry points, external symbols, and the object itself."""
+    """A compiled kernel: entry points, external symbols, the object itself, and its tier."""
 
     entries: tuple[str, ...]
     externals: tuple[str, ...]
     code: bytes
+    tier: str = ONLY
 
     def checksum(self, key: str) -> str:
-        """SHA-256 of the object, its key and its symbols: a symbol that is missing would kill the process."""
-        head = json.dumps([key, self.entries, self.externals]).encode()
+        """SHA-256 of all that the file says: a symbol that is missing would kill the process."""
+        head = json.dumps([key, self.tier, self.entries, self.externals]).encode()
         return hashlib.sha256(head + self.code).hexdigest()
 
 
@@ -106,6 +111,7 @@ def key_of(source: str, level: Level | None = None) -> str:
 def packed(key: str, compiled: ObjectFile) -> bytes:
     """Return an object file as bytes: a header line, and the object."""
     fields = {
+        "tier": compiled.tier,
         "entries": compiled.entries,
         "externals": compiled.externals,
         "sha256": compiled.checksum(key),
@@ -118,7 +124,7 @@ def unpacked(key: str, content: bytes) -> ObjectFile | None:
     header, _, code = content.partition(b"\n")
     try:
         fields = json.loads(header) if len(header) <= HEADER else {}
-        found = ObjectFile(tuple(fields["entries"]), tuple(fields["externals"]), code)
+        found = ObjectFile(tuple(fields["entries"]), tuple(fields["externals"]), code, fields["tier"])
         return found if found.checksum(key) == fields["sha256"] else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -242,23 +248,39 @@ def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> tu
 
 
 class Stored(NamedTuple):
-    """A kernel in the cache directory: its name, bytes (of object and source), and days since its last use.
+    """A kernel in the cache directory: its name, bytes (of object and source), days since its last use, tier.
 
-    Uses are noted once a day.
+    Uses are noted once a day. The tier is one of `TIERS`, or "" where the file is damaged.
     """
 
     name: str
     bytes: int
     days: float
+    tier: str
 
 
 def stored() -> list[Stored]:
     """Return the kernels in the cache directory, by name."""
-    now = time.time()
+    now, directory = time.time(), cache_directory()
     return sorted(
-        Stored(stem.rpartition("-")[0], bytes_, max(0.0, now - time_of_use) / DAY)
-        for stem, time_of_use, bytes_ in _objects(_statuses(cache_directory()))
+        Stored(stem.rpartition("-")[0], bytes_, max(0.0, now - time_of_use) / DAY, _tier(directory, stem))
+        for stem, time_of_use, bytes_ in _objects(_statuses(directory))
     )
+
+
+def _tier(directory: Path, stem: str) -> str:
+    """Return what the header of an object file says of its tier, or "" where it says nothing."""
+    try:
+        with (directory / f"{stem}.nto").open("rb") as file:
+            tier = json.loads(file.readline(HEADER))["tier"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return tier if tier in TIERS else ""
+
+
+def with_tier(directory: Path, tier: str) -> list[str]:
+    """Return the stems of the object files whose headers name a tier."""
+    return [stem for stem, *_ in _objects(_statuses(directory)) if _tier(directory, stem) == tier]
 
 
 def size() -> int:

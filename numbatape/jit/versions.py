@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "d9762128630861df"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "9504d088f541b15b"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The IR of builtins is written by builtin.py, steady.py, layout.py, audit.py, c_function.py and crew.py.
 BUILTINS = "928bfabf0146154c"

@@ -74,7 +74,6 @@ def entries_and_extremum(rng, shapes):
     make=entries_and_extremum,
     stepwise="ab",
     light=True,
-    thorough=True,
 )
 class ShareTies:
     """The adjoint of an extremum's operand: a number, shared by the entries that attain the extremum."""
@@ -122,9 +121,10 @@ def share_of_ties(e, ct, z, x):
 
 
 EXTREMUM = {"cases": NONEMPTY, "nonempty": True, "moves": True, "light": True, "integers": "within"}
+BOTH = {**EXTREMUM, "two_tiers": "forward, reverse"}
 
 
-@array_op("max", "(n)->()", (np.max, np.amax), **EXTREMUM)
+@array_op("max", "(n)->()", (np.max, np.amax), **BOTH)
 class Max:
     """NaN propagates; ties share the adjoint equally."""
 
@@ -141,7 +141,7 @@ class Max:
         return (share_of_ties(e, ct, z, operands[0]),)
 
 
-@array_op("min", "(n)->()", (np.min, np.amin), **EXTREMUM)
+@array_op("min", "(n)->()", (np.min, np.amin), **BOTH)
 class Min(Max):
     """NaN propagates; ties share the adjoint equally."""
 

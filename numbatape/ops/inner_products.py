@@ -46,7 +46,7 @@ def dot_cells(v, a, b, n, sa0, sb0):
     adds_parts=block_dot,
     of_gaps="distance2",
     takes_numbers=True,
-    thorough=True,
+    two_tiers="forward",
     integers="sum",
 )
 class Dot:
@@ -278,7 +278,14 @@ def block_squares(v, a, n, sa0):
 
 
 @array_op(
-    "norm2", "(n)->()", np.linalg.norm, cases=LENGTHS, light=True, adds_parts=block_squares, rooted=True
+    "norm2",
+    "(n)->()",
+    np.linalg.norm,
+    cases=LENGTHS,
+    light=True,
+    adds_parts=block_squares,
+    rooted=True,
+    two_tiers="forward",
 )
 class Norm2:
     """Euclidean norm; ``dx = x/z``, and 0 at 0."""

@@ -259,10 +259,10 @@ def digit_sort(v, a, sa0, n, p, q, k, m, c):
             by_keys(v, p, q, k, m, c, count, least, most, width, turns)
 
 
-ORDER = {"scratch": "4*n", "cases": LENGTHS}
+ORDER = {"scratch": "4*n", "cases": LENGTHS, "two_tiers": "forward"}
 
 
-@array_op("sort", "(n)->(n)", np.sort, keeps=True, moves=True, thorough=True, integers="within", **ORDER)
+@array_op("sort", "(n)->(n)", np.sort, keeps=True, moves=True, integers="within", **ORDER)
 class Sort:
     """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""
 

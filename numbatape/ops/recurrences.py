@@ -167,7 +167,7 @@ class WeighedRecurrence(Recurrence):
         return DONE
 
 
-@array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=ROW_LENGTHS, thorough=True, integers="sum")
+@array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=ROW_LENGTHS, integers="sum")
 class Cumsum:
     """Sums in order, as NumPy does; the adjoint sums the cotangents from the end."""
 

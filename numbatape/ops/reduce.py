@@ -66,7 +66,7 @@ def sum_cells(v, a, n, sa0):
     takes_numbers=True,
     reads_narrow=True,
     adds_parts=block_sum,
-    thorough=True,
+    two_tiers="forward",
     integers="sum",
 )
 class Sum:
@@ -112,7 +112,16 @@ class Sum:
         return (e.last(ct),)
 
 
-@array_op("prod", "(n)->()", np.prod, scratch="n", keeps=True, cases=LENGTHS, integers="product")
+@array_op(
+    "prod",
+    "(n)->()",
+    np.prod,
+    scratch="n",
+    keeps=True,
+    cases=LENGTHS,
+    integers="product",
+    two_tiers="forward",
+)
 class Prod:
     """Products of all entries before (kept) and behind an entry: exact with zeros, without division."""
 

@@ -73,7 +73,7 @@ row("fresnel_cosine",  "fresnel", 1, 2, REAL, "math.cos(1.5707963267948966*x*x)"
 
 # ---- Jacobi's amplitude of (u, m), DLMF 22.16; elliptic sines and cosines follow from it
 binary("amplitude", "sc.ellipj__dd_dddd_3(x, y)", result("ellipj", 3), (REAL, (0.05, 0.95)), opaque="y",
-       dx="math.sqrt(math.cos(z)*math.cos(z) + (1.0 - y)*math.sin(z)*math.sin(z))", dxx="-y*math.sin(z)*math.cos(z)")
+       dx="math.sqrt(math.cos(z)*math.cos(z) + (1.0 - y)*math.sin(z)*math.sin(z))", dxx="-y*math.sin(z)*math.cos(z)", two_tiers="reverse")
 
 # ---- Lambert's W on its two real branches, DLMF 4.13.4; the loop takes (re, im, branch, tolerance)
 unary("lambertw",       "sc._lambertw__Dld_D(x, 0.0, 0.0, 1e-8)",  lambert(0),  POSITIVE, dx="1.0/(x + math.exp(z))", dxx="-dx*dx*(1.0 + math.exp(z)*dx)")

@@ -57,8 +57,8 @@ unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, loop="sc.rgamma"
        dxx=f"-dx*sc.psi(x) - z*zeta(2.0, x) if x > 0.5 else sc.gamma(1.0 - x)*((sc.psi(1.0 - x)*sc.psi(1.0 - x) + zeta(2.0, 1.0 - x) - 9.869604401089358)*{_SINE} - 2.0*sc.psi(1.0 - x)*{_COSINE})",
        edges=((0.0,), (-1.0,), (-2.0,), (-0.5,), (1e-9,)))
 unary ("gammasgn",  "sc.gammasgn(x)",  "sc.gammasgn", loop="sc.gammasgn")
-unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="trigamma(x)", dxx="-2.0*zeta(3.0, x)")
-unary ("trigamma",  "trigamma(x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
+unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="trigamma(x)", dxx="-2.0*zeta(3.0, x)", two_tiers="reverse")
+unary ("trigamma",  "trigamma(x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)", two_tiers="forward, reverse")
 binary("hurwitz",   "zeta(x, y)",      hurwitz_zeta,  ((2.0, 2.0), POSITIVE), opaque="x", dy="-x*zeta(x + 1.0, y)", dyy="x*(x + 1.0)*zeta(x + 2.0, y)")
 # ---- differences of psi, and of zeta, for arguments with the difference w; right of 0 without cancellation
 ternary("zeta_rise", "zeta_rise(x, y, w)", hurwitz_zeta_rise, ((1.0, 1.0), POSITIVE, POSITIVE), opaque="x",
@@ -91,7 +91,7 @@ binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
        dx=f"({_REFLECTED.format('x', 'y')}) if {_WHOLE} else -z*{_A}",
        dy=f"({_REFLECTED.format('y', 'x')}) if {_WHOLE} else -z*{_B}",
        edges=((-3.7, 2.7), (-2.5, -0.5), (-1.25, 0.25)),
-       dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}")
+       dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}", two_tiers="reverse")
 # ---- Pochhammer's symbol and binomials by gamma functions (5.2.5, 1.2.6). The reciprocal of gamma has the
 # slope (-1)**m m! where it is zero, at -m (residues: 5.2.1); there psi is infinite
 _POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))*(1.0 + (sc.psi({0} + 1.0) - sc.psi(y - x))*(x - y - rint(x - y)))"
@@ -161,17 +161,17 @@ binary("huber",     "sc.huber(x, y)",  "sc.huber",    (POSITIVE, REAL), loop="sc
 # ---- losses, and the transformations of Box and Cox ("An analysis of transformations", 1964)
 binary("pseudo_huber", "sc.pseudo_huber(x, y)", "sc.pseudo_huber", (POSITIVE, REAL), loop="sc.pseudo_huber",
        dx="x*(y/x*(y/x)/(1.0 + hypot(1.0, y/x)))*(y/x*(y/x)/(1.0 + hypot(1.0, y/x)))/hypot(1.0, y/x)", dy="y/hypot(1.0, y/x)",
-       dxx="(dx - y*math.pow(y/x/hypot(1.0, y/x), 3.0))/x", dxy="math.pow(y/x/hypot(1.0, y/x), 3.0)", dyy="math.pow(hypot(1.0, y/x), -3.0)")
+       dxx="(dx - y*math.pow(y/x/hypot(1.0, y/x), 3.0))/x", dxy="math.pow(y/x/hypot(1.0, y/x), 3.0)", dyy="math.pow(hypot(1.0, y/x), -3.0)", two_tiers="reverse")
 binary("boxcox",    "sc.boxcox(x, y)", "sc.boxcox",   (POSITIVE, REAL), loop="sc.boxcox",
        dx="math.pow(x, y - 1.0)",
        dy="-z/y if x == 0.0 and y > 0.0 else math.log(x)*math.log(x)*exprel_slope(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x) - z)/y",
        dxx="(y - 1.0)*math.pow(x, y - 2.0)", dxy="math.log(x)*dx",
-       dyy="2.0*z/(y*y) if x == 0.0 and y > 0.0 else math.pow(math.log(x), 3.0)*exprel_bend(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x)*math.log(x) - 2.0*dy)/y")
+       dyy="2.0*z/(y*y) if x == 0.0 and y > 0.0 else math.pow(math.log(x), 3.0)*exprel_bend(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x)*math.log(x) - 2.0*dy)/y", two_tiers="reverse")
 binary("boxcox1p",  "sc.boxcox1p(x, y)", "sc.boxcox1p", (POSITIVE, REAL), loop="sc.boxcox1p",
        dx="math.pow(1.0 + x, y - 1.0) if x == -1.0 else math.exp((y - 1.0)*math.log1p(x))",
        dy="-z/y if x == -1.0 and y > 0.0 else math.log1p(x)*math.log1p(x)*exprel_slope(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x) - z)/y",
        dxx="(y - 1.0)*math.exp((y - 2.0)*math.log1p(x))", dxy="math.log1p(x)*dx",
-       dyy="2.0*z/(y*y) if x == -1.0 and y > 0.0 else math.pow(math.log1p(x), 3.0)*exprel_bend(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x)*math.log1p(x) - 2.0*dy)/y")
+       dyy="2.0*z/(y*y) if x == -1.0 and y > 0.0 else math.pow(math.log1p(x), 3.0)*exprel_bend(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x)*math.log1p(x) - 2.0*dy)/y", two_tiers="reverse")
 binary("powm1",     "sc.powm1(x, y)",  "sc.powm1",    (POSITIVE, REAL), loop="sc.powm1",
        dx="power_slope(x, y, math.pow(x, y))", dy="power_rise(x, y, math.pow(x, y))",
        dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",

@@ -108,6 +108,8 @@ class Elementwise(Traits):
         operand, or of this and the result. Both have the bits of their formulas there.
     vector_arm
         Its place among the ops that have arms for contiguous vectors (`numbatape.engine.vectors`), or None.
+    two_tiers
+        As of an `ArrayOp`.
     """
 
     name: str
@@ -132,6 +134,7 @@ class Elementwise(Traits):
     third_of: str = ""
     paired: str = ""
     vector_arm: int | None = None
+    two_tiers: str = ""
     elementwise: bool = field(default=True, kw_only=True)
 
     def differentiable_partial(self, operand: int) -> str | None:
@@ -218,9 +221,9 @@ class ArrayOp(Traits):
         Whether ``forward`` may return another status than done.
     one_module
         Whether both directions are compiled as one module, because nearly all of their code is the same.
-    thorough
-        Whether its kernels get all of LLVM's passes, by which calls with short rows gain a tenth to a fifth:
-        what surrounds their cells takes as long as the cells do.
+    two_tiers
+        The directions whose kernels are compiled again in the background (`numbatape.jit.background`): with
+        all of LLVM's passes calls take 0.9 of the time or less.
     extents
         What must hold between the letters, as a condition in them, where the signature does not say how
         long the result is: kernels write that many cells.
@@ -263,7 +266,7 @@ class ArrayOp(Traits):
     across: tuple[Callable, Callable] | None = None
     beside: str = ""
     one_module: bool = False
-    thorough: bool = False
+    two_tiers: str = ""
     extents: str = "True"
     failure: str = "Singular matrix"
     nonempty: bool = False

@@ -107,7 +107,7 @@ def test_llvm_that_knows_the_processor_and_fails_to_emit(tmp_path, monkeypatch):
     interpreted.warn.cache_clear()
     text = "# cells: f32\ndef twice(w, pc):\n    v = w[0]\n    v[1] += 2.0 * v[0]\n    return pc\n"
     with pytest.warns(RuntimeWarning, match="no registers left"):
-        kernels = loader._load.__wrapped__("twice", text)
+        kernels = loader._load("twice", text)
     cells = np.array([1.5, 0.25], np.float32)
     frame = np.array([cells.ctypes.data], np.int64)
     assert kernels.function("twice")(frame.ctypes.data, 7) == 7
@@ -122,7 +122,7 @@ def test_mistakes_in_the_lowering_are_not_interpreted(tmp_path, monkeypatch):
     lowered = compiler.lowering.Lowered("no IR", ("run",), (), False)
     monkeypatch.setattr(compiler.lowering, "lower", lambda source, key: lowered)
     with pytest.raises(RuntimeError, match="parsing error"):
-        loader._load.__wrapped__("run", "# cells: f64\ndef run(w, pc):\n    return 2\n")
+        loader._load("run", "# cells: f64\ndef run(w, pc):\n    return 2\n")
 
 
 def test_literals_divide_and_overflow_as_in_compiled_code():

@@ -63,7 +63,7 @@ def directory(tmp_path, monkeypatch):
 
 def load_again(source):
     """Load as another process would: from disk or by compiling."""
-    return loader._load.__wrapped__("test", source)
+    return loader._load("test", source)
 
 
 def in_process(directory, factors=(1.5,), extra="", wait=True):

@@ -9,6 +9,7 @@ import itertools
 import re
 from collections import Counter
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -392,14 +393,45 @@ def test_a_list_of_passes_that_lacks_some(monkeypatch):
     monkeypatch.delattr(passes, "add_always_inliner_pass", raising=False)
     source = SCALED.format(loop="range", value="2.0 * v[a + i]")
     assert compiler._short() is None and compiler.compile_source(source, "key").code
+    twice = compiler.compile_source(source.replace("f64", "f64, two tiers", 1), "key", optimise=True)
+    assert twice.tier == "only"  # all passes are what it gets at once
 
 
-def test_only_thorough_kernels_get_all_passes():
-    needs = {name: lower(kernel_source(OPCODE[name], 1), "key").needs_all_passes for name in ("sum", "prod")}
-    assert needs == {"sum": True, "prod": False}
-    assert not any(
-        lower(linalg.with_wrappers(text), "key").needs_all_passes for _, text in library.texts((), ())
+@pytest.mark.parametrize(
+    "end, optimise, tier, asked",
+    [
+        ("", False, "only", 1),
+        ("", True, "only", 1),
+        (", two tiers", False, "baseline", 1),
+        (", two tiers", True, "optimised", 0),
+        (", all passes", False, "only", 0),
+        (", all passes", True, "only", 0),
+    ],
+)
+def test_the_first_line_of_a_text_says_which_passes_it_gets_when(end, optimise, tier, asked, monkeypatch):
+    lists, manager = [], llvm.PassBuilder.getModulePassManager
+    monkeypatch.setattr(
+        llvm.PassBuilder, "getModulePassManager", lambda self: lists.append(1) or manager(self)
     )
+    source = SCALED.format(loop="range", value="2.0 * v[a + i]").replace("f64", f"f64{end}", 1)
+    assert compiler.compile_source(source, "key", optimise=optimise).tier == tier
+    assert len(lists) == 1 - asked
+
+
+def test_kernels_of_both_tiers_are_those_that_gain():
+    """Each direction by itself, and the sweeps; what a plan is derived by runs once for each plan."""
+    found = {
+        (name, way): lower(kernel_source(OPCODE[name], 1, way), "key").effort
+        for name in ("sum", "exp", "fft")
+        for way in ("forward", "reverse")
+    }
+    assert [pair for pair, effort in found.items() if effort] == [
+        ("sum", "forward"),
+        ("fft", "forward"),
+        ("fft", "reverse"),
+    ]
+    fixed = {name: lower(linalg.with_wrappers(text), "key").effort for name, text in library.texts((), ())}
+    assert {name for name, effort in fixed.items() if effort} == {"sweeps", "sweeps-reverse"}
 
 
 def test_the_collector_rests_while_a_kernel_is_compiled(monkeypatch):

@@ -352,19 +352,22 @@ def test_info(capsys):
 
 def test_info_shows_sizes_and_ages_and_deletes_the_oldest(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path))
-    for name, size, days in (("sin-f64-a", 10, 0), ("sin-f64-b", 30, 40), ("dot-f64-c", 500, 100)):
-        (tmp_path / f"{name}.nto").write_bytes(b"x" * size)
+    tiers = {"a": b'{"tier": "optimised"}\n', "b": b'{"tier": "baseline"}\n', "c": b"damaged\n"}
+    for name, size, days in (("sin-f64-a", 30, 0), ("sin-f64-b", 30, 40), ("dot-f64-c", 500, 100)):
+        (tmp_path / f"{name}.nto").write_bytes(tiers[name[-1]].ljust(size, b"x"))
         (tmp_path / f"{name}.py").write_bytes(b"y" * size)
         used = time.time() - 86400 * days
         os.utime(tmp_path / f"{name}.nto", (used, used))
     code, summary, _ = run_json(capsys, "info")
     assert code == 0 and summary["pruned"] is None
     rows = {row["name"]: (row["versions"], row["bytes"]) for row in summary["table"]}
-    assert rows == {"dot-f64": (1, 1000), "sin-f64": (2, 80)}
+    assert rows == {"dot-f64": (1, 1000), "sin-f64": (2, 120)}
+    assert summary["tiers"] == {"baseline": 1, "optimised": 1}
     assert [int(row["last_used"]) for row in summary["table"]] == [100, 0]
     assert main(["info"]) == 0
     shown = capsys.readouterr().out
     assert "100 d ago" in shown and "today" in shown
+    assert "tiers       1 baseline, 1 optimised\n" in shown
     _, summary, _ = run_json(capsys, "info", "--prune")
     assert summary["pruned"] == {"days": 60.0, "kernels": 1, "bytes": 1000}
     _, summary, _ = run_json(capsys, "info", "--prune", 30)

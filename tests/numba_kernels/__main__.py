@@ -1,4 +1,4 @@
-"""Every kernel of the library has the bits of Numba's: ``python -m tests.numba_kernels [OP ...]``.
+"""Every kernel of the library, in both tiers, has Numba's bits: ``python -m tests.numba_kernels [OP ...]``.
 
 The whole table takes Numba half an hour, so the suite (tests/engine/test_lowering.py) does this for a
 sample of it. To be run by hand when the compiler has changed: it prints the kernels that differ, and how many
@@ -22,16 +22,17 @@ from tests.numba_kernels import compiler as numba_compiler
 
 
 @functools.lru_cache(maxsize=8)
-def linked(source: str, compile_source: Callable):
+def linked(source: str, compile_source: Callable, **options):
     """Return the loaded kernels of a text; each compiler's symbols have a key of their own."""
-    name = compile_source.__module__.replace(".", "_")
+    name = "_".join([*compile_source.__module__.split("."), *options])
     key = f"{name}_{zlib.crc32(source.encode()):x}"
-    return loader.link(compile_source(linalg.with_wrappers(source), key), key)
+    return loader.link(compile_source(linalg.with_wrappers(source), key, **options), key)
 
 
 COMPILED = [
     functools.partial(linked, compile_source=module.compile_source) for module in (compiler, numba_compiler)
 ]
+TIERS = [COMPILED[0], functools.partial(linked, compile_source=compiler.compile_source, optimise=True)]
 
 
 # Their first operand is an order, which derivatives count up from 1.0 and which says how many terms are added
@@ -58,13 +59,14 @@ def main(names: list[str]) -> int:
     """Compare the kernels, and print what differs."""
     count = cases = differing = 0
     for row, family, direction, values in every_kernel(names):
-        try:
-            cases += compare(row, family, direction, values, COMPILED)
-        except AssertionError as error:
-            differing += 1
-            name = f"{kernel_name(2 * row + family, direction)}, {direction}, values={values!r}"
-            print(f"{name}: {error}", flush=True)
-        count += 1
+        for forms in [COMPILED, TIERS] if direction in OPS[row].two_tiers else [COMPILED]:
+            try:
+                cases += compare(row, family, direction, values, forms)
+            except AssertionError as error:
+                differing += 1
+                name = f"{kernel_name(2 * row + family, direction)}, {direction}, values={values!r}"
+                print(f"{name}: {error}{' (both tiers)' * (forms is TIERS)}", flush=True)
+            count += 1
     print(f"{count} kernels compared in {cases} cases; {differing} differ")
     return min(differing, 1)
 

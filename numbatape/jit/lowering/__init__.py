@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .module import Module
+from .module import ALL_PASSES, TWO_TIERS, Module
 from .subset import OutsideOfKernelLanguage
 
-__all__ = ["Lowered", "OutsideOfKernelLanguage", "lower"]
+__all__ = ["ALL_PASSES", "TWO_TIERS", "Lowered", "OutsideOfKernelLanguage", "lower"]
 
 
 class Lowered(NamedTuple):
@@ -27,14 +27,15 @@ class Lowered(NamedTuple):
     ----------
     entries, externals
         The names of its entry points, and the symbols that it needs.
-    needs_all_passes
-        Whether LLVM's whole list of passes makes faster code than a short one.
+    effort
+        Whether LLVM's whole list of passes makes faster code than a short one, and when that is due: "",
+        `ALL_PASSES` or `TWO_TIERS`.
     """
 
     text: str
     entries: tuple[str, ...]
     externals: tuple[str, ...]
-    needs_all_passes: bool
+    effort: str
 
 
 def lower(source: str, key: str) -> Lowered:
@@ -46,4 +47,4 @@ def lower(source: str, key: str) -> Lowered:
         Where the text is not in the kernel language; names the line and the construct.
     """
     module = Module(source, key)
-    return Lowered(module.text(), module.entries, tuple(module.externals), module.needs_all_passes)
+    return Lowered(module.text(), module.entries, tuple(module.externals), module.effort)

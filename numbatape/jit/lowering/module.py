@@ -9,7 +9,8 @@ from .simd_functions import SimdFunction
 from .statements import Function
 
 HEADER = "# cells: f32"  # the first line of a module whose cells are float32
-ALL_PASSES = ", all passes"  # the end of the first line of a module that gets LLVM's whole list of passes
+# Ends of the first line of a module that LLVM's whole list of passes makes faster: when it gets them.
+ALL_PASSES, TWO_TIERS = EFFORTS = ("all passes", "two tiers")
 
 # What is said about a loop that LLVM shall neither unroll nor turn into SIMD code.
 _PLAIN = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
@@ -26,14 +27,14 @@ class Module:
         The functions of parameters ``(w, pc)``, which can be called from outside by address.
     externals
         Symbols of other libraries that the text calls.
-    needs_all_passes
-        Whether LLVM's whole list of passes makes faster code, which the first line of the text says.
+    effort
+        One of `EFFORTS`, where the first line of the text names it, or "".
     """
 
     def __init__(self, source: str, key: str):
         self.cells = "f32" if source.startswith(HEADER) else "f64"
         self.key = key
-        self.needs_all_passes = source.partition("\n")[0].endswith(ALL_PASSES)
+        self.effort = next((each for each in EFFORTS if source.partition("\n")[0].endswith(each)), "")
         self.functions, self.constants = subset.parse(source)
         self.externals: dict[str, None] = {}
         self._declared: dict[str, str] = {}
