@@ -41,6 +41,7 @@ def members_of(cls):
 NAMES = dict(public_names())
 FUNCTIONS = {name: each for name, each in NAMES.items() if inspect.isfunction(each)}
 CLASSES = {name: each for name, each in NAMES.items() if inspect.isclass(each)}
+PROPERTIES = {name: each for name, each in NAMES.items() if isinstance(each, property)}
 ERRORS = {name: each for name, each in CLASSES.items() if issubclass(each, BaseException)}
 FIELDS = {name: each for name, each in CLASSES.items() if dataclasses.is_dataclass(each)}
 
@@ -78,12 +79,13 @@ def test_functions_describe_each_parameter_with_its_type(name):
 def test_functions_say_what_they_return_and_raise(name):
     function, sections = FUNCTIONS[name], sections_of(FUNCTIONS[name])
     returns_nothing = inspect.signature(function).return_annotation in (None, "None")
-    assert returns_nothing or sections.get("Returns")
+    # Each type that is returned has its description below it.
+    assert returns_nothing or re.search(r"^\S.*\n +\S", sections.get("Returns", ""), re.M)
     assert not parameters_of(function) or sections.get("Raises") or "raises nothing" in sections[""]
 
 
-@every("name", [*FUNCTIONS, *CLASSES])
-def test_functions_and_classes_have_an_example_that_uses_them(name):
+@every("name", [*FUNCTIONS, *CLASSES, *PROPERTIES])
+def test_each_has_an_example_that_uses_it(name):
     example = sections_of(NAMES[name]).get("Examples", "")
     assert ">>> " in example
     assert re.search(rf"\b{name.split('.')[-1]}\b", example)

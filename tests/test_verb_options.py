@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches.base import parameter_names
+from numbatape.usercode.ownership import parameter_names
 
 X = np.array([0.5, 1.5, 2.5])
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import types
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -14,7 +12,7 @@ from ..errors import SpecError
 from ..late import imported
 from ..threads import Turn, alone, one_at_a_time
 from ..trace import pytrees
-from ..usercode.ownership import python_of
+from ..usercode.ownership import parameter_names, traced_function
 from .arguments import Flattened, as_constant, is_mark, like_prepared
 from .contract import check_same, require_active
 from .delivery import Owned
@@ -29,31 +27,6 @@ from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
     from .profile import Profile
-
-
-# Attributes by which a function has the parameters of another one.
-_SIGNED = frozenset(("__wrapped__", "__signature__"))
-
-
-def parameter_names(function) -> tuple[str, ...]:
-    """Return the names of positional parameters, for error messages."""
-    if type(function) is types.FunctionType and _SIGNED.isdisjoint(vars(function)):
-        code = function.__code__  # `inspect.signature` takes 20 µs
-        return code.co_varnames[: code.co_argcount]
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return ()
-    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-
-
-def python_function(function):
-    """Return what is traced: the Python function behind a Numba dispatcher."""
-    if function.__class__ is types.FunctionType:
-        return function
-    if not callable(function):
-        raise TypeError(f"{function!r} is not callable")
-    return python_of(function)
 
 
 class PreparedCache:
@@ -136,7 +109,7 @@ class PreparedCache:
             raise TypeError(f"kwargs must be a dictionary, got {type(kwargs).__name__}")
         kwargs = {name: as_constant(value) for name, value in (kwargs or {}).items()}
         names: tuple[str, ...] = parameter_names(function)
-        target = python_function(function)
+        target = traced_function(function)
         if include_callable:
             target, args, names = _call_first, (function, *args), ("callable", *names)
         prepared = Flattened(tuple(args), kwargs, names)
@@ -295,18 +268,43 @@ class PreparedCache:
 
     @property
     def layout(self) -> Layout:
-        """The layout of flat gradients (``Config(friendly_tangents=False)``); it maps both ways."""
+        """The layout of flat gradients (``Config(friendly_tangents=False)``); it maps both ways.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_gradient_cache(lambda x, y: np.sum(x) * y, np.ones(2), 3.0)
+        >>> cache.layout.shapes
+        ((2,), ())
+        """
         return Layout.of(self._prepared)
 
     @property
     def tape(self):
-        """The tape of the last call; ``str(cache.tape)`` is a listing."""
+        """The tape of the last call; ``str(cache.tape)`` is a listing.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_gradient_cache(lambda x: np.sum(np.exp(x)), np.ones(2))
+        >>> len(cache.tape)
+        2
+        """
         space = self._space
         return space.plan.tape if space.plan.strips is None else space.variant.tape
 
     @property
     def traces(self) -> int:
-        """How often the function was traced: for its value, and for derivatives with tapes of their own."""
+        """How often the function was traced: for its value, and for derivatives with tapes of their own.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_gradient_cache(lambda x: x if x > 0.0 else -x, 1.0)
+        >>> _ = nt.value_and_gradient(cache, 2.0), nt.value_and_gradient(cache, -2.0)
+        >>> cache.traces
+        2
+        """
         return sum(program.traces for program in self._programs())
 
     def guards(self) -> GuardReport:

@@ -240,6 +240,7 @@ def minimize_scalar(f, x0=None, *args, bounds=None, tol=1e-12):
     Returns
     -------
     number
+        The place of the minimum.
 
     Raises
     ------

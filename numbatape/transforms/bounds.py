@@ -97,6 +97,7 @@ def lower(bound: float) -> Transform:
     Returns
     -------
     Transform
+        It makes numbers above the bound of any real ones.
 
     Raises
     ------
@@ -123,6 +124,7 @@ def upper(bound: float) -> Transform:
     Returns
     -------
     Transform
+        It makes numbers below the bound of any real ones.
 
     Raises
     ------
@@ -149,6 +151,7 @@ def interval(low: float, high: float) -> Transform:
     Returns
     -------
     Transform
+        It makes numbers between the bounds of any real ones.
 
     Raises
     ------

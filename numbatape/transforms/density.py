@@ -159,6 +159,7 @@ class Unconstrained:
         Returns
         -------
         dict
+            Arrays and numbers in the order of the leaves.
 
         Raises
         ------
@@ -275,7 +276,15 @@ class Unconstrained:
 
     @property
     def unconstrained_names(self) -> tuple[str, ...]:
-        """One name for each entry of the vector."""
+        """One name for each entry of the vector.
+
+        Examples
+        --------
+        >>> from numbatape import transforms
+        >>> density = transforms.unconstrained(lambda p: -p["a"], {"a": 2.0}, transforms.positive)
+        >>> density.unconstrained_names
+        ('a',)
+        """
         return tuple(name for piece in self._free for name in piece.names())
 
     def __reduce__(self):

@@ -45,6 +45,7 @@ class Transform(ABC):
         Returns
         -------
         array or number
+            A value that satisfies the constraint.
 
         Examples
         --------
@@ -89,6 +90,7 @@ class Transform(ABC):
         Returns
         -------
         array or number
+            Real numbers, of the shape that `free_shape` says.
 
         Raises
         ------
@@ -113,6 +115,7 @@ class Transform(ABC):
         Returns
         -------
         tuple of int
+            The shape of what `constrain` takes and `unconstrain` returns.
 
         Raises
         ------

@@ -12,6 +12,7 @@ import contextlib
 import enum
 import functools
 import importlib.util
+import inspect
 import os
 import site
 import sys
@@ -54,6 +55,8 @@ def _roots() -> tuple[str, ...]:
 
 _ROOTS = _roots()
 _CORE = (PACKAGE, *(root for root in _ROOTS if root.rstrip(os.sep).endswith(KNOWN)))
+# Attributes by which a function has the parameters of another one.
+_SIGNED = frozenset(("__wrapped__", "__signature__"))
 _adopted: set[str] = set()  # libraries' packages that count as the user's, see `adopt`
 
 
@@ -64,6 +67,27 @@ def python_of(function):
     compiled function to one that wraps it.
     """
     return function if type(function) is types.FunctionType else getattr(function, "py_func", function)
+
+
+def traced_function(function):
+    """Return what is traced: the Python function behind a Numba dispatcher."""
+    if function.__class__ is types.FunctionType:
+        return function
+    if not callable(function):
+        raise TypeError(f"{function!r} is not callable")
+    return python_of(function)
+
+
+def parameter_names(function) -> tuple[str, ...]:
+    """Return the names of positional parameters, for error messages."""
+    if type(function) is types.FunctionType and _SIGNED.isdisjoint(vars(function)):
+        code = function.__code__  # `inspect.signature` takes 20 µs
+        return code.co_varnames[: code.co_argcount]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 def top(module: str | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..caches.arguments import Flattened, as_array
-from ..caches.base import python_function
 from ..caches.contract import require_active, require_real
 from ..caches.directions import direction_leaves, like_result, products_of
 from ..caches.outs import parts_outs, result_outs, tangent_outs
@@ -15,6 +14,7 @@ from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector, pushforward, with_aux
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
+from ..usercode.ownership import traced_function
 from . import inner
 from .made import made_by
 from .verb_calls import Served, chosen_arguments, dispatch, with_statics
@@ -61,7 +61,7 @@ def jvp(f, primals, tangents, has_aux=False, *, static_argnums=None, static_argn
     >>> nt.jvp(lambda x: x**2, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    target = python_function(f)
+    target = traced_function(f)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise SpecError("jvp needs primals and tangents as tuples, one entry an argument")
     if len(primals) != len(tangents):

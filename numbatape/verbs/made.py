@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..caches.base import python_function
 from ..caches.registry import shelf_of
 from ..capture.holders import Wrapper
 from ..errors import SpecError
 from ..late import imported
 from ..tape.tape import shown_name
+from ..usercode.ownership import traced_function
 
 if TYPE_CHECKING:
     from ..caches.shipping import Shipped
@@ -119,7 +119,7 @@ def made_with(
     kinds = (*map(type, given),)
     if tuple in kinds:
         kinds = *kinds, *(type(number) for value in given if value.__class__ is tuple for number in value)
-    return shelf_of(python_function(f)).verb((verb, given, kinds), _made, verb, f, names, given, make, kind)
+    return shelf_of(traced_function(f)).verb((verb, given, kinds), _made, verb, f, names, given, make, kind)
 
 
 def _made(verb: Callable, f: Callable, names, given, make: Callable[..., Callable], kind: type):

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse
 
 from ..caches.arguments import Flattened, as_constant
-from ..caches.base import parameter_names, python_function
 from ..caches.contract import require_floats, require_real
 from ..caches.evaluator import Evaluator
 from ..caches.pullback import require_numbers
@@ -19,6 +18,7 @@ from ..caches.sparse_jacobian import SparseJacobianCache, output_pattern
 from ..errors import SpecError
 from ..nested.recorded_derivatives import first_result, second_result
 from ..sparse.pattern import hessian_pattern
+from ..usercode.ownership import parameter_names, traced_function
 from . import inner_sparse
 from .made import made_by
 from .verb_calls import bare_arguments, chosen_arguments, dispatch, with_statics
@@ -67,7 +67,7 @@ def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> sc
     """
     if not isinstance(order, (int, np.integer)) or order not in (1, 2):
         raise ValueError(f"order={order!r}: must be 1 (Jacobian) or 2 (Hessian)")
-    target = python_function(f)
+    target = traced_function(f)
     args = with_statics(f, args, static_argnums, static_argnames)
     return dispatch(
         bare_arguments(args),
@@ -105,7 +105,7 @@ def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
     Outside of traces it prepares a cache of some kind for each signature of the arguments; inside of a trace
     ``nested`` records the derivative.
     """
-    target, names = python_function(f), parameter_names(f)
+    target, names = traced_function(f), parameter_names(f)
     shelf = shelf_of(target)
 
     def call(*args, **kwargs):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..caches.arguments import Constant, Flattened, Static, as_constant, is_mark
-from ..caches.base import parameter_names, python_function
 from ..caches.contract import require_complex, require_floats
 from ..caches.entry import REFUSED
 from ..caches.registry import Caller, shelf_of
@@ -20,6 +19,7 @@ from ..trace.array import TracedArray
 from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import wrap
 from ..trace.trace import Trace, current, failing
+from ..usercode.ownership import parameter_names, traced_function
 from .made import is_argnums
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Served:
     """
 
     def __init__(self, f: Callable, what: tuple, static_argnums=None, static_argnames=None):
-        self.function, self.names = python_function(f), parameter_names(f)
+        self.function, self.names = traced_function(f), parameter_names(f)
         self._static = StaticArguments(static_argnums, static_argnames, self.names)
         if self._static.key:
             _require_parameters(f, *self._static.key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..caches.arguments import Flattened
-from ..caches.base import parameter_names, python_function
 from ..caches.contract import require_active
 from ..caches.entry import REFUSED
 from ..caches.evaluator import Evaluator
@@ -16,6 +15,7 @@ from ..caches.results import require_aux
 from ..trace import pytrees
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current
+from ..usercode.ownership import parameter_names, traced_function
 from . import inner
 from .verb_calls import dispatch, with_statics
 
@@ -60,12 +60,12 @@ def vjp(f, *primals, has_aux=False, static_argnums=None, static_argnames=None):
     (array([2., 4.]),)
     """
     primals = with_statics(f, primals, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(("vjp", has_aux), lambda: _vjp_verb(f, has_aux))(*primals)
+    return shelf_of(traced_function(f)).verb(("vjp", has_aux), lambda: _vjp_verb(f, has_aux))(*primals)
 
 
 def _vjp_verb(f, has_aux: bool):
     """Return what serves the calls of `vjp`: each leaves a sweep behind for its pullback."""
-    target, names = python_function(f), parameter_names(f)
+    target, names = traced_function(f), parameter_names(f)
     shelf = shelf_of(target)
 
     def call(*primals):
