@@ -108,7 +108,7 @@ class Program:
         """Forget all traces if a captured value is no longer what it was; return whether that is so."""
         changed = self.environment.rebound() or self.environment.rewritten()
         if changed:
-            self.renewed = imported("..capture.changed_names", __package__).name_of_change(self.environment)
+            self.renewed = imported("..capture.changed_state", __package__).name_of_change(self.environment)
             with self._tracing, self._lock:
                 self.variants.clear()
                 self._written, self._statics = [], []

@@ -44,16 +44,16 @@ class Captured:
         self._cells: list[tuple] = []
         self._variables: dict[int, str] = {}  # the keys are ids of cells
         self._bindings: list[tuple] = []  # (mapping, key, value)
-        self._attributes: list[tuple] = []  # (owner, name, value)
+        self.attributes: list[tuple] = []  # (owner, name, value)
         self._functions: list[tuple] = []  # (function, its code)
         self._scopes: list[tuple] = []  # (globals that code may change by any name, what they were)
         self._sequences: list[tuple] = []  # (container, its entries)
-        self._sets: list[tuple] = []
-        self._absent: list[tuple] = []  # (mapping, key that it does not have)
+        self.sets: list[tuple] = []
+        self.absent: list[tuple] = []  # (mapping, key that it does not have)
         self._empty: list[types.CellType] = []  # variables of closures that have no value yet
-        self._unset: list[tuple] = []  # (slot of a class, object for which it has no value)
+        self.unset: list[tuple] = []  # (slot of a class, object for which it has no value)
         self._objects: list[tuple] = []  # (object, its class, the dictionary of its attributes or None)
-        self._classes: list[NotedClass] = []
+        self.classes: list[NotedClass] = []
         self._members_of_classes: list[tuple] = []  # (mapping, key, value) of those classes
         self._layouts: list[NotedArray] = []
         self._parts: list[tuple] = []  # (a function that gives an object's parts, the parts, the object)
@@ -61,7 +61,7 @@ class Captured:
         self._process: dict[str, str] | None = None  # the process's environment, once code has changed it
         self._contents: list[tuple] = []  # (object, a function that gives its bytes, the bytes)
         self.opaque: list[Outside] = []
-        self._iterators: list[NotedIterator] = []
+        self.iterators: list[NotedIterator] = []
         self._generators: list = []
         self.uses: FirstUses | None = None  # whose first uses the present run observes
         self.uncompared: list[tuple] = []  # places that calls do not compare, because they write there first
@@ -76,9 +76,9 @@ class Captured:
     @property
     def empty(self) -> bool:
         """Whether there is nothing that `rebound` would check."""
-        named = self._cells or self._bindings or self._attributes or self._absent or self._functions
-        things = self._objects or self._classes or self._layouts or self._empty or self._unset
-        others = self._sequences or self._sets or self._iterators or self._parts or self._contents
+        named = self._cells or self._bindings or self.attributes or self.absent or self._functions
+        things = self._objects or self.classes or self._layouts or self._empty or self.unset
+        others = self._sequences or self.sets or self.iterators or self._parts or self._contents
         return not (named or things or others)
 
     def watch_rows(self, alive: list) -> list[dict] | None:
@@ -87,10 +87,10 @@ class Captured:
         They are stricter than `rebound`, which takes equal numbers for the same. None if there is something
         that only `rebound` can check.
         """
-        if self._iterators or self._sets or self._parts or self._contents or self._unset:
+        if self.iterators or self.sets or self._parts or self._contents or self.unset:
             return None
         dictionaries = self.dictionaries()
-        empty = {id(mapping): mapping for mapping, _ in self._absent if not mapping}
+        empty = {id(mapping): mapping for mapping, _ in self.absent if not mapping}
         lists = [
             row
             for row in self._sequences
@@ -100,11 +100,11 @@ class Captured:
             *(watch_rows.of_cell(cell, value) for cell, value in self._cells),
             *(watch_rows.of_empty_cell(cell) for cell in self._empty),
             *(row for each in self._objects for row in watch_rows.of_object(*each)),
-            *(noted.row() for noted in (*self._classes, *self._layouts)),
+            *(noted.row() for noted in (*self.classes, *self._layouts)),
             *(watch_rows.of_entry(*binding) for binding in self._bindings),
-            *(watch_rows.of_attribute(*attribute) for attribute in self._attributes),
+            *(watch_rows.of_attribute(*attribute) for attribute in self.attributes),
             *(watch_rows.of_attribute(function, "__code__", code) for function, code in self._functions),
-            *(watch_rows.of_missing(mapping, key) for mapping, key in self._absent if mapping),
+            *(watch_rows.of_missing(mapping, key) for mapping, key in self.absent if mapping),
             # One row says of an empty dictionary that it has none of many names.
             *(watch_rows.of_dict(mapping, {}, alive) for mapping in empty.values()),
             *(watch_rows.of_list(container, entries, alive) for container, entries in lists),
@@ -115,7 +115,7 @@ class Captured:
 
     def rebound(self) -> bool:
         """Whether a name is bound to another value than before (contents of arrays aside)."""
-        if self._iterators:
+        if self.iterators:
             return True
         try:
             for cell, value in self._cells:
@@ -126,7 +126,7 @@ class Captured:
                 now = mapping[key]
                 if now is not value and not same(now, value):
                     return True
-            for owner, name, value in self._attributes:
+            for owner, name, value in self.attributes:
                 now = getattr(owner, name)
                 if now is not value and not same(now, value):
                     return True
@@ -142,10 +142,10 @@ class Captured:
         for container, entries in self._sequences:
             if len(container) != len(entries) or not all(map(is_, container, entries)):
                 return True
-        for mapping, key in self._absent:
+        for mapping, key in self.absent:
             if key in mapping:
                 return True
-        for noted in self._classes:
+        for noted in self.classes:
             if noted.changed():
                 return True
         for noted in self._layouts:
@@ -154,7 +154,7 @@ class Captured:
         for cell in self._empty:
             if not is_empty(cell):
                 return True
-        for slot, value in self._unset:
+        for slot, value in self.unset:
             if not is_unset(slot, value):
                 return True
         if self._parts or self._contents:
@@ -165,7 +165,7 @@ class Captured:
                 # A library's object that was closed or released may raise anything when it is read. It counts
                 # as changed; if the function still uses it, tracing raises the library's error.
                 return True
-        return any(_are_others(tuple(container), entries) for container, entries in self._sets)
+        return any(_are_others(tuple(container), entries) for container, entries in self.sets)
 
     def _remade(self) -> bool:
         """Whether a library's object has other parts or numbers than before."""
@@ -176,10 +176,13 @@ class Captured:
 
     def rewritten(self) -> bool:
         """Whether the contents of an array are other than before."""
-        return any(
-            array.shape != copy.shape or array.dtype != copy.dtype or array.tobytes() != copy.tobytes()
-            for array, copy in self.arrays
-        )
+        return any(True for _ in self.written_arrays())
+
+    def written_arrays(self):
+        """Yield arrays that have other contents, another shape or another dtype than before."""
+        for array, copy in self.arrays:
+            if (array.shape, array.dtype) != (copy.shape, copy.dtype) or array.tobytes() != copy.tobytes():
+                yield array
 
     def generator_states(self) -> list[object]:
         """Return the states of all captured random generators."""
@@ -213,7 +216,7 @@ class Captured:
         """Yield (the object that holds a value, the name by which code refers to it, the value)."""
         yield from self._bindings
         yield from self._members_of_classes
-        yield from self._attributes
+        yield from self.attributes
         yield from self.variables()
 
     def forget(self, places) -> None:
@@ -279,7 +282,7 @@ class Captured:
         for mapping, key, value in self._bindings:
             if isinstance(mapping, dict) and mapping.get(key) is not value:
                 mapping[key] = value
-        for mapping, key in self._absent:
+        for mapping, key in self.absent:
             # A module that the function has imported stays imported.
             made = mapping.get(key, types) if isinstance(mapping, dict) else types
             if not is_module(made):
@@ -288,7 +291,7 @@ class Captured:
             scope.update(before)
             for name in [n for n, made in scope.items() if n not in before and not is_module(made)]:
                 del scope[name]
-        for owner, name, value in self._attributes:
+        for owner, name, value in self.attributes:
             if getattr(owner, name, None) is not value:
                 setattr(owner, name, value)
         for mapping, items in self.dictionaries().values():
@@ -301,14 +304,14 @@ class Captured:
             if changed and isinstance(container, (list, collections.deque)):
                 container.clear()
                 container.extend(entries)
-        for container, members in self._sets:
+        for container, members in self.sets:
             if isinstance(container, set) and _are_others(tuple(container), members):
                 container.clear()
                 container.update(members)
-        for slot, value in self._unset:
+        for slot, value in self.unset:
             if not is_unset(slot, value):
                 slot.__delete__(value)
-        for noted in self._classes:
+        for noted in self.classes:
             noted.restore()
         for value, read, before in self._contents:
             if read() != before:
@@ -346,7 +349,7 @@ class Captured:
         return Outside(f"a {type(value).__qualname__}", "<unknown>", 0)
 
     def _set_back(self) -> None:
-        for noted in self._iterators:
+        for noted in self.iterators:
             if not noted.restore():
                 site = noted.site
                 raise UnsupportedOperationError(

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from operator import is_
 from types import CodeType
 from typing import Any
 
 from ..usercode.bytecode import LOOKUPS, names_of, names_read
-from .captured import is_empty, is_module, is_unset
-from .changed_names import name_of_container, name_of_entry, owner_of, written_arrays
+from .captured import Captured, is_empty, is_module, is_unset
 from .environment import Environment
 
 _VALUES = type({}.values())
@@ -61,87 +61,96 @@ class Change:
         return {name for its in environments for name in _names_of(self.holder, its)}
 
 
-class State(Environment):
-    """What one function refers to, and what of it has changed since."""
+def differences(noted: Environment, others: Collection[int] = ()) -> Iterator[Change]:
+    """Yield what has changed, but for the contents of arrays.
 
-    def differences(self, others: Collection[int] = ()) -> Iterator[Change]:
-        """Yield what has changed.
+    Parameters
+    ----------
+    noted
+        What a function refers to, as it was.
+    others
+        Ids of containers that do not count.
+    """
+    for iterator in noted.iterators:
+        if iterator.moved():
+            yield Change(str(iterator.site), iterator)
+    for known in noted.classes:
+        if known.changed():
+            yield Change(f"the class {known.name}", known)
+    for container, members in noted.sets:
+        if len(container) != len(members):
+            yield _refilled(noted, container, members, container.update)
+    for container, entries in noted.sequences():
+        if isinstance(container, (dict, _VALUES)) or id(container) in others:
+            continue
+        if len(container) != len(entries) or not all(map(is_, container, entries)):
+            if type(container) is list and len(container) == len(entries):
+                yield from _entries(noted, container, dict(enumerate(entries)), enumerate(container))
+            else:
+                yield _refilled(noted, container, entries, container.extend)
+    for mapping, before in noted.dictionaries().values():
+        yield from _entries(noted, mapping, before, mapping.items())
+        if any(key not in mapping for key in before):
+            yield _refilled(noted, mapping, before, mapping.update)
+    yield from _variables_changed(noted)
 
-        Parameters
-        ----------
-        others
-            Ids of containers that do not count.
-        """
-        for noted in self._iterators:
-            if noted.moved():
-                yield Change(str(noted.site), noted)
-        for known in self._classes:
-            if known.changed():
-                yield Change(f"the class {known.name}", known)
-        for container, members in self._sets:
-            if len(container) != len(members):
-                yield self._refilled(container, members, container.update)
-        for container, entries in self._sequences:
-            if isinstance(container, (dict, _VALUES)) or id(container) in others:
-                continue
-            if len(container) != len(entries) or not all(map(is_, container, entries)):
-                if type(container) is list and len(container) == len(entries):
-                    yield from self._entries(container, dict(enumerate(entries)), enumerate(container))
-                else:
-                    yield self._refilled(container, entries, container.extend)
-        for mapping, before in self.dictionaries().values():
-            yield from self._entries(mapping, before, mapping.items())
-            if any(key not in mapping for key in before):
-                yield self._refilled(mapping, before, mapping.update)
-        yield from self._variables_changed()
 
-    def _refilled(self, container, entries, fill: Callable) -> Change:
-        """Return the change of a container that has other entries than before."""
+def _refilled(noted: Environment, container, entries, fill: Callable) -> Change:
+    """Return the change of a container that has other entries than before."""
 
-        def undo():
-            container.clear()
-            fill(entries)
+    def undo():
+        container.clear()
+        fill(entries)
 
-        return Change(name_of_container(self, container), container, undo=undo)
+    return Change(name_of_container(noted, container), container, undo=undo)
 
-    def _entries(self, container, before: dict, entries: Iterable) -> Iterator[Change]:
-        """Yield the entries of a list or a dictionary that are other objects than before."""
-        for key in [key for key, now in entries if now is not before.get(key, NOTHING)]:
-            name = name_of_entry(self, container, key)
-            attribute = None if owner_of(self, container) is None else key
-            yield Change.of_entry(name, container, key, before.get(key, NOTHING), attribute)
 
-    def _variables_changed(self) -> Iterator[Change]:
-        """Yield variables, and attributes that are no entries of a dictionary."""
-        for mapping, key, value in self._bindings:
-            if mapping.get(key, NOTHING) is not value:
-                yield Change.of_entry(f"`{key}`", mapping, key, value, key)
-        for mapping, key in self._absent:
-            if key in mapping and not is_module(mapping[key]):
-                yield Change.of_entry(f"`{key}`", mapping, key, NOTHING, key)
-        for cell, name, value in self.variables():
-            if is_empty(cell) or cell.cell_contents is not value:
-                get = partial(getattr, cell, "cell_contents")
-                undo = partial(setattr, cell, "cell_contents", value)
-                yield Change(f"`{name}`", cell, name, get, undo)
-        for owner, name, value in self._attributes:
-            if getattr(owner, name, NOTHING) is not value:
-                get, undo = partial(getattr, owner, name), partial(setattr, owner, name, value)
-                yield Change(f"`.{name}`", owner, name, get, undo)
-        for slot, owner in self._unset:
-            if not is_unset(slot, owner):
-                name = slot.__name__
-                get, undo = partial(slot.__get__, owner), partial(slot.__delete__, owner)
-                yield Change(f"`.{name}`", owner, name, get, undo)
+def _entries(noted: Environment, container, before: dict, entries: Iterable) -> Iterator[Change]:
+    """Yield the entries of a list or a dictionary that are other objects than before."""
+    for key in [key for key, now in entries if now is not before.get(key, NOTHING)]:
+        name = name_of_entry(noted, container, key)
+        attribute = None if owner_of(noted, container) is None else key
+        yield Change.of_entry(name, container, key, before.get(key, NOTHING), attribute)
 
-    def arrays_written(self) -> Iterator[Change]:
-        """Yield arrays that have other contents or another shape than before."""
-        for array in written_arrays(self):
-            yield Change(name_of_container(self, array), array)
 
-    def reads(self, change: Change) -> bool:
-        """Whether the function's code may read what has changed, by its name or by another object's."""
-        return may_read(change.names(self), self.running())
+def _variables_changed(noted: Environment) -> Iterator[Change]:
+    """Yield variables, and attributes that are no entries of a dictionary."""
+    for mapping, key, value in noted.bindings():
+        if mapping.get(key, NOTHING) is not value:
+            yield Change.of_entry(f"`{key}`", mapping, key, value, key)
+    for mapping, key in noted.absent:
+        if key in mapping and not is_module(mapping[key]):
+            yield Change.of_entry(f"`{key}`", mapping, key, NOTHING, key)
+    for cell, name, value in noted.variables():
+        if is_empty(cell) or cell.cell_contents is not value:
+            get = partial(getattr, cell, "cell_contents")
+            undo = partial(setattr, cell, "cell_contents", value)
+            yield Change(f"`{name}`", cell, name, get, undo)
+    for owner, name, value in noted.attributes:
+        if getattr(owner, name, NOTHING) is not value:
+            get, undo = partial(getattr, owner, name), partial(setattr, owner, name, value)
+            yield Change(f"`.{name}`", owner, name, get, undo)
+    for slot, owner in noted.unset:
+        if not is_unset(slot, owner):
+            name = slot.__name__
+            get, undo = partial(slot.__get__, owner), partial(slot.__delete__, owner)
+            yield Change(f"`.{name}`", owner, name, get, undo)
+
+
+def arrays_written(noted: Environment) -> Iterator[Change]:
+    """Yield arrays that have other contents, another shape or another dtype than before."""
+    for array in noted.written_arrays():
+        yield Change(name_of_container(noted, array), array)
+
+
+def name_of_change(noted: Environment) -> str | None:
+    """Return what messages call something that has changed; None where it has no name."""
+    return next((change.name for change in chain(differences(noted), arrays_written(noted))), None)
+
+
+def reads(noted: Environment, change: Change) -> bool:
+    """Whether the function's code may read what has changed, by its name or by another object's."""
+    return may_read(change.names(noted), noted.running())
 
 
 def may_read(names: set[str | None], codes: Iterable[CodeType], but: Container[CodeType] = ()) -> bool:
@@ -173,3 +182,32 @@ def _names_of(holder, environment: Environment) -> Iterator[str | None]:
         for name, value in items.items():
             if value is holder:
                 yield name if id(mapping) in fields else None
+
+
+# ---- what messages call things
+
+
+def name_of_container(noted: Captured, container) -> str:
+    """Return what messages call a list, a dictionary or a set."""
+    for _, name, value in noted.names():
+        if value is container:
+            return f"`{name}`"
+    for mapping, before in noted.dictionaries().values():
+        for key, value in before.items():
+            if value is container and isinstance(key, str):
+                return name_of_entry(noted, mapping, key)
+    return f"a {type(container).__name__}"
+
+
+def owner_of(noted: Captured, mapping):
+    """Return the object whose attributes a dictionary holds; None if it is a dictionary like others."""
+    return next((x for x in noted.reached() if getattr(x, "__dict__", None) is mapping), None)
+
+
+def name_of_entry(noted: Captured, mapping, key) -> str:
+    """Return what messages call an entry of a container, or an attribute of the object that has it."""
+    owner = owner_of(noted, mapping)
+    if owner is not None:
+        return f"`{type(owner).__name__}.{key}`"
+    name = name_of_container(noted, mapping)
+    return f"{name[:-1]}[{key!r}]`" if name.endswith("`") else f"{name}[{key!r}]"

@@ -106,7 +106,7 @@ class Environment(LibraryObjects, Walk):
             waiting = self._followed(None, self._of_passed_modules())
         self._note_missing()
         # A thousand functions of one module name the same globals.
-        for rows in (self._absent, self._bindings):
+        for rows in (self.absent, self._bindings):
             rows[:] = {(id(row[0]), row[1]): row for row in rows}.values()
         names = frozenset().union(*map(names_of, self._codes.values()))
         self.asks_caches = "cache_info" in names
@@ -183,7 +183,7 @@ class Environment(LibraryObjects, Walk):
             self._cells.append((place, value))
             self._variables[id(place)] = name
         elif kind is SLOT or kind is DEFAULT:
-            self._attributes.append((place, name, value))
+            self.attributes.append((place, name, value))
         elif kind is GLOBAL:
             self._bindings.append((place, name, value))
         elif kind is MEMBER and not is_special(name):
@@ -212,7 +212,7 @@ class Environment(LibraryObjects, Walk):
         return references(value)
 
     def _set(self, value):
-        self._sets.append((value, tuple(value)))
+        self.sets.append((value, tuple(value)))
         return references(value)
 
     def _unchanging(self, value):
@@ -227,7 +227,7 @@ class Environment(LibraryObjects, Walk):
             if not ownership.is_users_class(base):
                 self._note_foreign(base.__module__)
         if any(map(ownership.is_users_class, cls.__mro__)):
-            self._classes.append(NotedClass(cls))
+            self.classes.append(NotedClass(cls))
             self._abstract = self._abstract or isinstance(cls, abc.ABCMeta)
         return references(cls)
 
@@ -241,7 +241,7 @@ class Environment(LibraryObjects, Walk):
                 is_module, read = type(owner) is types.ModuleType, absences.attributes_read(code)
                 any_name = not (name or (is_module and not ownership.is_users_module(owner)))
                 names = names.union(attribute for place, attribute in read if any_name or place == name)
-            self._absent += [(scope, each) for each in names if each not in scope]
+            self.absent += [(scope, each) for each in names if each not in scope]
         self._asked_of.clear()
 
     def _unwritten(self, container, keys):
@@ -291,18 +291,18 @@ class Environment(LibraryObjects, Walk):
         self.identity_tests = max(self.identity_tests, identity_tests(code))
         # The function knows its own name, and may set its own attributes.
         if code.co_name in (*code.co_names, *code.co_freevars):
-            self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
-        self._absent += [(scope, name) for name in absences.unbound(code) if name not in scope]
+            self.absent += [(attributes, n) for n in code.co_names if n not in attributes]
+        self.absent += [(scope, name) for name in absences.unbound(code) if name not in scope]
         self._empty += [cell for cell in function.__closure__ or () if is_empty(cell)]
         if attributes:
-            self._attributes.append((function, "__dict__", attributes))
+            self.attributes.append((function, "__dict__", attributes))
         for name in (*imported(code, scope.get("__package__") or ""), *looked_up(code, scope)):
             if name in sys.modules:
                 found.append(Reference(sys.modules[name], code=code))
                 self._bindings.append((sys.modules, name, sys.modules[name]))
             else:
                 self.foreign = True
-                self._absent.append((sys.modules, name))
+                self.absent.append((sys.modules, name))
         if assigns_any_global(code):
             self._scopes.append((scope, dict(scope)))
         for name in _SCOPES.intersection(names_of(code)).difference(scope):
@@ -335,7 +335,7 @@ class Environment(LibraryObjects, Walk):
             found, known = self._numbers(value)
             own = references(value)
             self._objects.append((value, type(value), fields if isinstance(fields, dict) else None))
-            self._unset += [(slot, value) for slot in slots_of(type(value)).values() if is_unset(slot, value)]
+            self.unset += [(slot, value) for slot in slots_of(type(value)).values() if is_unset(slot, value)]
             if known and fields:  # the library has told all of its state; private attributes only cache it
                 public = {name: part for name, part in fields.items() if not name.startswith("_")}
                 own = [part if part.kind is not FIELDS else Reference(public, FIELDS) for part in own]

@@ -64,19 +64,19 @@ class LibraryObjects(Captured):
     @property
     def moves_on(self) -> bool:
         """Whether something was noted that cannot be set back with certainty once it was used."""
-        return bool(self._iterators or self._generators or self.opaque)
+        return bool(self.iterators or self._generators or self.opaque)
 
     def _note_opaque(self, value, always=False):
         """Note a value as opaque if it may give other numbers in each call."""
         if always or watching.is_opaque(value):
             self.opaque.append(self.site_of(value))
             if isinstance(value, io.IOBase):
-                self._iterators.append(NotedIterator(value, self.opaque[-1]))
+                self.iterators.append(NotedIterator(value, self.opaque[-1]))
         return []
 
     def _iterator(self, value):
         """Note an iterator: what it yields next can rarely be inspected."""
-        self._iterators.append(NotedIterator(value, self.site_of(value)))
+        self.iterators.append(NotedIterator(value, self.site_of(value)))
         return []
 
     def site_of(self, value) -> Outside:

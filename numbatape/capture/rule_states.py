@@ -9,7 +9,8 @@ code does not read, such as a count of calls that the same object keeps.
 from __future__ import annotations
 
 from ..errors import UnsupportedOperationError
-from .changed_state import State
+from .changed_state import arrays_written, differences, reads
+from .environment import Environment
 
 # Each run of a rule looks at all of them, because rules of one object may share what they keep. With 300
 # rules, a trace took five times as long.
@@ -21,7 +22,7 @@ class RuleStates:
 
     def __init__(self):
         # The key is the rule; the value is None for a rule that is not watched.
-        self._known: dict[object, State | None] = {}
+        self._known: dict[object, Environment | None] = {}
         self._new: object = None  # the rule that runs for the first time
 
     def enter(self, rule) -> None:
@@ -35,7 +36,7 @@ class RuleStates:
             return
         else:
             _check(rule, state)
-        state = State(rule.value)
+        state = Environment(rule.value)
         for function in (rule.pullback, rule.pushforward):
             if function is not None:
                 state.add(function)
@@ -54,10 +55,10 @@ class RuleStates:
                 _check(rule, state)
 
 
-def _check(rule, state: State) -> None:
+def _check(rule, state: Environment) -> None:
     """Raise if the rule's code reads something that has changed, or it is not known what has changed."""
-    changes = [*state.differences(), *state.arrays_written()]
-    read = [change.name for change in changes if state.reads(change)]
+    changes = [*differences(state), *arrays_written(state)]
+    read = [change.name for change in changes if reads(state, change)]
     if read or not changes:
         name = read[0] if read else "something"
         raise UnsupportedOperationError(

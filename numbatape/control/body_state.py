@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..capture.changed_state import Change, State
+from ..capture.changed_state import Change, differences
+from ..capture.environment import Environment
 from ..errors import UnsupportedOperationError
 from ..tape.bodies import Stretch
 from ..tape.instruction import Instruction
@@ -52,14 +53,14 @@ class BodyState:
 
     def __init__(self, trace: Trace, name: str, functions: Iterable):
         self._trace, self._name, self._functions = trace, name, tuple(functions)
-        self._before = [*map(State, self._functions)]
+        self._before = [*map(Environment, self._functions)]
 
     def changes(self) -> list[Change]:
         """Return what is another object, or has other entries, than before."""
         # What a sub-tape appends is appended when it is traced, wherever that happens.
         written = (place for callee, _ in self._trace.calls.sub_tapes for place in callee.written)
         of_sub_tapes = {id(container) for container, _ in written}
-        return [change for state in self._before for change in state.differences(of_sub_tapes)]
+        return [change for state in self._before for change in differences(state, of_sub_tapes)]
 
     def refuse(self, what: str) -> NoReturn:
         raise UnsupportedOperationError(

@@ -130,7 +130,7 @@ class UnrolledSteps:
     """
 
     def __init__(self, stretch: Stretch, carries: int, past: Sequence[int], count: int):
-        self.one, self.builder, self._carries, self._count = stretch, stretch.builder, carries, count
+        self.one, self.builder, self._count = stretch, stretch.builder, count
         self._inside = stretch.made | {stretch.keys[value] for value in stretch.inputs}
         self._rows: list[Instruction] = []
         # For each cell, the number that stands there in the present step.
