@@ -76,7 +76,7 @@ def test_what_the_function_refers_to_is_a_reason():
     cache = nt.prepare_gradient_cache(lambda x: np.sum(x) * weights[0], np.ones(3))
     weights[0] = 3.0
     assert nt.value_and_gradient(cache, np.ones(3))[0] == 9.0
-    assert cache.guards().why == "`weights`, which the function refers to, has changed"
+    assert cache.guards().why == "`weights[0]`, which the function refers to, has changed"
 
 
 def test_one_warning_for_a_loop_over_many_lengths():
