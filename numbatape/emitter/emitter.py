@@ -200,10 +200,10 @@ class Emitter:
         return self.row("power", x, y)
 
     def times(self, ct, x):
-        """Return ``ct * x``; with ``Config(strong_zero=True)`` zero where ct is zero, whatever x is."""
+        """Return ``ct * x``, zero where ct is zero whatever x is: a reverse sweep skips such a cotangent."""
         if ct.__class__ is float and ct == 1.0:
             return x
-        return self.row("weigh", ct, x) if self.strong else ct * x
+        return self.row("weigh", ct, x)
 
     def still(self, x: Symbol) -> Symbol:
         """Return the same numbers without a derivative."""

@@ -304,5 +304,5 @@ class Norm2:
 
     def pullback(e, ct, z, operands, need):
         at_zero = z == 0.0
-        scale = e.where(at_zero, 0.0, ct / e.where(at_zero, 1.0, z))
-        return (e.times(e.last(scale), operands[0]),)
+        inverse = e.where(at_zero, 0.0, 1.0 / e.where(at_zero, 1.0, z))
+        return (e.times(e.last(e.times(ct, inverse)), operands[0]),)

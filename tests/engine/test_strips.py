@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -692,6 +693,37 @@ def test_a_profile_shows_each_instruction_by_itself():
     assert [row["bytes"] for row in rows if row["op"] == "exp"] == [8 * N]
     assert len([row for row in rows if row["forward"] > 0.0]) > len(rows) // 2
     np.testing.assert_array_equal(nt.value_and_gradient(one, X)[1][0], nt.value_and_gradient(one, X)[1][0])
+
+
+MISSING = RNG.normal(size=(N, 3))
+MISSING[5], MISSING[7, 1] = np.nan, np.inf
+COMPLETE = np.isfinite(MISSING).all(axis=1)
+
+
+@pytest.mark.parametrize(
+    "of_rows",
+    [
+        lambda x: np.sum((x - MISSING) ** 2, axis=1),
+        lambda x: np.sum(x * MISSING, axis=1),
+        lambda x: np.linalg.norm(x - MISSING, axis=1),
+        lambda x: np.prod(x * MISSING, axis=1),
+        lambda x: np.std(x * MISSING, axis=1),
+    ],
+    ids=["squares", "products", "norms", "prod", "std"],
+)
+@pytest.mark.parametrize("chosen", [lambda rows: np.where(COMPLETE, rows, 0.0), lambda rows: rows[COMPLETE]])
+@pytest.mark.parametrize("size", [N, 9])
+def test_rows_that_are_not_chosen_have_slopes_of_zero_whatever_is_in_them(of_rows, chosen, size, monkeypatch):
+    """Of few rows and of many, which are differentiated in two sweeps and in one."""
+    x = RNG.normal(size=(size, 3))
+    monkeypatch.setitem(globals(), "MISSING", MISSING[:size])
+    monkeypatch.setitem(globals(), "COMPLETE", COMPLETE[:size])
+    f = functools.partial(
+        lambda x, of_rows, chosen: np.sum(np.sin(chosen(of_rows(x)))), of_rows=of_rows, chosen=chosen
+    )
+    slopes = nt.grad(f)(x)
+    np.testing.assert_array_equal(slopes == 0.0, ~np.broadcast_to(COMPLETE[:, None], slopes.shape))
+    assert np.isfinite(slopes).all()
 
 
 @pytest.mark.parametrize("dtype", [DOUBLE, SINGLE])
