@@ -25,7 +25,10 @@ NAVIGATION = {
     "Libraries": ["linear-algebra", "scipy", "rules"],
     "Speed": ["costs", "notebooks", "benchmarks", "kernels"],
     "Reference": ["interface", "coverage", "limitations"],
-    "Inside": ["how-it-works", "adding-an-op"],
+    "Inside": [
+        *("how-it-works", "tracing", "derived-tapes", "steady-calls", "compiler", "decisions"),
+        "adding-an-op",
+    ],
 }
 
 

@@ -1,6 +1,6 @@
 """Compiles a text in the kernel language: it is lowered to LLVM IR, optimised, and emitted as an object file.
 
-The table in docs/how-it-works.md says what LLVM's optimisation levels cost, and how fast their kernels are.
+The table in docs/compiler.md says what LLVM's optimisation levels cost, and how fast their kernels are.
 """
 
 from __future__ import annotations
