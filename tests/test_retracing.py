@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import warnings
@@ -62,7 +63,38 @@ def test_a_size_that_python_read_is_a_guard_with_its_line():
     sizes = [guard for guard in report if guard["kind"] == "size"]
     assert {guard["condition"] for guard in sizes} == {"n0 == 3", "n0 == 4"}
     assert {guard["line"].number for guard in sizes} == {loop.__code__.co_firstlineno + 2}
-    assert report.why == "the sizes differ: argument 0 (`x`).shape[0] == 3 does not hold"
+    line = report.traces[-1]["line"]
+    assert (
+        report.why
+        == f"the sizes differ: argument 0 (`x`).shape[0] == 3 does not hold, on which {line} relied"
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: np.sum(x + y),
+        lambda x, y: x @ y,
+        lambda x, y: np.sum(np.concatenate([np.outer(x, x), y[None, :]])),
+        lambda x, y: np.sum(np.where(x > 0.0, x, y)),
+    ],
+)
+def test_sizes_that_an_operation_needs_are_guards_with_its_line(function):
+    cache = nt.prepare_gradient_cache(function, np.ones(3), np.ones(3))
+    (guard,) = cache.guards()
+    assert (guard["kind"], guard["condition"], guard["outcomes"]) == ("size", "n0 == n1", {True: 1})
+    assert guard["line"].number == function.__code__.co_firstlineno
+    with contextlib.suppress(ValueError):  # what does not broadcast is NumPy's error
+        nt.value_and_gradient(cache, np.ones(1), np.ones(4))
+        assert f"on which {guard['line']} relied" in cache.guards().why
+
+
+def test_a_test_in_a_loop_is_part_of_each_trace_once():
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x) if all(x > 0.0) else np.sum(x**2), np.ones(3))
+    for x in ([1.0, -1.0, 1.0], [1.0, 1.0, -1.0], [1.0, 1.0, 1.0]):
+        nt.value_and_gradient(cache, np.array(x))
+    (guard,) = (guard for guard in cache.guards() if guard["kind"] == "bool")
+    assert (guard["variants"], guard["outcomes"]) == (cache.traces, {True: 4, False: 2})
 
 
 def test_an_option_that_selects_the_tape_is_named():

@@ -210,8 +210,11 @@ def _of_arguments(variant: Variant, flat: Flattened) -> Reason:
     broken = broken_size(variant, flat)
     if broken is not None:
         condition, line = broken
-        where = f"the size read at {line}" if line is not None else "the sizes that operations relied on"
-        return Reason(f"the sizes differ: {condition} does not hold", line, where, FOR_SIZES)
+        if line is None:
+            where = "the sizes that operations relied on"
+            return Reason(f"the sizes differ: {condition} does not hold", line, where, FOR_SIZES)
+        text = f"the sizes differ: {condition} does not hold, on which {line} relied"
+        return Reason(text, line, f"the sizes at {line}", FOR_SIZES)
     if variant.contents is not None:
         return Reason("contents of constants have changed that decided what was recorded")
     if variant.memory is not None:
@@ -290,17 +293,15 @@ def report(programs) -> GuardReport:
     for program in programs:
         notes += program.log.notes
         for variant in program.snapshot():
+            met: set[tuple] = set()
             for inside, line, kind, condition, outcome in dict.fromkeys(_conditions(variant.tape, "")):
-                entry = guards.setdefault(
-                    (str(line), kind, condition if kind == "size" else ""),
-                    {
-                        **{"line": line, "kind": kind, "condition": condition, "outcomes": {}, "variants": 0},
-                        "inside": inside,
-                    },
-                )
+                key = str(line), kind, condition if kind == "size" else ""
+                new = {"line": line, "kind": kind, "condition": condition, "outcomes": {}, "variants": 0}
+                entry = guards.setdefault(key, new | {"inside": inside})
                 seen = entry["outcomes"]
                 seen[outcome] = seen.get(outcome, 0) + variant.hits
-                entry["variants"] += 1
+                entry["variants"] += key not in met  # a test in a loop may have had both outcomes
+                met.add(key)
     return GuardReport(guards.values(), notes)
 
 

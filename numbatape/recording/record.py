@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -167,6 +168,7 @@ class _Runs:
             foreign = environment is not None and environment.foreign
             with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
                 run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
+                run = _with_lines(trace, run)
                 if manner.transform is not None:
                     early = imported("..nested.early_passes", __package__)
                     run = manner.transform(early.passed(run, manner.passes))
@@ -304,3 +306,17 @@ def _checked(leaf):
             "build it with np.stack or np.array of them"
         )
     return leaf.copy()
+
+
+def _with_lines(trace: Trace, function: Callable) -> Callable:
+    """Return a function of the user's that tells the guards on sizes, while it runs, at which line it is."""
+
+    def run(*args, **kwargs):
+        sizes = trace.tape.sizes
+        sizes.here = trace.line
+        try:
+            return function(*args, **kwargs)
+        finally:
+            sizes.here = None  # the table must not keep the trace alive
+
+    return run

@@ -126,13 +126,12 @@ class Sizes:
     """The builder of a `SizeTable`: interns expressions and knows their value while tracing."""
 
     def __init__(self):
+        self.here: Callable[[], int] | None = None  # returns the index of the user's line while one runs
         self.rows: list[tuple[int, int, int]] = []
         self.values: list[int] = []
         self.guards: dict[tuple, SizeGuard] = {}
         self._numbers: dict[int, int] = {}  # code -> what a guard says it is: a number, or an earlier code
-        self._settled: dict[
-            int, int
-        ] = {}  # code -> what `settled` returns, as long as no guard is added to these
+        self._settled: dict[int, int] = {}  # what `settled` returns, as long as no guard is added to these
         self._reach: dict[int, int] = {}  # code -> the largest lower bound that is guarded
         self._index: dict[tuple[int, int, int], int] = {}
 
@@ -300,6 +299,7 @@ class Sizes:
                 return
             right = self.negative(number)
         if (left, relation, right) not in self.guards:
+            line = self.here() if line < 0 and self.here is not None else line
             self.guards[(left, relation, right)] = SizeGuard(left, relation, right, line)
             self._note_number(left, relation, right)
 
@@ -314,9 +314,8 @@ class Sizes:
         """Return the number that guards allow a size alone; the code itself where they allow several."""
         if code >= 0 or code in self._settled:
             return self._settled.get(code, code)
-        # Recursion would be too deep for a size that a loop of thousands of turns has put
-        # together. Operands have their rows before what is made of them, so that codes in
-        # descending order come after their operands.
+        # Recursion would be too deep for a size that a loop of thousands of turns has put together. Operands
+        # have rows before what is made of them: codes in descending order come after their operands.
         for each in sorted(self._unsettled(code), reverse=True):
             self._settled[each] = self._number(each)
         return self._settled[code]
