@@ -8,6 +8,7 @@ other. What a step hands to the next one stays where it is, and nothing is copie
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from itertools import product
 from math import prod
@@ -103,6 +104,42 @@ def _places(tape: TapeBuilder, value: int) -> list[Place]:
     ]
 
 
+def _grouped(rows: Sequence[Instruction], tape: TapeBuilder) -> list[Instruction]:
+    """Return instructions on numbers in another order: those of one op come together where they can.
+
+    A sweep goes on within the code of an op as long as its instructions are alike, which takes less time than
+    to look the next op up. Each value is written once, so no order is wrong that has operands first.
+    """
+    writers = {row.out: k for k, row in enumerate(rows)}
+    readers: list[list[int]] = [[] for _ in rows]
+    waits = [0] * len(rows)
+    for k, row in enumerate(rows):
+        for writer in {writers[x] for x in row.operands if x in writers}:
+            readers[writer].append(k)
+            waits[k] += 1
+    ready = [k for k, count in enumerate(waits) if not count]
+    found: list[Instruction] = []
+    while ready:
+        k = next((k for k in ready if found and rows[k].op == found[-1].op), ready[0])
+        ready.remove(k)
+        found.append(_after(found, rows[k], tape))
+        for reader in readers[k]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                insort(ready, reader)
+    return found
+
+
+def _after(rows: Sequence[Instruction], row: Instruction, tape: TapeBuilder) -> Instruction:
+    """Return the instruction that follows others, with the last result as operand a, if the op commutes.
+
+    A sweep may have that in a register.
+    """
+    if rows and row.b == rows[-1].out and row.c == NONE and tape.ops[row.row].commutes:
+        return row.replace(a=row.b, b=row.a, active=row.active >> 1 | (row.active & 1) << 1)
+    return row
+
+
 class UnrolledSteps:
     """A body that makes several steps.
 
@@ -161,9 +198,8 @@ class UnrolledSteps:
             dims = self.builder.layout_of(value).dims
             ends.append(self.builder.array(dims, F64, self._level(value)))
             self._put(self._cells(ends[-1]), numbers)
-        self.stretch = stretch.part(
-            [self._moved(row) for row in self._rows], [*starts, *wide], [*ends, *stacks]
-        )
+        rows = [self._moved(row) for row in _grouped(self._rows, self.builder)]
+        self.stretch = stretch.part(rows, [*starts, *wide], [*ends, *stacks])
 
     # ---- cells
 
@@ -262,10 +298,6 @@ class UnrolledSteps:
     def _computed(self, row: Instruction, op: int, active: int, *numbers: int) -> int:
         out = self.builder.scalar(F64, self._level(row.out))
         self._made.add(out)
-        last = self._rows[-1].out if self._rows else NONE
-        if len(numbers) == 2 and numbers[1] == last and self.builder.ops[op >> 1].commutes:
-            # The last result becomes operand a, which a sweep may have in a register.
-            numbers, active = numbers[::-1], (active >> 1) | (active & 1) << 1
         operands = (*numbers, NONE, NONE)[:3]
         self._rows.append(Instruction(op, active, MAIN, out, *operands, NONE, row.line))
         return out

@@ -40,6 +40,8 @@ from .frame import (
 from .plan_tables import LEVEL
 from .vectors import forward_vector, reverse_vector, vector_arms
 
+RECIPROCAL = "1.0/y"  # what several partials of an op may have in common
+
 
 def hot_ops() -> list[tuple[int, Elementwise]]:
     """Return (opcode, row) of the ops that have an arm in the chain."""
@@ -86,11 +88,16 @@ def reverse_arm(op: Elementwise) -> list[str]:
     lines = _loads(op.partials, op.arity)
     if any(uses(p, "z") for p in op.partials):
         lines.append("z = v[o]")
+    partials = op.partials
+    if sum(RECIPROCAL in (p or "") for p in partials) > 1:
+        # The compiler would divide anew under each of the flags.
+        lines.append(f"inverse = {RECIPROCAL}")
+        partials = [p and p.replace(RECIPROCAL, "inverse") for p in partials]
     targets = ("a", "b", f"code[at + {CELL_C}]")
     # Operand a comes last, because it stays in the register.
     order = range(op.arity)[::-1] if register else range(op.arity)
     for k in order:
-        partial = op.partials[k]
+        partial = partials[k]
         if partial is None:
             continue
         term = kernel_text(product(partial))

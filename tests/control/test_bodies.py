@@ -218,3 +218,21 @@ def test_comparisons_of_arrays_differ_from_step_to_step(same):
 
     np.testing.assert_array_equal(nt.grad(f)(rows), [[2.0, 4.0], [0.0, 0.0], [2.0, 4.0]])
     np.testing.assert_array_equal(nt.grad(f)(rows[::-1] * 2.0), np.zeros((3, 2)))
+
+
+def test_an_integer_of_many_lanes_reads_a_captured_array_in_a_step():
+    """That it is the same in all lanes is a truth, which the trace with stand-ins does not ask for."""
+    table = np.arange(1.0, 5.0)
+
+    def f(x):
+        def step(carry, _):
+            k, total = carry
+            rows = nt.vmap(lambda v: table[k + np.where(v > 5.0, 1, 0)] * v)(np.sin(x))
+            return ((k + 1) % 3, total + np.sum(rows)), None
+
+        return nt.scan(step, (np.int64(1), 0.0), None, 3)[0][1]
+
+    x = np.array([0.3, 6.0, 0.5])
+    value, gradient = nt.value_and_grad(f)(x)
+    np.testing.assert_allclose(value, f(x), rtol=1e-14)
+    np.testing.assert_allclose(gradient, 6.0 * np.cos(x), rtol=1e-14)

@@ -177,3 +177,10 @@ def test_the_last_result_is_the_first_operand_of_what_commutes():
     assert commutes.sum() > 20
     assert not np.any(commutes[1:] & (code["b"][1:] == code["out"][:-1]))
     assert np.count_nonzero(commutes[1:] & (code["a"][1:] == code["out"][:-1])) > 20
+
+
+def test_instructions_that_are_alike_come_together():
+    """A sweep goes from one to the next without looking the op up: five groups in each step of nine."""
+    (loop, *_) = nt.prepare_gradient_cache(lambda t: hmm(nt, t), T).tape.calls
+    ops = loop.body.code["op"]
+    assert np.count_nonzero(ops[1:] != ops[:-1]) <= 0.6 * len(ops)
