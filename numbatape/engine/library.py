@@ -29,6 +29,8 @@ VALUES = ("fast", "numpy")
 def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Iterator[tuple[str, str]]:
     """Yield (name, text) of every kernel: sweeps, loops, freezing, planning, walks of derivatives, ops.
 
+    Functions that several of them share come before the first one that calls them.
+
     Parameters
     ----------
     dtypes
@@ -44,6 +46,15 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     for name, given, known in (("dtypes", dtypes, DTYPES), ("values", values, VALUES)):
         if isinstance(given, str) or not set(given) <= set(known):
             raise ValueError(f"{name}={given!r}: must be a sequence of names out of {', '.join(known)}")
+    seen = set()
+    for kernel in _texts(dtypes, values):
+        for each in (*jit.shared_modules(kernel[1]), kernel):
+            if each not in seen:
+                seen.add(each)
+                yield each
+
+
+def _texts(dtypes: Sequence[str], values: Sequence[str]) -> Iterator[tuple[str, str]]:
     families = [DTYPES.index(dtype) for dtype in dtypes]
     yield "sweeps", sweep_source("forward")
     yield "sweeps-reverse", sweep_source("reverse")
@@ -61,7 +72,6 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "moves", moves_source()
     yield "moving", moving_source()
     yield "walk", walk_source()
-    seen = set()
     for choice in values:
         for row, op in enumerate(OPS):
             if choice == "fast" and isinstance(op, Elementwise) and op.python:
@@ -69,10 +79,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
             for number in (2 * row + family for family in families):
                 for direction in ("forward", "reverse") if op.differentiable else ("forward",):
                     text = kernel_source(number >> 1, number & 1, direction, choice)
-                    name = kernel_name(number, direction)
-                    if (name, text) not in seen:
-                        seen.add((name, text))
-                        yield name, text
+                    yield kernel_name(number, direction), text
 
 
 def warmup(

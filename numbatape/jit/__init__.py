@@ -13,7 +13,7 @@ from . import layout, steady
 from .builtin import WORDS as BUILTIN_WORDS
 from .builtin import make_builtin, turn_words
 from .layout import DATA
-from .loader import Kernels, kernel_info, load
+from .loader import Kernels, kernel_info, load, shared_modules
 from .machine import CannotEmit
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "layout",
     "load",
     "make_builtin",
+    "shared_modules",
     "steady",
     "turn_words",
 ]

@@ -3,6 +3,8 @@
 A call of LAPACK takes 50 to 200 ns before it computes, much of it for the lock of OpenBLAS's memory. So the
 wrappers treat matrices of a few rows themselves, in LAPACK's layout.
 
+Those whose result is annotated are compiled once for all kernels (`numbatape.jit.shared`).
+
 LAPACK's matrices are column-major, so it sees a row-major n*n block as the transposed matrix. The same
 functions in checked form are in `numbatape.jit.language`.
 """
@@ -10,6 +12,8 @@ functions in checked form are in `numbatape.jit.language`.
 from __future__ import annotations
 
 import re
+
+from . import shared
 
 # Name in the text → library, routine without its letter for the dtype, parameters: ``c`` a character code,
 # ``i`` a 32-bit integer, ``d`` a float of the cells' dtype, ``p`` an address, ``o`` an integer result (the
@@ -96,7 +100,7 @@ def potrf(v, a, n):
                 v[row + i] = math.sqrt(x)
     return 0
 
-def _substitute(av, a, sa0, sa1, down, unit, bv, b, sb0, n, k):
+def _substitute(av, a, sa0, sa1, down, unit, bv, b, sb0, n, k) -> int:
     # Solve a triangular system of few rows in place, from the first row down or from the last one up.
     for step in range(n):
         i = step if down else n - 1 - step
@@ -111,6 +115,7 @@ def _substitute(av, a, sa0, sa1, down, unit, bv, b, sb0, n, k):
             x = av[a + i * (sa0 + sa1)]
             for col in parallel(k):
                 bv[row + col] /= x
+    return 0
 
 def _triangular(uplo, trans, diag, k, n, a, la, b, lb):
     threads = _one_thread(n * n * k)
@@ -191,7 +196,7 @@ def lu_sign(v, a, n, p):
             sign = -sign
     return sign
 
-def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
+def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k) -> int:
     # Row-major op(A) X = B is column-major X' op(A)' = B'; A seen column-major is A'.
     if n == 0 or k == 0:
         return 0
@@ -240,13 +245,20 @@ def orgqr(v, a, m, n, t, s):
 
 
 def with_wrappers(source: str) -> str:
-    """Return a module's text with the wrappers that it calls in front: all of it that is compiled."""
+    """Return a module's text with the wrappers that it calls in front, if it is not that of one of them."""
+    if shared.is_shared(source):
+        return source
     for names, text in _WRAPPERS:
         called = [name for name in names if f"{name}(" in source]  # faster than a pattern of all names
         if any(re.search(rf"\b{name}\(", source) for name in called):
             head, _, rest = source.partition("\n")  # the first line says what the cells are
             source = f"{head}\n{text}{rest}"
     return source
+
+
+def parts(source: str) -> tuple[str, tuple[shared.Shared, ...]]:
+    """Return the text that is compiled for a kernel, and the modules that must be loaded before it."""
+    return shared.split(with_wrappers(source))
 
 
 _WRAPPERS = (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from .. import threads
 from ..late import imported
 from ..stalls import COMPILING
-from . import elf, linalg, store, symbols
+from . import elf, linalg, shared, store, symbols
 from .machine import CannotEmit, target
 
 lock = threading.RLock()  # there is one engine and one compiler
@@ -135,16 +135,30 @@ def obtained(
 
 
 def _load(name: str, text: str, optimised: bool = False) -> Kernels:
-    source = linalg.with_wrappers(text)
+    source, modules = linalg.parts(text)
+    try:
+        for module in modules:
+            if shared.symbol_of(module.text) not in symbols.SHARED:
+                _obtained(*module, optimised)
+        return _obtained(name, source, optimised)
+    except CannotEmit as error:
+        return _interpreted(name, text, str(error))
 
+
+def _obtained(name: str, source: str, optimised: bool) -> Kernels:
     def compiled(key: str) -> tuple[store.ObjectFile, str]:
         compile_source = imported(".compiler", __package__).compile_source
         return compile_source(source, key, optimise=optimised), source
 
-    try:
-        return obtained(name, source, compiled, optimised)
-    except CannotEmit as error:
-        return _interpreted(name, text, str(error))
+    found = obtained(name, source, compiled, optimised)
+    if shared.is_shared(source):
+        (symbols.SHARED[shared.symbol_of(source)],) = found.address.values()
+    return found
+
+
+def shared_modules(text: str) -> tuple[shared.Shared, ...]:
+    """Return the modules of the shared functions that a kernel calls: they are loaded before it."""
+    return linalg.parts(text)[1]
 
 
 def _interpreted(name: str, text: str, reason: str) -> Kernels:
@@ -198,7 +212,7 @@ def load(name: str, source: str, optimised: bool = False) -> Kernels:
         if found is None:
             found = _loaded[name, source] = _load(name, source, optimised)
         elif optimised and found.tier == store.BASELINE:
-            imported(".optimising", __package__).improve(name, linalg.with_wrappers(source))
+            imported(".optimising", __package__).improve(name, linalg.parts(source)[0])
         return found
 
 

@@ -29,7 +29,7 @@ def compiled(level: Level, source: str) -> tuple[str, bytes]:
     CannotEmit
         If this LLVM was built without the level's architecture.
     """
-    source = linalg.with_wrappers(source)
+    source, _ = linalg.parts(source)
     key = store.key_of(source, level)
     found = compiler.compile_source(source, key, machine.emitter(level), optimise=True)
     return key, zlib.compress(store.packed(key, found), 9)

@@ -3,7 +3,8 @@
 External symbols of an object file carry their meaning in their name: ``nt_loop_sc.psi_d-d`` is the
 inner loop of ``scipy.special.psi`` for float64, ``nt_data_...`` its data pointer, ``nt_blas_dgemm``
 a function of ``scipy.linalg.cython_blas``, ``nt_threads_get`` and ``nt_threads_set`` OpenBLAS's number of
-threads. SciPy is imported when the first such symbol is needed.
+threads. SciPy is imported when the first such symbol is needed. ``nt_shared_...`` is a function of our own,
+which `numbatape.jit.loader` has loaded before the kernels that call it.
 
 A formula names a loop as ``sc.psi(x)``; one of several results, or of other types than float64, in
 full: ``sc.airy__d_dddd_1(x)`` is the second result, ``sc.wofz__D_D_1(x, y)`` the imaginary part.
@@ -21,6 +22,7 @@ import numpy as np
 
 _TYPED = re.compile(r"(\w+?)__([dlD]+)_([dD]+)(?:_(\d))?")
 _NO_DATA = (ctypes.c_byte * 64)()
+SHARED: dict[str, int] = {}  # addresses of the functions that are loaded for several kernels, by symbol
 
 
 class _UFunc(ctypes.Structure):
@@ -170,6 +172,8 @@ def address_of(symbol: str) -> int | None:
     _, kind, name = symbol.split("_", 2)
     if kind == "python":
         return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    if kind == "shared":
+        return SHARED.get(symbol)
     try:
         if kind in ("loop", "data"):
             function, _, signature = name.rpartition("_")

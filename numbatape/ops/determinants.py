@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from ..jit.language import getrf, getrs, lu_sign, parallel, trsm
+from ..jit.language import getrf, getrs, lu_sign, opaque, trsm
 from .dependencies import dense, everything
 from .linalg import SQUARES, add_matrix, copy_matrix, put_identity, well_conditioned
 from .status import DONE
@@ -133,8 +133,9 @@ def factor_completely(v, u, n, p, q):
         row = step
         column = step
         for i in range(step, n):
+            place = opaque(u + i * n)
             for j in range(step, n):
-                x = abs(v[u + i * n + j])
+                x = abs(v[place + j])
                 if x > largest:
                     largest = x
                     row = i
@@ -151,8 +152,9 @@ def factor_completely(v, u, n, p, q):
             for i in range(step + 1, n):
                 ratio = v[u + i * n + step] / v[u + step * n + step]
                 v[u + i * n + step] = ratio
-                for j in parallel(step + 1, n):
-                    v[u + i * n + j] -= ratio * v[u + step * n + j]
+                target = opaque(u + i * n)
+                for j in range(step + 1, n):
+                    v[target + j] -= ratio * v[u + step * n + j]
     return sign
 
 

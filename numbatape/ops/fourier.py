@@ -193,7 +193,7 @@ def stage7(v, x, y, gap, m, s, d, w, sw):
             put(v, o + 4 * s + q, gap, mr - ni, mi + nr, d[t + 6 * sw], d[t + 7 * sw])
 
 
-def stages(v, x, y, n, lanes, d, c, sc):
+def stages(v, x, y, n, lanes, d, c, sc) -> int:
     """Transform the n numbers of each lane at x, with room at y; return the buffer that the result is in."""
     count = int(d[c + sc])
     w = c + (2 + count) * sc
@@ -221,7 +221,7 @@ def stages(v, x, y, n, lanes, d, c, sc):
     return x
 
 
-def fits(d, c, sc, n, t):
+def fits(d, c, sc, n, t) -> int:
     """Whether t cells are a table for length n: what the stages take from it as places is in range.
 
     The roots of all stages are 2*(length - 1) numbers, so that a table of Bluestein's algorithm says by its
@@ -265,7 +265,7 @@ def weigh(v, x, re, im, gap, n, lanes, d, w, sc, sign):
                 put(v, o + j, gap, v[o + re + j], v[o + im + j], wr, wi)
 
 
-def transform(v, x, n, lanes, d, c, sc):
+def transform(v, x, n, lanes, d, c, sc) -> int:
     """Transform the n numbers of each lane at x, with room behind; return where the result is.
 
     The lanes of one number lie side by side. Imaginary parts lie as far behind the real ones as there are
@@ -300,7 +300,7 @@ def transform(v, x, n, lanes, d, c, sc):
     return z
 
 
-def take(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b):
+def take(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b) -> int:
     """Put the numbers of some lanes side by side, real parts from a and imaginary ones from b."""
     if lanes == 1:
         for i in range(n):
@@ -308,9 +308,10 @@ def take(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b):
             v[s + n + i] = xv[b + i * sb]
     else:
         for i in range(n):
-            for j in parallel(lanes):
+            for j in range(lanes):
                 v[s + i * lanes + j] = xv[a + i * sa + j * step_a]
                 v[s + (n + i) * lanes + j] = xv[b + i * sb + j * step_b]
+    return DONE
 
 
 def forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b):
@@ -344,7 +345,7 @@ def add_out(v, z, xg, a, n, sa, lanes, step):
     """Add the numbers of some lanes to adjoints."""
     for i in range(n):
         first = a + i * sa
-        for j in parallel(lanes):
+        for j in range(lanes):
             xg[first + j * step] += v[z + i * lanes + j]
 
 

@@ -45,18 +45,20 @@ def half_triangle(e, dim, family):
     return e.tril(e.broadcast(e.symbol(1.0, family), (dim, dim))) - 0.5 * e.eye(dim, family)
 
 
-def copy_matrix(cv, c, av, a, sa0, sa1, m, n):
+def copy_matrix(cv, c, av, a, sa0, sa1, m, n) -> int:
     """Copy an m*n view to contiguous cells."""
     for i in range(m):
         for j in parallel(n):
             cv[c + i * n + j] = av[a + i * sa0 + j * sa1]
+    return DONE
 
 
-def add_matrix(g, a, sa0, sa1, v, t, m, n, scale):
+def add_matrix(g, a, sa0, sa1, v, t, m, n, scale: float) -> int:
     """Add scale times the contiguous m*n matrix at t to the adjoints of a view."""
     for i in range(m):
         for j in parallel(n):
             g[a + i * sa0 + j * sa1] += scale * v[t + i * n + j]
+    return DONE
 
 
 def put_identity(v, c, n):

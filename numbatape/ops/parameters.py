@@ -19,7 +19,7 @@ from .table import POSITIVE, POSITIVES, PROBABILITY, UNKNOWN, binary, ternary
 # ---- the regularised beta function, in the kernel language (`series` has gamma functions')
 
 
-def beta_factor(a, b, x, rest):
+def beta_factor(a, b, x, rest) -> float:
     """x**a rest**b / beta(a, b) for a and b from 30 on, which are huge, all three.
 
     The height of the peak is taken by Stirling's series, and the powers of x and rest over a/(a + b) and
@@ -75,7 +75,7 @@ def beta_levels(a, b, x):
     return levels * 1.25 + 10.0 - (levels * 1.25) % 1.0
 
 
-def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
+def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor) -> float:
     """The derivative of betainc(a, b, x) p times for a and q times for b, p + q 1.0 or 2.0.
 
     The continued fraction of DLMF 8.17.22, differentiated level by level from behind (Boik and
@@ -155,7 +155,7 @@ def uneven_place(a, b, x, rest):
     return (b + 0.5 * (a - 1.0)) * u if a < b else (a + 0.5 * (b - 1.0)) * u
 
 
-def uneven_factor(a, b, x, rest, whole):
+def uneven_factor(a, b, x, rest, whole) -> float:
     """x**a rest**b / beta(a, b), given y**a exp(-y)/gamma(a) of the smaller parameter at `uneven_place`.
 
     The beta function's own logarithm is a difference of large ones.

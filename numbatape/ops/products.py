@@ -166,7 +166,7 @@ def add_points(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k):
             cv[to + 2 * sc1] += x * b02 + y * b12 + w * b22
 
 
-def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
+def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha: float, beta: float) -> int:
     """``C = alpha*A@B + beta*C``, beta 0.0 or 1.0, for any strides.
 
     Loops serve products with a vector (gemm takes 3 to 5 times as long), tiny ones, slim ones of long
@@ -196,7 +196,7 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
         n = size
     if beta != 0.0 and alpha == 1.0 and 2 <= n <= 3 and 2 <= k <= 3 and m * n * k > TINY_PRODUCT:
         add_points(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k)
-        return
+        return DONE
     thin = m == 1 or n == 1 or k == 1 or m * n * k <= TINY_PRODUCT
     slim = 2 < n <= 8 and sa1 == 1 and sb0 == 1 and k >= 64 and m * n > SLIM_PRODUCT
     if not thin and not slim and distinct(m, n, sc0, sc1):
@@ -209,6 +209,7 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
             add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha)
         else:
             add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha)
+    return DONE
 
 
 @array_op(

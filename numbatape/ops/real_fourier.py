@@ -115,7 +115,7 @@ def pairs_back(v, xv, s, a, b, m, sa, sb, lanes, step_a, step_b, d, c, sc):
             v[f + gap + i * down] = er - re
 
 
-def spectra(v, s, xv, a, n, sa, lanes, step, d, c, sc):
+def spectra(v, s, xv, a, n, sa, lanes, step, d, c, sc) -> int:
     """Return where the spectra of real numbers are, one of them in each lane.
 
     The last entry is real if n is even, and takes the cell of the first one's imaginary part, which is zero,
@@ -149,7 +149,7 @@ def spectra(v, s, xv, a, n, sa, lanes, step, d, c, sc):
     return z
 
 
-def sequences(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc):
+def sequences(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b, d, c, sc) -> int:
     """Return where the real numbers of spectra are: those at odd places, and behind them the others."""
     p = c + place_of_plan(n) * sc
     m = n

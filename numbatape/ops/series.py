@@ -29,7 +29,7 @@ def ldexp(x, y):
 # ---- Hurwitz' zeta function
 
 
-def zeta(s, x):
+def zeta(s, x) -> float:
     """Hurwitz' zeta, the sum of (x + n)**-s over n >= 0, for whole s >= 2.0.
 
     For x <= 0 it is the sum over all integers less that over n < 0. The former is periodic, and elementary
@@ -119,7 +119,7 @@ def reciprocal_power(x, n):
     return power
 
 
-def kolmogorov_slope(n, x):
+def kolmogorov_slope(n, x) -> float:
     """The n-th derivative of 2 sum_k (-1)**(k-1) exp(-2 k*k x*x), n 1.0, 2.0, ...
 
     For small x of its other form (DLMF 20.7.32), 1 - sqrt(2 pi) sum_k exp(-(2k-1)**2 pi**2/(8 x*x))/x. A
@@ -162,7 +162,7 @@ def kolmogorov_slope(n, x):
 # Derivatives of the regularised gamma function for its parameter. (`parameters` has the beta function's.)
 
 
-def gamma_slope(n, a, x, digamma, factor):
+def gamma_slope(n, a, x, digamma, factor) -> float:
     """The n-th derivative of gammainc(a, x) for a, n 1.0 or 2.0; digamma is that of a + 1,
     factor x**a exp(-x)/gamma(a).
 

@@ -41,7 +41,7 @@ def substitute(v, a, sa0, sa1, n, lower, unit, b):
             v[b + i] = x
 
 
-def solve_triangle(v, a, sa0, sa1, n, s, lower, unit, b, k):
+def solve_triangle(v, a, sa0, sa1, n, s, lower, unit, b, k) -> int:
     """Solve the triangular system ``A X = B`` in place; B is contiguous, s has room for A."""
     if k == 1:
         substitute(v, a, sa0, sa1, n, lower, unit, b)
@@ -58,9 +58,10 @@ def solve_triangle(v, a, sa0, sa1, n, s, lower, unit, b, k):
             stride = n
         stored_lower = 1 - lower if transposed else lower
         trsm(v, matrix, stride, stored_lower, transposed, unit, v, b, k, n, k)
+    return DONE
 
 
-def triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, upper, unit):
+def triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, upper, unit) -> int:
     if not unit:
         for i in range(n):
             if v[a + i * (sa0 + sa1)] == 0.0:
@@ -70,7 +71,9 @@ def triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, upper, unit):
     return DONE
 
 
-def triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, upper, unit):
+def triangle_reverse(
+    v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, upper, unit
+) -> int:
     """``Bbar += T``, ``Abar -= T X^T`` on A's triangle, with ``T = A^-T Xbar``."""
     t = s + n * n
     lower = 1 - upper
@@ -92,6 +95,7 @@ def triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_
             elif k > 1:
                 for j in parallel(first, last):
                     g[row + j * sa1] -= v[s + i * n + j]
+    return DONE
 
 
 def by_scipy(lower: bool, unit: bool):

@@ -110,7 +110,7 @@ def test_a_system_that_does_not_tell_features(monkeypatch, tmp_path):
 def test_every_level_has_every_kernel(package):
     for level in levels.LEVELS:
         lines = shipped.manifest(level)
-        assert list(lines) == [store.key_of(linalg.with_wrappers(text), level) for text in TEXTS.values()]
+        assert list(lines) == [store.key_of(linalg.parts(text)[0], level) for text in TEXTS.values()]
         assert [line.split(" ")[-1] for line in lines.values()] == list(TEXTS)
 
 
@@ -126,7 +126,7 @@ def test_kernels_of_one_text_are_packed_once(tmp_path):
 @pytest.mark.parametrize("name", TEXTS)
 def test_object_files_have_what_can_be_loaded(package, level, name, monkeypatch):
     monkeypatch.setattr(levels, "here", lambda: (level,))
-    object_files.check(level, *shipped.read(linalg.with_wrappers(TEXTS[name])))
+    object_files.check(level, *shipped.read(linalg.parts(TEXTS[name])[0]))
 
 
 # ---- what a process loads
@@ -317,7 +317,7 @@ def test_what_is_damaged_is_compiled(package, damage, monkeypatch):
 @needs_a_level
 def test_archives_of_another_compiler_are_stale(package, monkeypatch):
     """An archive holds for the text, the level and the lowering that it was made by."""
-    source = linalg.with_wrappers(TEXTS["hypot-0-forward"])
+    source = linalg.parts(TEXTS["hypot-0-forward"])[0]
     assert shipped.read(source) is not None
     assert shipped.read(source + "\n# another text\n") is None
     monkeypatch.setattr(store.versions, "COMPILER", "another lowering")
@@ -332,7 +332,7 @@ def test_archives_of_another_compiler_are_stale(package, monkeypatch):
 @needs_a_level
 def test_a_symbol_that_this_process_lacks(package, monkeypatch):
     """SciPy of another version: what is compiled here says which symbol, if it needs it too."""
-    _, found = shipped.read(linalg.with_wrappers(TEXTS["cholesky-1-reverse"]))
+    _, found = shipped.read(linalg.parts(TEXTS["cholesky-1-reverse"])[0])
     lacked = next(name for name in found.externals if name.startswith("nt_blas"))
     real = loader.symbols.address_of
     monkeypatch.setattr(loader.symbols, "address_of", lambda name: None if name == lacked else real(name))
@@ -408,7 +408,7 @@ def test_release_builds_have_kernels_and_others_none(enabled, tmp_path, monkeypa
     shipped.manifest.cache_clear()
     for level in x86:
         monkeypatch.setattr(levels, "here", lambda level=level: (level,))
-        assert all(shipped.read(linalg.with_wrappers(text)) for _, text in texts)
+        assert all(shipped.read(linalg.parts(text)[0]) for _, text in texts)
     shipped.manifest.cache_clear()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from .. import linalg, symbols
 from . import arithmetic, cells, strips
-from .subset import refused
+from .subset import parameter_types, refused
 from .writer import LLVM, Value, integer, number
 
 NONE = Value("", "none")
@@ -66,6 +66,10 @@ def _integers(to, node, given) -> list[str]:
 
 def _own(to, node, given) -> Value:
     """Write a call of a function of the module."""
+    types = parameter_types(to.module.functions[node.func.id])
+    if types is not None:  # a function that may stand in another module
+        _check(node, len(types), len(types))
+        given = [Value(to.cast(value, kind, node), kind) for value, kind in zip(given, types, strict=True)]
     inner = to.module.instance(node.func.id, tuple(value.type for value in given), node)
     listed = ", ".join(f"{LLVM[value.type]} {value.text}" for value in given)
     convention = "" if inner.entry else "fastcc "

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from typing import NamedTuple
 
+from ..shared import PREFIX, is_shared
 from . import subset
 from .simd_functions import SimdFunction
 from .statements import Function
+from .writer import LLVM
 
 HEADER = "# cells: f32"  # the first line of a module whose cells are float32
 # Ends of the first line of a module that LLVM's whole list of passes makes faster: when it gets them.
@@ -14,6 +17,14 @@ ALL_PASSES, TWO_TIERS = EFFORTS = ("all passes", "two tiers")
 
 # What is said about a loop that LLVM shall neither unroll nor turn into SIMD code.
 _PLAIN = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
+
+
+class Declared(NamedTuple):
+    """A function that stands in another module: its symbol, and the type of its result."""
+
+    symbol: str
+    result: str
+    entry: bool = True
 
 
 class Module:
@@ -24,7 +35,8 @@ class Module:
     cells
         "f64" or "f32": the dtype of the cells v and g.
     entries
-        The functions of parameters ``(w, pc)``, which can be called from outside by address.
+        The functions that can be called from outside by address: those of parameters ``(w, pc)``, and that
+        of the module of a shared function (`numbatape.jit.shared`).
     externals
         Symbols of other libraries that the text calls.
     effort
@@ -41,23 +53,33 @@ class Module:
         self._notes: list[str] = []
         self._instances: dict[tuple[str, tuple[str, ...]], Function | None] = {}
         self._simd_instances: dict[tuple[str, tuple[str, ...], int], SimdFunction | None] = {}
-        self.entries = tuple(name for name, node in self.functions.items() if _is_entry(node))
+        is_entry = subset.is_defined if is_shared(source) else _is_entry
+        self.entries = tuple(name for name, node in self.functions.items() if is_entry(node))
         for name in self.entries:
-            self.instance(name, ("int", "int"), self.functions[name])
+            node = self.functions[name]
+            self.instance(name, subset.parameter_types(node) or ("int", "int"), node)
 
-    def instance(self, name: str, types: tuple[str, ...], node: ast.AST) -> Function:
+    def instance(self, name: str, types: tuple[str, ...], node: ast.AST) -> Function | Declared:
         """Return a function of the module for arguments of these types; ``node`` is what calls it."""
+        digest = subset.declared(self.functions[name])
+        if digest is not None:
+            return self._elsewhere(self.functions[name], types, digest)
         wanted = name, types
         if wanted not in self._instances:
             # The function is entered before it is written, so that a call of itself can be refused.
             self._instances[wanted] = None
-            entry = name in self.entries and types == ("int", "int")
+            entry = name in self.entries
             symbol = f'@"nt_{self.key}_{name}"' if entry else f'@"{name}.{".".join(types)}"'
             self._instances[wanted] = Function(self, self.functions[name], types, symbol, entry)
         found = self._instances[wanted]
         if found is None:
             raise subset.refused(node, "a function that calls itself")
         return found
+
+    def _elsewhere(self, node: ast.FunctionDef, types: tuple[str, ...], digest: str) -> Declared:
+        result = subset.result_type(node)
+        symbol = self.library(f"{PREFIX}{digest}", LLVM[result], ", ".join(LLVM[kind] for kind in types))
+        return Declared(symbol, result)
 
     def simd_instance(self, name: str, types: tuple[str, ...], width: int, node: ast.AST) -> SimdFunction:
         """Return a function of the module for SIMD lanes of these types; ``node`` is what calls it."""

@@ -7,7 +7,7 @@ import ast
 from . import arithmetic, cells, parallel_loops, simd_loops
 from .expressions import Expressions
 from .names import assigned_once
-from .subset import refused
+from .subset import refused, result_type
 from .writer import LLVM, Value
 
 # Lines of LLVM IR. The dispatch chains of the sweeps have more, and the largest helper of a kernel has fewer.
@@ -44,7 +44,8 @@ class Function(Expressions):
         self.parameters = [argument.arg for argument in node.args.args]
         if len(types) != len(self.parameters):
             raise refused(node, f"called with {len(types)} arguments")
-        self.result = "int" if entry else None
+        self.stated = "int" if entry and node.returns is None else result_type(node)
+        self.result = self.stated
         self.types, self.single = types, assigned_once(node)
         self.loops: list[tuple[str, str]] = []
         known = dict(zip(self.parameters, types, strict=True))
@@ -262,6 +263,8 @@ class Function(Expressions):
         kind = value.type if self.result is None else arithmetic.unified(self.result, value.type)
         if "none" in (kind, self.result, value.type) and not kind == value.type == (self.result or kind):
             raise refused(node, "a function returns a value everywhere, or nowhere")
+        if self.stated not in (None, kind):
+            raise refused(node, f"the function returns a value of type {self.stated}")
         if self.result not in (None, kind):
             self.result = kind
             raise _Widened

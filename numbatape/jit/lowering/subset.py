@@ -42,6 +42,38 @@ def parse(source: str) -> tuple[dict[str, ast.FunctionDef], dict[str, int | floa
     return functions, constants
 
 
+def parameter_types(node: ast.FunctionDef) -> tuple[str, ...] | None:
+    """Return the types of the parameters of a function whose result is annotated; None for others."""
+    result = result_type(node)
+    if result is None:
+        return None
+    return tuple(_annotation(argument.annotation) or result for argument in node.args.args)
+
+
+def result_type(node: ast.FunctionDef) -> str | None:
+    return _annotation(node.returns)
+
+
+def _annotation(node: ast.expr | None) -> str | None:
+    if node is None:
+        return None
+    if not (isinstance(node, ast.Name) and node.id in ("int", "float")):
+        raise refused(node, "an annotation of a kernel is int or float")
+    return node.id
+
+
+def declared(node: ast.FunctionDef) -> str | None:
+    """Return the digest of the module that defines a function which this one only declares; else None."""
+    body = node.body[0]
+    if node.returns is not None and len(node.body) == 1 and _is_text(body):
+        return body.value.value
+    return None
+
+
+def is_defined(node: ast.FunctionDef) -> bool:
+    return node.returns is not None and declared(node) is None
+
+
 def names_in(node: ast.AST) -> frozenset[str]:
     """Return the names in a part of a text; they are noted there, because loops over lanes ask often."""
     found = getattr(node, "names_in", None)
