@@ -166,13 +166,7 @@ class Evaluator:
                 fill(space)
                 space.lanes_stay = any(level.fixed for level in self.levels)
             try:
-                outcome = space.forward()
-                while outcome == status.GUARD and fresh and not space.has_assumed():
-                    # NumPy decides about truth values. A count is the kernel's, as the positions are: with
-                    # NumPy's count of other entries, some would be taken twice, and others never.
-                    if Stop.of(space).other_sizes(flat, stops + 1) is not None:
-                        break
-                    outcome = space.accept_guard()
+                outcome = self._outcome(space, flat, fresh, stops)
             except MissingBodyError as missing:
                 program.complete(missing, variant, fresh)
                 variant = None
@@ -196,12 +190,26 @@ class Evaluator:
                 variant.counted.keep(flat.dimensions, dimensions)
             if variant.effects is not None and not fresh:  # a fresh trace has just run it
                 variant.effects.replay(space.outputs)
-            if variant.single_use:
-                return space
-            if len(self._last) > 4 * program.config.max_variants:
-                self._last.clear()
-            self._last[key] = variant
+            if not variant.single_use:
+                self._note_last(key, variant)
             return space
+
+    def _outcome(self, space: VariantWorkspace, flat: Flattened, fresh: bool, stops: int) -> int:
+        """Sweep forward and return the status; guards of a fresh trace hold as NumPy has decided."""
+        outcome = space.forward()
+        while outcome == status.GUARD and fresh and not space.has_assumed():
+            # NumPy decides about truth values. A count is the kernel's, as the positions are: with
+            # NumPy's count of other entries, some would be taken twice, and others never.
+            if Stop.of(space).other_sizes(flat, stops + 1) is not None:
+                break
+            outcome = space.accept_guard()
+        return outcome
+
+    def _note_last(self, key: tuple, variant: Variant) -> None:
+        """Note which variant has served arguments of these sizes last."""
+        if len(self._last) > 4 * self.program.config.max_variants:
+            self._last.clear()
+        self._last[key] = variant
 
     def _after_failure(self, space, flat: Flattened, error: Exception, fresh: bool) -> Variant:
         """Run the function itself where its tape failed: it may catch what NumPy raises there."""

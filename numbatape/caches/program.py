@@ -206,17 +206,7 @@ class Program:
 
     def _trace(self, flat: Flattened, assumes: bool) -> Variant:
         """Trace the function, and keep the variant for later calls unless it holds for this call alone."""
-        with self._lock:
-            watched = self.environment
-            for value, spec in zip(flat.leaves, flat.specs, strict=True):
-                if spec.level == STATIC and not any(value is known for known in self._statics):
-                    self._statics.append(value)
-            # Earlier traces go on comparing what they have read, which this one may only write.
-            environment = self._environment(()) if self._written or self._observes else watched
-            for value in self._statics:
-                environment.add(value)
-            environment.repeats = self._repeats
-            environment.observes, environment.uncompared = self._observes, self._written
+        watched, environment = self._captured_by(flat)
         before = environment.generator_states()
         manner = self._manner(
             self.transform,
@@ -236,6 +226,35 @@ class Program:
         outside = (*environment.opaque, *recording.outside)
         if outside:
             imported("..recording.warn", __package__).warn_of(outside)
+        self._keep(variant, watched, environment, bool(outside))
+        return variant
+
+    def _captured_by(self, flat: Flattened) -> tuple[Environment, Environment]:
+        """Return what the function captures as calls compare it, and as the next trace does."""
+        with self._lock:
+            watched = self.environment
+            for value, spec in zip(flat.leaves, flat.specs, strict=True):
+                if spec.level == STATIC and not any(value is known for known in self._statics):
+                    self._statics.append(value)
+            # Earlier traces go on comparing what they have read, which this one may only write.
+            environment = self._environment(()) if self._written or self._observes else watched
+            for value in self._statics:
+                environment.add(value)
+            environment.repeats = self._repeats
+            environment.observes, environment.uncompared = self._observes, self._written
+            return watched, environment
+
+    def _keep(self, variant: Variant, watched: Environment, environment: Environment, outside: bool) -> None:
+        """Keep a new variant for later calls, or for this one alone.
+
+        Parameters
+        ----------
+        watched, environment
+            From `_captured_by`.
+        outside
+            Whether the function has read from outside of the program.
+        """
+        recording = variant.recording
         # A function that changes what it captures has to run in every call, even from the same values, unless
         # a call without a trace can do the same.
         written = [] if recording.effects is None else recording.effects.places
@@ -245,7 +264,7 @@ class Program:
             self._data_integers, self._captures = recording.data_integers, recording.captures
             self.traces += 1
             dropped = watched is not self.environment  # another thread found a captured value changed
-            variant.single_use = variant.single_use or changes or bool(outside) or dropped
+            variant.single_use = variant.single_use or changes or outside or dropped
             if written and not variant.single_use:
                 if self._observes and not covers(self._written, written):
                     self.variants.clear()  # they may have read what this path assigns before it reads it
@@ -260,7 +279,6 @@ class Program:
                 self._once = variant
             else:
                 self.variants[id(variant)] = variant
-        return variant
 
     def _environment(self, written) -> Environment:
         """Return what the function captures, without the places that it only writes to."""

@@ -242,20 +242,8 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         trace.calls.rules.check()
     if result is None and len(trace.arguments.scratch) == 1:
         (result,) = trace.arguments.scratch  # the function writes its result into an argument
-    outputs: list[int] = []
-    values, noted = [], []
     leaves, structure = pytrees.flatten(result)
-    for leaf in map(lifted, map(as_ndarrays, leaves)):
-        if type(leaf) is not TracedArray:
-            noted.append(_checked(leaf))
-            continue
-        if leaf._trace is not trace:
-            raise ForeignTraceError(
-                "the function returned a value of another trace; a traced value was stored"
-            )
-        noted.append(Output(len(outputs)))
-        outputs.append(dense_number(leaf))
-        values.append(sample_of(leaf))
+    noted, outputs, values = _outputs_of(trace, leaves)
     effects = None if environment is None else effects_of(trace, environment, outputs)
     compute_deferred(trace, leaves)
     # Derivatives have common subexpressions, because several rules need the same values.
@@ -287,6 +275,24 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         assumed=tuple(trace.derivatives.assumed),
         counted=trace.integers.counts_of(trace.tape),
     )
+
+
+def _outputs_of(trace: Trace, leaves) -> tuple[list, list[int], list]:
+    """Return what stands for each leaf of a result, and the numbers and NumPy's values of traced ones."""
+    outputs: list[int] = []
+    values, noted = [], []
+    for leaf in map(lifted, map(as_ndarrays, leaves)):
+        if type(leaf) is not TracedArray:
+            noted.append(_checked(leaf))
+            continue
+        if leaf._trace is not trace:
+            raise ForeignTraceError(
+                "the function returned a value of another trace; a traced value was stored"
+            )
+        noted.append(Output(len(outputs)))
+        outputs.append(dense_number(leaf))
+        values.append(sample_of(leaf))
+    return noted, outputs, values
 
 
 def _refuse_unknown(tape: Tape) -> None:

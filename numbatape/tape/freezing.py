@@ -107,11 +107,11 @@ def _has_few_cells(draft: Draft, code: np.ndarray) -> bool:
 
 
 def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
-    """Drop dead values, give live pool cells consecutive offsets, size the pools."""
+    """Return the tape of a draft without dead values; live cells of pools follow one another."""
     builder = draft.builder
     draft.forget_uses()
     code, positions = frozen(code)
-    guards, group, (home, cell) = flatnonzero(code["op"] == GUARD), draft.group, draft.groups()
+    guards, group = flatnonzero(code["op"] == GUARD), draft.group
     numbers = value_numbers(code)
     of_guards = numbers[guards, 4]
     numbers[guards, 4] = NONE
@@ -125,23 +125,10 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     remap = np.full(len(kept) + 1, NONE, np.int32)
     count = np.count_nonzero(kept)
     remap[:-1][kept] = np.arange(count, dtype=np.int32)
-    # Cells of pools are numbered anew; a storage keeps its number.
-    pooled = (live & (home < len(POOLS))).nonzero()[0]
-    pools = home[pooled]
-    counts = np.bincount(pools, minlength=len(POOLS))
-    pooled = pooled[pools.argsort(kind="stable")]
-    cell = cell.copy()
-    cell[pooled] = np.arange(len(pooled)) - (counts.cumsum() - counts).repeat(counts)
-    del pooled  # the memory of a long trace is at its peak here
+    cell, storages = _cells_and_storages(draft, live)
     values = np.empty(count, VALUE)
     values["storage"], values["layout"] = draft.storage[kept], draft.layout[kept]
     values["offset"] = np.where(values["storage"] < len(POOLS), cell[group[:-1][kept]], draft.offset[kept])
-    storages = np.empty(len(draft.storages), STORAGE)
-    storages["size"], storages["family"], storages["level"] = draft.storage_columns()
-    used = np.zeros(len(storages), bool)
-    used[home[live]] = True
-    storages["size"][~used] = 0
-    storages["size"][: len(POOLS)] = counts
     numbers[...] = remap.take(numbers)
     numbers[guards, 4] = of_guards
     for array in (code, values, storages, positions):
@@ -164,6 +151,27 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
         rewrites=tuple(draft.rewrites),
         forward=forward,
     )
+
+
+def _cells_and_storages(draft: Draft, live: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cell of each live group in its storage, and the storages; unused ones have no cells.
+
+    Cells of pools are numbered anew; a storage keeps its number.
+    """
+    home, cell = draft.groups()
+    pooled = (live & (home < len(POOLS))).nonzero()[0]
+    pools = home[pooled]
+    counts = np.bincount(pools, minlength=len(POOLS))
+    pooled = pooled[pools.argsort(kind="stable")]
+    cell = cell.copy()
+    cell[pooled] = np.arange(len(pooled)) - (counts.cumsum() - counts).repeat(counts)
+    storages = np.empty(len(draft.storages), STORAGE)
+    storages["size"], storages["family"], storages["level"] = draft.storage_columns()
+    used = np.zeros(len(storages), bool)
+    used[home[live]] = True
+    storages["size"][~used] = 0
+    storages["size"][: len(POOLS)] = counts
+    return cell, storages
 
 
 def _literals(draft: Draft, live: np.ndarray, cell: np.ndarray) -> tuple[Literal, ...]:

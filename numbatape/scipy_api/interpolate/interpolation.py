@@ -130,20 +130,12 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     """Return an interpolator that is linear in its values, by those of unit vectors."""
     options = dict(zip(PARAMETERS[name], args, strict=False)) | kwargs
     x, y = (lift_first(part) if find_trace(part) is not None else np.asarray(part) for part in (x, y))
-    if find_trace(x) is not None and name == "interp1d" and options.get("kind", "linear") in ("linear", 1):
-        return imported(".interp1d", __package__).of_traced_places(original, x, y, options, _line)
-    if name == "interp1d" and options.get("kind") in ("cubic", 3) and _is_data(x, y):
-        return imported(".interp1d", __package__).of_traced_places(original, x, y, options, _through)
-    if name == "CubicSpline" and _is_data(x, y):
-        return _cubic(original, lift_first(x, y), y, **options)
+    made = _of_other_ways(name, original, x, y, options)
+    if made is not None:
+        return made
     bc = options.get("bc_type")
-    of_values = bc is not None and not isinstance(bc, str) and not _is_zero(bc)
-    if name == "CubicSpline" and (of_values or find_trace(x) is not None):
-        return imported(".moving_places", __package__).cubic(original, x, y, **options)
-    if find_trace(x) is not None:
-        return _of_moving_places(name, original, x, y, options)
     axis = options.pop("axis", -1 if name == "interp1d" else 0)
-    if bc is not None and not isinstance(bc, str) and (name != "CubicSpline" or of_values):
+    if bc is not None and not isinstance(bc, str) and name != "CubicSpline":
         raise refuse(f"{name}(bc_type={bc!r}) of traced values", "names and values of zero are")
     if len(x) != y.shape[axis]:
         original(x, sample_of(y), *args, **kwargs)  # raises SciPy's error
@@ -176,6 +168,21 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     if isinstance(base, InBasis):
         return in_basis(made.t, combined(made.c, values), made.k, made.extrapolate, axis)
     return Piecewise(None, combined(base.c, values), base.x, base.extrapolate, axis)
+
+
+def _of_other_ways(name: str, original, x, y, options: dict):
+    """Return an interpolator at traced places, a cubic one of data, or one with given slopes; else None."""
+    if find_trace(x) is not None and name == "interp1d" and options.get("kind", "linear") in ("linear", 1):
+        return imported(".interp1d", __package__).of_traced_places(original, x, y, options, _line)
+    if name == "interp1d" and options.get("kind") in ("cubic", 3) and _is_data(x, y):
+        return imported(".interp1d", __package__).of_traced_places(original, x, y, options, _through)
+    if name == "CubicSpline" and _is_data(x, y):
+        return _cubic(original, lift_first(x, y), y, **options)
+    bc = options.get("bc_type")
+    of_values = bc is not None and not isinstance(bc, str) and not _is_zero(bc)
+    if name == "CubicSpline" and (of_values or find_trace(x) is not None):
+        return imported(".moving_places", __package__).cubic(original, x, y, **options)
+    return None if find_trace(x) is None else _of_moving_places(name, original, x, y, options)
 
 
 def _of_moving_places(name: str, original, x, y, options: dict):
