@@ -747,10 +747,18 @@ def spaced(x):
         lambda x: np.sum(np.real(np.linalg.eig(spaced(x) * (1 + np.arange(len(x))))[0]) ** 3),
         lambda x: np.sum(linalg.polar(spaced(x) * (1 + np.arange(len(x))))[0] ** 3),
         lambda x: np.sum(np.linalg.svd(spaced(x) * (1 + 1j * np.arange(len(x))))[1] ** 3),
+        lambda x: np.sum(linalg.pinvh(spaced(x) * (1 + np.arange(len(x)))) ** 3),
+        lambda x: np.sum(linalg.lstsq(spaced(x)[:, 1:], np.cos(x))[0] ** 3),
+        lambda x: np.sum(linalg.orth(spaced(x)[:, 1:]) ** 4),
+        lambda x: np.sum((linalg.null_space(spaced(x)[2:]) @ linalg.null_space(spaced(x)[2:]).T) ** 3),
+        lambda x: np.sum(linalg.subspace_angles(spaced(x)[:, :1], spaced(x)[:, 1:2]) ** 3),
+        lambda x: np.sum(np.linalg.tensorsolve(spaced(x), x) ** 3) * np.linalg.matrix_rank(spaced(x)),
+        lambda x: sum(np.sum(fft.dct(x, k) ** 3 + fft.idst(x, k, norm="ortho") ** 3) for k in (1, 3, 4)),
     ],
     ids=[
         *("products", "cholesky", "eigh", "svd", "qr", "full svd", "lu", "tall lu", "logm", "eig", "polar"),
-        "complex svd",
+        *("complex svd", "pinvh", "lstsq", "orth", "null space", "subspace angles", "tensorsolve"),
+        "real transforms",
     ],
 )
 def test_second_derivatives_and_tangents_follow_sizes(f):

@@ -8,6 +8,8 @@ raise where the function depends on the basis.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..errors import UnsupportedOperationError
@@ -76,6 +78,7 @@ def svd(a, rule: MatrixRule = FULL_SVD):
     return left, s, np.concatenate([vh[..., :k, :] * np.conj(np.swapaxes(turn, -1, -2)), vh[..., k:, :]], -2)
 
 
+@functools.cache
 def null_space_by(rcond, driver: str) -> MatrixRule:
     """Return the rule of ``scipy.linalg.null_space``, whose vectors turn as ``-A^+ dA N``."""
 
@@ -88,12 +91,12 @@ def null_space_by(rcond, driver: str) -> MatrixRule:
 
     def pullback(ybar, y, a):
         (vectors,), (cotangent,) = y, ybar
-        if 0 in a.shape or 0 in vectors.shape:
-            return (np.zeros(a.shape),)
+        if is_empty(a) or is_empty(vectors):
+            return (np.zeros_like(a),)
         if not traced(cotangent) and not traced(vectors):
             _check("null_space", vectors, cotangent)
         u, s, vh = np.linalg.svd(a, full_matrices=False)
-        rank = a.shape[-1] - vectors.shape[-1]
+        rank = length(a, -1) - length(vectors, -1)
         inverse = np.matmul(u[..., :rank] / s[..., None, :rank], vh[..., :rank, :])
         return (-np.matmul(inverse, np.matmul(cotangent, adjoint(vectors))),)
 

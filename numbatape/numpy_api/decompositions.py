@@ -13,7 +13,7 @@ import numpy as np
 
 from ..late import imported
 from ..trace import symbolic_sizes as sizes
-from ..trace.axes import axes_of, count_of, length
+from ..trace.axes import axes_of, count_of, length, lengths
 from ..trace.operands import adopt, lift, lift_all, lift_first, may_be_guard, values_of
 from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
 from .function_tables import HOLDS
@@ -301,7 +301,7 @@ def infinite_where_singular(result, x):
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     if A.ndim < 2:
         return np.any(A != 0).astype(int)
-    if 0 in A.shape[-2:]:
+    if 0 in (length(A, -1), length(A, -2)):
         return np.zeros(A.shape[:-2], int)[()]
     values = _svd(stop_gradient(_from_lower(A) if hermitian else A))[1]
     if tol is not None:
@@ -330,8 +330,7 @@ def tensorsolve(a, b, axes=None):
     a, b = lift_all(a, b)
     if axes is not None:
         a = np.moveaxis(a, axes, range(a.ndim - len(axes), a.ndim))
-    shape = a.shape[b.ndim :]
-    size = math.prod(map(int, b.shape))
+    shape, size = lengths(a)[b.ndim :], math.prod(lengths(b))
     return np.reshape(np.linalg.solve(np.reshape(a, (size, -1)), np.ravel(b)), shape)
 
 

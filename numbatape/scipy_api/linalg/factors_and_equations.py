@@ -12,7 +12,7 @@ from ...numpy_api.complex_matrices import pseudo_inverse, squared
 from ...numpy_api.registration import run_long_record, run_record, unsupported_argument
 from ...numpy_api.sized import positions
 from ...numpy_api.stand_ins import stands_for
-from ...trace.axes import is_empty, is_square
+from ...trace.axes import is_empty, is_square, length
 from ...trace.operands import adopt, lift_all, lift_first
 from ...trace.primitives import stop_gradient
 from .linear_systems import as_floats, triangular
@@ -240,20 +240,15 @@ def _one_square(function: str, a):
 def pinvh(a, atol=None, rtol=None, lower=True, return_rank=False, check_finite=True):
     refuse("scipy.linalg.pinvh", {"atol": atol, "return_rank": return_rank})
     a = as_floats(lift_first(a))
-    whole = a * eigen_triangle(a.shape[-1], lower)
-    whole = whole + adjoint(whole)
-    cutoff = np.finfo(a.dtype).eps * a.shape[-1] if rtol is None else rtol
+    own, strict = (np.tril(a), np.tril(a, -1)) if lower else (np.triu(a), np.triu(a, 1))
+    half = strict + 0.5 * (own - strict)  # the triangle and its adjoint add up to the matrix
+    whole = half + adjoint(half)
+    cutoff = np.finfo(a.dtype).eps * length(a, -1) if rtol is None else rtol
     sizes = np.abs(np.linalg.eigvalsh(whole))
     if not bool(np.all(np.min(sizes, -1) > cutoff * np.max(sizes, -1))):
         hint = "its derivative does not exist"
         raise unsupported_argument("scipy.linalg.pinvh", "a of less than full rank", hint)
     return np.linalg.inv(whole)
-
-
-def eigen_triangle(n: int, lower: bool):
-    """Return the weights by which a triangle and its adjoint add up to a Hermitian matrix."""
-    ones = np.ones((n, n))
-    return (np.tril(ones, -1) if lower else np.triu(ones, 1)) + 0.5 * np.eye(n)
 
 
 @stands_for("scipy.linalg", "lstsq", run=run_record)
@@ -265,7 +260,7 @@ def lstsq(
     inverse = pseudo_inverse if is_complex(a) else decompositions.pseudo_inverse
     solution = np.matmul(inverse("scipy.linalg.lstsq", a, cutoff), b)
     residuals, values = value[1], value[3]
-    if np.size(residuals) and a.shape[0] > a.shape[1]:
+    if np.size(residuals) and length(a, 0) > length(a, 1):
         residuals = adopt(np.sum(squared(b - np.matmul(a, solution)), 0), residuals)
     if values is not None:
         values = adopt(np.linalg.svd(a, compute_uv=False), values)

@@ -9,7 +9,7 @@ from ...matrix.matrix_rule import adjoint, call, is_complex
 from ...numpy_api import decompositions
 from ...numpy_api.registration import run_long_record, run_record, unsupported_argument
 from ...numpy_api.stand_ins import stands_for
-from ...trace.axes import is_square, length, pinned
+from ...trace.axes import is_empty, is_square, length, pinned
 from ...trace.operands import adopt, lift_all, lift_first
 from ...trace.primitives import stop_gradient
 from .linear_systems import as_floats
@@ -123,26 +123,27 @@ def _full_rank(function: str, a, cutoff):
 @stands_for("scipy.linalg", "orth")
 def orth(A, rcond=None):
     a = as_floats(lift_first(A))
-    cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
+    cutoff = np.finfo(a.dtype).eps * max(length(a, 0), length(a, 1)) if rcond is None else rcond
     return _full_rank("scipy.linalg.orth", a, cutoff)[0]
 
 
 @stands_for("scipy.linalg", "null_space", run=run_record)
 def null_space(value, A, rcond=None, *, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
-    A = lift_first(A)
+    A, rcond = lift_first(A), None if rcond is None else float(rcond)
     _same_rank(A, value.shape[-1], rcond)
     return adopt(call(completed.null_space_by(rcond, lapack_driver), A)[0], value)
 
 
 def _same_rank(a, missing: int, rcond) -> None:
     """Guard that a matrix has as many null vectors as it has now."""
-    if 0 in a.shape:  # all directions are null vectors
+    if is_empty(a):  # all directions are null vectors
         return
     values = stop_gradient(np.linalg.svd(a, compute_uv=False))
     cutoff = np.max(values, -1, keepdims=True) * (
-        np.finfo(values.dtype).eps * max(a.shape[-2:]) if rcond is None else rcond
+        np.finfo(values.dtype).eps * max(length(a, -1), length(a, -2)) if rcond is None else rcond
     )
-    bool(np.all(np.equal(np.sum(values > cutoff, -1), a.shape[-1] - missing)))
+    if not bool(np.all(values > cutoff)):  # a full rank says how many there are at every size
+        bool(np.all(np.equal(np.sum(values > cutoff, -1), a.shape[-1] - missing)))
 
 
 @stands_for("scipy.linalg", "subspace_angles")
@@ -150,11 +151,11 @@ def subspace_angles(A, B):
     a, b = (as_floats(x) for x in lift_all(A, B))
     bases = []
     for x in (a, b):
-        if x.shape[0] < x.shape[1]:
+        if length(x, 0) < length(x, 1):
             raise unsupported_argument("scipy.linalg.subspace_angles", "more columns than rows")
-        _full_rank("scipy.linalg.subspace_angles", x, np.finfo(x.dtype).eps * max(x.shape))
+        _full_rank("scipy.linalg.subspace_angles", x, np.finfo(x.dtype).eps * length(x, 0))
         bases.append(np.linalg.qr(x)[0])
-    if bases[0].shape[1] < bases[1].shape[1]:
+    if length(bases[0], 1) < length(bases[1], 1):
         bases.reverse()
     first, second = bases
     inner = np.matmul(adjoint(first), second)

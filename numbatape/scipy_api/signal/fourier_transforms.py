@@ -96,8 +96,8 @@ def _real_transform(name: str):
     def transform(x, type=2, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, orthogonalize=None):
         x = lift_first(x)
         line = np.moveaxis(x, axis, -1)
-        if type == 2 and n is None and orthogonalize is None and is_size(length(line, -1)):
-            return np.moveaxis(np.matmul(line, _matrix_of_type_two(name, line, norm).T), -1, axis)
+        if n is None and orthogonalize is None and _has_formula(line, type, norm):
+            return np.moveaxis(np.matmul(line, _matrix_of_any_size(name, type, line, norm).T), -1, axis)
         size = pinned(line, line.ndim - 1)
         if n is not None and n != size:
             line = line[..., :n] if n < size else np.pad(line, [(0, 0)] * (x.ndim - 1) + [(0, n - size)])
@@ -110,28 +110,39 @@ def _real_transform(name: str):
     return transform
 
 
-def _matrix_of_type_two(name: str, line, norm):
-    """Return the matrix of a transform of type 2 along the last axis, for every length.
+def _has_formula(line, type, norm) -> bool:
+    """Whether there is a matrix for every length; SciPy has errors for other options, and for one number."""
+    n, is_known = length(line, -1), type in (1, 2, 3, 4) and norm in (None, "backward", "forward", "ortho")
+    return is_known and is_size(n) and (type != 1 or bool(n > 1))
 
-    Its rows are orthogonal. The first row of cosines and the last one of sines have the square 4n, all
-    others 2n.
+
+def _matrix_of_any_size(name: str, type: int, line, norm):
+    """Return the matrix of a transform along the last axis, for every length.
+
+    Entries are cosines or sines of an angle with a row and a column, twice, but those of numbers at the ends,
+    which count once. An inverse is the transform of the type that undoes it, scaled as the other norm says.
     """
-    n, at = length(line, -1), positions(line, -1)
-    odd = 2 * at + 1
-    if name.endswith("dct"):
-        rows, longer = at, at == 0
-        matrix = 2.0 * np.cos(rows[:, None] * odd % (4 * n) * (np.pi / (2 * n)))
-    else:
-        rows, longer = at + 1, at == n - 1
-        matrix = 2.0 * np.sin(rows[:, None] * odd % (4 * n) * (np.pi / (2 * n)))
-    squares = np.where(longer, 4.0 * n, 2.0 * n)[:, None]
-    if norm == "ortho":
-        matrix = matrix / np.sqrt(squares)
-        return matrix if name[0] == "d" else matrix.T
-    if name[0] == "d":
-        return matrix / (2 * n) if norm == "forward" else matrix
-    inverse = (matrix / squares).T
-    return 2 * n * inverse if norm == "forward" else inverse
+    if name[0] == "i":
+        type = {2: 3, 3: 2}.get(type, type)
+        norm = {"ortho": "ortho", "forward": "backward"}.get(norm, "forward")
+    n, at, is_cosine = length(line, -1), positions(line, -1), name.endswith("dct")
+    first, odd = (at if is_cosine else at + 1), 2 * at + 1
+    rows, columns = (odd if type > 2 else first), (odd if type % 2 == 0 else first)
+    # What a transform and its inverse multiply by together, and the length of a half turn of the angle.
+    whole = 2 * n if type > 1 else 2 * (n - 1) if is_cosine else 2 * (n + 1)
+    half = 4 * n if type == 4 else 2 * n if type > 1 else n - 1 if is_cosine else n + 1
+    angles = rows[:, None] * columns % (2 * half) * (np.pi / half)
+    matrix = 2.0 * (np.cos(angles) if is_cosine else np.sin(angles))
+    ends = at == 0 if is_cosine else at == n - 1
+    if type == 1 and is_cosine:
+        ends = np.logical_or(ends, at == n - 1)
+    if type == 3 or (type == 1 and is_cosine):
+        matrix = matrix * np.where(ends, 0.5 if norm != "ortho" else np.sqrt(0.5), 1.0)
+    if norm != "ortho":
+        return matrix / whole if norm == "forward" else matrix
+    if type == 2 or (type == 1 and is_cosine):
+        matrix = matrix * np.where(ends, np.sqrt(0.5), 1.0)[:, None]
+    return matrix / np.sqrt(whole)
 
 
 for _name in ("dct", "idct", "dst", "idst"):
