@@ -49,8 +49,9 @@ unary ("y0",        "sc.y0(x)",        "sc.y0",       POSITIVE, dx="-sc.y1(x)", 
 unary ("y1",        "sc.y1(x)",        "sc.y1",       POSITIVE, dx="sc.y0(x) - z/x", dxx="(1.0/(x*x) - 1.0)*z - dx/x", loop="sc.y1")
 unary ("k0",        "sc.k0(x)",        "sc.k0",       POSITIVE, dx="-sc.k1(x)", dxx="z - dx/x", loop="sc.k0")
 unary ("k1",        "sc.k1(x)",        "sc.k1",       POSITIVE, dx="-sc.k0(x) - z/x", dxx="(1.0 + 1.0/(x*x))*z - dx/x", loop="sc.k1")
-unary ("k0e",       "sc.k0e(x)",       "sc.k0e",      POSITIVE, dx="z - sc.k1e(x)", dxx="2.0*dx + sc.k1e(x)/x", loop="sc.k0e")
-unary ("k1e",       "sc.k1e(x)",       "sc.k1e",      POSITIVE, dx="z - sc.k0e(x) - z/x", dxx="2.0*dx + 2.0*z/(x*x) + sc.k0e(x)/x", loop="sc.k1e")
+unary ("k0e",       "sc.k0e(x)",       "sc.k0e",      POSITIVE, dx="z - sc.k1e(x) if x < 300.0 else z*scaled_fall(-1.0, 0.0, x)", dxx="2.0*dx + sc.k1e(x)/x if x < 300.0 else z*scaled_bend(-1.0, 0.0, x)", loop="sc.k0e")
+unary ("k1e",       "sc.k1e(x)",       "sc.k1e",      POSITIVE, dx="z - sc.k0e(x) - z/x if x < 300.0 else z*scaled_fall(-1.0, 1.0, x)",
+       dxx="2.0*dx + 2.0*z/(x*x) + sc.k0e(x)/x if x < 300.0 else z*scaled_bend(-1.0, 1.0, x)", loop="sc.k1e")
 
 # The order x may be any number; derivatives are with respect to y.
 binary("jv",        "sc.jv(x, y)",     ("sc.jv", "sc.jve"),     POSITIVES, opaque="x", loop="sc.jv",
@@ -63,9 +64,9 @@ binary("yn",        "sc.yn(x, y)",     "sc.yn",       (BOOLEAN, POSITIVE), opaqu
 binary("iv",        "sc.iv(x, y)",     "sc.iv",       POSITIVES, opaque="x", loop="sc.iv",
        dy="0.5*(sc.iv(x - 1.0, y) + sc.iv(x + 1.0, y))", dyy="0.25*(sc.iv(x - 2.0, y) + 2.0*z + sc.iv(x + 2.0, y))")
 binary("ive",       "sc.ive(x, y)",    "sc.ive",      POSITIVES, opaque="x", loop="sc.ive",
-       dy="0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) - sign(y)*z",
-       dyy="0.25*(sc.ive(x - 2.0, y) + 2.0*z + sc.ive(x + 2.0, y)) - sign(y)*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + z",
-       smooth={"y": "0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + (-sign(y) if y != 0.0 else y)*z"})
+       dy="0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) - sign(y)*z if y < 300.0 else z*scaled_fall(1.0, x, y)",
+       dyy="0.25*(sc.ive(x - 2.0, y) + 2.0*z + sc.ive(x + 2.0, y)) - sign(y)*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + z if y < 300.0 else z*scaled_bend(1.0, x, y)",
+       smooth={"y": "0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + (-sign(y) if y != 0.0 else y)*z if y < 300.0 else z*scaled_fall(1.0, x, y)"})
 # The factor of kve_slope is kve or kv itself. Derivatives with respect to y by DLMF 10.29.2, whose terms have one sign.
 _KV_DY, _KN_DY = "-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", "-0.5*(sc.kv(math.trunc(x) - 1.0, y) + sc.kv(math.trunc(x) + 1.0, y))"
 binary("kv",        "sc.kv(x, y)",     "sc.kv",       POSITIVES, loop="sc.kv",
@@ -79,8 +80,8 @@ binary("kn",        "sc.kn(x, y)",     "sc.kn",       (BOOLEAN, POSITIVE), opaqu
 binary("kve",       "sc.kve(x, y)",    "sc.kve",      POSITIVES, loop="sc.kve",
        dx="kve_slope(1.0, x, y, z)", dxx="kve_slope(2.0, x, y, z)",
        dxy="dx - 0.5*(kve_slope(1.0, x - 1.0, y, sc.kve(x - 1.0, y)) + kve_slope(1.0, x + 1.0, y, sc.kve(x + 1.0, y)))",
-       dy="z - 0.5*(sc.kve(x - 1.0, y) + sc.kve(x + 1.0, y))",
-       dyy="0.25*(sc.kve(x - 2.0, y) + 2.0*z + sc.kve(x + 2.0, y)) + 2.0*dy - z")
+       dy="z - 0.5*(sc.kve(x - 1.0, y) + sc.kve(x + 1.0, y)) if y < 300.0 else z*scaled_fall(-1.0, x, y)",
+       dyy="0.25*(sc.kve(x - 2.0, y) + 2.0*z + sc.kve(x + 2.0, y)) + 2.0*dy - z if y < 300.0 else z*scaled_bend(-1.0, x, y)")
 # This is the x-th derivative of kve(y, w) for the order y.
 ternary("kve_slope", "kve_slope(x, y, w, sc.kve(y, w))", kve_order_derivative, ((1.0, 1.0), POSITIVE, POSITIVE), opaque="x",
        dy="kve_slope(x + 1.0, y, w, sc.kve(y, w))", dw=f"z - 0.5*({_SIDES})",
