@@ -218,6 +218,7 @@ OF_OBJECTS = {
     "composed": lambda cls, x: cls(x)(cls(Y)).coef,
     "converted": lambda cls, x: cls(x).convert(kind=polynomial.Polynomial).coef,
     "domain": lambda cls, x: cls(x, domain=[0, 2])(Y),
+    "converted from a traced domain": lambda cls, x: cls(Y, domain=x[:2]).convert(window=[x[1], 4.0]).coef,
 }
 
 

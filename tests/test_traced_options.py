@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import signal, stats
+from scipy import interpolate, signal, stats
 
 import numbatape as nt
 
@@ -55,6 +55,11 @@ CALLS |= {
 CALLS |= {
     "power mean": lambda x: stats.pmean(C**2, x[0]) + stats.pmean([x[0], 1.0], x[1], weights=x[2:]),
     "polynomials of lists": lambda x: (np.poly1d([x[0], 1.0]) * np.poly1d([1.0, 2.0, x[1]])).deriv()(x),
+    "quotients of polynomials": lambda x: (
+        sum(p(x) for p in np.poly1d([1.0, x[0], 2.0]) / (np.poly1d([x[1], 1.0]) + x[2]))
+        + (-np.poly1d([1.0, 2.0]) / x[0])(x) * (2.0 / np.poly1d([x[1]])).integ()(np.poly1d([1.0, 3.0]))(x)
+    ),
+    "Lagrange's polynomial": lambda x: interpolate.lagrange(x, C)(C) + interpolate.lagrange(C, x)(x[0]),
 }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..matrix.eigen import real_eigvals
 from ..trace.axes import entries, length, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
-from ..trace.primitives import array_instruction, broadcast_to, dims_of
+from ..trace.primitives import array_instruction, broadcast_to, dims_of, value_of
 from ..trace.symbolic_sizes import is_size
 from .function_tables import HOLDS, MAKERS
 from .registration import composes, unsupported_argument
@@ -161,12 +163,63 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     return result, covariance * (np.sum(np.square(y - matrix @ solution), 0) / freedom)
 
 
+class TracedPoly1d(np.poly1d):
+    """NumPy's polynomial in a trace; NumPy's quotients and values make arrays of plain numbers of it."""
+
+    __hash__ = None  # type: ignore[assignment]  # as NumPy's
+
+    def __truediv__(self, other):
+        if _is_number(other):
+            return _own(np.poly1d(self.coeffs / other))
+        return tuple(map(_own, map(np.poly1d, np.polydiv(self.coeffs, _own_of(other).coeffs))))
+
+    def __call__(self, val):
+        if not isinstance(val, np.poly1d):
+            return np.polyval(self.coeffs, val)
+        composed = 0
+        for coefficient in self.coeffs:
+            composed = _own(composed * val) + coefficient
+        return composed
+
+    def __rtruediv__(self, other):
+        if _is_number(other):
+            return _own(np.poly1d(other / self.coeffs))
+        return _own_of(other) / self
+
+
+def _is_number(x) -> bool:
+    return np.isscalar(value_of(x))
+
+
+def _own(found):
+    """Return a polynomial that NumPy's class has made, as one of the class above."""
+    if type(found) is np.poly1d:
+        found.__class__ = TracedPoly1d
+    return found
+
+
+def _own_of(x):
+    trace = find_trace(x)
+    return _own(np.poly1d(x if trace is None else lift(trace, x)))
+
+
+def _closed(theirs):
+    """Return a method of NumPy's class whose result is of the class above."""
+    return functools.wraps(theirs)(lambda self, *args, **kwargs: _own(theirs(self, *args, **kwargs)))
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "neg", "pos", "pow"):
+    setattr(TracedPoly1d, f"__{_name}__", _closed(getattr(np.poly1d, f"__{_name}__")))
+for _name in ("deriv", "integ"):
+    setattr(TracedPoly1d, _name, _closed(getattr(np.poly1d, _name)))
+
+
 def _poly1d(original: type) -> type:
-    """Return the stand-in for ``np.poly1d``: it makes NumPy's objects, of lists of traced numbers, too."""
+    """Return the stand-in for ``np.poly1d``: it makes polynomials of lists of traced numbers, too."""
 
     def make(c_or_r, r=False, variable=None):
         trace = find_trace(c_or_r)
-        return original(c_or_r if trace is None else lift(trace, c_or_r), r, variable)
+        return _own(original(c_or_r if trace is None else lift(trace, c_or_r), r, variable))
 
     return class_that_makes(original, make)
 

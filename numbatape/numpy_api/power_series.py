@@ -1,4 +1,4 @@
-"""``np.polynomial.polynomial`` with any number of coefficients; what is not here runs as NumPy's own code."""
+"""``np.polynomial`` with any number of coefficients; what is not here runs as NumPy's own code."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def _series(*operands):
     return c if c.dtype.kind in "fc" else c + 0.0
 
 
-def _or_copy(name: str):
+def _or_copy(name: str, module: str = "polynomial"):
     """Register an implementation, which returns None for what NumPy's own code is to do."""
 
     def register(implementation):
-        original = getattr(np.polynomial.polynomial, name)
+        original = getattr(getattr(np.polynomial, module), name)
 
         def call(*args, **kwargs):
             found = implementation(*args, **kwargs)
             return operations.library_copy(original)(*args, **kwargs) if found is None else found
 
-        stands_for("numpy.polynomial.polynomial", name, run=run_composition)(call)
+        stands_for(f"numpy.polynomial.{module}", name, run=run_composition)(call)
         return implementation
 
     return register
@@ -73,3 +73,12 @@ def polyint(c, m=1, k=(), lbnd=0, scl=1, axis=0):
         below = constant - np.polyval(terms[::-1], lbnd)
         series = np.concatenate([np.reshape(below, (1,)), terms[1:]])
     return series
+
+
+@_or_copy("mapdomain", "polyutils")
+def mapdomain(x, old, new):
+    """Map a polynomial, as `convert` does: NumPy makes an array of it, whose one entry is an object."""
+    if getattr(type(x), "__array_ufunc__", x) is not None:
+        return None
+    offset, scale = np.polynomial.polyutils.mapparms(old, new)
+    return offset + scale * x

@@ -76,6 +76,7 @@ STAND_INS = {
     },
     "numpy.fft": {"numpy_api.fft": "fftfreq rfftfreq"},
     "numpy.polynomial.polynomial": {"numpy_api.power_series": "polyder polyint polyval"},
+    "numpy.polynomial.polyutils": {"numpy_api.power_series": "mapdomain"},
     "numpy": {
         "capture.type_tests": "isscalar",
         "numpy_api.callbacks": "apply_along_axis piecewise",

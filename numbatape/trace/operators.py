@@ -177,8 +177,9 @@ def general(ufunc, left, right):
         with failing((left if type(left) is TracedArray else right)._trace):
             return operations.operate_on_sparse(ufunc, left, right)
     number, other = (left, right) if type(left) is TracedArray else (right, left)
-    if hasattr(type(other), DECIDES):
-        return NotImplemented
+    kind = type(other)
+    if hasattr(kind, DECIDES) or getattr(kind, "__array_ufunc__", kind) is None:
+        return NotImplemented  # by None, NumPy's arrays leave an operator to the other class, too
     if type(other) in (list, tuple) and _is_weak(number):
         whole = _is_whole(number) and ufunc is np.multiply
         return other * int(number) if whole else NotImplemented  # Python repeats a list or text, or raises
