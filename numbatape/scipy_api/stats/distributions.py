@@ -219,7 +219,11 @@ def _stand_in(name: str):
 
 def stand_in_of(value):
     """Return the stand-in for a distribution that was frozen outside: ``prior = norm(0, 1)``, or None."""
+    if isinstance(value, scipy.stats.rv_histogram):
+        return made("scipy.stats", "_methods.histogram", value)
     kept = getattr(value, "dist", None)
+    if isinstance(kept, scipy.stats.rv_histogram):
+        return Frozen(made("scipy.stats", "_methods.histogram", kept), value.args, value.kwds)
     if kept is None:
         return _thaw_vectors(value)
     if is_users_distribution(kept):
