@@ -256,9 +256,9 @@ def i1e_bend(x, i1e, slope):
 
 # Slopes of scaled Bessel functions far out lose all digits as differences of neighbouring orders: they are as
 # small as z/x, and the terms of the recurrences as large as z. Debye's expansions (DLMF 10.41.3 to 10.41.6)
-# hold for all orders v >= 0 at once, because their polynomials are those in (v/h)**2 over powers of h, the root
-# of v*v + x*x. That of the function and that of its derivative agree in the first term, and their difference
-# is known term by term. Six terms are exact from x = 300 on.
+# hold for all orders v >= 0 at once, because their polynomials are those in (v/h)**2 over powers of h, the
+# root of v*v + x*x. That of the function and that of its derivative agree in the first term, and their
+# difference is known term by term. Six terms are exact from x = 300 on.
 
 
 def debye_sum(q, t):

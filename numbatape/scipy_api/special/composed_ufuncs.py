@@ -16,6 +16,7 @@ from ...trace.primitives import by_row
 from ..stats.laws import pick
 from . import (  # noqa: F401  (their ufuncs register themselves)
     bessel_orders,
+    characteristic_values,
     elliptic_integrals,
     hypergeometric_parameters,
     orthogonal_polynomials,
