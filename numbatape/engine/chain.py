@@ -156,7 +156,7 @@ def sweep_source(direction: str) -> str:
         ROW_OF_MEMORY=", ".join(f"words_q[{MEMORY_WORDS} * k{at}]" for at in ("", " + 1", " + 2")),
         **{name: number for name, number in vars(frame).items() if isinstance(number, int)},
     )
-    return "# cells: f64, two tiers\n" + constants(body) + helpers(body, scalars) + body
+    return "# cells: f64\n" + constants(body) + helpers(body, scalars) + body
 
 
 # The frame is frame_q where formulas stand: their third operand is called w.

@@ -29,8 +29,9 @@ if os.name == "posix":
     os.nice(19)
     os.setsid()
     lock = int(sys.argv[1])
+    most = os.sysconf("SC_OPEN_MAX")
     os.closerange(3, lock)
-    os.closerange(lock + 1, min(os.sysconf("SC_OPEN_MAX"), 1 << 16))
+    os.closerange(lock + 1, most if 0 < most < 1 << 16 else 1 << 16)
 seconds = float(sys.argv[2])
 time.sleep(seconds)
 sys.path += sys.argv[3:]

@@ -17,9 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-# How the first line of a module of one function ends, which other modules call. It has two forms because some
-# of these have.
-SHARED = ", shared, two tiers"
+SHARED = ", shared"  # how the first line of a module of one function ends, which other modules call
 PREFIX = "nt_shared_"
 _MARK = ") -> "
 _PIECE = re.compile(r"^(?=def |[A-Za-z_]\w* = )", re.M)  # a function or a constant

@@ -18,9 +18,7 @@ SMALL = 2.0**-256
 DEFICIENT = 1e-6
 
 
-@array_op(
-    "logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned, two_tiers="reverse"
-)
+@array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
 class Logabsdet:
     """``log(abs(det(A)))``; ``Abar += zbar A^-T``.
 

@@ -191,7 +191,7 @@ binary("arctan2",      "math.atan2(x, y)",      np.arctan2,           dx="turn(x
        dxx="2.0*dx*dy", dxy="(dy - dx)*(dy + dx)", dyy="-2.0*dx*dy", loop="arctan2")
 binary("turn",         "turn(x, y)",            turn,                 dx="-2.0*z*turn(y, x)", dy="(turn(y, x) - z)*(turn(y, x) + z)",
        dxx="2.0*(z*dy - dx*turn(y, x))", dxy="-2.0*(dy*turn(y, x) + z*dx)", dyy="2.0*(dx*turn(y, x) - z*dy)", edges=((3e200, 4e200), (3e-200, 4e-200)))
-unary ("sinc",         "sinc(x)",               np.sinc,              dx="9.869604401089358*x*sinc_bend(3.141592653589793*x)", dxx="-9.869604401089358*(z + 2.0*sinc_bend(3.141592653589793*x))", two_tiers="reverse")
+unary ("sinc",         "sinc(x)",               np.sinc,              dx="9.869604401089358*x*sinc_bend(3.141592653589793*x)", dxx="-9.869604401089358*(z + 2.0*sinc_bend(3.141592653589793*x))")
 
 # ---- hyperbolic functions
 unary ("sinh",         "math.sinh(x)",          np.sinh,              dx="math.cosh(x)", dxx="z", hot=True, loop="sinh", paired="cosh")
@@ -199,7 +199,7 @@ unary ("cosh",         "math.cosh(x)",          np.cosh,              dx="math.s
 unary ("tanh",         "math.tanh(x)",          np.tanh,              dx="tanh_slope(x, z)", dxx="-2.0*z*dx", hot=True, loop="tanh", paired="tanh_slope")
 binary("tanh_slope",   "tanh_slope(x, y)",      tanh_slope,           dx="-2.0*y*z", dxx="-2.0*(z*z + y*dx)", follows="math.tanh(x)")
 unary ("arcsinh",      "math.asinh(x)",         np.arcsinh,           dx="1.0/hypot(1.0, x)", dxx="-x*dx*dx*dx", loop="arcsinh")
-unary ("arccosh",      "math.acosh(x)",         np.arccosh, ABOVE_ONE, dx="1.0/(math.sqrt(x - 1.0)*math.sqrt(x + 1.0))", dxx="-x*dx*dx*dx", loop="arccosh", two_tiers="reverse")
+unary ("arccosh",      "math.acosh(x)",         np.arccosh, ABOVE_ONE, dx="1.0/(math.sqrt(x - 1.0)*math.sqrt(x + 1.0))", dxx="-x*dx*dx*dx", loop="arccosh")
 unary ("arctanh",      "math.atanh(x)",         np.arctanh, UNIT,     dx="1.0/((1.0 - x)*(1.0 + x))", dxx="2.0*x*dx*dx", loop="arctanh")
 
 # Truth values are 1.0 and 0.0, without adjoints. The bitwise functions take booleans only, which the tracer checks.

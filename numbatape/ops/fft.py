@@ -86,7 +86,6 @@ class FftTable:
     extents="p == 2",
     fallible=True,
     one_module=True,
-    two_tiers="forward, reverse",
     beside=f"turns >= 4 and step_c == 0 and n <= {SEVERAL}",
 )
 class Fft:

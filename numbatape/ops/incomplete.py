@@ -56,7 +56,7 @@ _P = gamma_density("0.5*x", "0.5*y")
 binary("chdtr",     "sc.chdtr(x, y)",     "sc.chdtr",     POSITIVES, loop="sc.chdtr", dx=f"0.5*{_A}", dxx=f"0.25*{_AA}", dxy=f"dy*{_LOG}",
        dy=f"0.5*{_P}", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
 binary("chdtrc",    "sc.chdtrc(x, y)",    "sc.chdtrc",    POSITIVES, loop="sc.chdtrc", dx=f"-0.5*{_A}", dxx=f"-0.25*{_AA}", dxy=f"dy*{_LOG}",
-       dy=f"-0.5*{_P}", dyy="dy*((0.5*x - 1.0)/y - 0.5)", two_tiers="reverse")
+       dy=f"-0.5*{_P}", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
 _P = gamma_density("(floor(x) + 1.0)", "y")
 binary("pdtr",      "sc.pdtr(x, y)",      "sc.pdtr",      POSITIVES, loop="sc.pdtr",
        dy=f"-{_P}", dyy="dy*(floor(x)/y - 1.0)")
@@ -207,6 +207,6 @@ unary ("ellipe",    "sc.ellipe(x)",       "sc.ellipe",    PROBABILITY, loop="sc.
        dx="0.5*(z - sc.ellipk(x))/x if math.fabs(x) > 0.01 else -0.39269908169872414*(1.0 + x*(0.375 + x*(0.234375 + x*(0.1708984375 + x*(0.13458251953125 + x*(0.11103057861328125 + x*0.09450817108154297))))))",
        dxx="-(0.25*z + (1.0 - x)*dx)/(x*(1.0 - x)) if math.fabs(x) > 0.01 else -0.39269908169872414*(0.375 + x*(0.46875 + x*(0.5126953125 + x*(0.538330078125 + x*(0.55515289306640625 + x*0.5670490264892578)))))")
 binary("ellipkinc", "sc.ellipkinc(x, y)", "sc.ellipkinc", (REAL, PROBABILITY), opaque="y", loop="sc.ellipkinc",
-       dx="1.0/math.sqrt(1.0 - y*math.sin(x)*math.sin(x))", dxx="y*math.sin(x)*math.cos(x)*dx*dx*dx", two_tiers="reverse")
+       dx="1.0/math.sqrt(1.0 - y*math.sin(x)*math.sin(x))", dxx="y*math.sin(x)*math.cos(x)*dx*dx*dx")
 binary("ellipeinc", "sc.ellipeinc(x, y)", "sc.ellipeinc", (REAL, PROBABILITY), opaque="y", loop="sc.ellipeinc",
-       dx="math.sqrt(1.0 - y*math.sin(x)*math.sin(x))", dxx="-y*math.sin(x)*math.cos(x)/dx", two_tiers="reverse")
+       dx="math.sqrt(1.0 - y*math.sin(x)*math.sin(x))", dxx="-y*math.sin(x)*math.cos(x)/dx")

@@ -198,7 +198,6 @@ class Cholesky:
     cases=SYSTEMS,
     make=well_conditioned,
     fallible=True,
-    two_tiers="forward",
 )
 class Solve:
     """``X = A^-1 B``; ``T = A^-T Xbar``, ``Bbar += T``, ``Abar -= T X^T`` (Giles 2008, 2.3.1)."""

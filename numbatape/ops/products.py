@@ -220,7 +220,6 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha: 
     cases=PRODUCTS,
     product=True,
     one_module=True,
-    two_tiers="forward, reverse",
     integers="sum",
 )
 class Matmul:

@@ -91,7 +91,7 @@ binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
        dx=f"({_REFLECTED.format('x', 'y')}) if {_WHOLE} else -z*{_A}",
        dy=f"({_REFLECTED.format('y', 'x')}) if {_WHOLE} else -z*{_B}",
        edges=((-3.7, 2.7), (-2.5, -0.5), (-1.25, 0.25)),
-       dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}", two_tiers="reverse")
+       dxx=f"z*{_AA} - dx*{_A}", dxy=f"-dx*{_B} - z*zeta(2.0, x + y)", dyy=f"z*{_BB} - dy*{_B}")
 # ---- Pochhammer's symbol and binomials by gamma functions (5.2.5, 1.2.6). The reciprocal of gamma has the
 # slope (-1)**m m! where it is zero, at -m (residues: 5.2.1); there psi is infinite
 _POLE = "sc.gamma(x + 1.0)*sc.rgamma(y + 1.0)*sc.gamma(y - x)*math.cos(3.141592653589793*(y - x - 1.0))*(1.0 + (sc.psi({0} + 1.0) - sc.psi(y - x))*(x - y - rint(x - y)))"
@@ -161,7 +161,7 @@ binary("huber",     "sc.huber(x, y)",  "sc.huber",    (POSITIVE, REAL), loop="sc
 # ---- losses, and the transformations of Box and Cox ("An analysis of transformations", 1964)
 binary("pseudo_huber", "sc.pseudo_huber(x, y)", "sc.pseudo_huber", (POSITIVE, REAL), loop="sc.pseudo_huber",
        dx="x*(y/x*(y/x)/(1.0 + hypot(1.0, y/x)))*(y/x*(y/x)/(1.0 + hypot(1.0, y/x)))/hypot(1.0, y/x)", dy="y/hypot(1.0, y/x)",
-       dxx="(dx - y*math.pow(y/x/hypot(1.0, y/x), 3.0))/x", dxy="math.pow(y/x/hypot(1.0, y/x), 3.0)", dyy="math.pow(hypot(1.0, y/x), -3.0)", two_tiers="reverse")
+       dxx="(dx - y*math.pow(y/x/hypot(1.0, y/x), 3.0))/x", dxy="math.pow(y/x/hypot(1.0, y/x), 3.0)", dyy="math.pow(hypot(1.0, y/x), -3.0)")
 binary("boxcox",    "sc.boxcox(x, y)", "sc.boxcox",   (POSITIVE, REAL), loop="sc.boxcox",
        dx="math.pow(x, y - 1.0)",
        dy="-z/y if x == 0.0 and y > 0.0 else math.log(x)*math.log(x)*exprel_slope(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x) - z)/y",

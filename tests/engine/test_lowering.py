@@ -419,19 +419,19 @@ def test_the_first_line_of_a_text_says_which_passes_it_gets_when(end, optimise, 
 
 
 def test_kernels_of_both_tiers_are_those_that_gain():
-    """Each direction by itself, and the sweeps; what a plan is derived by runs once for each plan."""
+    """Each direction by itself; sweeps and what derives plans gain nothing."""
     found = {
         (name, way): lower(kernel_source(OPCODE[name], 1, way), "key").effort
-        for name in ("sum", "exp", "fft")
+        for name in ("sum", "exp", "max")
         for way in ("forward", "reverse")
     }
     assert [pair for pair, effort in found.items() if effort] == [
         ("sum", "forward"),
-        ("fft", "forward"),
-        ("fft", "reverse"),
+        ("max", "forward"),
+        ("max", "reverse"),
     ]
     fixed = {name: lower(linalg.with_wrappers(text), "key").effort for name, text in library.texts((), ())}
-    assert {name for name, effort in fixed.items() if effort} == {"sweeps", "sweeps-reverse"}
+    assert not any(fixed.values())
 
 
 def test_the_collector_rests_while_a_kernel_is_compiled(monkeypatch):

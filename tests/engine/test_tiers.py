@@ -21,7 +21,7 @@ def source_of(number, head="# cells: f64, two tiers\n"):
 # Sums, a choice, moves, and formulas of each kind. ``python -m tests.numba_kernels`` compares all of them.
 SAMPLE = [
     *[("sum", 0, "forward"), ("max", 1, "reverse"), ("sort", 0, "forward"), ("psi", 0, "reverse")],
-    *[("pseudo_huber", 1, "reverse"), ("amplitude", 0, "reverse")],
+    *[("boxcox1p", 1, "reverse"), ("amplitude", 0, "reverse")],
 ]
 
 
