@@ -14,6 +14,8 @@ from ..emitter.instructions import row as op_row
 from ..emitter.symbol import Symbol
 from ..ops import ROWS
 from ..tape import Tape
+from ..tape.combinations import flatnonzero
+from ..tape.instruction import value_numbers
 from ..tape.loop import CAPTURE, SLICE, STACK, Branches, Loop, Out, Port
 from ..tape.passes import PASSES
 from ..tape.resume import resumed, without_guards
@@ -99,12 +101,24 @@ class Call:
 
 
 def reads_history(tape, loop: Loop, out: int | None) -> bool:
-    """Whether anything that was recorded reads the rows of carries in a loop's result."""
-    if out is None or loop.history is None:
+    """Whether anything that was recorded may read the rows of carries in a loop's result.
+
+    A view may begin anywhere among these rows: on a finished tape there are only views that are read, such as
+    one column of a carry, and rows in reverse order begin with the last one.
+    """
+    if out is None or not loop.history:  # a map has no carries
         return False
-    storage, first, _ = tape.values[out]
-    starts = {tape.sizes.add(first, start) for start in loop.history}
-    return any(its == storage and offset in starts for its, offset, _ in tape.values)
+    size, (storage, first, _) = tape.sizes.value, tape.values[out]
+    begin = size(first) + min(map(size, loop.history))
+    views = flatnonzero(tape.values.addresses()[0] == storage)
+    for value in views[views != out].tolist():
+        _, offset, layout = tape.values[value]
+        its = tape.layouts[layout]
+        steps = [(size(dim) - 1) * size(stride) for dim, stride in zip(its.dims, its.strides, strict=True)]
+        if size(offset) + sum(max(step, 0) for step in steps) >= begin:
+            return True
+    code = value_numbers(tape.columns())
+    return bool((code[:, 1:] == out).any())
 
 
 def emit(emitter: Emitter, loop: Loop | Branches, a: Symbol, b: Symbol) -> Symbol:

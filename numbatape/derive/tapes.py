@@ -144,7 +144,14 @@ def _active_inputs(tape: Tape) -> list[int]:
 
 
 def _active_outputs(emitter: Emitter, tape: Tape) -> list[int]:
-    return [value for value in tape.outputs if emitter.tape.level_of(value) == ACTIVE]
+    """Return the outputs that are differentiated."""
+    builder = emitter.tape
+    if tape.calls:
+        for value in tape.outputs:  # Further views say that outputs are read, such as a loop's whole result.
+            storage, offset, layout = builder.values[value]
+            if storage >= len(POOLS):
+                builder.view(storage, offset, *builder.layouts[layout])
+    return [value for value in tape.outputs if builder.level_of(value) == ACTIVE]
 
 
 def _seeds(emitter: Emitter, values, lanes: int | None) -> tuple[list[tuple[int, Symbol]], int | None]:

@@ -14,24 +14,12 @@ import pytest
 import numbatape as nt
 from numbatape.derive.lanes import Lanes, lanes
 from numbatape.derive.tapes import adjoint, pushforward
-from numbatape.emitter.emitter import Emitter
-from numbatape.emitter.symbol import Symbol
 from numbatape.engine.reference import Reference
 from numbatape.ops import ROWS
-from numbatape.tape import TapeBuilder
 from numbatape.tape.resume import resumed
 from numbatape.tape.shared_results import Results
-from numbatape.tape.tape import ACTIVE, F64, VARYING
-
-
-def emitted(function, *shapes, constants=0):
-    """Return the tape of a function of symbols: arguments of the given shapes, the last ones constant."""
-    tape = TapeBuilder(ROWS)
-    e = Emitter(tape)
-    levels = [ACTIVE] * (len(shapes) - constants) + [VARYING] * constants
-    numbers = [tape.input(shape, F64, level) for shape, level in zip(shapes, levels, strict=True)]
-    results = function(e, *(Symbol(e, number) for number in numbers))
-    return tape.freeze(tuple(x.number for x in results))
+from numbatape.tape.tape import ACTIVE, F64
+from tests.derive.emitted_bodies import BODIES, emitted
 
 
 def polynomial(e, x):
@@ -110,6 +98,7 @@ TAPES = {
     "rearranged": (rearranged, [(3, 3), (3,)], 0),
     "spectral": (spectral, [(3, 3)], 0),
     "positions": (positions, [(4,), (3,)], 1),
+    **BODIES,
 }
 
 
@@ -125,7 +114,21 @@ def arrays(x, w):
     return np.sum(h**2) + np.log(np.linalg.det(w @ w.T)) + h[0] * np.max(x)
 
 
-RECORDED = {"a loop": (loop, [(2,), (3,)]), "a function of arrays": (arrays, [(3,), (3, 3)])}
+def past_carries(x):
+    """Only one column of the carries before each step is read behind the loop, or from its end on."""
+
+    def step(c, r):
+        return np.stack([np.sin(c[0] * r), np.tanh(c[0] + c[1])]), np.exp(c[1])
+
+    last, found = nt.scan(step, x, np.array([0.4, -1.0, 0.7, 0.2, 1.1, 0.5]), reverse=True)
+    return np.sum(found[1:]) + np.sum(last)
+
+
+RECORDED = {
+    "an unrolled loop": (loop, [(2,), (3,)]),
+    "a function of arrays": (arrays, [(3,), (3, 3)]),
+    "carries of the past": (past_carries, [(2,)]),
+}
 
 
 @functools.cache

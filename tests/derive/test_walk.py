@@ -10,7 +10,8 @@ from numbatape.derive import repeats as walk
 from numbatape.derive.tapes import adjoint, pushforward
 from numbatape.tape.cell_literals import CellLiterals
 from numbatape.tape.shared_results import Results
-from tests.derive.test_tapes import emitted, sizes
+from tests.derive.emitted_bodies import emitted
+from tests.derive.test_tapes import sizes
 
 COUNT = 40  # turns of a loop
 UNROLLED = tuple(name for name in PASSES if name != "reroll")  # leaves instructions that are alike to walks
