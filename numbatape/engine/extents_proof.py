@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..ops import OPS
 from ..ops.table import ArrayOp
 from ..tape.instruction import GUARD, NONE
 from ..tape.sizes import ADD, MUL, SUB
 from ..tape.tape import Tape
-from .library import OPS
 from .verifier import call_numbers
 from .verify_plan import extents_hold, scratch_cells
 

@@ -41,7 +41,7 @@ def extent(trace, code: int) -> TracedArray:
         return new_traced(trace, value, trace.constants.number_of(float(value), F64), CONSTANT, F64)
     operation, left, right = table.rows[-code - 1]
     if operation == INPUT:
-        result = array_instruction("extent", (filled(trace, (code,), 1.0, np.float64),), np.float64(value))
+        result = array_instruction("extent", (_repeated(trace, code, value),), np.float64(value))
     elif operation in ROUNDED:
         size = sizes.number_of(trace, left)
         if operation == ROOT:
@@ -57,6 +57,13 @@ def extent(trace, code: int) -> TracedArray:
         result = elementwise(ARITHMETIC[operation], *operands, value=np.float64(value))
     result._value = value
     return result
+
+
+def _repeated(trace, code: int, count: int) -> TracedArray:
+    """Return a vector of as many ones as a size code says, which takes no memory."""
+    number = addresses.view(trace.tape, trace.constants.number_of(1.0, F64), (code,), (0,))
+    sizes.note(trace)
+    return new_traced(trace, np.broadcast_to(1.0, count), number, CONSTANT, F64)
 
 
 def filled(trace, dims, fill, dtype, like: np.ndarray | None = None) -> TracedArray:
