@@ -30,13 +30,13 @@ class Kernels(BuildHookInterface):
             return
         sys.path.insert(0, self.root)  # the source that is being packed
         from numbatape.engine import library
-        from numbatape.jit import levels, machine, release
+        from numbatape.jit import machine, processor_levels, release
 
         names, texts = zip(*library.texts(), strict=True)
         # Forks of a build that has threads, such as those of JAX in a run of all tests, could stop for ever.
         spawned = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(mp_context=spawned, initializer=os.nice, initargs=(10,)) as pool:
-            for level in levels.LEVELS:
+            for level in processor_levels.LEVELS:
                 try:
                     machine.emitter(level)
                 except machine.CannotEmit as error:

@@ -13,8 +13,8 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from numbatape.jit import elf, levels, loader, shipped, store
-from numbatape.jit.levels import Level
+from numbatape.jit import elf, loader, processor_levels, shipped, store
+from numbatape.jit.processor_levels import Level
 
 MACHINES = {"x86_64": 62, "aarch64": 183}  # EM_X86_64, EM_AARCH64
 # Whole addresses; on ARM also in pieces of 16 bits, within the object file, and of calls, from which LLVM's
@@ -50,7 +50,7 @@ def main(wheel: str) -> None:
         with zipfile.ZipFile(wheel) as files:
             files.extractall(directory, [name for name in files.namelist() if "/kernels/" in name])
         shipped.DIRECTORY = Path(directory, "numbatape", "kernels")
-        for level in levels.LEVELS:
+        for level in processor_levels.LEVELS:
             archive, lines = shipped.files(level)[1].read_bytes(), shipped.manifest(level)
             assert lines, f"no kernels for {level.name}"
             for key, line in lines.items():
@@ -59,9 +59,9 @@ def main(wheel: str) -> None:
                 assert hashlib.sha256(packed).hexdigest() == digest
                 found = store.unpacked(key, zlib.decompress(packed))
                 check(level, key, found)
-                if level in levels.here():
+                if level in processor_levels.here():
                     loader.link(found, key)
-            loads = "checked and loaded" if level in levels.here() else "checked"
+            loads = "checked and loaded" if level in processor_levels.here() else "checked"
             print(f"{level.name}: {len(lines)} object files {loads}")
     size = Path(wheel).stat().st_size / 1e6
     assert size <= 15.0

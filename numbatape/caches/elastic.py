@@ -41,7 +41,7 @@ CELLS_OF, BYTES, CONTENTS, OBJECT = (ROW[name] for name in ("cells", "bytes", "c
 FRAME, LOCKED = jit.steady.WORDS.index("frame"), jit.steady.WORDS.index("locked")
 OUT, SOURCE = len(jit.steady.OUT), jit.steady.OUT.index("object")
 MOST_DIMENSIONS = 64
-WORD_BYTES = jit.layout.WORD
+WORD_BYTES = jit.object_layout.WORD
 KINDS = (ArrayRow, NumberRow, SameRow, DataRow, FrozenRow, KnownNumberRow)
 
 

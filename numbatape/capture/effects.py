@@ -31,7 +31,7 @@ from ..trace.primitives import dense_number, stop_gradient
 from ..usercode.ownership import is_users_class
 from .captured import Captured, is_empty
 from .references import Reference, Walk, references
-from .twins import put_back
+from .rewritten_entries import put_back
 
 if TYPE_CHECKING:
     from ..usercode.written_only import WrittenOnly

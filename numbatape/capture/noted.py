@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..jit import address, layout, steady
+from ..jit import address, object_layout, steady
 from ..trace.state import Outside
 from ..usercode.ownership import is_users_class
 from .references import members_of, same
@@ -42,7 +42,7 @@ class NotedClass:
         return self._class.__qualname__
 
     def _note_version(self) -> None:
-        self._word = layout.version_word(self._class)
+        self._word = object_layout.version_word(self._class)
         self._version = 0 if self._word is None else self._word.value
         self._known[0] = self._version
 
@@ -81,7 +81,7 @@ class NotedClass:
         return {"kind": steady.WORDED, "place": ctypes.addressof(self._word)} | _expected(self._known, 1)
 
 
-_FIELDS = ctypes.c_char * (layout.WORD * layout.ARRAY_FIELDS)
+_FIELDS = ctypes.c_char * (object_layout.WORD * object_layout.ARRAY_FIELDS)
 _WRITEABLE = 0x400  # NPY_ARRAY_WRITEABLE
 _NAMES = ("data", "ndim", "shape", "strides", "base", "dtype", "flags")
 
@@ -92,7 +92,9 @@ class NotedArray:
     def __init__(self, array: np.ndarray):
         self._array = array
         self._shape, self._strides = array.shape, array.strides
-        self._fields = _FIELDS.from_address(id(array) + layout.DATA) if layout.readable() else None
+        self._fields = (
+            _FIELDS.from_address(id(array) + object_layout.DATA) if object_layout.readable() else None
+        )
         self._raw = self._present() if self._fields is None else self._fields.raw
         self._known: np.ndarray | None = None
 
@@ -120,7 +122,7 @@ class NotedArray:
             return True
         self._raw = raw
         if self._known is not None:
-            self._known[: layout.ARRAY_FIELDS] = np.frombuffer(raw, np.int64)
+            self._known[: object_layout.ARRAY_FIELDS] = np.frombuffer(raw, np.int64)
         return False
 
     def row(self) -> dict | None:

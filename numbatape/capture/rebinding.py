@@ -45,8 +45,8 @@ from .references import is_atom
 
 # Packages without stand-ins of their own, which have modules with stand-ins.
 PACKAGES = ("scipy",)
-# Compiled modules with a twin in Python that has the same functions.
-TWINS = {
+# Compiled modules, and the modules in Python that have the same functions.
+IN_PYTHON = {
     "scipy.interpolate._rbfinterp_np": "scipy.interpolate._rbfinterp_xp",
     "scipy.spatial.transform._rotation_cy": "scipy.spatial.transform._rotation_xp",
     "scipy.spatial.transform._rigid_transform_cy": "scipy.spatial.transform._rigid_transform_xp",
@@ -86,7 +86,7 @@ class Table:
         self._originals: list = []  # kept alive, so that no other object gets their ids
         proxies = {}
         for name in loaded:
-            if name in TWINS:
+            if name in IN_PYTHON:
                 continue
             found = _replaced_in(name)
             if name == "numpy" and writes:
@@ -112,10 +112,10 @@ class Table:
                 module = sys.modules[name]
                 self.modules[id(module)] = frozenset(vars(module)), proxies["numpy"]
         for name in loaded:
-            if name in TWINS:
-                module, twin = sys.modules[name], sys.modules[TWINS[name]]
-                both = frozenset(vars(module)).intersection(_like_users(twin))
-                self.modules[id(module)] = both, ModuleCopy(module, {}, {}, both, _twin_of(twin))
+            if name in IN_PYTHON:
+                module, written = sys.modules[name], sys.modules[IN_PYTHON[name]]
+                both = frozenset(vars(module)).intersection(_like_users(written))
+                self.modules[id(module)] = both, ModuleCopy(module, {}, {}, both, _twin_of(written))
         for package in PACKAGES:
             if package in sys.modules:
                 inner = {
@@ -238,7 +238,7 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, also those of functions that make arrays."""
-    names = {**STAND_INS, **REPLACED, **dict.fromkeys((*MODULES, *TWINS, *INNER))}
+    names = {**STAND_INS, **REPLACED, **dict.fromkeys((*MODULES, *IN_PYTHON, *INNER))}
     return _table(tuple(filter(sys.modules.__contains__, names)), writes)
 
 

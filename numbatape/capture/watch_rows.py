@@ -11,32 +11,34 @@ import types
 
 import numpy as np
 
-from ..jit import address, layout, steady
+from ..jit import address, object_layout, steady
 
 _PLAIN = (dict, collections.defaultdict, collections.Counter)  # dictionaries that keep no order of their own
 
 
 def of_cell(cell: types.CellType, value) -> dict | None:
     """Return the row of a variable in a closure."""
-    if not layout.watchable():
+    if not object_layout.watchable():
         return None
-    return {"kind": steady.STORED, "place": id(cell) + layout.CELL, "expected": id(value)}
+    return {"kind": steady.STORED, "place": id(cell) + object_layout.CELL, "expected": id(value)}
 
 
 def of_empty_cell(cell: types.CellType) -> dict | None:
     """Return the row of a variable in a closure that has no value yet."""
-    if not layout.watchable():
+    if not object_layout.watchable():
         return None
-    return {"kind": steady.STORED, "place": id(cell) + layout.CELL, "expected": 0}
+    return {"kind": steady.STORED, "place": id(cell) + object_layout.CELL, "expected": 0}
 
 
 def of_object(value, cls: type, fields: dict | None) -> list[dict | None]:
     """Return the rows of an object's class, and of the dictionary of its attributes if it has one."""
-    if not layout.readable():
+    if not object_layout.readable():
         return [None]
-    rows: list[dict | None] = [{"kind": steady.STORED, "place": id(value) + layout.TYPE, "expected": id(cls)}]
+    rows: list[dict | None] = [
+        {"kind": steady.STORED, "place": id(value) + object_layout.TYPE, "expected": id(cls)}
+    ]
     if fields is not None:
-        place = layout.dictionary_place(value, fields)
+        place = object_layout.dictionary_place(value, fields)
         rows.append(place and {"kind": steady.STORED, "place": place, "expected": id(fields)})
     return rows
 
@@ -56,7 +58,7 @@ def of_missing(mapping, key) -> dict | None:
 
 def of_attribute(owner, name: str, value) -> dict | None:
     """Return the row of a function's code, defaults or attributes; attributes in other slots have none."""
-    offset = layout.function_fields().get(name) if type(owner) is types.FunctionType else None
+    offset = object_layout.function_fields().get(name) if type(owner) is types.FunctionType else None
     if offset is None:
         return None
     return {"kind": steady.STORED, "place": id(owner) + offset, "expected": id(value)}
@@ -64,7 +66,7 @@ def of_attribute(owner, name: str, value) -> dict | None:
 
 def of_list(container, entries: tuple, alive: list) -> dict | None:
     """Return the row of a list with these entries."""
-    if type(container) is not list or not layout.watchable():
+    if type(container) is not list or not object_layout.watchable():
         return None
     return _of_objects(steady.LISTED, container, entries, alive) | {"count": len(entries)}
 

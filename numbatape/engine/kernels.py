@@ -204,7 +204,7 @@ def steady_call(
         The builtin, and the tables that it reads: they may be changed between calls. None where objects
         do not have their fields in the usual places, or LLVM emits no code for this machine.
     """
-    if not jit.layout.readable():
+    if not jit.object_layout.readable():
         return None
     tables = [
         np.array([[*map(record.get, names, repeat(0))] for record in records], np.int64)
@@ -226,7 +226,7 @@ def steady_call(
         "outs": address(tables[1]),
         "out_count": len(outs),
         "form": form,
-        "items": jit.layout.ITEMS,
+        "items": jit.object_layout.ITEMS,
         "hits": address(hits),
         **jit.turn_words(turn),
     }

@@ -31,7 +31,7 @@ from ..tape.instruction import GUARD
 from ..tape.uses import Fields
 from . import plan_tables as names
 from .codegen import FIRST_KERNEL
-from .frame import MEMORY_WORDS, WATCH_WORDS, WORD
+from .frame import MEMORY_WORDS, SEED_CELLS, SEED_WORDS, WATCH_WORDS, WORD
 from .plan_tables import CORE_HEAD, LEVEL, LOOP_HEAD
 from .vectors import FIRST_VECTOR, PATTERNS, vector_arms
 
@@ -378,15 +378,15 @@ class Segments:
                 frame[WORD[first]], frame[WORD[cells]] = start + offset, part
                 self._enter("pullback")
             frame[WORD[cells]] = 0
-        table = (ctypes.c_int32 * (3 * seeds)).from_address(int(frame[WORD["SEEDS"]]))
-        if sum(table[2::3]) <= MOST:
+        table = (ctypes.c_int32 * (SEED_WORDS * seeds)).from_address(int(frame[WORD["SEEDS"]]))
+        if sum(table[SEED_CELLS::SEED_WORDS]) <= MOST:
             frame[WORD["SEED_COUNT"]] = seeds
             outcome = self._enter("pullback")
             frame[WORD["SEED_COUNT"]] = 0
             return outcome
-        data, row = int(frame[WORD["SEED_DATA"]]), np.zeros(3, np.int32)
+        data, row = int(frame[WORD["SEED_DATA"]]), np.zeros(SEED_WORDS, np.int32)
         frame[WORD["SEEDS"]], frame[WORD["SEED_COUNT"]] = address(row), 1
-        for family, cell, count in (table[3 * k : 3 * k + 3] for k in range(seeds)):
+        for family, cell, count in (table[SEED_WORDS * k : SEED_WORDS * (k + 1)] for k in range(seeds)):
             for offset, part in pieces(count):
                 row[:], frame[WORD["SEED_DATA"]] = (family, cell + offset, part), data + CELL * offset
                 self._enter("pullback")

@@ -9,12 +9,12 @@ import ctypes
 
 import numpy as np
 
-from . import layout, steady
+from . import object_layout, steady
 from .builtin import WORDS as BUILTIN_WORDS
 from .builtin import make_builtin, turn_words
-from .layout import DATA
 from .loader import Kernels, kernel_info, load, shared_modules
 from .machine import CannotEmit
+from .object_layout import DATA
 
 __all__ = [
     "BUILTIN_WORDS",
@@ -22,15 +22,15 @@ __all__ = [
     "Kernels",
     "address",
     "kernel_info",
-    "layout",
     "load",
     "make_builtin",
+    "object_layout",
     "shared_modules",
     "steady",
     "turn_words",
 ]
 
-_word, _finds_fields = ctypes.c_size_t.from_address, layout.readable()
+_word, _finds_fields = ctypes.c_size_t.from_address, object_layout.readable()
 
 
 def address(array: np.ndarray) -> int:

@@ -7,7 +7,7 @@ import functools
 import platform
 from pathlib import Path
 
-from .levels import Level
+from .processor_levels import Level
 
 # On x86 this is the kernel's own name of the processor: family, model, and each of its features.
 MODALIAS = Path("/sys/devices/system/cpu/modalias")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import audit, builtin, c_function, compiler, crew, linalg, machine, shipped, steady, store
 from .builtin import Builtin
-from .levels import Level
+from .processor_levels import Level
 
 # What Python calls, besides the kernels: a release build ships them, and `nt.warmup` has them ready.
 FUNCTIONS: tuple[Builtin, ...] = (

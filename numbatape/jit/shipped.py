@@ -16,8 +16,8 @@ import hashlib
 import zlib
 from pathlib import Path
 
-from . import levels, store
-from .levels import Level
+from . import processor_levels, store
+from .processor_levels import Level
 
 DIRECTORY = Path(__file__).parents[1] / "kernels"
 
@@ -40,7 +40,7 @@ def manifest(level: Level) -> dict[str, str]:
 
 def level() -> Level | None:
     """Return the best level of this machine that was shipped."""
-    return next((level for level in levels.here() if manifest(level)), None)
+    return next((level for level in processor_levels.here() if manifest(level)), None)
 
 
 def read(source: str) -> tuple[str, store.ObjectFile] | None:

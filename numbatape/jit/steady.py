@@ -11,8 +11,8 @@ runs before the sweeps; asking ``rebound`` instead takes 0.3 µs or more.
 
 A closure in Python that does the same takes 0.4 µs more for one array, and 0.25 µs for each further leaf.
 
-The fields of an array are read where NumPy's public header has them (``PyArrayObject_fields``, part
-of its ABI). `layout.readable` checks that they are there. Everything else is Python's documented C API.
+The fields of an array are read where NumPy's public header has them (``PyArrayObject_fields``, part of its
+ABI). `object_layout.readable` checks that they are there. Everything else is Python's documented C API.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import functools
 import numpy as np
 
 from .builtin import Builtin, enter, new_function
-from .layout import (
+from .object_layout import (
     ARRAY_FIELDS,
     DATA,
     DESCR,

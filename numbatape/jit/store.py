@@ -22,7 +22,7 @@ import llvmlite
 
 from ..savings import frozen
 from . import locks, machine, trust, versions
-from .levels import Level
+from .processor_levels import Level
 
 HEADER = 1 << 16  # bytes that a header has at most, enough for hundreds of symbols
 DAY = 86400.0

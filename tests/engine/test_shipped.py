@@ -21,7 +21,17 @@ import numbatape as nt
 from numbatape.engine import library
 from numbatape.engine.codegen import kernel_source
 from numbatape.engine.kernels import kernel_name
-from numbatape.jit import builtin, compiler, levels, linalg, loader, machine, release, shipped, store
+from numbatape.jit import (
+    builtin,
+    compiler,
+    linalg,
+    loader,
+    machine,
+    processor_levels,
+    release,
+    shipped,
+    store,
+)
 from numbatape.ops import OPCODE, OPS
 from tests import object_files
 from tests.kernel_bits import assert_same_bits, cases, swept
@@ -36,7 +46,7 @@ SAMPLE = [
     *[("sum", 0, "forward"), ("fft", 0, "forward"), ("cholesky", 1, "reverse")],
 ]
 TEXTS = {f"{op}-{family}-{way}": kernel_source(OPCODE[op], family, way) for op, family, way in SAMPLE}
-HERE = levels.here()
+HERE = processor_levels.here()
 LOADS_OWN_KERNELS = (sys.platform, platform.machine()) == ("linux", "x86_64")  # elsewhere LLVM's loader does
 
 
@@ -44,7 +54,7 @@ LOADS_OWN_KERNELS = (sys.platform, platform.machine()) == ("linux", "x86_64")  #
 def archives(tmp_path_factory):
     """A directory with the sample compiled for every level."""
     directory = tmp_path_factory.mktemp("kernels")
-    for level in levels.LEVELS:
+    for level in processor_levels.LEVELS:
         release.write(
             directory, level, ((name, *release.compiled(level, text)) for name, text in TEXTS.items())
         )
@@ -87,28 +97,28 @@ needs_a_level = pytest.mark.skipif(not HERE, reason="nothing is compiled ahead o
 def test_a_machine_has_all_levels_below_its_best(architecture, monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: architecture)
     monkeypatch.setattr("sys.platform", "linux")
-    ladder = [level for level in levels.LEVELS if level.architecture == architecture]
+    ladder = [level for level in processor_levels.LEVELS if level.architecture == architecture]
     everything = frozenset(feature for level in ladder for feature in level.needs)
     for k, level in enumerate(ladder):
         for missing in level.needs or [None]:
-            monkeypatch.setattr(levels, "features", lambda missing=missing: everything - {missing})
-            assert list(levels.here.__wrapped__()) == ladder[: k if missing else k + 1][::-1]
+            monkeypatch.setattr(processor_levels, "features", lambda missing=missing: everything - {missing})
+            assert list(processor_levels.here.__wrapped__()) == ladder[: k if missing else k + 1][::-1]
     monkeypatch.setattr("sys.platform", "darwin")
-    assert levels.here.__wrapped__() == ()
+    assert processor_levels.here.__wrapped__() == ()
 
 
 def test_a_system_that_does_not_tell_features(monkeypatch, tmp_path):
-    monkeypatch.setattr(levels, "FEATURES", tmp_path / "nothing")
-    assert levels.features.__wrapped__() == frozenset()
+    monkeypatch.setattr(processor_levels, "FEATURES", tmp_path / "nothing")
+    assert processor_levels.features.__wrapped__() == frozenset()
     (tmp_path / "nothing").write_text("processor\t: 0\nflags\t\t: fpu sse4_1\n\nflags\t\t: other\n")
-    assert levels.features.__wrapped__() == {"fpu", "sse4_1"}
+    assert processor_levels.features.__wrapped__() == {"fpu", "sse4_1"}
 
 
 # ---- object files of all levels
 
 
 def test_every_level_has_every_kernel(package):
-    for level in levels.LEVELS:
+    for level in processor_levels.LEVELS:
         lines = shipped.manifest(level)
         assert list(lines) == [store.key_of(linalg.parts(text)[0], level) for text in TEXTS.values()]
         assert [line.split(" ")[-1] for line in lines.values()] == list(TEXTS)
@@ -117,15 +127,15 @@ def test_every_level_has_every_kernel(package):
 def test_kernels_of_one_text_are_packed_once(tmp_path):
     """Those of some ops differ in their names alone."""
     rows = [("one", "key", b"packed"), ("other", "key", b"packed"), ("third", "third", b"more")]
-    manifest, archive = release.write(tmp_path, levels.LEVELS[0], rows)
+    manifest, archive = release.write(tmp_path, processor_levels.LEVELS[0], rows)
     assert [line.split()[0] for line in manifest.read_text().splitlines()] == ["key", "third"]
     assert archive.read_bytes() == b"packedmore"
 
 
-@pytest.mark.parametrize("level", levels.LEVELS, ids=lambda level: level.name)
+@pytest.mark.parametrize("level", processor_levels.LEVELS, ids=lambda level: level.name)
 @pytest.mark.parametrize("name", TEXTS)
 def test_object_files_have_what_can_be_loaded(package, level, name, monkeypatch):
-    monkeypatch.setattr(levels, "here", lambda: (level,))
+    monkeypatch.setattr(processor_levels, "here", lambda: (level,))
     object_files.check(level, *shipped.read(linalg.parts(TEXTS[name])[0]))
 
 
@@ -136,7 +146,7 @@ def test_object_files_have_what_can_be_loaded(package, level, name, monkeypatch)
 @pytest.mark.parametrize("level", HERE, ids=lambda level: level.name)
 @pytest.mark.parametrize("op, family, direction", SAMPLE[:4])
 def test_every_level_gives_the_bits_of_this_processor(package, level, op, family, direction, monkeypatch):
-    monkeypatch.setattr(levels, "here", lambda: (level,))
+    monkeypatch.setattr(processor_levels, "here", lambda: (level,))
     ours, origin = load_again(f"{op}-{family}-{direction}")
     assert origin == "wheel"
     host = of_this_processor(f"{op}-{family}-{direction}")
@@ -301,7 +311,7 @@ def exchanged(manifest, archive):
 @needs_a_level
 @pytest.mark.parametrize("damage", [cut, flipped, gone, foreign, empty, words, far, exchanged])
 def test_what_is_damaged_is_compiled(package, damage, monkeypatch):
-    monkeypatch.setattr(levels, "here", lambda: HERE[:1])
+    monkeypatch.setattr(processor_levels, "here", lambda: HERE[:1])
     want = [
         swept(load_again("hypot-0-forward")[0], "forward", *case)
         for case in cases(OPS[OPCODE["hypot"]], "forward")
@@ -402,12 +412,12 @@ def test_release_builds_have_kernels_and_others_none(enabled, tmp_path, monkeypa
     with zipfile.ZipFile(wheel) as content:
         names = {name for name in content.namelist() if name.startswith("numbatape/kernels/")}
         content.extractall(tmp_path)
-    x86 = [level for level in levels.LEVELS if level.architecture == "x86_64"] if enabled else []
+    x86 = [level for level in processor_levels.LEVELS if level.architecture == "x86_64"] if enabled else []
     assert names == {f"numbatape/kernels/{path.name}" for level in x86 for path in shipped.files(level)}
     monkeypatch.setattr(shipped, "DIRECTORY", tmp_path / "numbatape" / "kernels")
     shipped.manifest.cache_clear()
     for level in x86:
-        monkeypatch.setattr(levels, "here", lambda level=level: (level,))
+        monkeypatch.setattr(processor_levels, "here", lambda level=level: (level,))
         assert all(shipped.read(linalg.parts(text)[0]) for _, text in texts)
     shipped.manifest.cache_clear()
 

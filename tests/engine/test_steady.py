@@ -31,7 +31,7 @@ def is_builtin(cache):
 
 @pytest.fixture(autouse=True)
 def _available():
-    assert jit.layout.readable()
+    assert jit.object_layout.readable()
 
 
 def check(cache, x):
@@ -136,7 +136,7 @@ def test_nothing_leaks():
 
 
 def test_where_fields_are_elsewhere(monkeypatch):
-    monkeypatch.setattr(jit.layout, "readable", lambda: False)
+    monkeypatch.setattr(jit.object_layout, "readable", lambda: False)
     cache = steady(X)
     assert not is_builtin(cache)
     check(cache, X)

@@ -18,7 +18,7 @@ FILES = {
         "machine.py",
         *sorted(f"lowering/{path.name}" for path in JIT.glob("lowering/*.py")),
     ],
-    "BUILTINS": ["builtin.py", "steady.py", "layout.py", "audit.py", "c_function.py", "crew.py"],
+    "BUILTINS": ["builtin.py", "steady.py", "object_layout.py", "audit.py", "c_function.py", "crew.py"],
 }
 
 
