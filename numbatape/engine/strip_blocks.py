@@ -54,8 +54,9 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray, partners: dict[int, i
     """Return a tape with instructions over vectors of one length next to each other where they can be.
 
     In turns, all other instructions run whose operands are there, and then all such instructions over vectors
-    of one length, each followed by its partner. No instruction moves across one whose result it reads or
-    overwrites, or which reads what it overwrites.
+    of one length, each followed by its partner. What needs a sum of these waits for the next turn, to stand
+    beside what needs a number that follows from the sum. No instruction moves across one whose result it
+    reads or overwrites, or which reads what it overwrites.
 
     Parameters
     ----------
@@ -89,6 +90,8 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray, partners: dict[int, i
     order = []
     while ready:
         kind = 0 if 0 in ready else min(ready, key=lambda kind: ready[kind][0])
+        behind: set[int] = set()  # what needs a sum of this turn
+        later_turn = []
         while waiting := ready.get(kind):
             partner = partners.get(order[-1]) if order else None
             if partner in waiting:
@@ -98,11 +101,19 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray, partners: dict[int, i
             else:
                 k = heapq.heappop(waiting)
             order.append(k)
+            if kind and rows[k].gathers_all:
+                behind.update(after[k])
             for later in after[k]:
                 waits[later] -= 1
-                if not waits[later]:
+                if waits[later]:
+                    continue
+                if later in behind and kinds[later - first] == kind:
+                    later_turn.append(later)
+                else:
                     heapq.heappush(ready.setdefault(kinds[later - first], []), later)
         del ready[kind]
+        if later_turn:
+            ready[kind] = sorted(later_turn)
     order = np.concatenate([np.arange(first), np.array(order, int)])
     return dataclasses.replace(tape, code=chosen(tape.code, order), positions=tape.positions[order])
 

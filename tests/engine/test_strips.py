@@ -361,6 +361,12 @@ def test_norms_of_long_vectors_are_in_blocks():
     assert not slopes.any()
 
 
+def test_what_needs_a_sum_is_in_one_block_with_what_needs_numbers_that_follow_from_it():
+    """The three blocks: the norm, what needs it and its inverse, and what needs their sum."""
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x / np.linalg.norm(x) * DATA), X)
+    assert len(cache._space.plan.strips.extents) == 3
+
+
 def test_positions_beyond_another_table_raise():
     cache = nt.prepare_gradient_cache(lambda t: np.sum(np.exp(t)[GROUP] * DATA), X[:7])
     np.testing.assert_allclose(nt.value_and_gradient(cache, X[:9])[0], np.sum(np.exp(X)[GROUP] * DATA))
