@@ -201,8 +201,8 @@ class Emitter:
 
     def times(self, ct, x):
         """Return ``ct * x``, zero where ct is zero whatever x is: a reverse sweep skips such a cotangent."""
-        if ct.__class__ is float and ct == 1.0:
-            return x
+        if ct.__class__ is float and ct != 0.0:
+            return x if ct == 1.0 else ct * x
         return self.row("weigh", ct, x)
 
     def still(self, x: Symbol) -> Symbol:
