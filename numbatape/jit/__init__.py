@@ -1,4 +1,4 @@
-"""Kernels as object files: compiled once per machine, loaded ever after.
+"""Kernels as object files: compiled on a machine when first needed, loaded ever after.
 
 This is the only package that names LLVM, Numba, cache paths and external symbols. On systems that `elf`
 supports, a stored kernel is loaded in a millisecond without LLVM or Numba. LLVM (50 ms to import) compiles
