@@ -227,6 +227,12 @@ STAND_INS = {
         "scipy_api.stats.studentized_range": "studentized_range",
         "scipy_api.stats.values_only": "ksone kstwo landau levy_stable",
     },
+    "scipy.stats.mstats": {
+        "scipy_api.stats.masked_statistics": """
+            gmean hdquantiles hmean kurtosis moment mquantiles sem skew trimmed_mean trimmed_std trimmed_stde
+            trimmed_var variation winsorize zmap zscore
+        """,
+    },
     "scipy.stats.qmc": {"scipy_api.stats.sample_distances": "discrepancy"},
     "scipy.integrate": {
         "scipy_api.integrate": "cumulative_trapezoid fixed_quad romb simpson trapezoid",
