@@ -137,6 +137,9 @@ CALLS = {
     "hypot.reduce, all axes": lambda x: np.hypot.reduce(A * x, axis=None, keepdims=True),
     "hypot.reduce, initial": lambda x: np.hypot.reduce(x, initial=2.0),
     "hypot.reduce, where": lambda x: np.hypot.reduce(A * x, axis=0, where=A * x > 4.0),
+    "fmax.reduce, where": lambda x: np.fmax.reduce(A * x, axis=(0, 1), initial=x[0], where=A > 2.0) * x,
+    "subtract.reduce, where": lambda x: np.subtract.reduce(A * x, axis=1, initial=x[0], where=x > 1.0),
+    "divide.reduce, initial": lambda x: np.true_divide.reduce(A[:2] * x, axis=0, initial=0.3),
     "logaddexp.reduce, where": lambda x: np.logaddexp.reduce(A * x, axis=1, where=A > 2.0),
     "is_integer": lambda x: x * (2.0 if x[1].is_integer() else 3.0),
     "apply_over_axes": lambda x: np.apply_over_axes(np.sum, STACK * x, [0, 2]),
@@ -235,6 +238,13 @@ def test_traced_options_of_constants(name):
         for k, unit in enumerate(np.eye(3)):
             slope = (f(x + 1e-6 * unit) - f(x - 1e-6 * unit)) / 2e-6
             np.testing.assert_allclose(g(x)[..., k], slope, rtol=1e-7, atol=1e-8)
+
+
+def test_a_number_comes_out_where_entries_are_left_out():
+    value, _ = nt.vjp(lambda x: np.hypot.reduce(x, initial=1.0, where=x > 1.0), X)
+    assert type(value) is np.float64
+    with pytest.raises(ValueError, match="one has to specify 'initial'"):
+        nt.grad(lambda x: np.subtract.reduce(x, where=x > 1.0))(X)
 
 
 def test_what_numpy_raises_for_such_options():

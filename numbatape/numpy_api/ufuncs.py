@@ -286,8 +286,13 @@ def reduce(ufunc, inputs, kwargs):
         raise ValueError(
             f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
         )
-    if ufunc.identity is None and (where is not True or initial is not np._NoValue):
-        raise _unsupported(f"{name_of(ufunc)}.reduce(where, initial=...)")  # NumPy leaves entries out
+    if initial is None:
+        raise _unsupported(f"{name_of(ufunc)}.reduce(initial=None)")
+    if ufunc.identity is None and where is not True and initial is np._NoValue:
+        raise ValueError(
+            f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one "
+            "has to specify 'initial'"
+        )
     parts, masks = [x], [None if where is True else np.broadcast_to(where, x.shape)]
     for k in sorted(axes, reverse=True):
         parts = [piece for part in parts for piece in along(part, k)]
@@ -307,7 +312,8 @@ def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
     result = parts[0][()]
     for k, part in enumerate(parts[1:], 1):
         more = ufunc(result, part)
-        result = more if masks is None else np.where(masks[k], more, _of_dtype(result, more.dtype))
+        # Where entries may be left out, np.where gives an array without dimensions, and NumPy a number.
+        result = more if masks is None else np.where(masks[k], more, _of_dtype(result, more.dtype))[()]
     if not keepdims or not axes:
         return result
     return np.expand_dims(result, tuple(sorted(axes)))
