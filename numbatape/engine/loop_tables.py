@@ -15,7 +15,7 @@ from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
 from .deferred_products import DeferredProduct, Stacked, steps_stacked
 from .loop_words import WORD, WORDS
 from .moving_words import Address, MovingWords, Room, Start, Total
-from .placement import overwritten, zeros
+from .placement import overwritten, read_backwards, zeros
 from .plan import Plan
 
 
@@ -328,18 +328,21 @@ class LoopTables:
     def _ranges(self, adjoints: bool, kept: set[int]) -> list[tuple[int, int]]:
         """Return (address, bytes) of the cells that differ from step to step, or of their adjoints.
 
-        The storages ``kept`` do not differ. Storages stand in the order of their family, level and number, at
-        all sizes (`numbatape.engine.placement`): what lies next to each other is one range.
+        Of the cells, those are meant that the reverse sweep of a step reads. The storages ``kept`` do not
+        differ. Storages stand in the order of their family, level and number, at all sizes
+        (`numbatape.engine.placement`): what lies next to each other is one range.
         """
         plan, tape = self._plan, self.loop.body
         cells = (self._space.v, self._space.g)[adjoints]
         rows = sorted((its, level, k, size) for k, (size, its, level) in enumerate(tape.storages.tolist()))
         runs: list[tuple[int, int, int]] = []
         root = overwritten(tape)
-        others = set() if root is None else {k for k, its in enumerate(root.tolist()) if k != its}
+        roots = range(len(rows)) if root is None else root.tolist()
+        others = {k for k, its in enumerate(roots) if k != its}
+        read = {its for its, wanted in zip(roots, read_backwards(tape).tolist(), strict=True) if wanted}
         follows = False
         for family, level, storage, size in rows:
-            wanted = level == ACTIVE or (level != CONSTANT and not adjoints)
+            wanted = level == ACTIVE if adjoints else level != CONSTANT and storage in read
             if wanted and storage not in kept:
                 if not size or storage in others:  # The storage has no cells of its own.
                     continue

@@ -18,14 +18,16 @@ import mmap
 import numpy as np
 
 from ..jit import address
-from ..ops import OPS, ROWS, ArrayOp
+from ..ops import OPS, ROWS, ArrayOp, Elementwise
 from ..ops.reduce import BLOCK as STRIP
+from ..ops.table import OPERANDS
 from ..tape import Tape
 from ..tape.column_scans import lend
 from ..tape.combinations import flatnonzero, numbered
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
 from ..tape.uses import Fields, Uses
+from .formula_text import uses
 
 SMALL = 4096  # cells that are in a core's first cache in any case: there is nothing to gain from sharing them
 KINDS = np.arange(len(FAMILIES) * len(LEVELS)).reshape(len(FAMILIES), len(LEVELS))
@@ -187,6 +189,41 @@ def overwritten(tape: Tape, narrow: np.ndarray | None = None) -> np.ndarray | No
             continue
         root[new] = root[old]
     return root
+
+
+def read_backwards(tape: Tape) -> np.ndarray:
+    """Return, for each storage, whether a reverse sweep may read its cells.
+
+    Derivatives of linear instructions read none, but positions, and what was left in scratch.
+    """
+    code, storage = tape.code, tape.values["storage"]
+    active = np.where(code["op"] == GUARD, 0, code["active"])
+    groups = Uses(code, np.append(storage + 1, 0).astype(np.int32), len(tape.storages) + 1)
+    found = groups.flags(groups.operands[active != 0, 3])
+    for op, which in np.unique(np.stack([code["op"] >> 1, active], axis=1)[active != 0], axis=0).tolist():
+        rows = (code["op"] >> 1 == op) & (active == which)
+        letters = _read_by_partials(OPS[op], which)
+        for k in [k for k, letter in enumerate(OPERANDS) if letter in letters]:
+            found |= groups.flags(groups.operands[rows, k])
+        if "z" in letters:
+            found |= groups.flags(groups.out[rows])
+    fields = Fields(ROWS, code)
+    for name, ops in zip("abc", _positions(), strict=True):
+        read = code[name][fields.of(ops)]
+        found[storage[read[read != NONE]] + 1] = True
+    found[1 : len(POOLS) + 1] = True
+    return found[1:]
+
+
+@functools.cache
+def _read_by_partials(op, active: int) -> str:
+    """Return which operands, and whether the result (z), the partials by the active operands may read."""
+    if isinstance(op, Elementwise):
+        partials = [partial for k, partial in enumerate(op.partials) if active >> k & 1]
+        return "".join(letter for letter in (*OPERANDS, "z") if any(uses(p, letter) for p in partials))
+    if op.linear:
+        return ""
+    return {1: "y", 2: "x"}.get(active, "xy") if op.bilinear else "xywz"
 
 
 def _are_alike(tape: Tape, one: int, other: int) -> bool:

@@ -205,3 +205,25 @@ def test_lanes_of_a_loop_without_results():
 
     points, rows = np.linspace(0.1, 1.2, 12).reshape(3, 2, 2), np.array([[0.5, 2.0], [3.0, -1.0]])
     np.testing.assert_allclose(nt.vmap(lambda x: f(x, rows))(points), points[:, 1] @ rows[1], rtol=1e-13)
+
+
+@pytest.mark.parametrize("curvature, most", [(0.0, 1.0), (0.1, 2.0)])
+def test_reverse_sweeps_keep_of_each_step_what_they_read(curvature, most):
+    """Nothing of a linear step, and where the carry is squared the carry alone, beside what one step has."""
+
+    def f(flow, x):
+        def step(u, _):
+            v = u.copy()
+            v[1:-1] += 0.1 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
+            if curvature:
+                v[1:-1] -= curvature * u[1:-1] ** 2
+            return v, None
+
+        return np.sum(flow.scan(step, x, None, 40)[0] ** 2)
+
+    x = np.random.default_rng(4).normal(size=3000)
+    cache = nt.prepare_gradient_cache(lambda x: f(nt, x), x)
+    assert sum(space.nbytes for space in cache._evaluator._workspaces.values()) < most * 40 * x.nbytes
+    np.testing.assert_allclose(
+        nt.value_and_gradient(cache, x)[1][0], nt.grad(lambda x: f(Python, x))(x), rtol=1e-12, atol=1e-14
+    )
