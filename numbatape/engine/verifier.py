@@ -259,8 +259,9 @@ def call_numbers(tape: Tape) -> dict[int, int | None]:
     written = written[np.isin(written["storage"], operands["storage"])]
     changed = {(s, o if s < len(POOLS) else 0) for s, o in zip(*_address(written), strict=True)}
     numbers: dict[tuple[int, int], float] = {}
+    storages = {*operands["storage"].tolist()}
     for item in tape.literals:
-        if item.storage in operands["storage"]:
+        if item.storage in storages:
             cells = range(item.offset, item.offset + item.data.size)
             numbers |= zip(
                 [(item.storage, cell) for cell in cells], item.data.reshape(-1).tolist(), strict=True
