@@ -69,8 +69,29 @@ class Out:
     count: int
 
 
+class HasBodies:
+    """Base of what a ``call`` instruction with bodies runs."""
+
+    family = F64  # all operands are in cells of this family
+    name: str
+    extents: tuple[int, int, int]
+    _fingerprint: str
+
+    def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
+        """Return how many cells the result and the two operands have at least."""
+        return tuple(map(size, self.extents))
+
+    def fingerprint(self) -> str:
+        """Return what decides the result, for the digest of the tape that it stands on."""
+        return self._fingerprint
+
+    def explain(self, error: BaseException) -> None:
+        """Add the name of what the user called to an error, once."""
+        explain(self.name, error)
+
+
 @frozen(eq=False)
-class Loop:
+class Loop(HasBodies):
     """A body that runs once a step.
 
     Attributes
@@ -127,8 +148,6 @@ class Loop:
     recompute: bool = False
     samples: tuple | None = None
 
-    family = F64  # all operands are in cells of this family
-
     def __repr__(self) -> str:
         return f"<{self.name}: a body of {len(self.body)} instructions>"
 
@@ -165,14 +184,6 @@ class Loop:
         counted = () if self.test is None else (self.counted,)
         return {*self.dimensions, self.length, *self.extents, *(self.history or ()), *parts, *steps, *counted}
 
-    def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
-        """Return how many cells the result and the two operands have at least."""
-        return tuple(map(size, self.extents))
-
-    def fingerprint(self) -> str:
-        """Return what decides the loop's result, for the digest of the tape that it stands on."""
-        return self._fingerprint
-
     @cached_property
     def _fingerprint(self) -> str:
         places = self.dimensions, self.length, self.reverse, self.ports, self.outs, self.extents
@@ -190,13 +201,9 @@ class Loop:
             end = sizes.add(end, sizes.mul(self.length, self.ports[k].count))
         return replace(self, history=tuple(starts), extents=(end, *self.extents[1:]))
 
-    def explain(self, error: BaseException) -> None:
-        """Add the loop's name to an error, once."""
-        explain(self.name, error)
-
 
 @frozen(eq=False)
-class Branches:
+class Branches(HasBodies):
     """Several bodies, of which one runs: loops of one step that share their operands and their result.
 
     Either a number chooses the body, or the guards of the bodies do: then the first one runs whose guards
@@ -227,8 +234,6 @@ class Branches:
     chosen: int | None = None
     source: Any = None
 
-    family = F64
-
     def __repr__(self) -> str:
         return f"<{self.name}: {len(self.loops)} bodies>"
 
@@ -243,14 +248,6 @@ class Branches:
         places = [code for code in (self.index, self.chosen) if code is not None]
         return {*self.extents, *places}.union(*(loop.size_codes for loop in self.loops))
 
-    def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
-        """Return how many cells the result and the two operands have at least."""
-        return tuple(map(size, self.extents))
-
-    def fingerprint(self) -> str:
-        """Return what decides the result, for the digest of the tape that it stands on."""
-        return self._fingerprint
-
     @cached_property
     def _fingerprint(self) -> str:
         parts = [loop.fingerprint() for loop in self.loops]
@@ -258,10 +255,6 @@ class Branches:
         # functions may have the same traces so far.
         text = f"{self.name} {parts} {self.index} {self.extents} {self.chosen} {id(self.source)}"
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def explain(self, error: BaseException) -> None:
-        """Add the name to an error, once."""
-        explain(self.name, error)
 
 
 def dimensions_used(tape: Tape) -> set[int]:
