@@ -77,4 +77,4 @@ def improve(name: str, source: str) -> bool:
     found = store.read(name, key)
     if found is None or found.tier != store.BASELINE:
         return True
-    return store.write(name, key, compiler.compile_source(source, key, optimise=True), source)
+    return store.exchange(name, key, compiler.compile_source(source, key, optimise=True))

@@ -167,6 +167,22 @@ def write(name: str, key: str, compiled: ObjectFile, source: str) -> bool:
     return True
 
 
+def exchange(name: str, key: str, compiled: ObjectFile) -> bool:
+    """Replace a stored object file; False where there is none any more, or it cannot be written.
+
+    A directory that somebody has deleted is not made again: they may be about to delete the one above it.
+    """
+    directory = usable_directory()
+    path = directory and directory / f"{name}-{key}.nto"
+    if path is None or not path.exists():
+        return False
+    try:
+        replace(path, packed(key, compiled))
+    except OSError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def turn(name: str, key: str) -> Iterator[None]:
     """Let one process at a time into the context for a kernel, where there is a directory that they share."""

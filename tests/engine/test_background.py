@@ -377,3 +377,16 @@ def test_a_full_disk_ends_it(kernel, monkeypatch):
 
 def test_a_cache_that_is_gone_ends_it(tmp_path):
     optimising.optimise(tmp_path / "gone", 0.0)
+
+
+def test_a_cache_that_is_deleted_meanwhile_is_not_made_again(kernel, monkeypatch):
+    """A program may delete its temporary directory as soon as it has done what it does."""
+    compile_source = compiler.compile_source
+
+    def compiling(*args, **options):
+        shutil.rmtree(kernel.parent)
+        return compile_source(*args, **options)
+
+    monkeypatch.setattr(compiler, "compile_source", compiling)
+    optimising.optimise(kernel.parent, 0.0)
+    assert not kernel.parent.exists()
