@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 from pathlib import Path
 
@@ -656,3 +657,36 @@ def test_numbers_in_the_place_of_arrays_without_dimensions_at_new_lengths(argnum
         found = gradient(np.ones(n), scale)
         assert np.array_equal(found if argnums == 0 else found[0], np.full(n, 6.0))
         assert argnums == 0 or found[1] == n
+
+
+def clipped(x):
+    total = 0.0
+    for v in x:
+        total = total + (v * v if abs(v) < 1.0 else 2.0 * abs(v) - 1.0)
+    return total
+
+
+@pytest.mark.filterwarnings("ignore::numbatape.RetracingWarning")
+def test_what_a_guard_has_seen_says_which_of_many_paths_is_next():
+    """Of 64 paths with an entry for the same sizes, few are asked in vain: one by one, it would be half."""
+    points = [np.array([0.5 if inside else 1.5 for inside in p]) for p in itertools.product([0, 1], repeat=6)]
+    cache = nt.prepare_gradient_cache(clipped, points[0])
+    for _ in range(3):
+        for x in points:
+            nt.value_and_gradient(cache, x)
+    assert cache.traces == 64
+    (table,) = cache._front._tables.values()
+    (entries,) = table._entries.values()
+    asked = []
+    for entry in entries:
+        serve = entry.builtin
+        entry.__dict__["builtin"] = lambda *leaves, serve=serve: asked.append(1) or serve(*leaves)
+    for k in np.random.default_rng(0).permutation(64):
+        x = points[k]
+        value, (slope,) = nt.value_and_gradient(cache, x)
+        assert value == clipped(x)
+        np.testing.assert_array_equal(slope, np.where(np.abs(x) < 1.0, 2 * x, 2.0))
+    assert cache.traces == 64
+    assert len(asked) < 64 * 6
+    entries[0].retire()
+    assert all(nt.value_and_gradient(cache, x)[0] == clipped(x) for x in points)

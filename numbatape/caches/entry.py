@@ -57,6 +57,7 @@ class Served:
     turn: Turn
     rows: list[Any]
     owner: Callable[[], Any] = staticmethod(nobody)
+    key: tuple = ()  # by which its owner finds it
     counted: Any = None  # what knows the sizes that data decide in its trace (`CountedSizes`)
     _retired: bool
 
@@ -131,6 +132,11 @@ class Entry(Served):
     def builtin(self):
         """The builtin that returns `REFUSED` for what it cannot serve, None if there is none."""
         return self.native(refuse)
+
+    @functools.cached_property
+    def stops(self) -> tuple:
+        """Where its sweeps stop."""
+        return imported(".paths", __package__).stops_of(self)
 
     @functools.cached_property
     def _strips(self) -> SteadyStrips | None:

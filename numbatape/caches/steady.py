@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .elastic import ElasticEntry
     from .front import Front
     from .lane_calls import LaneEntry
+    from .paths import Paths
 
 ndarray = np.ndarray
 AT_ONCE = 2  # this many sizes get an entry at their first call; further ones when they come again
@@ -29,6 +30,8 @@ RARE = 32  # Where there is no room, a size that came more often than this gets 
 MOST_MET = 4096
 MOST_ALIKE, MOST_COUNTED = 4, 256
 MOST_ELASTIC = 8
+# Of more entries with one key than FEW, what guards have seen says which one is next; so many are asked.
+FEW, MOST_TRIED = 8, 32
 
 
 class SteadyCalls:
@@ -53,6 +56,7 @@ class SteadyCalls:
         self._latest: Callable | None = None  # the one among these builtins that served last
         # Those whose trace has sizes that data decide, by the trace and the dimensions of all inputs.
         self._by_counts: dict[tuple, Any] = {}
+        self._paths: Paths | None = None  # there is one where some sizes have many paths
         self._wanted: tuple | None = None  # the key of the one that the last call would have needed
         self._elastic: list[ElasticEntry] = []  # what serves new sizes, the last used first
         self._untried: list[Entry] = []  # entries of traces that may have no elastic entry yet
@@ -77,11 +81,24 @@ class SteadyCalls:
         if _is_full(entries):
             entries[-1].retire()
         self._entries.setdefault(sizes, []).insert(0, entry)
-        counted = entry.counted
-        if counted is not None:
+        entry.key = sizes
+        self._note_path(sizes, entry)
+        if entry.counted is not None:
             self._by_counts[_counts_of(entry.space, entry.space.dimensions)] = entry
         self._alone.pop(sizes, None)
         self._put_in_front(entry)
+
+    def _note_path(self, sizes: tuple, entry: Any) -> None:
+        """Note which trace an entry has, if what guards have seen is asked for."""
+        new = [entry]
+        if self._paths is None:
+            if len(self._entries[sizes]) <= FEW:
+                return
+            self._paths = imported(".paths", __package__).Paths()
+            new = [each for entries in self._entries.values() for each in reversed(entries)]
+        for each in new:
+            if each.__class__ is Entry:
+                self._paths.add(each.key, each)
 
     def _put_in_front(self, entry: Entry | LaneEntry) -> None:
         self._front = entry
@@ -98,8 +115,9 @@ class SteadyCalls:
         """Forget an entry."""
         entry.belongs_to(None)
         entry.leave()
-        counted = entry.counted
-        if counted is not None:
+        if self._paths is not None and entry.__class__ is Entry:
+            self._paths.remove(entry.key, entry)
+        if entry.counted is not None:
             self._by_counts.pop(_counts_of(entry.space, entry.space.dimensions), None)
         self._release(entry)
         for key, entries in list(self._entries.items()):
@@ -223,9 +241,13 @@ class SteadyCalls:
 
     def _served_by_builtin(self, leaves: tuple, sizes: tuple, front: Entry | LaneEntry | None):
         """Serve leaves by the builtin of an entry for their sizes; ``front`` has been asked already."""
-        entries = self._entries.get(sizes, ())
+        entries: Sequence = self._entries.get(sizes, ())
         if len(entries) > 1 and entries[0].counted is not None:
             return self._served_by_count(leaves, entries, front)
+        if self._paths is not None and len(entries) > FEW and entries[0].__class__ is Entry:
+            result = self._served_by_path(leaves, sizes, entries, front, self._paths.after)
+            if result is not REFUSED:
+                return result
         for entry in entries:
             if entry is not front and entry.builtin is not None:
                 result = entry.builtin(*leaves)
@@ -234,6 +256,20 @@ class SteadyCalls:
                         self._alone[sizes] = entry.builtin
                     self._note(entry)
                     return result
+        return REFUSED
+
+    def _served_by_path(self, leaves: tuple, sizes: tuple, entries: Sequence, front: Any, after: Callable):
+        """Serve leaves by entries of several traces: where one stops, what it saw says which one is next."""
+        entry = front if front is not None and front.key == sizes else entries[0]
+        for _ in range(MOST_TRIED):
+            if entry is not front and entry.builtin is not None:
+                result = entry.builtin(*leaves)
+                if result is not REFUSED:
+                    self._note(entry)
+                    return result
+            entry = after(sizes, entry)
+            if entry is None:
+                break
         return REFUSED
 
     def _served_by_count(self, leaves: tuple, entries: Sequence, front: Entry | LaneEntry | None):
