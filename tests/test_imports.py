@@ -70,6 +70,30 @@ def test_a_first_gradient_needs_no_scipy(call):
     assert len(own) < FIRST[call]
 
 
+LATER_CALLS = {
+    "another length": "g = nt.grad(f)\nfor n in (5, 6, 7, 9, 2000): g(np.ones(n))",
+    "another length of a prepared function": (
+        "c = nt.prepare_gradient_cache(f, x)\nfor n in (5, 6, 7, 9): nt.value_and_gradient(c, np.ones(n))"
+    ),
+    "a cotangent": "nt.vjp(f, x)[1](1.0)",
+    "a loop over numbers": "nt.scan(lambda c, r: (c * r, c), 1.0, x)",
+    "a Hessian": "nt.hessian(f)(x)",
+    "a batch": "nt.batch(f)(np.stack([x, x]))",
+}
+
+
+@pytest.mark.parametrize("calls", LATER_CALLS.values(), ids=LATER_CALLS)
+def test_later_calls_import_neither_llvm_nor_masked_arrays(calls):
+    """LLVM's library takes 30 ms, half of what the first calls with other lengths take."""
+    head = (
+        "import numpy as np, numbatape as nt\nx = np.ones(4)\nf = lambda x: np.sum(np.exp(-x * x) * x[0])\n"
+    )
+    exec(head + calls, {})  # its kernels are stored now
+    loaded = loaded_by(head + calls)
+    assert not {"numpy.ma", "scipy", "numba"} & loaded
+    assert not {"llvmlite.binding", "numbatape.jit.compiler"} & loaded or not LOADS_OWN_KERNELS
+
+
 def test_new_lengths_of_short_vectors_do_without_what_serves_long_ones():
     program = (
         "import numpy as np, numbatape as nt\n"

@@ -19,7 +19,7 @@ from ..trace.array import TracedArray
 from ..trace.complex_pairs import join, split
 from ..trace.integer_arithmetic import LARGEST
 from ..trace.integers import TracedInteger
-from ..trace.library_kinds import own_array
+from ..trace.library_kinds import is_masked, own_array
 from ..trace.plain_arrays import Scratch, as_ndarrays, scratch
 
 STATIC = -1  # the level of leaves that never reach a tape
@@ -352,7 +352,7 @@ def _as_base_array(array: np.ndarray, path: str) -> np.ndarray:
 
 
 def _refuse_masked(array, path: str) -> None:
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import OutputError, ShapeError, SpecError, StructureError
 from ..trace import pytrees
+from ..trace.library_kinds import is_masked
 from ..trace.primitives import sample_of
 from ..trace.symbolic_sizes import code_of, is_size, seen, valued
 from ..trace.trace import current, failing
@@ -210,7 +211,7 @@ def _scan(name: str, f: Callable, init, xs, length, reverse: bool, user: Callabl
 def _in_python(name: str, f, init, xs, length, reverse: bool):
     """Return what a scan over plain arrays returns, by Python's loop: the carry and the stacked outputs."""
     arrays, structure = pytrees.flatten(xs)
-    if any(isinstance(x, np.ma.MaskedArray) for x in arrays):
+    if any(is_masked(x) for x in arrays):
         raise SpecError(f"{name}: masked arrays are not supported; pass data and mask apart")
     arrays = [None if x is None else np.asarray(x) for x in arrays]
     places = names_of(structure, "xs")

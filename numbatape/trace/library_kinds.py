@@ -1,4 +1,4 @@
-"""What counts as a sparse matrix, an object of pandas, xarray or polars, or no array. This imports none."""
+"""What is sparse, masked, an object of pandas, xarray or polars, or no array. This imports no package."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ def is_sparse(x) -> bool:
     """Whether something is sparse: SciPy's, or with traced entries."""
     module = sys.modules.get("scipy.sparse")
     return module is not None and (module.issparse(x) or issubclass(type(x), Sparse))
+
+
+def is_masked(x) -> bool:
+    """Whether something is a masked array of NumPy's."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(x, module.MaskedArray)
 
 
 def is_series(value) -> bool:
