@@ -5,10 +5,9 @@ to cut it into segments of some milliseconds. An elementwise instruction over ve
 op over many batch elements, is split into parts. The sweeps themselves need not know: words of the frame
 say which instructions they run. A short plan has no cuts, and a steady call of it enters one kernel once.
 
-Clearing and seeding adjoints, comparing captured arrays and copying bound ones are cut too.
-
-These are not cut: an array op over one large operand (a matrix product, a factorisation, a sum), a rule
-compiled by Numba, and the copies of arguments and results that NumPy makes (1.7 ms per million cells).
+Clearing and seeding adjoints, comparing captured arrays and copying bound ones are cut too. Not cut are an
+array op over one large operand (a matrix product, a factorisation, a sum), a rule compiled by Numba, and the
+copies of arguments and results that NumPy makes (1.7 ms per million cells).
 """
 
 from __future__ import annotations
@@ -42,7 +41,8 @@ LONGEST_RECORD = 4096  # words; no record is longer
 MOST = 1 << 23
 # The work of an instruction beside its cells; of a cell in arithmetic, the C library's functions, SciPy's.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
-MULTIPLICATION = 0.125  # work of one, with its addition, in a product of matrices: BLAS reads no cell for it
+# Work of a multiplication in a product of matrices, for which BLAS reads no cell, and of a matrix's cell.
+MULTIPLICATION, MATRIX = 0.125, 0.5
 STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
 # Functions in an op's formula that take as long as arithmetic, and functions that may add up a series.
 CHEAP_CALLS = r"(math\.(fabs|copysign)|sign|floor|rint|(upper|lower)_(number_)?share|gap|strong_mul)\("
@@ -100,7 +100,8 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     most[steep] **= power[row[steep]]
     work = weight.take(row) * most
     product = fields.of(ROWS.with_trait("product"))
-    work[product] = np.sqrt(cells[0][product] * cells[1][product] * cells[2][product]) * MULTIPLICATION
+    out, a, b = (each[product] for each in cells[:3])
+    work[product] = np.maximum.reduce([MULTIPLICATION * np.sqrt(out * a * b), out, MATRIX * a, MATRIX * b])
     return INSTRUCTION + np.where(guards, 0.0, work)
 
 
@@ -302,8 +303,7 @@ class Segments:
 
     def _watched(self) -> int:
         """Compare the watched arrays, large ones in pieces."""
-        frame = self._frame
-        rows = self._table("WATCH", WATCH_WORDS)
+        frame, rows = self._frame, self._table("WATCH", WATCH_WORDS)
         if sum(row[2] for row in rows) <= CELL * MOST:
             return self._enter("watched")
         piece = np.zeros(WATCH_WORDS, np.int64)
@@ -311,8 +311,7 @@ class Segments:
         for k, (array, copy, size, kind) in enumerate(rows):
             for start, part in pieces(size, CELL):
                 piece[:] = array + start, copy + start, part, kind
-                outcome = self._enter("watched")
-                if outcome:
+                if outcome := self._enter("watched"):
                     frame[WORD["STOPPED"]] = k
                     return outcome
         return 0

@@ -271,15 +271,27 @@ def test_gradients_of_several_numbers_take_one_sweep():
     assert nt.value_and_gradient(same, 1.0, 2.0, X)[1][:2] == (1.0, 1.0)
 
 
+def scaled_to_rows_and_columns(x):
+    """Adjoints of the matrix that is multiplied with many vectors are outer products, which are added up."""
+    gaps = x[:138].reshape(69, 2)[:, None] - x[138:276].reshape(69, 2)
+    kernel = np.exp(-np.sum(gaps**2, axis=2))
+    v = np.ones(69)
+    for _ in range(20):
+        u = 1 / (kernel @ v)
+        v = 1 / (kernel.T @ u)
+    return np.sum(u[:, None] * kernel * v * np.log(kernel))
+
+
 @pytest.mark.parametrize(
     "f",
     [
+        scaled_to_rows_and_columns,
         lambda x: np.sum(np.sort(np.sin(x)) ** 2 * x),
         lambda x: np.median(np.sin(x) * x) * np.sum(x * x),
         lambda x: scipy.special.logsumexp(x * DATA),
         lambda x: np.prod(1.0 + 1e-3 * x),
     ],
-    ids=["sort", "median", "logsumexp", "prod"],
+    ids=["scaled kernel", "sort", "median", "logsumexp", "prod"],
 )
 def test_derivatives_that_would_do_most_work_again_take_two_sweeps(f):
     assert not is_one_way(nt.prepare_gradient_cache(f, X))
