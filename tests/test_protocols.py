@@ -372,6 +372,17 @@ def assign(target, key, value):
 
 GENERATOR = np.random.default_rng(0)
 
+
+class Converted:
+    """An object that NumPy takes for an array."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __array__(self, dtype=None, copy=None):
+        return self.data * 2.0
+
+
 # name, function, what the message says; LeakError and UnsupportedOperationError both are
 # UnsupportedOperationError. `None`: right or refused, whichever the tracer can.
 RAISES = {
@@ -392,6 +403,11 @@ RAISES = {
     "Generator.normal": (lambda x: GENERATOR.normal(x).sum(), r"np\.asarray|float\(x\)"),
     "np.ma.asarray": (lambda x: np.ma.asarray(x).sum(), r"np\.asarray"),
     "returns objects": (lambda x: objects(x), "object"),
+    "np.sum of an object": (
+        lambda x: np.sum(Converted(x)),
+        r"__array__ at .*test_protocols.*np\.asarray\(obj\)",
+    ),
+    "exp of an object": (lambda x: np.exp(Converted(x)).sum(), r"__array__ at .*test_protocols"),
     "np.matrix": (lambda x: (x * np.ones((1, 4)).view(np.matrix)).sum(), "matrix"),
     "masked": (lambda x: (x * np.ma.masked_array(np.ones(4), MASK)).sum(), "Masked|asarray"),
 }

@@ -155,7 +155,7 @@ def explained(trace, error):
         return cause  # NumPy's own error for ``a[0] = x``, and errors of pandas
     if trace.validity.leak is not None and error is not trace.validity.leak:
         return trace.validity.leak
-    compiled = _of_unbound_method(error) or _of_compiled_code(error)
+    compiled = _of_unbound_method(error) or _of_compiled_code(error) or _of_array_method(error)
     if compiled is not None:
         return compiled
     step, solver = error.__traceback__, ""
@@ -205,6 +205,24 @@ def _of_compiled_code(error) -> UnsupportedOperationError | None:
         f"compiled code that {public_name(called.tb_frame)} calls at {place} takes plain arrays only, and "
         f"would drop the derivative of a traced one ({said}); give its derivative by nt.primitive "
         f"({RULES}), or use NumPy's functions"
+    )
+    unsupported.__cause__ = error
+    return unsupported
+
+
+def _of_array_method(error) -> UnsupportedOperationError | None:
+    """Return the error for ``np.exp(obj)`` where ``obj.__array__`` gives a traced array."""
+    if type(error) is not ValueError or "object __array__ method not producing an array" not in str(error):
+        return None
+    step, place = error.__traceback__, ""
+    while step is not None:
+        frame = step.tb_frame
+        if is_users_file(frame.f_code.co_filename, frame.f_globals.get("__name__")):
+            place = f"{shown_name(frame.f_code.co_filename)}:{step.tb_lineno} in {frame.f_code.co_qualname}"
+        step = step.tb_next
+    unsupported = UnsupportedOperationError(
+        f"NumPy converts an object by its __array__ at {place}, and takes no traced array from that method; "
+        "write np.asarray(obj) there"
     )
     unsupported.__cause__ = error
     return unsupported
