@@ -391,6 +391,7 @@ RAISES = {
     "unknown scipy ufunc": (lambda x: sc.pro_rad2(1, 2, 1.5, x)[0].sum(), r"scipy\.special\.pro_rad2"),
     "unknown function": (lambda x: np.packbits(x > 0).sum(), r"np\.packbits"),
     "ufunc dtype=int": (lambda x: np.add(x, 1, dtype=np.int64), r"np\.add\(dtype=int64\)"),
+    "std dtype=int": (lambda x: np.std(x, dtype=int) * x[0], r"np\.var\(\.\.\., dtype=int64\)"),
     "x << 1": (lambda x: (np.argsort(x) << 1).sum() * x[0], r"np\.left_shift"),
     "x.ctypes": (lambda x: x.ctypes, r"ndarray\.ctypes"),
     "x.tobytes": (lambda x: x.tobytes(), r"tobytes"),

@@ -13,7 +13,7 @@ from ..trace.operands import is_wrong, lift, lift_all, lift_first
 from ..trace.primitives import expand, layout_of
 from .function_tables import HOLDS
 from .reductions import NO, flag, is_given, reduction, usual_axes
-from .registration import at_first, composes
+from .registration import at_first, composes, unsupported_argument
 
 
 def _masked(where) -> bool:
@@ -91,6 +91,8 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
 
 @composes(np.var, complex="complex_reductions.var", usual=at_first(_usual_variance))
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
+    if dtype is not None and np.dtype(dtype).kind not in "fc":  # NumPy rounds the mean, and each square
+        raise unsupported_argument(np.var, f"dtype={np.dtype(dtype)}")
     x = lift_first(a, where, mean)
     axes = axes_of(x, axis)
     center = mean if is_given(mean) else _mean(x, axes, True, where, dtype)
