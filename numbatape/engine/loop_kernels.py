@@ -11,6 +11,7 @@ import functools
 from ..jit import call_words
 from ..ops import status
 from .branch_kernels import BRANCH_TEXT, BRANCH_WORD, NO_BODY
+from .deferred_products import ONE_THREAD
 from .loop_words import FIELDS, LENGTHS, WORD
 
 # What loops and bodies that run once have in common.
@@ -263,7 +264,12 @@ def multiplied(s_q):
         rows = s_q[HELD_STEPS] * r_q[at + PRODUCT_ROWS]
         row_step = r_q[at + PRODUCT_ROW_STEP]
         step = r_q[at + PRODUCT_STEP]
-        gemm(g, 0, row_step, step, v, 0, 1, m, dv, 0, n, 1, m, n, rows, 1.0, 1.0)
+        block = max(1, ONE_THREAD // (n * rows))
+        first = 0
+        while first < m:  # OpenBLAS divides a larger product among threads
+            left = min(block, m - first)
+            gemm(g, first * row_step, row_step, step, v, first, 1, m, dv, 0, n, 1, left, n, rows, 1.0, 1.0)
+            first += block
     s_q[HELD_STEPS] = 0
 
 
@@ -374,7 +380,7 @@ def _numbers() -> str:
     numbers = {name: k for name, k in vars(call_words).items() if name.startswith("CALL_")}
     numbers |= WORD | BRANCH_WORD | FIELDS | LENGTHS
     numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
-    numbers["FEW"] = FEW
+    numbers |= {"FEW": FEW, "ONE_THREAD": ONE_THREAD}
     return "".join(f"{name} = {value}\n" for name, value in numbers.items())
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.engine.deferred_products import STEPS, deferred_products
+from numbatape.engine.deferred_products import ONE_THREAD, STEPS, deferred_products
 from tests.control.python_loops import Python
 
 RNG = np.random.default_rng(4)
@@ -97,3 +97,16 @@ def test_products_with_captures_are_deferred(f):
     # Each dimension of these bodies is that of the argument.
     found = [deferred_products(loop, [len(T)] * len(loop.dimensions))[1] for loop in loops(tape)]
     assert any(found)
+
+
+def test_large_products_are_computed_in_parts():
+    """Of 210 rows at a time at most, so that BLAS takes one thread; the last part has fewer of them."""
+    rows, columns, steps = 250, 156, 16
+    assert ONE_THREAD // (steps * columns) == 210
+    w, h = 0.1 * RNG.normal(size=(rows, columns)), RNG.normal(size=rows)
+
+    def f(flow, w):
+        return np.sum(flow.scan(lambda h, _: (np.tanh(w @ h[:156]), None), h, None, 40)[0])
+
+    gradient = nt.grad(lambda w: f(Python, w))(w)
+    np.testing.assert_allclose(nt.grad(lambda w: f(nt, w))(w), gradient, rtol=1e-9, atol=1e-13)
