@@ -14,7 +14,7 @@ from ..errors import UnsupportedOperationError
 from ..ops import OPS, ArrayOp, Elementwise, resolve
 from ..tape import TapeBuilder
 from ..tape.code import LAST_OUT
-from ..tape.instruction import MAIN, NONE, PROLOGUE
+from ..tape.instruction import MAIN, NONE, PROLOGUE, swapped
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE, VARYING
 from . import addresses, instructions
 from .symbol import Symbol
@@ -173,7 +173,7 @@ class Emitter:
         recent = tape.code.recent
         if op.commutes and recent and recent[LAST_OUT] == numbers[1] and family == F64:
             numbers.reverse()  # the last result becomes operand a, which a sweep may have in a register
-            active = (active >> 1) | (active & 1) << 1
+            active = swapped(active)
         pool = 2 * level + family
         offset = tape.pool_cells[pool]
         tape.pool_cells[pool] = offset + 1

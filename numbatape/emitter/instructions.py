@@ -18,7 +18,8 @@ from . import addresses
 CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not in each call
 # Whether the result of an array op has an axis whose size the operands do not tell.
 FREE = {name: not set(cores[0]).issubset("".join(map("".join, cores[1:]))) for name, cores in CORES.items()}
-UNUSED = [(NONE,) * k for k in range(5)]  # what stands for k operands that an instruction does not have
+# What stands in an instruction for k of the fields a, b, c and aux that it does not have.
+UNUSED = [(NONE,) * k for k in range(5)]
 COPY, CAST = OPCODE["copy"], OPCODE["cast"]
 
 
@@ -63,7 +64,7 @@ def elementwise(tape: TapeBuilder, op: Elementwise, family: int, numbers, line: 
 def elementwise_of_level(
     tape: TapeBuilder, op: Elementwise, family: int, numbers, line: int
 ) -> tuple[int, int]:
-    """Do the same, and return the result's level, too."""
+    """Record as `elementwise` does; return the result and its level."""
     code = 2 * OPCODE[op.name] + family
     values, storages = tape.values, tape.storages
     # What the result is like, and which guards it needs, follows from the operands' layouts and levels.
@@ -151,7 +152,7 @@ def array_op_of_level(
     dims: dict[str, int],
     differentiable: bool,
 ) -> tuple[int, int]:
-    """Do the same, and return the result's level, too."""
+    """Record as `array_op` does; return the result and its level."""
     code = 2 * OPCODE[op.name] + family
     values, storages, parts = tape.values, tape.storages, [code, differentiable]
     if dims:

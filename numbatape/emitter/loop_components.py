@@ -95,7 +95,8 @@ class LoopComponents:
     def _split(self) -> None:
         """Split the body into parts that run before the loop, in it, and behind it.
 
-        A part belongs into the loop if it depends on a recurrence and a recurrence depends on it.
+        A part belongs in the loop if it depends on a loop's circle and such a circle depends on it. It may be
+        such a circle itself.
         """
         body, edges = self.rows, self._edges()
         found = components(edges)
@@ -126,8 +127,8 @@ class LoopComponents:
     def _component(self, rows: list[Instruction], carries: list[int]) -> Component:
         what = LOOP
         if self._whole:
-            pass
-        elif not carries and len(rows) == 1 and self.side_of_steps(rows[0]) is not None:
+            return Component(what, rows, carries)
+        if not carries and len(rows) == 1 and self.side_of_steps(rows[0]) is not None:
             what = VECTOR
         elif all(map(self._is_vector, rows)):
             if not carries and len({self.keys[row.out] for row in rows}) == 1:
@@ -145,6 +146,7 @@ class LoopComponents:
         return self.keys[self.stretch.inputs[k]] == self.keys[self.stretch.outputs[k]]
 
     def circle(self, rows: list[Instruction], k: int) -> LinearCarry:
+        """Return the instructions of the circle through carry ``k`` as what may be a linear recurrence."""
         ends = self.keys[self.stretch.inputs[k]], self.keys[self.stretch.outputs[k]]
         return LinearCarry(self.builder, self.keys, rows, *ends)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..tape import TapeBuilder
 from ..tape.bodies import Stretch, address_of
-from ..tape.instruction import MAIN, Instruction
+from ..tape.instruction import MAIN, Instruction, swapped
 from ..tape.tape import ACTIVE, F64, VARYING
 from . import addresses, instructions
 from .instructions import row as op_row
@@ -258,8 +258,8 @@ class LoopDistribution:
             out, operands = self.lanes(row.out), self._operands(row)
         else:
             out, operands = self._vectors(row.out, side), self._factors(row, side)
-        if side == 1:
-            active = active >> 1 | (active & 1) << 1
+        if side == 1:  # `_factors` puts the vectors first
+            active = swapped(active)
         unused = instructions.UNUSED[4 - len(operands)]
         tape.code.recent += (row.op, active, MAIN, out, *operands, *unused, row.line)
 

@@ -16,7 +16,7 @@ from math import prod
 from ..ops import OPCODE, OPS
 from ..tape import TapeBuilder
 from ..tape.bodies import Stretch
-from ..tape.instruction import MAIN, NONE, Instruction, opcode
+from ..tape.instruction import MAIN, NONE, Instruction, opcode, swapped
 from ..tape.tape import ACTIVE, F64, VARYING
 from ..tape.uses import key_of
 
@@ -26,6 +26,7 @@ MOST_STEPS = 20
 WORTH_AN_ARRAY = 7  # how many instructions on numbers take as long as one on an array
 
 ADD, MULTIPLY, COPY = (opcode(OPCODE[name], F64) for name in ("add", "mul", "copy"))
+BOTH = 0b11  # operands a and b take adjoints
 SUMS_OF_PRODUCTS = frozenset(OPCODE[op.summed] for op in OPS if op.summed)
 
 Place = tuple[int, int]  # a cell: its storage and its offset there
@@ -136,7 +137,7 @@ def _after(rows: Sequence[Instruction], row: Instruction, tape: TapeBuilder) -> 
     A sweep may have that in a register.
     """
     if rows and row.b == rows[-1].out and row.c == NONE and tape.ops[row.row].commutes:
-        return row.replace(a=row.b, b=row.a, active=row.active >> 1 | (row.active & 1) << 1)
+        return row.replace(a=row.b, b=row.a, active=swapped(row.active))
     return row
 
 
@@ -292,7 +293,7 @@ class UnrolledSteps:
     def _total(self, row: Instruction, terms: Sequence[int]) -> int:
         total = terms[0]
         for term in terms[1:]:
-            total = self._computed(row, ADD, 3 if row.active else 0, total, term)
+            total = self._computed(row, ADD, BOTH if row.active else 0, total, term)
         return total
 
     def _computed(self, row: Instruction, op: int, active: int, *numbers: int) -> int:

@@ -26,7 +26,7 @@ from ..tape.column_scans import lend
 from ..tape.combinations import flatnonzero, numbered
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
-from ..tape.uses import Fields, Uses
+from ..tape.uses import SCRATCH, Fields, Uses
 from .formula_text import uses
 
 SMALL = 4096  # cells that are in a core's first cache in any case: there is nothing to gain from sharing them
@@ -253,7 +253,7 @@ def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
         read = code[name][fields.of(ops)]
         # The verifier demands that nothing writes to them again.
         stays[storage[read[read != NONE]]] = True
-    scratch = uses.operands[:, 3]
+    scratch = uses.operands[:, SCRATCH]
     stays[scratch[scratch > 0] - 1] = True
     stays[[int(storage[value]) for value in (*tape.outputs, *(slot.value for slot in tape.inputs))]] = True
     stays[[item.storage for item in tape.literals]] = True

@@ -1,4 +1,4 @@
-"""Tapes: typed opcode arrays, their builder, their sizes and their listing."""
+"""Tapes: arrays of instructions and values, what builds and rewrites them, their sizes and their listing."""
 
 from .builder import TapeBuilder
 from .tape import Guard, Line, Tape

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from .builder import TapeBuilder
 from .instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
 from .sizes import INPUT, Sizes, SizeTable
-from .tape import ACTIVE, CONSTANT, F64, POOLS, VARYING, InputSlot, Literal, Tape
-from .uses import cell_of, dependents, keys_of
+from .tape import ACTIVE, CONSTANT, F64, VARYING, InputSlot, Literal, Tape
+from .uses import cell_of, dependents, key_of, keys_of
 
 
 class Stretch:
@@ -32,8 +32,9 @@ class Stretch:
     runs
         Whether the body runs at least once, so that what may fail can be computed before the first step.
     kept
-        Keys, or None. With keys, what they do not depend on belongs to the body, too, even if it is the same
-        in all steps.
+        Keys of what is needed outside of the body, or None. With None, the body gets what depends on
+        ``inputs``. With keys, it gets all instructions but those that the keys depend on, also what is the
+        same in all steps.
 
     Attributes
     ----------
@@ -168,11 +169,7 @@ def _needed(rows: list[Instruction], keys: list[int], kept) -> set[int]:
 
 def _literals(builder: TapeBuilder) -> dict[int, Literal]:
     """Return the literals by key."""
-    pools = len(POOLS)
-    return {
-        item.storage if item.storage >= pools else -1 - (item.offset * pools + item.storage): item
-        for item in builder.literals
-    }
+    return {key_of(item.storage, item.offset): item for item in builder.literals}
 
 
 class _Copy:

@@ -163,16 +163,17 @@ class TapeBuilder:
         return self.seen_as(storage, offset, self.layout_number(tuple(dims), tuple(strides)))
 
     def seen_as(self, storage: int, offset: int, layout: int) -> int:
-        """Return the same, given the number of the layout."""
+        """Return the value that `view` returns, given the number of its layout."""
         if storage < len(POOLS):
             self.note_views([(storage, offset)])
         return self.values.append((storage, offset, layout))
 
     def note_views(self, cells: list) -> None:
         """Note that more than one value refers to cells of pools, given by pool and cell."""
-        for pool, cell in cells if self._windows is not None else ():
-            if self._windows is not None and POOLS[pool][0] != CONSTANT and self._windows.has(pool, cell):
-                self.unroll()
+        if self._windows is not None and any(
+            POOLS[pool][0] != CONSTANT and self._windows.has(pool, cell) for pool, cell in cells
+        ):
+            self.unroll()  # a window moves its cells, and would leave the other values behind
         self._viewed.update(cells)
 
     def layout_number(self, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -192,6 +193,8 @@ class TapeBuilder:
             self.unroll()
         pool, cell, _ = self.values[number]
         _, family, level = self.storages[storage]
+        # The prologue does not write again what each sweep overwrites, so constants stay where they are. The
+        # two cells must be of one pool's kind, and no other value may name the cell that is given up.
         if (
             number < self.floor
             or level == CONSTANT
@@ -304,7 +307,7 @@ class TapeBuilder:
             self.code.extend(fields)
 
     def part(self, pool_cells: list[int]) -> TapeBuilder:
-        """Return an empty builder with the same sizes, layouts and storages, and cells in the pools."""
+        """Return an empty builder with the same sizes, layouts and storages; its pools have so many cells."""
         part = TapeBuilder(self.ops)
         part.exact, part.sizes, part.storages = self.exact, self.sizes, self.storages
         part.layouts, part._layout_index, part._row_major = self.layouts, self._layout_index, self._row_major
@@ -317,6 +320,7 @@ class TapeBuilder:
         return self.where(recent[-1]) if recent else "its beginning"
 
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
+        """Append an instruction, given its fields (see `Instruction`)."""
         self.code.recent += (op, active, stage, out, a, b, c, aux, line)
 
     def instructions(self, start: int = 0, stop: int | None = None) -> list[Instruction]:
@@ -336,8 +340,9 @@ class TapeBuilder:
         key = kind, outcome
         expected = self._expected.get(key)
         if expected is None:
-            expected = self.literal(np.float64(outcome), 0)
-            if outcome or kind != "float":  # 0.0 and -0.0 are equal
+            expected = self.literal(np.float64(outcome), F64)
+            # Zeros of floats are not kept: 0.0 and -0.0 are one key, and guards tell them apart.
+            if outcome or kind != "float":
                 self._expected[key] = expected
         stage = PROLOGUE if level == CONSTANT else MAIN
         self.code.recent += (GUARD, 0, stage, NONE, value, expected, NONE, len(self.guards), line)

@@ -126,6 +126,7 @@ class Numbers:
         self._keys, self._numbers = array("q"), array("d")  # The keys are in ascending order.
 
     def __setitem__(self, value: int, number: np.float64) -> None:
+        # A value that would break the order of the keys goes to the dictionary, however large that is.
         if len(self._few) < FEW or (self._keys and value <= self._keys[-1]):
             self._few[value] = number
         else:

@@ -14,7 +14,8 @@ from .column_scans import SHORT, combined
 
 LARGEST = 2**31 - 1
 SPARSE = 8  # a table of flags with at most so many entries per row costs less than sorting the rows
-FEW = 64  # rows of which Python takes less time than NumPy
+SMALL = 1024  # a table with this many entries costs next to nothing, however few the rows are
+FEW = 64  # for up to so many rows, Python takes less time than NumPy
 
 
 def flatnonzero(flags: np.ndarray) -> np.ndarray:
@@ -69,7 +70,7 @@ def _as_rows(columns: tuple[np.ndarray, ...]) -> np.ndarray | None:
 
 def _densest(rows: int) -> int:
     """Return the largest table of flags that costs less than sorting so many rows."""
-    return SPARSE * rows + 1024
+    return SPARSE * rows + SMALL
 
 
 def numbered(column: np.ndarray) -> tuple[np.ndarray, int]:

@@ -18,7 +18,7 @@ from .families import POOLS
 from .instruction import NONE
 from .sizes import FEW
 from .tape import Rewrite, covers
-from .uses import Fields, Uses
+from .uses import SCRATCH, Fields, Uses
 
 UNFELT = 1000  # Nobody can measure one instruction among so many.
 LANES = 8  # Most derivatives have at least this many directions.
@@ -82,9 +82,9 @@ class Draft(DraftValues):
         return self.flags(self._end_values)
 
     def fixed(self, uses: Uses) -> np.ndarray:
-        """Return the groups whose cells stay what they are: of ends, of literal arrays and of scratch."""
+        """Return the groups whose cells passes leave alone: `ends`, literal arrays and scratch."""
         if self._fixed is None or self._fixed[0] is not uses:
-            found = self.ends() | uses.flags(uses.operands[:, 3])
+            found = self.ends() | uses.flags(uses.operands[:, SCRATCH])
             literals = self.literal_groups()
             found[literals[self.groups()[0][literals] >= len(POOLS)]] = True
             self._fixed = uses, found
@@ -132,7 +132,10 @@ class Draft(DraftValues):
         self.move(value, value, (count,), (1,))
 
     def redirect(self, alias: np.ndarray, but: Sequence[int] = ()) -> None:
-        """Let values, but for some, name the cells of the group that ``alias`` has for their group."""
+        """Let each value name the cells of another group: that which ``alias`` has for the value's group.
+
+        The values in ``but`` stay where they are.
+        """
         storage, offset, _, group = self._columns()
         home, cell = self.groups()
         moves = alias[group[:-1]] != group[:-1]

@@ -18,7 +18,8 @@ NARROW = (np.dtype(np.float32), np.dtype(np.float16))  # The numbers of these dt
 
 DTYPE_CLASSES = type(np.dtype)  # the class of np.dtypes.Float64DType, say
 
-# Storages 0..5 are the pools of scalars, one a level and family.
+# Storages 0..5 are the pools of scalars: that of a level and a family has the number 2 * level + family. Code
+# that makes scalars writes this formula out, because a call would take as long as everything else.
 POOLS = tuple((level, family) for level in (CONSTANT, VARYING, ACTIVE) for family in (F64, F32))
 
 

@@ -36,16 +36,18 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
         run = each.run if derivatives or not each.derivatives else each.on_functions
         if name not in passes or run is None or len(code) < each.shortest or (each.functions and derivatives):
             continue
-        if (each.single and (not forward or REROLL in passes)) or (each.wide and few):
+        # A tape that is swept forward over many points is frozen without re-rolling, see `Pass.single`.
+        if each.single and (not forward or REROLL in passes):
             continue
-        if each.laneless and few and draft.directions:
+        if few and (each.wide or (each.laneless and draft.directions)):
             continue
-        if each.trait is None or arrays & draft.ops.with_trait(each.trait):
-            begun, before = perf_counter(), code
-            code = run(draft, code)
-            if each.leaves_dead and code is not before:
-                code = without_dead(draft, code)
-            log.note(name, before, code, perf_counter() - begun)
+        if each.trait is not None and not arrays & draft.ops.with_trait(each.trait):
+            continue
+        begun, before = perf_counter(), code
+        code = run(draft, code)
+        if each.leaves_dead and code is not before:
+            code = without_dead(draft, code)
+        log.note(name, before, code, perf_counter() - begun)
     return _packed(draft, code, forward)
 
 
@@ -113,8 +115,10 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     code, positions = frozen(code)
     guards, group = flatnonzero(code["op"] == GUARD), draft.group
     numbers = value_numbers(code)
-    of_guards = numbers[guards, 4]
-    numbers[guards, 4] = NONE
+    # Only value numbers are renumbered: the numbers of guards, which share a column with the scratch, are put
+    # aside and back.
+    of_guards = numbers[guards, -1]
+    numbers[guards, -1] = NONE
     kept = np.zeros(len(group), bool)  # the last entry is for missing operands
     kept[numbers.reshape(-1)] = True
     kept[[*draft.outputs, *(slot.value for slot in builder.inputs)]] = True
@@ -130,7 +134,7 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     values["storage"], values["layout"] = draft.storage[kept], draft.layout[kept]
     values["offset"] = np.where(values["storage"] < len(POOLS), cell[group[:-1][kept]], draft.offset[kept])
     numbers[...] = remap.take(numbers)
-    numbers[guards, 4] = of_guards
+    numbers[guards, -1] = of_guards
     for array in (code, values, storages, positions):
         array.flags.writeable = False
     return Tape(

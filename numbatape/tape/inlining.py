@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .builder import TapeBuilder
+from .families import F64
 from .instruction import NONE, Instruction
 from .sizes import INPUT, SUB
 from .tape import POOLS, Literal, Tape
@@ -88,7 +89,7 @@ class Inlining:
         storage, offset, _ = self._addresses[value]
         called = self.tape.calls[int(self._literals[storage, offset].data[0])]
         number = next(k for k, each in enumerate(self.builder.calls) if each is called)
-        return self.builder.literal(float(number), 0)
+        return self.builder.literal(float(number), F64)
 
     def value(self, number: int) -> int:
         """Return the builder's number of a value of the tape."""
@@ -137,7 +138,7 @@ def _translated(builder: TapeBuilder, tape: Tape, dimensions: tuple[int, ...]) -
         if operation == INPUT:
             found.append(dimensions[left])
             continue
-        if operation == SUB and left == 0 and right >= 0:
+        if operation == SUB and left == 0 and right >= 0:  # a negative number, see `Sizes.negative`
             found.append(sizes.negative(-right))
             continue
         found.append(sizes.again(operation, code_of(left), code_of(right)))

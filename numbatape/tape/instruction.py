@@ -1,8 +1,8 @@
 """Instructions: the fields of one, and two ways to read many of them.
 
 While a tape is built, its instructions are a `Code` (`numbatape.tape.code`), a sequence of tuples. Such a
-tuple holds the fields of `Instruction` in their order, on which only these two files rely. There are two
-ways to read it:
+tuple holds the fields of `Instruction` in their order, on which code that appends instructions relies, and
+the kernels of `numbatape.tape.column_scan_kernels`. All other code reads instructions in one of two ways:
 
 - one instruction at a time, with names and with `Instruction.replace`: `instructions`;
 - all of them at once, a NumPy array for each field: `Code.columns`. A frozen tape's ``code`` has the same
@@ -120,6 +120,11 @@ def opcode(row: int, family: int) -> int:
     return 2 * row + family
 
 
+def swapped(active: int) -> int:
+    """Return the bits of a commuting instruction's active operands after ``a`` and ``b`` changed places."""
+    return active >> 1 | (active & 1) << 1
+
+
 def instructions(rows: Iterable[tuple]) -> list[Instruction]:
     """Return a builder's tuples as instructions."""
     return list(map(instruction, rows))
@@ -184,9 +189,9 @@ def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found, code["line"].copy()
 
 
-# NumPy copies arrays of structured dtypes field by field, and compares the fields first: a copy of short
-# ones, and of long ones, takes twenty to sixty times as long as that of the same bytes. So these functions
-# handle instructions, values and storages as bytes, as NumPy's `take` and `compress` do.
+# NumPy copies arrays of structured dtypes field by field, after it has compared the fields of both. This takes
+# twenty to sixty times as long as a copy of the same bytes. So the functions below handle instructions, values
+# and storages as bytes, as NumPy's `take` and `compress` do.
 
 
 @cache

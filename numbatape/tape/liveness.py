@@ -17,7 +17,7 @@ def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
     """
     fields = draft.fields(code)
     guards = fields.op == GUARD
-    dead = _dead(draft, code, guards)
+    dead = _dead(draft, code, guards)  # those that may fail are still among these
     if not np.count_nonzero(dead):
         return code
     fails = fields.is_any(draft.ops.fallible)
@@ -28,6 +28,7 @@ def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
         fails &= ~may_go.take(fields.out)
     unread = dead & fails
     if np.count_nonzero(unread):
+        # What these read stays with them, and no adjoint reaches that either.
         unread, dead = dead, _dead(draft, code, guards | fails)
     kept = chosen(code, ~dead) if np.count_nonzero(dead) else code
     passive = unread[~dead] & (kept["active"] != 0)

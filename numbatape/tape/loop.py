@@ -244,7 +244,7 @@ class Branches(HasBodies):
 
     @property
     def size_codes(self) -> set[int]:
-        """The size codes that they refer to."""
+        """The size codes that it refers to, its bodies' included."""
         places = [code for code in (self.index, self.chosen) if code is not None]
         return {*self.extents, *places}.union(*(loop.size_codes for loop in self.loops))
 

@@ -58,7 +58,7 @@ class Values(dict):
             raise IndexError(f"no value has the number {number}")
         word = self.words[number]
         found: tuple[int, int, int]
-        if word < 0:
+        if word < 0:  # a single cell, whose layout is that without dimensions, number 0
             found = ~word & STORAGE, ~word >> SHIFT, 0
         else:
             found = tuple(self._places[word : word + 3])  # type: ignore[assignment]
@@ -84,7 +84,7 @@ class Values(dict):
         return number
 
     def append_cell(self, pool: int, offset: int) -> int:
-        """Do the same for a cell of a pool whose address will be asked for soon, as derivatives do."""
+        """Append the address of a cell of a pool and keep it as a tuple, too: derivatives ask for it soon."""
         words = self.words
         number = len(words)
         words.append(~(offset << SHIFT | pool))
@@ -92,7 +92,7 @@ class Values(dict):
         return number
 
     def append_array(self, address: tuple[int, int, int]) -> int:
-        """Do the same for a value that is no single cell."""
+        """Append the address of a value that is no single cell; return the value's number."""
         words, places = self.words, self._places
         number = len(words)
         _set(self, number, address)  # instructions on arrays look at their operands more than once

@@ -53,7 +53,7 @@ def resumed(
 
 
 def without_guards(tape: Tape) -> Tape:
-    """Return a tape without its guards, for who knows that they hold."""
+    """Return a tape without its guards, for callers that know that they hold."""
     if not tape.guards:
         return tape
     kept = tape.code["op"] != GUARD

@@ -18,8 +18,8 @@ from ..threads import survives_fork
 from .tape import Tape
 
 Result = TypeVar("Result")
-ATTRIBUTE = "results"  # by which a tape has its results
-SIZES = 1024  # sizes of tapes that may have no tape any more before they are forgotten
+ATTRIBUTE = "results"  # the attribute of a tape that has its results
+SIZES = 1024  # where tapes of more sizes than this are known, sizes whose tapes are all gone are forgotten
 
 _lock = survives_fork(threading.Lock())
 _tapes: dict[tuple[int, ...], WeakSet[Tape]] = {}  # those that have results, by size

@@ -43,7 +43,8 @@ _APPLY = {
     SCALED_UP: _scaled(math.ceil),
     SCALED_NEAR: _scaled(round),
     DIVIDED_NEAR: lambda left, right: round(left / right),
-    ROOT: lambda left, right: math.isqrt(max(left, 0)),  # a guard tells sizes apart for which it is negative
+    # A guard refuses sizes for which the operand is negative, but guards are compared only after evaluation.
+    ROOT: lambda left, right: math.isqrt(max(left, 0)),
     ADD: lambda left, right: left + right,
     SUB: lambda left, right: left - right,
     MUL: lambda left, right: left * right,

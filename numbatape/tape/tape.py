@@ -41,7 +41,6 @@ from .sizes import SizeTable
 VALUE = np.dtype([("storage", "i4"), ("offset", "i4"), ("layout", "i4")])
 STORAGE = np.dtype([("size", "i4"), ("family", "u1"), ("level", "u1")])
 
-
 WIDTH = 8  # entries that kernels take at once
 
 
@@ -69,8 +68,8 @@ class Guard(NamedTuple):
     """A traced value that steered Python, and what it was.
 
     ``kind`` is "bool" or "int"; ``outcome`` what Python saw; ``position`` indexes `Tape.lines`. A guard of
-    kind "count" compares a size that data decide: ``counts`` says which one, as bodies that are cut out of a
-    tape and appended to it again have other numbers of guards then.
+    kind "count" compares a size that data decide: ``counts`` says which one of these sizes. The guard's place
+    among the guards cannot say it, because that changes when a body is cut out of a tape and appended again.
     """
 
     kind: str
@@ -206,7 +205,7 @@ class Tape:
     def __str__(self) -> str:
         """Return the listing; of a long one its head and its end."""
         lines = self.listing().splitlines()
-        if len(lines) > MOST_LINES:
+        if len(lines) > MOST_LINES:  # so many stay: those of the end are four, and one says what is left out
             left_out = len(lines) - MOST_LINES + 1
             lines[MOST_LINES - 5 : -4] = [f"   ...  {left_out} lines more: tape.listing()"]
         return "\n".join(lines)

@@ -13,6 +13,8 @@ from .families import POOLS
 from .instruction import GUARD, NONE, value_numbers
 
 NO_GROUP = 0  # the group of an operand that is not there, see `numbatape.tape.draft.Draft`
+READ = 4  # groups that an instruction reads: those of three operands and of its scratch
+SCRATCH = 3  # the place of the scratch among these
 
 
 def keys_of(values) -> list[int]:
@@ -64,7 +66,7 @@ def groups_of(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarr
         return column_scans.groups(code, group)
     numbers = value_numbers(code)
     read = numbers[:, 1:].astype(np.intp)  # NumPy indexes with these twice as fast as with 32 bits
-    read[code["op"] == GUARD, 3] = NONE
+    read[code["op"] == GUARD, SCRATCH] = NONE  # there it is the number of the guard
     return group[numbers[:, 0]], group[read]
 
 
@@ -112,7 +114,7 @@ class Uses:
         if len(self.out) > SHORT:
             return column_scans.read(self.operands, self.count)
         groups = self.operands.reshape(-1)
-        return self._times(groups), self._last(groups, np.arange(len(groups)) // 4)
+        return self._times(groups), self._last(groups, np.arange(len(groups)) // READ)
 
     @property
     def writes(self) -> np.ndarray:
@@ -158,13 +160,13 @@ class Uses:
     def readers(self, group: int) -> np.ndarray:
         """Return the instructions that read a group, in order, with repetitions."""
         order, start = self._readers
-        return order[start[group] : start[group + 1]] // 4
+        return order[start[group] : start[group + 1]] // READ
 
     def values(self, group: int) -> list[int]:
         """Return the values by which instructions name a group."""
         order, start = self._readers
         places = order[start[group] : start[group + 1]]
-        read = value_numbers(self.code)[places // 4, 1 + places % 4]
+        read = value_numbers(self.code)[places // READ, 1 + places % READ]  # the first column is the result
         once = self.writes[group] == 1
         writers = self.last_write[group : group + 1] if once else flatnonzero(self.out == group)
         return sorted({*read.tolist(), *self.code["out"][writers].tolist()})

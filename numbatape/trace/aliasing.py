@@ -15,7 +15,7 @@ from ..errors import LeakError
 from ..usercode.frames import is_store, not_supported, where_in_user_code
 
 FEW_ARRAYS = 256  # references to arrays that are gone are dropped whenever there are this many more
-FEW_BYTES = 4096  # copies of this many bytes are compared sooner than arrays are
+FEW_BYTES = 4096  # up to so many bytes, two copies as `bytes` are made and compared sooner than arrays are
 
 
 def root_of(value):

@@ -105,11 +105,9 @@ class TracedArray(Methods, Reads):
     # __getattr__.
     __slots__ = ("__weakref__", "_family", "_id", "_level", "_trace", "_value")
 
-    # Operators of pandas leave the work to an operand whose priority is higher than their own, which is at
-    # most 4 000.
+    # Operators of pandas leave the work to an operand whose priority is higher than their own: at most 4000.
     __pandas_priority__ = 5_000
-    # The ufuncs of pandas compare this priority, because a traced array passes for an ndarray; a Series has 1
-    # 000.
+    # The ufuncs of pandas compare this one with that of a Series, 1000: a traced array passes for an ndarray.
     __array_priority__ = 5_000.0
 
     # ---- containers
@@ -154,7 +152,7 @@ class TracedArray(Methods, Reads):
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        """Record a ufunc of traced values; what the short way for numbers can't do goes to the rules."""
+        """Record a ufunc of traced values: by a short way if they are numbers, else by NumPy's function."""
         row, trace = number_rows.get(ufunc), self._trace
         integers = trace.integers
         if row is not None and method == "__call__" and not kwargs and not trace.closed:
@@ -194,6 +192,7 @@ class TracedArray(Methods, Reads):
     # ---- properties
 
     def _sample(self):
+        """Return the value; where nobody has computed it yet, zeros of its shape and dtype."""
         try:
             return _value_of(self, "_value")
         except AttributeError:

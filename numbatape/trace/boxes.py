@@ -46,7 +46,9 @@ class Box:
         Traced arrays in this memory whose value number is up to date.
     home, used
         A storage of the same size, to which scalars move when they are written to the array, and which of its
-        slots are taken; each slot is written once.
+        cells (called slots) are taken; each slot is written once.
+    grids
+        The codes and levels of ``root``, in its shape.
     """
 
     __slots__ = ("cells", "family", "first", "grids", "home", "levels", "root", "settled", "used", "width")
@@ -87,6 +89,7 @@ class Box:
         return self.window(self.cells, value), self.window(self.levels, value)
 
     def slots(self, value: ndarray) -> ndarray:
+        """Return the slot of each entry of an array in this memory: its place in the order of memory."""
         return self.window(np.arange(len(self.cells)), value)
 
     def around(self, value: ndarray) -> tuple[ndarray, ndarray] | None:
@@ -332,6 +335,7 @@ def put_scalar(box: Box, x, key, scalar) -> None:
     """Make a traced scalar's cell one entry; the scalar moves to the home if it can."""
     codes, levels = box.windows(x._value)
     code, level = code_of(scalar), scalar._level
+    # Integers stay where they are: they may have been read as positions, whose storage must not be written to.
     if code < 0 and level >= VARYING and box.root.dtype.kind in "fc":
         builder = x._trace.tape
         if box.home is None:

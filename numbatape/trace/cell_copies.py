@@ -37,7 +37,7 @@ def runs(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Block
     """
     count = len(codes)
     constant = levels <= CONSTANT
-    # Each scalar counts as a storage of its own.
+    # Each scalar counts as a storage of its own, and so do the constant cells of a storage: hence the factor.
     places = 2 * np.where(codes < 0, codes, codes >> SHIFT) + constant
     same = places[1:] == places[:-1]
     steps, slot_steps = np.diff(codes), np.diff(slots)

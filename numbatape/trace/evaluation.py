@@ -15,8 +15,7 @@ from ..ops.oracles import needs_shape
 from ..tape import TapeBuilder
 from ..tape.instruction import Instruction, instruction
 from ..tape.tape import FAMILY_DTYPE, POOLS
-
-POOL_COUNT = len(POOLS)
+from ..tape.uses import key_of
 
 
 class AssumptionError(Exception):
@@ -114,7 +113,7 @@ class Derivatives:
         """
         self.given.append((number, value))
         storage, offset, _ = self._tape.values[number]
-        if storage < POOL_COUNT:
+        if storage < len(POOLS):
             self._tape.note_views([(storage, offset)])
         if self.evaluation is not None:
             self.evaluation.note(number, value)
@@ -140,7 +139,7 @@ class Evaluation:
     def __init__(self, tape: TapeBuilder, calls):
         self.tape = tape
         self._calls = calls
-        self._cells: dict[int, np.ndarray] = {}  # the keys are storages, or (negative) cells of a pool
+        self._cells: dict[int, np.ndarray] = {}  # by key, see `numbatape.tape.uses.keys_of`
         self._writers: dict[int, list[int]] = {}  # instructions that write to a key, in order
         self._written: dict[int, int] = {}  # how many of them have been evaluated
         self._lanes: dict[int, int] = {}  # for each key, the value that its cells are a copy of
@@ -174,7 +173,7 @@ class Evaluation:
 
     def _key(self, number: int) -> int:
         storage, offset, _ = self.tape.values[number]
-        return storage if storage >= POOL_COUNT else -1 - (offset * POOL_COUNT + storage)
+        return key_of(storage, offset)
 
     def _index(self) -> None:
         """Index the instructions that were recorded since the last call."""
@@ -184,9 +183,7 @@ class Evaluation:
                 self._writers.setdefault(self._key(row.out), []).append(k)
         self._indexed = len(tape.code)
         for literal in tape.literals[self._literals :]:
-            storage, offset = literal.storage, literal.offset
-            key = storage if storage >= POOL_COUNT else -1 - (offset * POOL_COUNT + storage)
-            self._cells[key] = literal.data
+            self._cells[key_of(literal.storage, literal.offset)] = literal.data
         self._literals = len(tape.literals)
 
     def _settle(self, number: int) -> None:

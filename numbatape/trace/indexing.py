@@ -26,11 +26,11 @@ from .primitives import (
     value_of,
 )
 
-MOST_ENTRIES = 1_000
+MOST_ENTRIES = 1_000  # entries of vectors that are kept for the next ``x[k]``, which bounds their memory
 
 
 def item(x: TracedArray, k: int) -> TracedArray:
-    """Return ``x[k]`` of a vector: a one-cell view, which the next ``x[k]`` finds in ``trace.entries``."""
+    """Return ``x[k]`` of a vector: a one-cell view, which the next ``x[k]`` finds in `Reused.entries`."""
     value = x._value[k]  # raises NumPy's IndexError
     trace = x._trace
     if trace.memory.boxes:

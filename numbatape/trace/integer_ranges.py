@@ -18,10 +18,8 @@ from .constants import EXACT_INTEGER
 from .primitives import INT64, array_instruction, elementwise, exact_constants, value_of
 from .state import MOST_ENTRIES, Drift
 
-USUAL = (
-    (2**24, MOST_ENTRIES),
-    (2**36, 2**40),
-)  # A number that is below the first bound when it is traced must stay below the second one.
+# A number that is below the first bound of a pair when it is traced must stay below the second one.
+USUAL = ((2**24, MOST_ENTRIES), (2**36, 2**40))
 
 ARITHMETIC = frozenset(("sum", "product", "power", "sum at"))
 

@@ -23,10 +23,9 @@ def ufunc_of_labelled(ufunc, inputs, kwargs):
     owner = next(labelled, None)
     if owner is None:  # an operand's own class has computed something of its own kind
         foreign = [x for x in inputs if _is_foreign(x)]
+        # A quantity with a unit, say: NumPy asks it next, and it computes with the array.
         if any(hasattr(type(x), "__array_ufunc__") for x in foreign):
-            return (
-                NotImplemented  # a quantity with a unit: NumPy asks it next, and it computes with the array
-            )
+            return NotImplemented
         kinds = ", ".join(sorted({f"a {package_of(x)}.{type(x).__name__}" for x in foreign}))
         raise UnsupportedOperationError(
             f"{kinds} meets a traced value at {where_in_user_code()}; float(...) makes a number of it"

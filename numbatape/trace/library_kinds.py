@@ -75,9 +75,7 @@ def own_array(value, path: str) -> np.ndarray | None:
         a tape, and a derivative has another unit.
     """
     if package_of(value) in ("jax", "jaxlib"):
-        return np.array(
-            value
-        )  # a copy: a read-only view would be a constant by identity, another in each call
+        return np.array(value)  # a read-only view would be a constant by identity, another one in each call
     if hasattr(type(value), "__array_ufunc__"):
         raise SpecError(
             f"{path}: {type(value).__name__} has units or labels beside its numbers; pass the numbers, and "
@@ -99,7 +97,7 @@ def is_no_array(value) -> bool:
 
 
 def lending_package(value) -> str | None:
-    """Return the package whose methods get stand-ins where a function refers to something: see above.
+    """Return the package whose methods get stand-ins in a function that refers to something of the package's.
 
     It is "scipy" for sparse matrices, and for the module of which they are.
     """

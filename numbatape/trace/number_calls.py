@@ -53,6 +53,7 @@ def record_number(trace, value, code: int, active: int, level: int, a: int, b: i
         line = trace.places.get(id(frame.f_code) + frame.f_lasti)
         if line is None:
             line = trace.line()
+    # The third field is the stage: `PROLOGUE` is 0 and `MAIN` is 1.
     tape.code.recent += (code, active, 1 if level else 0, number, a, b, NONE, NONE, line)
     if not offset & LOOKS:
         tape.look()

@@ -95,7 +95,7 @@ def _arithmetic(name: str, ufunc, function):
     return forward, reflected
 
 
-# What a number and something else are, None or text.
+# What == and != say, for each entry, of an array and something that is no number (None, text, a dict, a set).
 DIFFER = {np.equal: False, np.not_equal: True}
 
 

@@ -324,9 +324,8 @@ def _may_begin(x: TracedArray, root: np.ndarray, sized: bool) -> bool:
     region = region_of(owner)
     if region is None:
         return False
-    if (
-        not sized and x is not owner and (own := region_of(x)) is not None
-    ):  # a part of the owner may have a symbolic size
+    # A part may have a symbolic size where the owner has a fixed one: ``x[:len(y)]``.
+    if not sized and x is not owner and (own := region_of(x)) is not None:
         sized = any(settled(code) < 0 for span in own.spans for code in (span.first, span.size))
     if not sized and all(settled(dim) >= 0 for dim in region.dims):
         return False

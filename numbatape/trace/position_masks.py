@@ -18,13 +18,14 @@ def as_positions(x: TracedArray, keys: tuple) -> tuple:
     """Return an index with the slice, or the positions, that a mask of positions selects in its place."""
     axis = next((k for k, key in enumerate(keys) if type(key) is not slice), len(keys))
     mask = keys[axis] if axis < len(keys) else None
+    # The value of a number may be Python's own, without a dtype, so the class is asked first. Beside index
+    # arrays, a mask means pairs of positions, so all other indices must be slices.
     if (
         type(mask) is not TracedArray
         or mask._level != CONSTANT
-        or mask._value.__class__
-        is not np.ndarray  # the value of a number may be Python's own, without a dtype
+        or mask._value.__class__ is not np.ndarray
         or mask._value.dtype.kind != "b"
-        or not all(type(key) is slice for key in keys[axis + 1 :])  # beside other indices a mask means pairs
+        or not all(type(key) is slice for key in keys[axis + 1 :])
         or x._value.shape[axis : axis + mask.ndim] != mask._value.shape
         or mask._trace.integers.origins is None
     ):

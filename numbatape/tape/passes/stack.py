@@ -19,7 +19,7 @@ import numpy as np
 from ..combinations import flatnonzero
 from ..draft import Draft
 from ..families import F64, POOLS
-from ..instruction import GUARD, MAIN, NONE, Instruction, chosen, columns, joined
+from ..instruction import GUARD, MAIN, NONE, Instruction, chosen, columns, joined, swapped
 from ..liveness import steady
 
 LEAST = 24  # instructions that are alike
@@ -204,7 +204,7 @@ class _Search:
             other = self._shared(family, 1 - side, values[1 - side])
             result = self._dropped(result, 1 + side)
             operands = [rows, self._transposed(other) if side == 1 else other]
-            active = active if side == 0 else active >> 1 | (active & 1) << 1
+            active = active if side == 0 else swapped(active)
         else:
             pairs = enumerate(zip(values, steps, strict=True))
             operands = [self._in_all(family, k, x, step, len(dims)) for k, (x, step) in pairs]

@@ -28,7 +28,7 @@ from ..families import CONSTANT, F64, POOLS
 from ..instruction import COLUMNS, GUARD, NONE, value_numbers
 from ..passes.reroll import reroll
 from ..tape import Literal
-from ..uses import groups_of
+from ..uses import SCRATCH, groups_of
 
 SMALL = 8  # a window has to become so many times shorter; else it is not worth having
 
@@ -311,7 +311,7 @@ class _Made:
         draft, recorded = self.draft, self.part.code
         out, operands = groups_of(code, draft.group)
         written = np.zeros(draft.count, bool)
-        written[out] = written[operands[:, 3]] = True
+        written[out] = written[operands[:, SCRATCH]] = True
         results = recorded["out"][recorded["op"] != GUARD]
         found = self.part.addresses[results[~written[draft.group[results]]]]
         return np.stack([found["storage"], found["offset"]]).astype(np.int32)
