@@ -189,8 +189,8 @@ def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found, code["line"].copy()
 
 
-# NumPy copies arrays of structured dtypes field by field, after it has compared the fields of both. This takes
-# twenty to sixty times as long as a copy of the same bytes. So the functions below handle instructions, values
+# NumPy copies arrays of structured dtypes field by field, after it has compared the fields of both. It takes
+# twenty to sixty times as long as a copy of the same bytes. So the functions below treat instructions, values
 # and storages as bytes, as NumPy's `take` and `compress` do.
 
 

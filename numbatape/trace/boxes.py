@@ -335,7 +335,7 @@ def put_scalar(box: Box, x, key, scalar) -> None:
     """Make a traced scalar's cell one entry; the scalar moves to the home if it can."""
     codes, levels = box.windows(x._value)
     code, level = code_of(scalar), scalar._level
-    # Integers stay where they are: they may have been read as positions, whose storage must not be written to.
+    # Integers stay where they are: they may have been read as positions, whose storage nothing may write to.
     if code < 0 and level >= VARYING and box.root.dtype.kind in "fc":
         builder = x._trace.tape
         if box.home is None:
