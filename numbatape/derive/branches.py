@@ -36,12 +36,16 @@ class Derived:
         For each of its outputs, the input (or output) of the body that it is the derivative of.
     relations
         Relations between sizes on which it relies, but the body does not.
+    calls
+        What the body calls. Digests tell rules and their arguments apart by identity, so none of these may be
+        freed, and another one take its place in memory, as long as the derivative is known by the digest.
     """
 
     tape: Tape
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     relations: tuple
+    calls: tuple
 
 
 _kept: Kept[Derived] = Kept(512)
@@ -128,7 +132,8 @@ def _derived(kind, emitter: Emitter, loop: Loop, numbers, record) -> Derived:
         tape, kept = body.frozen()
         count = len(loop.body.inputs)
         numbers_of = [*range(count), *(count + k for k in linear)]
-        found = Derived(tape, tuple(numbers_of[k] for k in kept), tuple(outputs), tuple(body.relied_on))
+        inputs = tuple(numbers_of[k] for k in kept)
+        found = Derived(tape, inputs, tuple(outputs), tuple(body.relied_on), tuple(loop.body.calls))
         _kept.put(key, found)
     return found
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.derive import branches
 from numbatape.errors import OutputError, UnsupportedOperationError
 
 RNG = np.random.default_rng(3)
@@ -768,3 +769,15 @@ def test_bodies_with_rules_are_told_apart_by_what_the_rules_are_given(kind):
         for data, derivative in derivatives:
             np.testing.assert_allclose(derivative(0.3)[0], plain(data, 0.3), rtol=1e-13)
         numbers[7] = 2.0  # in the first one
+
+
+def test_known_derivatives_of_bodies_keep_what_the_bodies_call():
+    """They are found by a digest that has the identities of rules, which other rules may get after them."""
+
+    def pullback(ct, y, x):
+        return (2.0 * ct,)
+
+    double = nt.primitive(lambda x: 2.0 * x, pullback=pullback)
+    nt.hessian(lambda x: nt.cond(x[0] > 0.0, lambda x: double(x[0]) ** 2, lambda x: x[0], x))(np.ones(2))
+    called = [call for _, known in branches._kept.items() for call in known.calls]
+    assert any(getattr(call, "rule", None) and call.rule.pullback is pullback for call in called)
