@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 
 import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
 from ..verbs.first_order import grad
-from .optimisers import Solve, at_ends, slope_of
+from .optimisers import Solve, at_ends, slope_of, with_flags
 from .solver_calls import as_array, where_traced
 
 MINIMISERS = {"fmin": "func", "fmin_bfgs": "f", "fmin_cg": "f", "fmin_ncg": "f", "fmin_powell": "func"}
-# A line search that ends because of rounding has found the minimum; its flag is 2. That of the other
-# minimisers means that the iterations were not enough.
+# A line search that ends because of rounding has found the minimum; its flag is 2. That flag of the other
+# minimisers means that the iterations were not enough, as with the methods of `minimize`.
 LINE_SEARCHES = ("fmin_bfgs", "fmin_cg", "fmin_ncg")
 
 
@@ -37,24 +35,11 @@ def leastsq(original, *args, **kwargs):
     return solve.solution("func", residual, taken), flags[0]
 
 
-def _with_flags(original: Callable) -> Callable:
-    """Return a minimiser that always returns SciPy's flag, which says whether it has found a minimum."""
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def minimise(*args, **kwargs):
-        bound = signature.bind(*args, **kwargs)
-        bound.arguments["full_output"] = True
-        return original(*bound.args, **bound.kwargs)
-
-    return minimise
-
-
 def _minimiser(parameter: str) -> Callable:
     """Return the implementation for a minimiser whose function is the parameter of the given name."""
 
     def implementation(original, *args, **kwargs):
-        solve = Solve(_with_flags(original), args, kwargs)
+        solve = Solve(with_flags(original), args, kwargs)
         solve.refuse("full_output", "retall", "callback")
 
         def residual(f, y, call):
@@ -72,14 +57,17 @@ def _minimiser(parameter: str) -> Callable:
 
 
 def _line_search(original, *args, **kwargs):
-    """The implementation of `brent` and `golden`, which search without bounds."""
+    """The implementation of `brent` and `golden`, which search without bounds.
+
+    SciPy does not say whether the steps were enough, so it is checked that the slope is zero where they end.
+    """
     solve = Solve(original, args, kwargs)
     solve.refuse("full_output")
-    return solve.solution("func", lambda f, y, call: slope_of(f, y), lambda found: found)
+    return solve.solution("func", lambda f, y, call: slope_of(f, y), lambda found: found, check=True)
 
 
 def fminbound(original, *args, **kwargs):
-    solve = Solve(_with_flags(original), args, kwargs)
+    solve = Solve(with_flags(original), args, kwargs)
     solve.refuse("full_output")
 
     def residual(f, y, call):

@@ -6,6 +6,7 @@ solves with plain numbers; `numbatape.solvers.implicit` differentiates.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 
@@ -26,6 +27,12 @@ from .solver_calls import as_array, result_of, where_traced
 # 1e-6: for the half of a sum of squares, this is 1.4e-3 from the minimum.
 NEAR = 1e-2
 XTOL = 1e-5  # SciPy's tolerance for minima between bounds
+LEFT = 1e-6  # how far from zero a function may be at a root that `fsolve` cannot improve, because of rounding
+# Methods of `minimize` whose flag 2 says that rounding ended the search, which then has found the minimum. Of
+# other methods (Nelder-Mead, Powell), it says that the iterations were not enough.
+ENDED_BY_ROUNDING = frozenset(
+    ("bfgs", "cg", "dogleg", "l-bfgs-b", "newton-cg", "trust-exact", "trust-krylov", "trust-ncg")
+)
 
 
 class Solve:
@@ -95,7 +102,7 @@ class Solve:
             found = np.asarray(taken(self._line.call(self._original, *args, **kwargs)), float)[()]
             if check and not (distance := made.distance(found, *p)) <= NEAR:
                 raise RuntimeError(
-                    f"{self.name} ended some {distance:.1g} from where the conditions of a minimum hold, so "
+                    f"{self.name} ended some {distance:.1g} from where the conditions of a solution hold, so "
                     "it has no derivative: give a smaller tol="
                 )
             return found
@@ -129,7 +136,8 @@ def _of_zero(parameter: str, refused: tuple, result: Callable = lambda x: x, tak
             value = value[0] if with_slope else value
             return np.reshape(as_array(value), np.shape(sample_of(y)))
 
-        return result(solve.solution(parameter, residual, taken))
+        # SciPy raises where it has found no root, unless it is told not to.
+        return result(solve.solution(parameter, residual, taken, check=solve.traced.get("disp") is False))
 
     return implementation
 
@@ -177,16 +185,50 @@ def minimize(original, *args, **kwargs):
             return at_bounds(slope, y, *_ends(call["bounds"]))
         return stationarity(slope, y, constraints, _ends(call["bounds"]))
 
-    x = solve.solution("fun", residual, _taken_minimum, _given(solve.traced["constraints"]))
     call = solve.traced
+    x = solve.solution("fun", residual, _taker_of_minimum(call), _given(call["constraints"]))
     return result_of(x, fun=_objective(lambda y: call["fun"](y, *_extra(call)), call)(x))
 
 
-def _taken_minimum(found):
-    """Return the minimum. Line searches that end because of rounding have found it."""
-    if not found.success and found.status != 2:
-        raise RuntimeError(f"no minimum was found, so it has no derivative: {found.message}")
-    return np.atleast_1d(found.x)
+def _taker_of_minimum(call: dict) -> Callable:
+    """Return what takes the minimum out of SciPy's result, and raises if there is none."""
+    method = call["method"]
+    if method is None:  # SciPy chooses BFGS or L-BFGS-B then, and SLSQP under constraints
+        by_line_search = not _given(call["constraints"])
+    else:
+        by_line_search = str(method).lower() in ENDED_BY_ROUNDING
+
+    def taken(found):
+        if not found.success and not (by_line_search and found.status == 2):
+            raise RuntimeError(f"no minimum was found, so it has no derivative: {found.message}")
+        return np.atleast_1d(found.x)
+
+    return taken
+
+
+def with_flags(original: Callable) -> Callable:
+    """Return a solver that always returns SciPy's flag, which says whether it has found a solution."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def solver(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.arguments["full_output"] = True
+        return original(*bound.args, **bound.kwargs)
+
+    return solver
+
+
+def fsolve(original, *args, **kwargs):
+    """Return the root; SciPy itself only warns if it has found none."""
+
+    def taken(found):
+        x, more, flag, message = found
+        if flag != 1 and not np.max(np.abs(more["fvec"]), initial=0.0) <= LEFT:
+            raise RuntimeError(f"no root was found, so it has no derivative: {message}")
+        return x
+
+    return _of_zero("func", ("full_output",), taken=taken)(with_flags(original), *args, **kwargs)
 
 
 def _given(constraints) -> bool:
@@ -301,7 +343,7 @@ _BRACKETED = ("bisect", "brenth", "brentq", "ridder", "toms748")
 for _name, _implementation in {
     **{name: _of_zero("f", ("full_output",)) for name in _BRACKETED},
     "newton": _of_zero("func", ("full_output",)),
-    "fsolve": _of_zero("func", ("full_output",)),
+    "fsolve": fsolve,
     "root_scalar": _of_zero("f", (), _root_result, _taken_root),
     "root": _of_zero("fun", ("callback",), result_of, _taken),
     "curve_fit": curve_fit,
