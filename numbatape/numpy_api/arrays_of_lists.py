@@ -133,7 +133,7 @@ for _window in (np.bartlett, np.blackman, np.hamming, np.hanning):
 
 @stands_for("numpy", "kaiser")
 def kaiser(M, beta):
-    """Return the window of a plain length; its two ends do not depend on ``beta`` by way of a root of 0."""
+    """Return the window of a plain length; the roots are plain numbers, so those of 0 need no derivative."""
     count = _whole(M)
     if count == 1:
         return np.ones(1) + 0.0 * beta
@@ -348,12 +348,10 @@ class _Joiner:
         """Return entries of the original, at traced positions, too."""
         slices = [part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, slice)]
         trace = find_trace(key, [(part.start, part.stop, part.step) for part in slices])
+        if trace is None and has_plain(key):
+            return wrap_result(trace_of_plain(key), self._original[as_ndarrays(key)], self._original)
         if trace is None:
-            return (
-                wrap_result(trace_of_plain(key), self._original[as_ndarrays(key)], self._original)
-                if has_plain(key)
-                else self._original[key]
-            )
+            return self._original[key]
         key = as_ndarrays(key if isinstance(key, tuple) else (key,))
         parts = [self._points(part) if isinstance(part, slice) else part for part in key]
         if any(isinstance(part, str) for part in parts):

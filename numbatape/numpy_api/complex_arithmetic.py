@@ -84,7 +84,7 @@ def times(a, b):
         if is_zero(b):
             a, b = b, a
         if b is None or (b.__class__ is float and not b < 0.0):
-            return a
+            return a  # a positive factor leaves the signs of zeros
         return _zero(operator.mul, a, b)
     if a.__class__ is float and a == 1.0:
         return b

@@ -41,9 +41,7 @@ def solve(a, b):
         solution = equations.call(equations.SOLVE, a, right)[0]
         return complex_parts.adopted(solution if right is b else solution[:, 0], value)
     solution = np.linalg.solve(_block(a), _columns(right))
-    return _parts(solution, n, value if np.ndim(values_of(b)) > 1 else value[..., None])[
-        ... if np.ndim(values_of(b)) > 1 else (..., 0)
-    ]
+    return _parts(solution, n, value) if right is b else _parts(solution, n, value[..., None])[..., 0]
 
 
 def inv(a):

@@ -135,7 +135,7 @@ def _parts_of(result, value) -> list[TracedArray | None]:
     return parts
 
 
-CALLED = 3 + 3  # where the number of what is called, operand c, is among an instruction's fields
+CALLED = Instruction._fields.index("c")  # the field with the number of what a call instruction calls
 
 
 def _numbers(row: Instruction) -> tuple[int, ...]:
@@ -206,27 +206,29 @@ class State:
         results = [0 if part is None else table.place_of_part(part) for part in parts]
         factors = [table.place_of_new(number) for number in factor]
         plain = table.plain
-        shift = len(plain)
-        # Behind the plain numbers come the line, the arguments and the new values, counted from -1 on down
-        # while the number of plain ones was not known.
-        places = [shift - 1 - place if place < 0 else place for place in named]
+
+        def settled(place: int) -> int:
+            """Return a place in the table, now that it is known how many plain numbers there are.
+
+            Behind these come the line, the arguments and the new values, which were counted from -1 on down.
+            """
+            return len(plain) - 1 - place if place < 0 else place
+
         steps = [
-            (kind, shift - 1 - first, *rest) if kind in (VIEW, PART) else (kind, first, *rest)
+            (kind, settled(first), *rest) if kind in (VIEW, PART) else (kind, first, *rest)
             for kind, first, *rest in table.steps
         ]
         bound_of = self.trace.integers.range_of
         found = [
             None
             if part is None
-            else Part(
-                *(shift - 1 - at if at < 0 else at, part._level, part._family),
-                bound_of(tape.values[part._id]),
-            )
+            else Part(settled(at), part._level, part._family, bound_of(tape.values[part._id]))
             for part, at in zip(parts, results, strict=True)
         ]
-        fields = itemgetter(*places) if rows else None  # a grid of broadcast vectors takes no instruction
-        within = [shift - 1 - place for place in factors]
-        return Template(steps, plain, fields, type(result), found, within[0] if within else None)
+        # A grid of broadcast vectors takes no instruction.
+        fields = itemgetter(*map(settled, named)) if rows else None
+        within = settled(factors[0]) if factors else None
+        return Template(steps, plain, fields, type(result), found, within)
 
     def _call_of(self, row: Instruction) -> tuple[Site, int]:
         """Return what an instruction calls, which must be a rule, and the family of its number's literal."""

@@ -141,7 +141,7 @@ def constant_only(tree) -> bool:
 
 
 def on_constants(function, args, kwargs):
-    """Call a function that has no rule with the values of constants.
+    """Call a function that has no implementation with the values of constants.
 
     The result is a plain array, so the trace holds for these contents of the constants only.
     """
@@ -160,7 +160,7 @@ def _plain_values(tree):
 
 
 def unsupported(name: str) -> UnsupportedOperationError:
-    """Return the error for a function without a rule: its name, the user's line, what works."""
+    """Return the error for a function without an implementation: its name, the user's line, what works."""
     import difflib  # imported here, because only an error needs it
 
     known = sorted(f"np.{each}" for each in REAL.files)

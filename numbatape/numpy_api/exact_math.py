@@ -1,7 +1,7 @@
 """``math`` and Python's ``**``, bit for bit, for ``Config(values="numpy")``.
 
 Most functions of ``math`` are the C library's, which kernels call, too (`numbatape.ops.libm`). Python itself
-computes the others: rules call these, as they call matrix functions.
+computes the others: a sweep calls these as it calls a user's rule.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _by_row(row: str):
     return pullback
 
 
-def lengths(ybar, y, *args):
-    """The pullback of ``math.hypot``; zero at the origin."""
+def _hypot_pullback(ybar, y, *args):
+    """Return the pullback of ``math.hypot``, which is zero at the origin."""
     (z,), (ct,) = y, ybar
     at_zero = np.equal(z, 0.0)
     scale = np.where(at_zero, 0.0, ct / np.where(at_zero, 1.0, z))
@@ -71,7 +71,7 @@ PULLBACKS = {
     "cbrt": _by_row("cbrt"),
     "gamma": _by_row("gamma"),
     "lgamma": _by_row("gammaln"),
-    "hypot": lengths,
+    "hypot": _hypot_pullback,
 }
 
 
@@ -81,46 +81,46 @@ def total(args):
     def value(*xs):
         return np.float64(math.fsum(xs))
 
-    return called("fsum", _ones, args, value)
+    return called("fsum", _fsum_pullback, args, value)
 
 
-def _ones(ybar, y, *args):
+def _fsum_pullback(ybar, y, *args):
     return tuple(ybar[0] for _ in args)
 
 
 def distance(p, q):
     """``math.dist`` of two vectors."""
-    return called("dist", _distance, (p, q), _dist)
+    return called("dist", _dist_pullback, (p, q), _dist)
 
 
 def _dist(p, q):
     return np.float64(math.dist(p, q))
 
 
-def _distance(ybar, y, p, q):
-    (part,) = lengths(ybar, y, p - q)
+def _dist_pullback(ybar, y, p, q):
+    (part,) = _hypot_pullback(ybar, y, p - q)
     return part, -part
 
 
 def sum_of_products(p, q):
     """``math.sumprod`` of two vectors (Python 3.12)."""
-    return called("sumprod", _sum_of_products, (p, q), _sumprod)
+    return called("sumprod", _sumprod_pullback, (p, q), _sumprod)
 
 
 def _sumprod(p, q):
     return np.float64(math.sumprod(p.tolist(), q.tolist()))  # type: ignore[attr-defined]
 
 
-def _sum_of_products(ybar, y, p, q):
+def _sumprod_pullback(ybar, y, p, q):
     return ybar[0] * q, ybar[0] * p
 
 
 def remainder(x, y):
     """``math.remainder``, whose quotient is rounded to the nearest integer."""
-    return called("remainder", _remainder, (x, y))
+    return called("remainder", _remainder_pullback, (x, y))
 
 
-def _remainder(ybar, y, a, b):
+def _remainder_pullback(ybar, y, a, b):
     return ybar[0], -ybar[0] * np.rint((a - y[0]) / b)
 
 

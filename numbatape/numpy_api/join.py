@@ -288,7 +288,7 @@ def _continued(x, axis: int, width, mode: str, options):
     """Return ``x`` between entries of its own, as slices: so its size may be any."""
     n, lead = length(x, axis), (slice(None),) * axis
     before, behind = width
-    # How far the entries next to the border are from it, and how many there are at least for one reflection.
+    # With fewer entries than this, an end is more than one slice: the array is reflected or repeated again.
     least = {"edge": 1, "reflect": max(width) + 1, "symmetric": max(width), "wrap": max(width)}[mode]
     if not n >= least:
         return np.take(x, np.pad(np.arange(pinned(x, axis)), width, mode, **options), axis)

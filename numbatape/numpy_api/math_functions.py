@@ -37,7 +37,7 @@ def _guarded(result, *args):
 
     A call with such arguments then runs the function itself, which raises, or its ``except`` runs.
     """
-    # `math` raises no error here, because an argument is infinite or NaN.
+    # `math` has not raised for these arguments: if the result is not finite, one of them is not either.
     if type(result) is TracedArray and not np.isfinite(result):
         for x in args:
             if type(x) is TracedArray and not np.isnan(x):
@@ -70,8 +70,6 @@ def _through_row(name, row):
         result = exact_math.exact(name, (x,)) if exact_math.wanted() else None
         if result is None:
             result = elementwise(row, x)
-        if name == "sqrt":
-            size_fractions.noted_ufunc(np.sqrt, x, result)
         return _guarded(result, x) if name in RAISING else result
 
     return call

@@ -15,7 +15,10 @@ from ..usercode.ownership import sees_sizes
 from .function_tables import HOLDS, implements
 from .registration import composes
 
-STAND_INS = ("stand_ins.py", "arrays_of_lists.py")
+STAND_INS = (
+    "stand_ins.py",
+    "arrays_of_lists.py",
+)  # the files whose functions call NumPy's for the user's code
 
 
 @implements(np.shape, complex="of_values")
@@ -40,9 +43,8 @@ def _sizes(a) -> tuple:
     while not sees_sizes(frame) and frame.f_code.co_name != "__array_function__":
         frame = frame.f_back
     frame = frame.f_back or frame
-    while not sees_sizes(frame) and frame.f_code.co_filename.endswith(
-        STAND_INS
-    ):  # these are what the user's code calls in NumPy's place
+    # Stand-ins are what the user's code calls in NumPy's place.
+    while not sees_sizes(frame) and frame.f_code.co_filename.endswith(STAND_INS):
         frame = frame.f_back
     x = lift_first(a)
     return x._sizes() if sees_sizes(frame) else x.shape

@@ -22,7 +22,7 @@ from .function_tables import REAL, full_name, register_form
 
 
 def unsupported_argument(function, name: str, hint: str = "") -> UnsupportedOperationError:
-    """Return the error for an argument, or for the value of one, that has no rule."""
+    """Return the error for an argument, or for the value of one, that no implementation takes."""
     name_of = function if isinstance(function, str) else full_name(function)
     return not_supported(f"{name_of}(..., {name}) of a traced array", hint)
 
@@ -311,9 +311,9 @@ def evaluated(function, implementation, run, usual=None):
     return call
 
 
-def recorder_of(rule) -> Callable | None:
+def recorder_of(implementation) -> Callable | None:
     """Return the function of NumPy's value and of traced operands that a registered one ends in, or None."""
-    return getattr(rule, "recorder", None)
+    return getattr(implementation, "recorder", None)
 
 
 def _keywords(implementation) -> tuple[frozenset[str], bool]:

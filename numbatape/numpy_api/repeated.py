@@ -35,7 +35,9 @@ from .composition_templates import (
 )
 
 MOST_BYTES = 4096  # A plain array of at most this many bytes has its contents in the key.
-REFUSED = 8  # how many calls that were new a call counts that is known and cannot be repeated
+REFUSED = (
+    8  # a call that is known and cannot be repeated counts as so many new ones, because looking took time
+)
 PATIENCE = 64  # keys of one function that did not recur; after these, no more are made
 OPTIONS = frozenset((int, bool, str, type(None), type(Ellipsis), np.dtype, type))
 NUMBERS = frozenset((float, np.float64, np.float32, np.int64, np.bool_))
@@ -161,10 +163,9 @@ def _relate(tape, traced: list[TracedArray], parts: list) -> None:
         home = storage if storage >= POOL_COUNT else (storage, offset)
         place, start = homes.setdefault(home, (k, offset))
         parts += (numbers.setdefault(x._id, k), place, tape.sizes.sub(offset, start) if place != k else 0)
+        # Of two cells that are added, the one that was computed last becomes operand a.
         if storage < POOL_COUNT:
-            parts.append(
-                bool(recent) and recent[LAST_OUT] == x._id
-            )  # a sum of cells begins with the last result
+            parts.append(bool(recent) and recent[LAST_OUT] == x._id)
 
 
 # ---- templates

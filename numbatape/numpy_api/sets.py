@@ -153,9 +153,8 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     edges = _edges(x, bins, range) if _is_number(bins) else _given(bins, x)
     low, high = edges[:-1, None], edges[1:, None]
     inside = np.logical_and(np.greater_equal(x, low), np.less(x, high))
-    last = np.logical_and(
-        np.greater_equal(x, low[-1:]), np.less_equal(x, high[-1:])
-    )  # Both ends of the last interval belong to it.
+    # Both ends of the last interval belong to it.
+    last = np.logical_and(np.greater_equal(x, low[-1:]), np.less_equal(x, high[-1:]))
     inside = np.concatenate([inside[:-1], last])
     ones = 1.0 if weights is None else _flat(lift_first(weights, a))
     sums = np.sum(np.where(inside, ones, 0.0), 1)

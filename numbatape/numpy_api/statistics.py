@@ -60,7 +60,7 @@ def _usual_mean(a, axis=None, *options, keepdims=False, **named):
 
 
 def _usual_variance(a, axis=None, *options, ddof=0, keepdims=False, **named):
-    """Do the same for variances."""
+    """Serve variances without options, as `_usual_mean` serves means."""
     usual = type(a) is TracedArray and type(ddof) is int and type(keepdims) is bool
     if options or named or not usual:
         return None
@@ -78,7 +78,7 @@ def _usual_variance(a, axis=None, *options, ddof=0, keepdims=False, **named):
 
 
 def _usual_deviation(a, axis=None, *options, ddof=0, keepdims=False, **named):
-    """Do the same for standard deviations."""
+    """Serve standard deviations without options, as `_usual_mean` serves means."""
     variance = _usual_variance(a, axis, *options, ddof=ddof, keepdims=keepdims, **named)
     return None if variance is None else np.sqrt(variance)
 

@@ -95,26 +95,27 @@ def usual_call(ufunc) -> Callable | None:
     """Return a function of the inputs that records a call of a ufunc without options, or None."""
     op = None if ufunc in COMPOSED or ufunc in BITWISE or ufunc.nin > 2 else find(ufunc)
     if isinstance(op, ArrayOp):
-        rule = REAL.find(ufunc)
-        return functools.partial(_call_rule, ufunc, rule, recorder_of(rule))
+        implementation = REAL.find(ufunc)
+        return functools.partial(_call_array_op, ufunc, implementation, recorder_of(implementation))
     if op is None or op.opaque:
         return None
     note_number_row(ufunc, op)
     return functools.partial(record_row, ufunc, op)
 
 
-def _call_rule(ufunc, rule, recorder, inputs):
+def _call_array_op(ufunc, implementation, recorder, inputs):
+    """Record a generalised ufunc, whose implementation is one of arrays."""
     if recorder is not None:
         a, b = inputs  # the generalised ufuncs are products
         if type(a) is TracedArray and type(b) is TracedArray:
             return recorder(ufunc(a._value, b._value), a, b)
     if any([is_series(x) or is_frame(x) for x in inputs]):
-        return operations.product(*inputs)  # matmul is the only rule of two arrays
-    return rule(*inputs)
+        return operations.product(*inputs)  # pandas knows matmul alone
+    return implementation(*inputs)
 
 
 def apart(result, inputs):
-    """Return a ufunc's result in its own memory, if a rule has returned an operand or a view of one."""
+    """Return a ufunc's result in its own memory, where it is an operand or a view of one."""
     value = value_of(result)
     if (value.__class__ is np.ndarray and value.base is not None) or any(result is x for x in inputs):
         roots = [
@@ -218,8 +219,8 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])
     elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype != np.int64):
-        # Cells are floats, without the bits of integers, and without wrapping around in small dtypes, or
-        # below zero.
+        # Cells are floats: they have no bits of integers, and do not wrap around as small dtypes do, or as
+        # unsigned ones do below zero.
         if constant_only(inputs):
             return on_constants(ufunc, inputs, kwargs)
         raise _unsupported(f"{name_of(ufunc)} with a result of dtype {value.dtype}", "use float64")

@@ -123,9 +123,7 @@ def put_along_axis(arr, indices, values, axis=-1):
         assign(arr, np.unravel_index(as_ndarrays(indices), shape), values, "np.put_along_axis")
         return
     axis %= len(shape)
-    places = list(
-        np.ix_(*map(np.arange, shape))
-    )  # positions with one entry along an axis serve the whole axis
+    places = list(np.ix_(*map(np.arange, shape)))  # positions with one entry along an axis serve all of it
     places[axis] = as_ndarrays(indices)
     assign(arr, tuple(places), values, "np.put_along_axis")
 

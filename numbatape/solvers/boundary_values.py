@@ -26,6 +26,7 @@ from .solver_calls import as_array, refuse, where_traced
 from .sparse_solve import System
 
 NAME = "scipy.integrate.solve_bvp"
+GROUPS = 3  # of nodes that are moved together: the even ones, the odd ones, and the last one
 
 
 def _collocation(fun, mesh, y) -> tuple:
@@ -55,11 +56,11 @@ class _Collocated(Solution):
         # Nodes of one group are moved together. No equation depends on two of them: neighbours differ, and
         # so do the first and the last node, between which there are the boundary conditions.
         group = np.arange(nodes) % 2
-        group[-1] = 2
-        self._directions = np.zeros((3 * size + unknown, total))
+        group[-1] = GROUPS - 1
+        self._directions = np.zeros((GROUPS * size + unknown, total))
         for node, its in enumerate(group):
             self._directions[its * size + every, every * nodes + node] = 1.0
-        self._directions[3 * size + np.arange(unknown), size * nodes + np.arange(unknown)] = 1.0
+        self._directions[GROUPS * size + np.arange(unknown), size * nodes + np.arange(unknown)] = 1.0
         intervals, equation, other = np.indices((nodes - 1, size, size)).reshape(3, -1)
         parts = [
             (equation * (nodes - 1) + intervals, other * nodes + node, group[node] * size + other)
@@ -69,7 +70,7 @@ class _Collocated(Solution):
         condition, other = np.indices((size + unknown, size)).reshape(2, -1)
         parts += [(first + condition, other * nodes + k, group[k] * size + other) for k in (0, nodes - 1)]
         row, which = np.indices((total, unknown)).reshape(2, -1)
-        parts.append((row, size * nodes + which, 3 * size + which))
+        parts.append((row, size * nodes + which, GROUPS * size + which))
         rows, cols, lanes = (np.concatenate(column) for column in zip(*parts, strict=True))
         self._place = lanes, rows
         self._system = System(rows, cols, (total, total), "COLAMD")

@@ -26,6 +26,10 @@ from ..verbs.structures import flatten
 from ..verbs.vjp import vjp
 from .kept_derivatives import KeptDerivatives
 
+# Steps of Newton's method behind SciPy's search for a minimum, which is exact to some 1e-8: two are enough
+# where there is a minimum, and a long step says that there is none.
+MOST_STEPS, FARTHEST = 20, 1e-3
+
 
 class Solution:
     """What a solver finds, an array of real numbers, as a rule of the parameters of the equation.
@@ -303,10 +307,10 @@ def _least(function: Callable, start, bounds, tol: float, slopes: Callable):
             return np.float64(at)
     at = np.float64(at)
     size = max(1.0, abs(at))
-    for _ in range(20):
+    for _ in range(MOST_STEPS):
         slope, curvature = slopes(at)
         step = slope / curvature
-        if not abs(step) < 1e-3 * size:  # the function has no slope of zero here, or no curvature
+        if not abs(step) < FARTHEST * size:  # the function has no slope of zero here, or no curvature
             break
         at = at - step
         if abs(step) <= tol * size:

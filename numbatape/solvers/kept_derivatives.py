@@ -29,7 +29,7 @@ class KeptDerivatives:
     def push(self, primals: tuple, tangents: tuple, lanes: int = 1):
         """Return the value and its derivative along tangents, which have an axis for lanes in front.
 
-        Arguments whose tangent is None do not move.
+        Arguments whose tangent is None do not move, and neither do integers.
         """
         moving = tuple(
             None if d is None or np.asarray(x).dtype.kind != "f" else d[0] if lanes == 1 else d

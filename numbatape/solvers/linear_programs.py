@@ -88,15 +88,14 @@ def linprog(original, *args, **kwargs):
 
     search = Search("scipy.optimize.linprog", solve, given)
     chosen = search.positions("constraints", lambda found: found)
-    c, *_ = given
+    c, equal, b_equal, below, b_below, low, high = given
     rows, rhs = constraints(given)
     tight = rows[chosen]
     x = np.linalg.solve(tight, rhs[chosen])
     places = np.equal(np.arange(counts[0] + counts[1] + 2 * size)[:, None], chosen)
     multipliers = np.where(places, 1.0, 0.0) @ np.linalg.solve(tight.T, c)
     parts = np.split(multipliers, np.cumsum([*counts, size]))
-    rests = [given[k + 1] - given[k] @ x for k in (1, 3)]
-    rests += [x - np.where(np.isinf(given[5]), -np.inf, given[5]), given[6] - x]
+    rests = [b_equal - equal @ x, b_below - below @ x, x - np.where(np.isinf(low), -np.inf, low), high - x]
     kinds = {
         name: scipy.optimize.OptimizeResult(residual=rest, marginals=part)
         for name, rest, part in zip(("eqlin", "ineqlin", "lower", "upper"), rests, parts, strict=True)

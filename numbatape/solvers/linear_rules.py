@@ -135,9 +135,8 @@ def _iterative(original):
         A, b = call.pop("A"), call.pop("b")
         trace = A.values._trace if type(A) is TracedSparse else find_trace(A, b, tuple(call.values()))
         traced_matrix = type(A) is TracedSparse or find_trace(A) is not None
-        opened = Opened(
-            name, (None if traced_matrix else A, tuple(call.values()))
-        )  # what a LinearOperator's functions refer to, too
+        # The functions of a LinearOperator may refer to traced values, too.
+        opened = Opened(name, (None if traced_matrix else A, tuple(call.values())))
         if trace is None and not opened.found:
             args, kwargs = Opened(name, (args, kwargs)).filled([])
             return UsersLine().call(original, *args, **kwargs)

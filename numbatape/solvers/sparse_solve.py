@@ -125,7 +125,7 @@ def _solve_triangle(matrix, b, lower, unit):
     return Triangle(rows, cols, shape, "NATURAL").solve(data, b)
 
 
-def make(original):
+def make_spsolve(original):
     """Return what runs in place of ``spsolve`` while tracing."""
 
     def spsolve(A, b, permc_spec=None, use_umfpack=True):
@@ -177,4 +177,4 @@ def _spsolve(matrix, b, order):
     return system.solve(data, np.reshape(b, (-1,)) if column else b)
 
 
-MAKERS["scipy.sparse.linalg"].update(spsolve=make, spsolve_triangular=make_triangular)
+MAKERS["scipy.sparse.linalg"].update(spsolve=make_spsolve, spsolve_triangular=make_triangular)

@@ -122,18 +122,12 @@ def _positions(trace, chosen: Selection, dim: int, value: np.ndarray):
         return slice(0, 0)
     if len(parts) == 1 and len(parts[0][2].remainders) == 1:
         found = _slice(*parts[0])
-        return (
-            found
-            if np.array_equal(np.flatnonzero(value), np.arange(len(value))[sizes.valued(found)])
-            else None
-        )
-    made = [_listed(trace, *part) for part in parts]
-    result = np.concatenate(made) if len(made) > 1 else made[0]
-    return (
-        result
-        if np.array_equal(np.flatnonzero(value), sizes.valued(getattr(result, "_value", result)))
-        else None
-    )
+        numbers = np.arange(len(value))[sizes.valued(found)]
+    else:
+        made = [_listed(trace, *part) for part in parts]
+        found = np.concatenate(made) if len(made) > 1 else made[0]
+        numbers = sizes.valued(getattr(found, "_value", found))
+    return found if np.array_equal(np.flatnonzero(value), numbers) else None
 
 
 def _slice(first, end, pattern: Pattern) -> slice:
@@ -279,11 +273,11 @@ class _Masks(Positions):
             return self._less(left, bound - by if op.signs == (1, 1) else bound + by)
         if type(by) is not int or by < 1:
             return None
-        if floored:
+        if floored:  # p // by < bound says the same as p < bound * by
             return self._less(left, bound * by)
         if bound <= 0 and type(bound) is not int:
             return None
-        return self._less(left, (bound + (by - 1)) // by)
+        return self._less(left, (bound + (by - 1)) // by)  # The quotient is rounded up: p * by < bound.
 
     def _between(self, positions: int, bound) -> Selection | None:
         """Return where an expression is between a bound and its negative."""

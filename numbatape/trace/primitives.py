@@ -342,15 +342,15 @@ def expand(x: TracedArray, axes) -> TracedArray:
     """Return ``x`` with new axes of size one at the given positions of the result."""
     own = np.asarray(x._value)
     ndim = own.ndim + len(axes)
-    places, sizes = {axis % ndim for axis in axes}, iter(own.shape)
-    value = own.reshape([1 if k in places else next(sizes) for k in range(ndim)])
+    places, rest = {axis % ndim for axis in axes}, iter(own.shape)
+    value = own.reshape([1 if k in places else next(rest) for k in range(ndim)])
     return seen(x, value, addresses.expanded(x._trace.tape, x._id, axes))
 
 
 # ---- results put together from pieces
 
 
-def assemble(like: Trace, shape, dtype, pieces, dims=None, value=None) -> TracedArray:
+def assemble(trace: Trace, shape, dtype, pieces, dims=None, value=None) -> TracedArray:
     """Return a new array filled piece by piece.
 
     Parameters
@@ -364,21 +364,21 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None, value=None) -> Traced
         The result, if NumPy has put it together already.
     """
     family = family_of_dtype(np.dtype(dtype))
-    table = like.tape.sizes
+    table = trace.tape.sizes
     known = value is not None
     value = value if known else np.empty(shape, dtype)
     dims = tuple(shape) if dims is None else tuple(dims)
     parts = []
     for key, source in pieces:
         spans = [_span(index, dim) for index, dim in zip(key, dims, strict=True)]
-        parts.append((spans, operand(like, source, family)))
+        parts.append((spans, operand(trace, source, family)))
         if not known:
             place = [(table.value(first), table.value(size)) for first, size in spans]
             value[tuple(slice(first, first + size) for first, size in place)] = value_of(source)
-    number = instructions.pieces(like.tape, dims, family, parts, like.line())
+    number = instructions.pieces(trace.tape, dims, family, parts, trace.line())
     if value.dtype == INT64:
-        operations.limit_pieces(like, [source for _, source in pieces], number)
-    return new_traced(like, value if value.ndim else value[()], number, like.tape.level_of(number), family)
+        operations.limit_pieces(trace, [source for _, source in pieces], number)
+    return new_traced(trace, value if value.ndim else value[()], number, trace.tape.level_of(number), family)
 
 
 def _span(index, dim: int) -> tuple[int, int]:

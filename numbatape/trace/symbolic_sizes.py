@@ -12,13 +12,14 @@ import numpy as np
 from ..errors import ForeignTraceError
 from ..tape.instruction import GUARD, NONE, PROLOGUE
 from ..tape.sizes import Sizes
-from ..tape.tape import CONSTANT, POOLS
+from ..tape.tape import CONSTANT
+from ..tape.uses import key_of
 from ..usercode.frames import where_in_user_code
 from . import operations
 
-# Functions whose implementations take sizes as they are; all others get ints, which the tape then relies on.
 MOST_COUNTED = 100  # sizes of a tape that data decide
 DIVIDED, NEAR = "divided", "near"  # further names of this kind are in `numbatape.trace.size_fractions`
+# Functions whose implementations take sizes as they are; all others get ints, which the tape then relies on.
 KNOW_SIZES = frozenset(
     (
         np.array_split,
@@ -71,7 +72,7 @@ def seen(trace, code: int):
 
 
 def may_count(trace) -> bool:
-    """Whether a number that constants decide may be a size, see `numbatape.trace.extents.counted`."""
+    """Whether a number that data decide may be a size, see `numbatape.trace.extents.counted`."""
     integers = trace.integers
     if not integers.counts or trace.in_loop or trace.validity.vouched:
         return False
@@ -177,7 +178,7 @@ def _less(sizes: Sizes, left: int, right: int, line: int) -> None:
 # ---- numbers and arrays that depend on sizes only
 
 
-def number_of(trace, code: int) -> int:
+def number_of(trace, code: int):
     """Return a size as a traced number."""
     found = trace.reused.extents.get(code)
     if found is None:
@@ -216,9 +217,9 @@ class _Origins:
 
     def __init__(self, tape):
         self._tape = tape
-        # For each place in memory, the value numbers that its contents are computed from.
-        self._operands: dict = {}
-        self._literals: set = set()  # places whose contents are literals
+        # By key (`numbatape.tape.uses.keys_of`): the value numbers that cells are computed from.
+        self._operands: dict[int, list[int]] = {}
+        self._literals: set[int] = set()  # the keys of literals
         self._seen = [0, 0]  # how many instructions and literals of the tape have been looked at
 
     def sizes_behind(self, number: int) -> set[int] | None:
@@ -228,8 +229,8 @@ class _Origins:
         waiting, done = [number], set()
         while waiting:
             number = waiting.pop()
-            place = self._place(number)
-            _, offset, layout = self._tape.values[number]
+            storage, offset, layout = self._tape.values[number]
+            place = key_of(storage, offset)
             layout = self._tape.layouts[layout]
             codes.update(code for code in (offset, *layout.dims, *layout.strides) if code < 0)
             if place in done or place in self._literals:
@@ -240,10 +241,9 @@ class _Origins:
             waiting += self._operands[place]
         return codes
 
-    def _place(self, number: int):
-        """Return a key for the memory of a value: a storage, or a cell of a pool."""
+    def _place(self, number: int) -> int:
         storage, offset, _ = self._tape.values[number]
-        return (storage, offset) if storage < len(POOLS) else storage
+        return key_of(storage, offset)
 
     def _read(self) -> None:
         tape = self._tape
@@ -255,6 +255,5 @@ class _Origins:
                 operands += [operand for operand in (row.a, row.b, row.c) if operand != NONE]
                 operands.append(row.out)  # the array depends on the sizes of the result, too
         for literal in tape.literals[literals:]:
-            in_pool = literal.storage < len(POOLS)
-            self._literals.add((literal.storage, literal.offset) if in_pool else literal.storage)
+            self._literals.add(key_of(literal.storage, literal.offset))
         self._seen = [len(tape.code), len(tape.literals)]

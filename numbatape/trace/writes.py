@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
+from ..tape.tape import CONSTANT
 from ..usercode.frames import unreachable, where_in_user_code
 from . import boxes, integers, operations, patches, position_masks
 from . import complex_parts as complex_arrays
 from .aliasing import duplicates, has_twice, is_for_all_sizes, is_lent, is_same, root_of
-from .array import TracedArray
+from .array import TracedArray, new_traced
 from .complex_array import TracedComplex
 from .constants import checked
 from .index_parts import is_basic, key_part
@@ -29,6 +30,8 @@ from .plain_arrays import (
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .shared_inputs import in_common_memory, in_memory_of, is_shared, mirror, sources, written
 from .symbolic_sizes import has_size
+
+HALF = 20  # bits of a place in the real part of a complex number; its other bits are in the imaginary part
 
 
 def assign(target, key, item, what: str = "an assignment") -> None:
@@ -74,7 +77,7 @@ def expose(x) -> None:
     family = family_of(x._value.real)
     box = boxes.Box(root, family)
     number = trace.tape.literal(checked(box.numbers), family)
-    box.cells[...] = boxes.addresses(boxes.new_traced(trace, box.numbers, number, 0, family))
+    box.cells[...] = boxes.addresses(new_traced(trace, box.numbers, number, CONSTANT, family))
     trace.memory.boxes[id(root)] = box
     for array in sharing:
         if type(array) is PlainArray:
@@ -257,10 +260,11 @@ def _as_moved(target: np.ndarray, source: np.ndarray, write):
     into, taken = duplicates((target, source))
     count = target.size
     into_places, places = (np.arange(a.size).reshape(a.shape) for a in (into, taken))
+    # A place is written as two numbers of 20 bits: a part of complex64 holds integers of 24 bits exactly.
     for array, its in ((taken, places + count), (into, into_places)):
-        array.real, array.imag = its >> 20, its & 0xFFFFF  # exact in complex64, too
+        array.real, array.imag = its >> HALF, its & (1 << HALF) - 1
     write(into, taken)
-    moved = into.real.astype(np.int64) << 20 | into.imag.astype(np.int64)
+    moved = into.real.astype(np.int64) << HALF | into.imag.astype(np.int64)
 
     def write_part(its_target, its_source):
         its_target[...] = np.append(np.ravel(its_target), np.ravel(its_source))[moved]
@@ -325,7 +329,7 @@ def _cells(trace, item, x):
     number = trace.tape.literal(checked(data), x._family)
     if data.ndim == 0:
         return ~number, boxes.LITERAL
-    return boxes.addresses(boxes.new_traced(trace, data, number, 0, x._family)), boxes.LITERAL
+    return boxes.addresses(new_traced(trace, data, number, CONSTANT, x._family)), boxes.LITERAL
 
 
 def converted(trace, item, x):
@@ -344,7 +348,7 @@ def converted(trace, item, x):
         item = np.astype(item, x._value.dtype)
     if item._family != x._family:
         number = trace.cast(item, x._family)
-        item = boxes.new_traced(trace, item._value, number, item._level, x._family)
+        item = new_traced(trace, item._value, number, item._level, x._family)
     return item
 
 
