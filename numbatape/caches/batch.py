@@ -30,8 +30,8 @@ from .variant import Variant, VariantWorkspace, constant_contents
 # A single lane would be computed by other kernels, whose results may differ in the last bit.
 NARROWEST, WIDEST = 8, 1024
 # The cells of one sweep: 1 MB. Fewer cells would stay in a faster cache, but each instruction would be
-# dispatched for fewer lanes. By number of cells, 1 << 18 to 1 << 15, a point takes so many µs: garch11 1.75,
-# 1.57, 1.72, 2.0; arK 1.0, 0.83, 0.82, 0.82.
+# dispatched for fewer lanes. With 1 << 18, 17, 16 and 15 cells a point of the model garch11 takes 1.75, 1.57,
+# 1.72 and 2.0 µs, one of the model arK 1.0, 0.83, 0.82 and 0.82.
 CELLS = 1 << 17
 
 
@@ -136,7 +136,7 @@ class Batch:
     def _width(self, variant: Variant, flat: Flattened, count: int) -> int:
         """Return how many points a block has, of blocks of about the same size.
 
-        Their cells fit into a core's cache, and there are as many blocks for each thread.
+        Their cells fit into a core's cache, and each thread gets the same number of blocks.
         """
         dimensions = variant.sizes_for(flat)
         assert dimensions is not None
@@ -246,7 +246,7 @@ class Group(NamedTuple):
 
 
 class _Run:
-    """One sweep over all points."""
+    """One call of `Batch.run`: the sweeps over all of its points."""
 
     def __init__(self, batch: Batch, flat_at, points, visit, fill, width: int):
         self.batch, self.flat_at, self.points = batch, flat_at, points
@@ -357,7 +357,10 @@ class _Run:
         return [Group(chosen[:middle], found), Group(chosen[middle:], Lookup(found.variant))]
 
     def _lanes(self, count: int) -> int:
-        """Return the lanes for so many points, one of a few widths: each width needs cells of its own."""
+        """Return the lanes for so many points, one of a few widths: each width needs cells of its own.
+
+        For the same reason a width close to that of whole blocks is replaced by it.
+        """
         lanes = NARROWEST
         while lanes < count:
             lanes *= 8

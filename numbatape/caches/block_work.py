@@ -214,6 +214,7 @@ class BlockWork:
                         alive.append(
                             crew.PYTHON(functools.partial(BlockWork._in_python, weakref.proxy(self)))
                         )
+                    # Blocks are numbered worker by worker, see `_in_python`.
                     number = (len(lists) - 1) * count + len(lists[-1])
                     function = ctypes.cast(alive[0], ctypes.c_void_p).value
                     lists[-1].append(crew.Block(number, function or 0, crew.DONE))
@@ -238,7 +239,7 @@ class BlockWork:
         return len(self._lists) * max(1, int(segments.MOST / max(work, 1.0)))
 
     def _in_python(self, number: int, _) -> int:
-        """Do a block of some worker."""
+        """Do the block with a number, which counts the blocks of all workers one after the other."""
         try:
             worker, k = divmod(number, len(self._lists[0]))
             return crew.DONE if self._lists[worker][k].done(*self._now) else 0

@@ -60,6 +60,7 @@ def bind_compressed(cache, known, x, out) -> Bound:
     cells, entries, matrix = space.inputs[0], np.empty(len(place)), hessian.reshape(-1)
     sweep, words = kernels.call_of("bound_value", space, value, stopped, space.variant.counter)
     matrix[:] = 0.0
+    # Sweeps write only where the pattern has entries. A call that left the path may have written elsewhere.
     clean, turn = True, cache._turn
 
     def run() -> float:

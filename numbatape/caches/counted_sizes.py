@@ -19,7 +19,7 @@ from ..tape.sizes import SizeGuard
 if TYPE_CHECKING:
     from .variant import VariantWorkspace
 
-MOST_KNOWN = 4096
+MOST_KNOWN = 4096  # the entries of each table that is kept here; then it is emptied
 MOST_COUNTS = 200  # one call tries at most this many counts
 
 
@@ -63,6 +63,7 @@ class CountedSizes:
 
     def seen(self, dimensions: tuple[int, ...], at: int) -> int:
         """Return the count that a sweep at some dimensions of all inputs had, of the guard with a number."""
+        # The sizes are the last inputs, and each has two dimensions, see `_whole`.
         return dimensions[2 * (self.guards.index(at) - len(self.guards))]
 
     def corrected(self, dimensions: tuple[int, ...], tried: tuple[int, ...], at: int, count: int):
@@ -115,11 +116,13 @@ class CountedSizes:
                 self._followers.clear()
 
     def _fitting(self, dimensions: tuple[int, ...], counts: list[int], known: int) -> tuple[int, ...] | None:
-        """Return dimensions that the trace's relations between sizes allow, with other counts from one on.
+        """Return dimensions that the trace's relations between sizes allow; the first ``known`` counts stay.
 
         Counts often belong together: as many entries are read as are written. So where one has changed,
         others follow from the relations. This is a guess, which their guards check.
         """
+        # A count that was changed may have to change once more, with a later one. Relations that contradict
+        # each other must not keep this loop going.
         for _ in range(2 * len(counts) + 1):
             whole = _whole(dimensions, counts)
             try:
@@ -143,6 +146,7 @@ class CountedSizes:
             slope = self._gap(guard, dimensions, counts) - gap
             counts[place] = before
             if slope:
+                # Both sides become equal, or the left one larger by less than a slope, as `>=` allows.
                 counts[place] += -(gap // slope) if slope > 0 else -gap // slope
                 if counts[place] >= 0 and guard.holds(*self._ends(guard, dimensions, counts)):
                     return True

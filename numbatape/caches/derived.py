@@ -259,7 +259,7 @@ class UnitSeeds:
 
 
 def chunk_width(total: int, preferred: int) -> int:
-    """Return the lanes of a chunk: the fewest chunks, and of them the smallest remainder."""
+    """Return the lanes of a chunk: of as few chunks as possible, whose widths are as even as possible."""
     chunks = max(1, math.ceil(total / max(1, preferred)))
     return max(1, math.ceil(total / chunks))
 

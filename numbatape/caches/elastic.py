@@ -21,7 +21,7 @@ from ..engine.frame import CELL_A, SEED_CELL, SEED_CELLS, WORD
 from ..engine.moving_spaces import ITEMSIZE, MovingSpace
 from ..engine.placement import aligned
 from ..engine.plan import BRIEF_CODE
-from ..engine.replan_kernels import FIRST_ACTIVE, LEVELS
+from ..engine.replan_kernels import ALL_CELLS, FIRST_ACTIVE, LEVELS
 from ..engine.segments import Cuts, Segments
 from ..engine.space_words import FAILED, LARGE, UNPLANNED
 from ..engine.strip_replan import StripReplanner
@@ -272,12 +272,12 @@ class ElasticEntry:
     def _takes_two_sweeps(self, dimensions: Sequence[int]) -> bool:
         """Whether two sweeps are better for many cells than one (`numbatape.caches.one_way`)."""
         assert self._one_way is not None
-        _, _, cells64, _, _, cells32 = self._ends  # where the levels of both families end
-        return self._one_way().refuses(dimensions, (cells64, cells32), self._planner.longest)
+        cells = self._ends[ALL_CELLS], self._ends[LEVELS + ALL_CELLS]  # those of float64, and of float32
+        return self._one_way().refuses(dimensions, cells, self._planner.longest)
 
     def _run_prologue(self) -> int:
         if self._prologue is None:
-            return 0
+            return DONE
         if self._cuts is None:
             return self._prologue(self._at_frame, 0)
         return self._enter_segments("prologue")

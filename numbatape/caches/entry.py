@@ -118,7 +118,7 @@ class Entry(Served):
         self.sweep, self.captured, self.turn = space.entry_point(sweep), captured, turn
         self.rebound = None if captured is None else captured.rebound
         self.counted = space.variant.counted
-        self.follows_sizes = False  # whether a `ElasticEntry` may be made of it
+        self.follows_sizes = False  # whether an `ElasticEntry` may be made of it
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
         self._frozen = [k for k, row in self._data if row.__class__ is FrozenRow]

@@ -27,14 +27,14 @@ def excluding(recording: Recording, flat: Flattened, others: Iterable[Variant]) 
     sizes = Sizes.resume(tape.sizes, [*range(len(dimensions))], dimensions)
     before = len(sizes.guards)
     for other in others:
-        if other.statics == flat.statics and not _part(other.tape, tape):
+        if other.statics == flat.statics and not _diverge(other.tape, tape):
             _exclude(sizes, other, len(flat.dimensions))
     if len(sizes.guards) == before:
         return recording
     return replace(recording, tape=replace(tape, sizes=sizes.freeze()))
 
 
-def _part(tape: Tape, other: Tape) -> bool:
+def _diverge(tape: Tape, other: Tape) -> bool:
     """Whether a guard on numbers, to which two traces came in the same way, had different outcomes."""
     for mine, its in zip(tape.guards, other.guards, strict=False):
         lines = [t.lines[g.position] if g.position >= 0 else None for t, g in ((tape, mine), (other, its))]

@@ -48,9 +48,9 @@ class HessianCache(HvpCache):
         other._wide = self._wide.clone()
 
     def _by_pattern(self, flat):
-        """Return what is known of the Hessian's pattern, None where all columns are computed.
+        """Return a sweep of the function, and what is known of the Hessian's pattern.
 
-        In front of it, the sweep of the function that was made for this, if there was one.
+        The pattern is None where all columns are computed; the sweep is None if that was known without one.
         """
         config = self._program.config
         small = len(flat.active) != 1 or flat.count != 1 or np.size(flat.leaves[0]) < compressed.LEAST

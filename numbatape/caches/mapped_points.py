@@ -14,6 +14,7 @@ from .arguments import STATIC, Constant, Flattened, LeafSpec, plain_array
 from .batch import Batch, Lookup, over_points
 from .lane_calls import Lesson, teach
 from .point_results import Stacks, empty_stacks, stacked
+from .points import FILLS
 from .registry import Caller, Shelf
 
 
@@ -192,10 +193,7 @@ class MappedPoints:
     def _samples(self) -> Iterator[Flattened]:
         """Yield arguments with made-up rows."""
 
-        def diagonal(shape):
-            return np.broadcast_to(np.eye(*shape[-2:]), shape) if len(shape) > 1 else np.ones(shape)
-
-        for fill in (np.ones, diagonal, np.zeros):
+        for fill in FILLS:
 
             def row(leaf, axis, fill=fill):
                 leaf = np.asarray(leaf)

@@ -32,7 +32,7 @@ from ..config import STRIPS, Config, chosen_passes
 from ..engine.placement import evaluated, placed_at, storage_sizes
 from ..engine.plan import Plan, make_plan
 from ..engine.replan import Replanner
-from ..engine.replan_kernels import OK
+from ..engine.replan_kernels import ALL_CELLS, LEVELS, OK
 from ..engine.segments import LONG_CALLS, entries_of_layouts, work_of
 from ..engine.strip_plan import strip_plan
 from ..engine.strip_replan import StripReplanner
@@ -239,7 +239,8 @@ class OneWayReplanner(StripReplanner):
     def pays(self) -> bool:
         """Whether one sweep is better for the last dimensions."""
         ends = self._ends
-        return self._way.pays(self.strip_work, self.work, self._both.work, ends[2] + ends[5])
+        cells = ends[ALL_CELLS] + ends[LEVELS + ALL_CELLS]  # those of float64, and of float32
+        return self._way.pays(self.strip_work, self.work, self._both.work, cells)
 
 
 class OneWayWorkspace(VariantWorkspace):

@@ -14,6 +14,15 @@ from .arguments import Constant, Flattened, Static, is_mark, plain_array
 from .contract import require_active
 
 
+def _identities(shape: tuple[int, ...]) -> np.ndarray:
+    return np.broadcast_to(np.eye(*shape[-2:]), shape) if len(shape) > 1 else np.ones(shape)
+
+
+# What made-up points consist of where there are none. A function may raise at the first of these (one that
+# factors a matrix does at ones), and tell the shape of its result at another.
+FILLS = (np.ones, _identities, np.zeros)
+
+
 def batched_leaves(trees, axes) -> list[tuple]:
     """Return (leaf, axis that numbers the points) of all batched arguments."""
     return [
@@ -54,10 +63,7 @@ def _mapped(tree, change: Callable):
 def sample_points(tree, axis: int) -> Iterator:
     """Yield made-up points of a batch that has none: ones, matrices of ones on the diagonal, zeros."""
 
-    def diagonal(shape):
-        return np.broadcast_to(np.eye(*shape[-2:]), shape) if len(shape) > 1 else np.ones(shape)
-
-    for fill in (np.ones, diagonal, np.zeros):
+    for fill in FILLS:
 
         def sample(leaf, fill=fill):
             shape, dtype = np.delete(np.shape(leaf), axis), np.asarray(leaf).dtype

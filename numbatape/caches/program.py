@@ -208,6 +208,7 @@ class Program:
         """Trace the function, and keep the variant for later calls unless it holds for this call alone."""
         watched, environment = self._captured_by(flat)
         before = environment.generator_states()
+        # Code that compares numbers with ``is`` (2 of `identity_tests`) needs Python's own ints.
         manner = self._manner(
             self.transform,
             data_integers=self._data_integers and environment.identity_tests < 2,

@@ -76,9 +76,8 @@ def _origin(cache, point: np.ndarray) -> _Origin | None:
     space = cache._space
     tape, dimensions = space.plan.tape, space.plan.dimensions
     inputs = [cells.copy() for cells in space.all_inputs]
-    inputs[0][...] = (
-        point  # steady calls read a long vector where it is, and leave other numbers in its cells
-    )
+    # Steady calls read a long vector where it is, and leave other numbers in its cells.
+    inputs[0][...] = point
     entries = _Entries(tape, dimensions, inputs)
     reference, rows = Reference(tape, dimensions), tape.instructions()
     origins: dict[tuple[int, int], _Origin] = {}

@@ -228,6 +228,7 @@ class Collector:
             self.seconds = time.thread_time() - start
             now = self.limit = resident()
         usual = now + max(MOST_GROWTH, now // 2, int(self.seconds * OF_A_SECOND))
+        # A process that has shrunk since gets a lower limit; one that grows keeps its limit until it is met.
         self.limit = min(self.limit, usual) if self.limit > now else usual
 
 

@@ -143,6 +143,7 @@ def deep_copy(cache: PreparedCache, memo: dict) -> PreparedCache:
 
 
 def _landed(data: bytes) -> Shipped:
+    """Return the function that cloudpickle has sent, wrapped again."""
     return Shipped(pickle.loads(data))
 
 

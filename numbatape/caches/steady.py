@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 ndarray = np.ndarray
 AT_ONCE = 2  # this many sizes get an entry at their first call; further ones when they come again
 RARE = 32  # Where there is no room, a size that came more often than this gets another entry's place.
-MOST_MET = 4096
+MOST_MET = 4096  # so many sizes without an entry are counted; then counting begins again
+# The entries for one set of sizes whose traces have counts (`numbatape.caches.counted_sizes`): those whose
+# counts constants decide, and others.
 MOST_ALIKE, MOST_COUNTED = 4, 256
-MOST_ELASTIC = 8
+MOST_ELASTIC = 8  # elastic entries; each new size asks all of them until one serves it
 # Of more entries with one key than FEW, what guards have seen says which one is next; so many are asked.
 FEW, MOST_TRIED = 8, 32
 
@@ -220,7 +222,7 @@ class SteadyCalls:
         return self._front is None or self._front.has_room()
 
     def _make_elastic_entries(self) -> None:
-        """Make a `ElasticEntry` for each trace that has got an entry, as far as that can have one."""
+        """Make an `ElasticEntry` for each trace that has got an entry, as far as that can have one."""
         made_elastic = imported(".elastic", __package__).elastic_entry_of  # needed once sizes change
         while self._untried:
             entry = self._untried.pop()

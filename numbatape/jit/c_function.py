@@ -70,6 +70,7 @@ class _Writer:
         self.sweep = ir.FunctionType(self.i64, [self.i64, self.i64]).as_pointer()
 
     def text(self) -> str:
+        """Return the IR of the module."""
         seat, number = self._claim_a_seat()
         front, path, path_word, before, following = self._try_paths(seat)
         self._answer(seat, front, path, path_word, before, following)
@@ -151,6 +152,7 @@ class _Writer:
         self._leave(seat, i64(DONE))
 
     def _fall_back(self, seat, number) -> None:
+        """Return what the fallback answers, because no path of the seat has served."""
         self.builder.position_at_end(self.stopped)
         self._count(seat, "fallen")
         self._leave(seat, self.builder.call(self.fallback, [number, *self.arguments]))

@@ -11,9 +11,9 @@ CALL_B = 5
 CALL_B_CELLS = 6
 CALL_B_STEP = 7
 CALL_NUMBER = 8  # the number of the call on its tape
-# The others are `numbatape.engine.calls`' and what is called.
+# `numbatape.engine.calls` writes the others, or what is called does. Words that have no name are not used.
 CALL_RAISED = 9  # address of the frame's word about failures
 CALL_STATUS = 10  # what to write there
 CALL_FAILED = 15  # out: the direction of a call that failed; 1 is forward, 2 is back
-CALL_COPY = 16  # out: the words of that call
-CALL_WORDS = 32
+CALL_COPY = 16  # out: the words of that call, as many as there are before this one
+CALL_WORDS = 32  # how many words there are

@@ -45,7 +45,7 @@ def _options():
     """Return what LLVM's own list of passes does."""
     # Kernels of the second level are 2 % faster than those of the first, in an eighth more of the time.
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    # SIMD code of loops is written by the lowering; what stands beside one another is left to LLVM.
+    # The lowering writes the SIMD code of loops. LLVM joins only operations of straight code that are alike.
     options.loop_vectorization, options.loop_interleaving, options.loop_unrolling = False, False, False
     options.slp_vectorization = True
     return options

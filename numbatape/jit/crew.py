@@ -19,7 +19,7 @@ from .builtin import Builtin
 # What the function does: serve a job as the sweep of a steady call, serve a part of a job, help for ever,
 # look at the first of two words as often as the second says.
 CALL, SERVE, HELP, LOOK = range(4)
-LINE = 8  # words of a cache line
+LINE = 8  # words of a cache line; all workers write to the first two fields of a job, so these have one each
 JOB = (
     "next",  # the block that is taken next
     *("unused",) * (LINE - 1),

@@ -54,6 +54,7 @@ _MATH = _Math()
 
 
 def _loop(name: str):
+    """Return what ``loop_<name>`` calls: a ufunc over n cells, with (cells, first, step) for each operand."""
     function = symbols.ufunc(re.sub(r"^sc_", "sc.", name))
 
     def run(n, *operands):

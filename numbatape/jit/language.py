@@ -223,8 +223,11 @@ def syevd(v, a, n, w, s):
 
 
 def gesdd(v, a, m, n, w, u, t, s):
-    """Factor the m*n matrix at a, column by column: singular values to w, left vectors to u, a row
-    each, and the right ones to t, a column each; s has room for ``4*m*n + 15*m + 15*n`` cells."""
+    """Decompose the m*n matrix at a, which stands there column by column, into singular values and vectors.
+
+    The values go to w, the left vectors to u, each a row, and the right ones to t, each a column; s has room
+    for ``4*m*n + 15*m + 15*n`` cells.
+    """
     from scipy.linalg import lapack
 
     left, values, right, info = lapack.dgesdd(_load(v, a, m, 1, n, m).T, full_matrices=0)

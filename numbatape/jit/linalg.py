@@ -31,6 +31,9 @@ ROUTINES = {
     "_set_blas_threads": ("threads", "set", "i"),
 }
 
+# In the texts below, the numbers from 76 to 86 are LAPACK's letters in ASCII: 76 L, 78 N, 82 R, 83 S, 84 T,
+# 85 U, 86 V.
+#
 # OpenBLAS divides every triangular system of 8 rows and 8 columns among its threads, and parts of the
 # decompositions as well. Where another process has the second processor, such a call waits for the system's
 # clock: 20 ms instead of 3 us for a system of 32 rows and columns. Up to this size, at which OpenBLAS gives a

@@ -227,8 +227,8 @@ def kernel_info() -> dict:
         since its last use, and tier), ``origins`` (name of each kernel that this process has loaded →
         "wheel", "cache", "compiled" or "interpreted"), ``counts`` (how many kernels came from each of these:
         several may have one name), ``tiers`` (how many of these are of the tier "baseline" or "optimised", or
-        have one form "only"), ``cpu`` (str), ``level`` (of processors, whose
-        kernels came with the package; "" for none), ``shipped`` (how many those are).
+        have one form "only"), ``cpu`` (str), ``level`` (of processors, whose kernels came with the package;
+        "" for none), ``shipped`` (how many those are).
 
     Examples
     --------

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PATIENCE = 60.0  # seconds; the largest kernel takes a few, on a machine where all cores are busy
-TURN = 0.01
+PAUSE = 0.01  # seconds between two attempts to take a lock
 
 
 if os.name == "nt":
@@ -93,4 +93,4 @@ def _wait(handle: int) -> bool:
             return False
         if time.monotonic() > end:
             return False
-        time.sleep(TURN)
+        time.sleep(PAUSE)

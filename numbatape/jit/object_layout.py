@@ -85,7 +85,7 @@ def dictionary_place(value, fields: dict) -> int | None:
     if offset > 0:
         candidates = [offset]
     elif type(value).__flags__ & _MANAGED_DICT:
-        candidates = [-3 * WORD, -4 * WORD]
+        candidates = [-3 * WORD, -4 * WORD]  # which of these it is differs between versions of Python
     else:
         return None
     found = [at for at in candidates if word_at(id(value) + at).value == id(fields)]

@@ -46,7 +46,9 @@ def builtins(level: Level) -> Iterator[tuple[str, str, bytes]]:
 def write(directory: Path, level: Level, kernels: Iterable[tuple[str, str, bytes]]) -> tuple[Path, Path]:
     """Write a level's manifest and archive; each kernel is (name, key, packed object file)."""
     lines, parts, first = [], [], 0
-    for name, key, packed in {row[1]: row for row in kernels}.values():  # some have one text
+    for name, key, packed in {
+        row[1]: row for row in kernels
+    }.values():  # kernels with the same text are written once
         lines.append(f"{key} {hashlib.sha256(packed).hexdigest()} {first} {len(packed)} {name}\n")
         parts.append(packed)
         first += len(packed)

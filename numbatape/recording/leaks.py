@@ -74,6 +74,8 @@ def leak(x, what: str, hint: str) -> LeakError:
     hint
         What to do instead, where the user's own code did it.
     """
+    # Frame 0 is this function. Frames 1 and 2 are the traced array's methods that lead here (`_leak` and
+    # `__array__`, say), so frame 3 is what converts.
     before, trial = x._trace.validity.leak, _is_trial(sys._getframe(3))
     error = LeakError(_cause(x, what, hint))
     x._trace.validity.leak = before or (None if trial else error)
@@ -261,6 +263,7 @@ def _labelled_below(user) -> str:
 def _call_at(frame) -> tuple[str, object]:
     """Return what a frame is calling, as text of its source, and the function if its names tell."""
     code = frame.f_code
+    # CPython has a position for each unit of bytecode, of two bytes; ``f_lasti`` counts bytes.
     position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     first, last, start, end = position
     if None in position:

@@ -64,7 +64,7 @@ def record(
     runs = _Runs(function, leaves, rebuild, manner, environment)
     while True:
         try:
-            recording = runs.with_integers() if manner.data_integers else runs.reaching(False)
+            recording = runs.with_integers() if manner.data_integers else runs.with_captured(False)
             if not recording.assumed or not recording.has_effects:
                 return recording
             runs.assumes = False
@@ -100,7 +100,7 @@ class _Runs:
         """Record with Python ints as data; with plain ints, if that does not work."""
         self._traces.clear()
         try:
-            recording = self.reaching(True)
+            recording = self.with_captured(True)
             # An exception that the function has caught itself may be due to a traced int, too.
             if not recording.failed or not self._has_integers():
                 return recording
@@ -112,27 +112,28 @@ class _Runs:
             if not self._has_integers():
                 raise
         self.undo()
-        return self.reaching(False)
+        return self.with_captured(False)
 
     def _has_integers(self) -> bool:
         """Whether the function has met traced ints: among its arguments, or as sizes of arrays."""
         met = any(trace.integers.sizes_met for trace in self._traces)
         return met or any(type(leaf.value) is int for leaf in self.leaves)
 
-    def reaching(self, data_integers: bool) -> Recording:
+    def with_captured(self, data_integers: bool) -> Recording:
         """Record with captured arrays as they are; with stand-ins, if that would lose a derivative.
 
-        Arrays that are read at traced positions get stand-ins as well, so that the positions may change. What
-        does not work with stand-ins is recorded as it is, for these positions.
+        Arrays that are read at traced positions get stand-ins as well, so that the positions may change. If
+        the function does not work with stand-ins, it reads plain numbers there, and the tape holds for these
+        positions only.
         """
         if not self.manner.captures:
             try:
-                return self._undrawn(False, data_integers)
+                return self._without_draws(False, data_integers)
             except LeakError as error:
                 leak = error
                 self.undo()
         try:
-            return self._undrawn(True, data_integers)
+            return self._without_draws(True, data_integers)
         except LeakError:
             if self.manner.captures:
                 raise
@@ -144,10 +145,10 @@ class _Runs:
         if type(leak) is not PlainIndexError:
             raise leak
         self.undo()
-        return self._undrawn(None, data_integers)
+        return self._without_draws(None, data_integers)
 
-    def _undrawn(self, captures: bool | None, data_integers: bool) -> Recording:
-        """Record, and raise if the function draws random numbers.
+    def _without_draws(self, captures: bool | None, data_integers: bool) -> Recording:
+        """Record a run, and raise if the function draws random numbers in it.
 
         With ``captures=None`` captured arrays get no stand-ins, and entries of them at traced positions are
         numbers that hold for these positions.

@@ -98,6 +98,8 @@ class Recording:
         The function's result with an `Output` in place of each traced leaf.
     values
         The traced outputs' values, as NumPy computed them; of a derivative zeros of its shape and dtype.
+    levels
+        Whether each traced output takes an adjoint: its level on the tape.
     pinned
         Whether the tape holds for the present contents of the constants only.
     failed

@@ -124,8 +124,8 @@ def derivative(f, holomorphic=False, has_aux=False, *, static_argnums=None, stat
     -------
     callable
         ``g(x, *constants)`` → derivative, with the structure and shapes of ``f``'s result, or
-        ``(derivative, aux)`` with ``has_aux``. Nests:
-        ``nt.derivative(nt.derivative(f))`` is the second derivative.
+        ``(derivative, aux)`` with ``has_aux``. It nests: ``nt.derivative(nt.derivative(f))`` is the second
+        derivative.
 
     Raises
     ------
@@ -216,9 +216,9 @@ def hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=Non
     -------
     callable
         ``h(*args, v)`` → ``H(args) v``, with the structure of the argument, or ``(product, aux)`` with
-        ``has_aux``; with a tuple of argnums
-        ``v`` and the result are tuples, and H is the joint Hessian. With respect to complex numbers it is
-        the derivative of the gradient along ``v``, which is linear over real factors alone.
+        ``has_aux``; with a tuple of argnums ``v`` and the result are tuples, and H is the joint Hessian. With
+        respect to complex numbers it is the derivative of the gradient along ``v``, which is linear over real
+        factors alone.
 
     Raises
     ------

@@ -211,13 +211,10 @@ def stop_gradient(x):
     >>> nt.grad(lambda x: x[0] * nt.stop_gradient(x)[1])(np.array([3.0, 4.0]))
     array([4., 0.])
     """
-    return pytrees.mapped(
-        lambda leaf: (
-            _stop_traced(leaf)
-            if type(leaf) is TracedArray
-            else leaf.copy()
-            if isinstance(leaf, np.ndarray)
-            else leaf
-        ),
-        x,
-    )
+    return pytrees.mapped(_stopped, x)
+
+
+def _stopped(leaf):
+    if type(leaf) is TracedArray:
+        return _stop_traced(leaf)
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf

@@ -33,9 +33,9 @@ def hessian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames
     -------
     callable
         ``h(*args, **kwargs)`` → array of shape input shape + input shape, or ``(hessian, aux)`` with
-        ``has_aux``; of a dictionary a dictionary
-        of dictionaries; with a tuple of argnums a tuple of tuples. Of several arguments with containers it
-        is the tuple of gradients with, in the place of each leaf, a tuple of its derivatives, as in JAX.
+        ``has_aux``; of a dictionary a dictionary of dictionaries; with a tuple of argnums a tuple of tuples.
+        Of several arguments with containers it is the tuple of gradients with, in the place of each leaf, a
+        tuple of its derivatives, as in JAX.
 
     Raises
     ------

@@ -36,7 +36,7 @@ def sparsity(function, args, order: int) -> scipy.sparse.csr_array:
 
 
 def jacobian(function, args, chosen, pattern, has_aux: bool):
-    """Return the Jacobian with respect to the chosen argument (with aux: and aux)."""
+    """Return the Jacobian with respect to the chosen argument; ``(Jacobian, aux)`` with ``has_aux``."""
     call = _call(function, args, chosen, has_aux)
     run = call.linearised().require_numbers()
     count, rows = _rows(run)
@@ -56,7 +56,7 @@ def jacobian(function, args, chosen, pattern, has_aux: bool):
 
 
 def hessian(function, args, chosen, pattern, has_aux: bool):
-    """Return the Hessian of a scalar function with respect to the chosen argument (with aux: and aux)."""
+    """Return the Hessian with respect to the chosen argument; ``(Hessian, aux)`` with ``has_aux``."""
     call = _call(function, args, chosen, has_aux)
     call.require_real("a sparse derivative")
     runs: list[Linearised] = []

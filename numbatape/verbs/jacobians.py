@@ -1,4 +1,4 @@
-"""Jacobians: jacobian, value_and_jacobian, and what else is one derivative for each unit direction."""
+"""Jacobians: jacobian, value_and_jacobian; and `Differentiated`, which `hessian_diagonal` uses as well."""
 
 from __future__ import annotations
 
@@ -59,10 +59,9 @@ def jacobian(
     -------
     callable
         ``j(*args, **kwargs)`` → Jacobian of shape output shape + input shape, or ``(jacobian, aux)`` with
-        ``has_aux``. For containers: the
-        output's tree, with one tree of the argument's structure in the place of each leaf; with a
-        tuple of argnums, a tuple of them (outputs outside, arguments inside, as in JAX). ``repr(j)``
-        says which mode "auto" took.
+        ``has_aux``. For containers: the output's tree, with one tree of the argument's structure in the place
+        of each leaf; with a tuple of argnums, a tuple of them (outputs outside, arguments inside, as in JAX).
+        ``repr(j)`` says which mode "auto" took.
 
     Raises
     ------
@@ -119,7 +118,7 @@ def _value_and_jacobian(f, *options):
 
 
 class Differentiated:
-    """The calls of `jacobian`, and of what else is one derivative for each unit direction, of one function.
+    """Serves a verb that takes a derivative along each unit direction, such as `jacobian`, of one function.
 
     Attributes
     ----------
@@ -143,7 +142,7 @@ class Differentiated:
         self.serve = serve
 
     def _general(self, args, kwargs):
-        """Serve any call."""
+        """Serve a call that is not steady."""
         chosen = chosen_arguments(self._argnums, len(args), 1)
         return dispatch(
             (args, kwargs),
@@ -276,8 +275,8 @@ def value_and_jacobian(
             "value_and_jacobian needs a function, or a cache of prepare_derivative_cache or "
             f"prepare_pullback_cache, got {type(cache).__name__}"
         )
-    whole = not args or (len(args) == 1 and isinstance(args[0], (int, np.integer, tuple)))
-    if out is not None or not whole:
+    has_options_only = not args or (len(args) == 1 and isinstance(args[0], (int, np.integer, tuple)))
+    if out is not None or not has_options_only:
         raise TypeError(
             "value_and_jacobian(f) returns a function: call it with the arguments, value_and_jacobian(f)(x); "
             "`out` is for a prepared cache"

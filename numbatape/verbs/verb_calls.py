@@ -156,7 +156,7 @@ def bare_arguments(args) -> list:
 
 
 def chosen_arguments(argnums, count: int, least: int = 0) -> tuple[int, ...]:
-    """Return the argument numbers that ``argnums`` names, at least so many."""
+    """Return the argument numbers that ``argnums`` names; raise if there are fewer than ``least``."""
     if not is_argnums(argnums):
         raise SpecError(f"argnums={argnums!r}: must be an int or a tuple of ints")
     chosen = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
@@ -179,8 +179,9 @@ class StaticArguments:
         if numbers is None or isinstance(numbers, (int, np.integer)):
             numbers = () if numbers is None else (numbers,)
         labels = () if labels is None else (labels,) if isinstance(labels, str) else labels
-        whole = isinstance(numbers, (tuple, list)) and all(isinstance(k, (int, np.integer)) for k in numbers)
-        if not whole:
+        if not isinstance(numbers, (tuple, list)) or not all(
+            isinstance(k, (int, np.integer)) for k in numbers
+        ):
             raise SpecError(f"static_argnums={numbers!r}: must be an int or a tuple of ints")
         if not isinstance(labels, Collection) or not all(isinstance(name, str) for name in labels):
             raise SpecError(f"static_argnames={labels!r}: must be a string or a tuple of strings")

@@ -113,11 +113,14 @@ def _recordable(pullback, nested):
 
 
 def _apart(result: tuple, pullback) -> tuple:
-    """Return (value, pullback, aux) of a pullback of both."""
+    """Return (value, pullback, aux), given the result ``(value, aux)`` and the pullback of that pair.
+
+    The pullback that is returned takes a cotangent of the value alone.
+    """
     value, aux = result
     leaves, structure = pytrees.flatten(aux)
     numbers = (float, int, complex, np.ndarray, np.generic)
-    # What is no number takes no cotangent.
+    # What is no number takes no cotangent, and stays in its place for the sake of the structure.
     zeros = [np.zeros_like(leaf, float) if isinstance(leaf, numbers) else leaf for leaf in leaves]
-    none = pytrees.unflatten(structure, zeros)
-    return value, lambda ybar: pullback((ybar, none)), aux
+    zeros_of_aux = pytrees.unflatten(structure, zeros)
+    return value, lambda ybar: pullback((ybar, zeros_of_aux)), aux

@@ -17,7 +17,7 @@ def _shuffled(to, left: str, right: str, taken: tuple[int, ...], width: int) -> 
 
 
 def _totals(to, rows: list[str], width: int) -> str:
-    """Return the sums of the lanes of four vectors as four lanes, each in the order of `_total`."""
+    """Return the sums of the lanes of four vectors as four lanes, each in the order of `strips._total`."""
     while width > 4:
         kind, width = simd_lanes.of(width // 2), width // 2
         halves = [

@@ -58,7 +58,7 @@ class SimdLoop:
         return any(map(self._is_number, ast.iter_child_nodes(node)))
 
     def _statement(self, node: ast.stmt) -> None:
-        """Write a statement for all lanes: both branches of an ``if`` are computed, under masks."""
+        """Write a statement for all lanes."""
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(node, ast.If):
             self._if(node)
@@ -86,6 +86,7 @@ class SimdLoop:
             raise refused(node, "no statement of a loop over SIMD lanes")
 
     def _if(self, node: ast.If) -> None:
+        """Write a branch on a condition that is the same for all lanes; its arms may only add."""
         to = self.to
         then, other, behind = to.label("then"), to.label("else"), to.label("behind")
         to.condition(node.test, then, other)
@@ -186,7 +187,7 @@ class SimdLoop:
         to, (vector, suffix) = self.to, vector_of(kind)
         arguments = f"<{WIDTH} x ptr>, i32, {BOOL}, {vector}"
         gather = to.module.intrinsic(f"llvm.masked.gather.{suffix}.v{WIDTH}p0", vector, arguments)
-        # SimdExpressions without a cell hold 1.0, which no function finds hard.
+        # Lanes without a cell hold 1.0, for which no function takes long or fails.
         ones = f"<{', '.join([f'{cells.ELEMENT[kind]} 1.0'] * WIDTH)}>"
         return to.new(
             f"call {vector} {gather}(<{WIDTH} x ptr> {pointers}, i32 {cells.BYTES[kind]}, "

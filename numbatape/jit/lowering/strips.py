@@ -24,7 +24,7 @@ from .writer import Value, number
 STRIP_WIDTHS = {"f64": 8, "f32": 16}
 # Cells of an iteration of an adjoint, which loads one operand more, and stores it.
 ADJOINT_WIDTH = 4
-# Arguments that are literals, and those that are values.
+# By function: how many of its first arguments are literals, and how many are values.
 COUNTS = {
     "strip": (2, 6),
     "strip_adjoint": (3, 7),
