@@ -15,7 +15,7 @@ from .contract import require_active
 
 
 def _identities(shape: tuple[int, ...]) -> np.ndarray:
-    return np.broadcast_to(np.eye(*shape[-2:]), shape) if len(shape) > 1 else np.ones(shape)
+    return np.broadcast_to(np.eye(shape[-2], shape[-1]), shape) if len(shape) > 1 else np.ones(shape)
 
 
 # What made-up points consist of where there are none. A function may raise at the first of these (one that

@@ -47,7 +47,8 @@ class Captured:
         self.attributes: list[tuple] = []  # (owner, name, value)
         self._functions: list[tuple] = []  # (function, its code)
         self._scopes: list[tuple] = []  # (globals that code may change by any name, what they were)
-        self._sequences: list[tuple] = []  # (container, its entries)
+        # (container, its entries); behind a dictionary, which has its keys, stands the view of its values.
+        self._sequences: list[tuple] = []
         self.sets: list[tuple] = []
         self.absent: list[tuple] = []  # (mapping, key that it does not have)
         self._empty: list[types.CellType] = []  # variables of closures that have no value yet
@@ -132,7 +133,7 @@ class Captured:
                     return True
         except (ValueError, LookupError, AttributeError):
             return True  # the name or the attribute is gone, so something has changed
-        # Loops, because `any` of a generator takes 0.2 µs even of nothing.
+        # These are loops, because `any` of a generator takes 0.2 µs even of nothing.
         for function, code in self._functions:
             if function.__code__ is not code:
                 return True
@@ -223,11 +224,9 @@ class Captured:
         """Stop watching some containers and variables: calls repeat their changes (`Effects.places`)."""
         ids = {id(container) for container, _ in places}
         self._cells = [(cell, value) for cell, value in self._cells if id(cell) not in ids]
-        self._bindings = [
-            binding for binding in self._bindings if not is_among(places, binding[0], binding[1])
-        ]
-        kept = []
-        skip = False
+        self._bindings = [row for row in self._bindings if not is_among(places, row[0], row[1])]
+        # The pair behind that of a dictionary is of its values, and goes with it.
+        kept, skip = [], False
         for container, entries in self._sequences:
             drop, skip = (
                 skip or id(container) in ids,

@@ -22,6 +22,9 @@ from ..trace.trace import current
 from ..usercode.frames import where_in_user_code
 from .files import note
 
+# Names of functions and classes that have stand-ins, by what they read. Those of FILES, GENERATORS and
+# OF_ARRAYS are NumPy's, those of OF_SYSTEM, OF_FILES and OF_PATHS are in ``os``, and those of ASKING are
+# methods of paths.
 CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time")
 CLOCKS += ("process_time_ns", "thread_time", "thread_time_ns", "localtime", "gmtime", "ctime", "strftime")
 TOKENS = ("token_bytes", "token_hex", "token_urlsafe", "randbits", "randbelow", "choice")
@@ -33,6 +36,7 @@ OF_PATHS += ("getsize", "getmtime", "getatime", "getctime", "expandvars", "expan
 ASKING = ("stat", "lstat", "exists", "is_file", "is_dir", "is_mount", "is_symlink", "samefile", "owner")
 ASKING += ("group", "resolve", "absolute", "readlink", "iterdir", "glob", "rglob", "walk", "expanduser")
 ENGINES = ("Sobol", "Halton", "LatinHypercube", "PoissonDisk", "MultinomialQMC", "MultivariateNormalQMC")
+# Seeded generators that a function makes are noted, and draw for it (`numbatape.capture.seeded_draws`).
 NOTING = ("np.random.default_rng", "np.random.RandomState", "np.random.Generator")
 OF_ARRAYS = ("shuffle", "permutation", "permuted", "choice", "normal", "uniform", "exponential")
 GENERATORS = (

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
+from operator import is_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -151,6 +152,8 @@ def effects_of(trace, environment, outputs: list[int]) -> Effects | None:
 
 
 class _Changes:
+    """What a traced call has changed; it raises `NotRepeatable` where a call without a trace cannot do so."""
+
     def __init__(self, trace, environment: Captured, outputs: list[int]):
         self._trace, self._environment, self._outputs = trace, environment, outputs
         self._fresh: set[int] = set()  # containers that the function has made
@@ -182,7 +185,7 @@ class _Changes:
                 for key, value in container.items():
                     if key not in before or before[key] is not value:
                         self._item(found, container, key, before.get(key), value)
-            elif len(container) != len(entries) or not all(map(_is, container, entries)):
+            elif len(container) != len(entries) or not all(map(is_, container, entries)):
                 self._list(found, container, entries)
         self._variables(found)
         if not found:
@@ -321,6 +324,7 @@ class _Changes:
         return next(iter(found.values()))
 
     def _template(self, value):
+        """Return what stands for a value that was stored (`numbatape.capture.repeated_values`)."""
         values, copies = _values(), self._trace.capture.copies
         value = lifted(value if copies is None else copies.original(value))
         kind = type(value)
@@ -391,7 +395,3 @@ class Reached(Walk):
 def _hooked(owner) -> bool:
     """Whether code of the user's runs where attributes of an object are read or written."""
     return any(getattr(type(owner), hook, None) is not getattr(object, hook, None) for hook in _HOOKS)
-
-
-def _is(a, b) -> bool:
-    return a is b

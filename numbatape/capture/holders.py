@@ -171,9 +171,8 @@ _WRAPPED = Holder(lambda v: (v.__func__,), lambda v, parts: type(v)(*parts))
 def _method(original, parts):
     """Return a method of another object: if the object is a stand-in (of a distribution), its own method."""
     function, owner = parts
-    if (
-        getattr(function, "__wrapped__", function) is original.__func__
-    ):  # the method itself, or a wrapper that runs its copy
+    # The function is that of the method itself, or a wrapper that runs its copy.
+    if getattr(function, "__wrapped__", function) is original.__func__:
         found = getattr(owner, function.__name__, None)
         if callable(found) and getattr(original.__self__, function.__name__, None) == original:
             return found
@@ -223,14 +222,8 @@ HOLDERS: dict[type, Holder] = {
     np.vectorize: Holder(lambda v: (v.pyfunc,), _vectorized),
     CACHED: Holder(_cached_parts, lambda v, parts: functools.lru_cache(**v.cache_parameters())(*parts)),
 }
-CONTAINERS = (
-    dict,
-    list,
-    tuple,
-    collections.deque,
-    set,
-    frozenset,
-)  # builtin containers that classes may derive from
+# Builtin containers that classes may derive from.
+CONTAINERS = (dict, list, tuple, collections.deque, set, frozenset)
 _DISPATCHES = functools.singledispatch(len).__code__  # all functions that singledispatch returns have it
 
 

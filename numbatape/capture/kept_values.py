@@ -58,9 +58,9 @@ class Kept:
     def settle(self, reached) -> None:
         """Replace traced values by numbers, in objects and in their contents."""
         for value in reached:
-            self._number(value)
+            self._replacement(value)
 
-    def _number(self, value):
+    def _replacement(self, value):
         """Return the replacement of a value: the value itself, changed inside, or its numbers."""
         value = self._original(value)
         kind = type(value)
@@ -69,7 +69,7 @@ class Kept:
         if kind in _NUMBERS and (kind is not np.ndarray or value.dtype != object):
             return value
         if kind is tuple:
-            parts = [self._number(part) for part in value]
+            parts = [self._replacement(part) for part in value]
             return value if all(a is b for a, b in zip(parts, value, strict=True)) else tuple(parts)
         if id(value) not in self._seen:
             self._seen[id(value)] = value
@@ -122,7 +122,7 @@ class Kept:
             self._look_into_names(value)
         elif isinstance(value, set):
             if not _KINDS.isdisjoint(map(type, value)):
-                members = [self._number(part) for part in value]
+                members = [self._replacement(part) for part in value]
                 value.clear()
                 value.update(members)
         elif isinstance(value, types.FunctionType):
@@ -148,14 +148,14 @@ class Kept:
 
     def _look_into_names(self, names: dict) -> None:
         if not _KINDS.isdisjoint(map(type, names)):
-            items = [(self._number(key), part) for key, part in names.items()]
+            items = [(self._replacement(key), part) for key, part in names.items()]
             names.clear()
             names.update(items)
         for key, part in list(names.items()):
             self._replace(part, lambda new, key=key: names.__setitem__(key, new))
 
     def _replace(self, part, put) -> None:
-        new = self._number(part)
+        new = self._replacement(part)
         if new is not part:
             put(new)
 

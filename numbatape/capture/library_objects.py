@@ -128,10 +128,7 @@ class LibraryObjects(Captured):
         if parts is not None:
             try:
                 found = parts()
-            except (
-                AttributeError,
-                KeyError,
-            ):  # Another version of the library names its parts differently.
+            except (AttributeError, KeyError):  # another version of the library names its parts differently
                 self._note_opaque(value, always=True)
                 return [], True
             self._parts.append((parts, found, value))

@@ -14,12 +14,8 @@ from ..trace.trace import current, standing
 from ..usercode.frames import is_compared_by_identity, not_supported
 
 TRUTHS = ("True_", "False_")  # names of NumPy's; no code compares traced values with these by identity
-CHANGING = (
-    "timezone",
-    "altzone",
-    "daylight",
-    "tzname",
-)  # names of the module time that `time.tzset` sets anew
+# Names of the module ``time`` that `time.tzset` sets anew.
+CHANGING = ("timezone", "altzone", "daylight", "tzname")
 _DICTIONARY = vars(types.ModuleType)["__dict__"]
 
 

@@ -1,6 +1,6 @@
 """What captured classes, arrays and iterators were like when a function was traced.
 
-That is: members; sizes and memory; what is yielded next.
+Of a class these are its members, of an array its sizes and memory, of an iterator what it yields next.
 
 The entries of an array are compared elsewhere. To compare all members of a class takes long, so a few words
 of the object in memory are compared first: Python gives a class a new version number when anything in it

@@ -222,8 +222,7 @@ class Opened(Walk):
 
     @property
     def written(self) -> bool:
-        """Whether the last copy has changed what it refers to, which the function itself would have
-        changed."""
+        """Whether the last copy has changed what it refers to, as the function itself would have done."""
         return any(
             len(before) != len(_held(its)) or any(a is not b for a, b in zip(before, _held(its), strict=True))
             for its, before in self._made

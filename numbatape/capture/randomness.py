@@ -93,14 +93,15 @@ def _words_of_numpy(generator) -> tuple | None:
     its = getattr(np.random.get_state, "__self__", None)
     if type(generator) is not np.random.MT19937 or type(its) is not np.random.RandomState:
         return None
-    # Where a waiting number is in an object of that class is found with another object, which has one.
+    # Where a waiting number is in an object of that class is found with another object, which has one that no
+    # other word of the object is likely to hold.
     sample, number = np.random.RandomState(0), 0.8414709848078965
     sample.set_state({**sample.get_state(legacy=False), "has_gauss": 1, "gauss": number})
     size = type(sample).__basicsize__ // 8
     found = [*(ctypes.c_double * size).from_address(id(sample))]
     if sys.implementation.name != "cpython" or found.count(number) != 1:
         return None
-    place = 8 * found.index(number) - 8
+    place = 8 * found.index(number) - 8  # the word before the number says whether it waits
     first = generator.ctypes.state_address
     words = (ctypes.c_uint32 * KEPT).from_address(first)
     following = ctypes.c_int32.from_address(first + 4 * WORDS)
@@ -116,6 +117,7 @@ def _is_new(state: tuple) -> bool:
 
     The first word of all new generators is the same; it changes once a generator has drawn all of its words.
     """
+    # A state has the next word's number, bytes of the first words (4 each), and what waits.
     new = _state_of(np.random.RandomState())
     return (state[0], state[1][:4], state[2:]) == (new[0], new[1][:4], new[2:])
 

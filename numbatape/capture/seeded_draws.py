@@ -36,7 +36,9 @@ OF_STATES = {
     **{name: place for name, place in OF_GENERATORS.items() if name not in ("random", "integers")},
     **{"random_sample": 0, "randint": 2, "rand": None, "randn": None},
 }
-OF_SIZES = ("rand", "randn", "permutation")  # all arguments are the lengths of the result
+# Methods all of whose arguments are the lengths of the result.
+OF_SIZES = ("rand", "randn", "permutation")
+# Methods that are not repeated: what the sizes before them were, the tape relies on.
 FIXING = ("shuffle", "permuted", "bytes", "spawn", "multivariate_normal", "dirichlet", "multinomial")
 FIXING += ("get_state", "set_state", "seed", "weibull", "pareto", "power", "vonmises", "triangular", "wald")
 FIXING += ("zipf", "hypergeometric", "negative_binomial", "noncentral_chisquare", "logseries", "f")
@@ -120,6 +122,7 @@ class Noting:
         self._draws = False  # whether NumPy's own method runs, which may call others
 
     def _drawn(self, name: str, original, args: tuple, kwargs: dict):
+        """Call a method: NumPy's own where nothing is traced, with a note of the draw where something is."""
         if not getattr(self, "_draws", False) and drawn_from_arrays.takes(name, args, kwargs):
             return drawn_from_arrays.draw(self, name, args, kwargs)
         trace, now = getattr(self, "_trace", None), current()

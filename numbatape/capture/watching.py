@@ -340,6 +340,7 @@ def in_order(array: np.ndarray) -> np.ndarray:
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
+    # The whole of the owner's memory is compared only if the array is a large part of it.
     whole = root if root.flags.c_contiguous else root.T
     return whole if whole.flags.c_contiguous and whole.nbytes <= 4 * array.nbytes else array
 

@@ -44,7 +44,7 @@ def _led(result, initial, axis):
 
 @stands_for("scipy.integrate", "romb")
 def romb(y, dx=1.0, axis=-1, show=False):
-    """Richardson's extrapolation of trapezoidal sums."""
+    """Extrapolate trapezoidal sums of ever smaller steps, as Richardson does."""
     if show:
         raise unsupported_argument("scipy.integrate.romb", "show")
     y = lift_first(y, dx)
@@ -69,7 +69,7 @@ def _quotient(a, b):
 
 @stands_for("scipy.integrate", "simpson")
 def simpson(y, x=None, *, dx=1.0, axis=-1):
-    """Parabolas through three samples; an even number of samples takes Cartwright's last interval."""
+    """Integrate parabolas through three samples; Cartwright's formula takes the last of an even number."""
     y = lift_first(y, x, dx)
     axis = one_axis(y, axis)
     n = length(y, axis)  # stays symbolic: there is one tape for odd numbers of samples, and one for even ones
@@ -108,7 +108,7 @@ def simpson(y, x=None, *, dx=1.0, axis=-1):
 
 @stands_for("scipy.integrate", "fixed_quad", run=None)
 def fixed_quad(func, a, b, args=(), n=5):
-    """Gauss and Legendre's rule of n points; the function is called with all of them."""
+    """Apply Gauss and Legendre's rule of n points; the function is called once, with all of them."""
     points, weights = np.polynomial.legendre.leggauss(n)
     at = (b - a) * (points + 1.0) / 2.0 + a
     return (b - a) / 2.0 * np.sum(weights * func(at, *args), axis=-1), None

@@ -129,7 +129,7 @@ def gaussian_filter(
     axes = axes_of(x, axes)
     each = (one_each(option, len(axes)) for option in (sigma, order, mode, radius))
     for axis, width, degree, border, reach in zip(axes, *each, strict=True):
-        if width > 1e-15:
+        if width > 1e-15:  # as SciPy decides what is no width
             x = correlated(x, _gaussian(width, degree, truncate, reach), axis, border, cval)
     return x
 
@@ -138,7 +138,7 @@ def gaussian_filter(
 
 
 def _across_edges(slope, smooth):
-    """A difference along one axis, smoothed along all others."""
+    """Return a filter that takes a difference along one axis, and smooths along all others."""
 
     def filtered(input, axis=-1, output=None, mode="reflect", cval=0.0):
         x = lift_first(input)
@@ -189,9 +189,8 @@ def gaussian_laplace(input, sigma, output=None, mode="reflect", cval=0.0, *, axe
     x = lift_first(input)
     axes = axes_of(x, axes)
     widths = one_each(sigma, len(axes))
-    if (
-        len(axes) < x.ndim
-    ):  # the other axes are not smoothed; with all axes given, SciPy takes widths in their order
+    # Other axes are not smoothed. With all axes given, SciPy takes the widths in their order.
+    if len(axes) < x.ndim:
         among = dict(zip(axes, widths, strict=True))
         widths = [among.get(axis, 0.0) for axis in range(x.ndim)]
     return _added(x, _gaussian_derivatives(x, widths, 2, mode, cval, axes, options))
@@ -204,9 +203,8 @@ def gaussian_gradient_magnitude(input, sigma, output=None, mode="reflect", cval=
     if not axes:
         return x * 1.0
     slopes = _gaussian_derivatives(x, sigma, 1, mode, cval, axes, options)
-    return np.linalg.norm(
-        np.stack(list(slopes)), axis=0
-    )  # the slope of this size at zero, as in mirrored corners, is zero
+    # A norm has the slope zero where it is zero, as it is in mirrored corners.
+    return np.linalg.norm(np.stack(list(slopes)), axis=0)
 
 
 # ---- weights over several axes

@@ -25,7 +25,7 @@ PADDING = 12  # pixels that SciPy adds before it filters in the modes whose ends
 
 @filters("spline_filter1d")
 def spline_filter1d(input, order=3, axis=-1, output=np.float64, mode="mirror"):
-    """A linear map along one axis: its matrix is what SciPy makes of unit vectors."""
+    """Apply a linear map along one axis; its matrix is what SciPy makes of unit vectors."""
     x = lift_first(input)
     axis = one_axis(x, axis)
     size = pinned(x, axis)
@@ -46,7 +46,7 @@ def spline_filter(input, order=3, output=np.float64, mode="mirror"):
 def _weights(share, order: int) -> list:
     """Return the B-splines that are not zero at a share of the way between two knots.
 
-    By de Boor's recurrence, whose terms are all positive.
+    They come from de Boor's recurrence, whose terms are all positive.
     """
     weights = [1.0 + 0.0 * share]
     for degree in range(1, order + 1):

@@ -115,7 +115,7 @@ MAKERS["scipy.interpolate"]["splev"] = _splev_of_objects
 
 @stands_for("scipy.interpolate", "splint")
 def splint(a, b, tck, full_output=0):
-    """The integral of a polynomial is one; between the ends, the spline is zero outside of its knots."""
+    """Return an integral by the antiderivative; the spline counts as zero outside of its knots."""
     t, c, k = tck
     if full_output:
         raise refuse("splint with full_output of traced arguments", "without it, the integral is")

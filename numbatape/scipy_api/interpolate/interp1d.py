@@ -74,7 +74,7 @@ def _beside(fill, inner, outer: int):
     return np.expand_dims(np.expand_dims(fill, tuple(range(missing))), inner)
 
 
-def thawed(value) -> Interp1d:
+def of_scipys(value) -> Interp1d:
     """Return the stand-in for an `interp1d` that SciPy has made."""
     spline, kind = getattr(value, "_spline", None), getattr(value, "_kind", None)
     y = np.moveaxis(value.y, value.axis, 0)
@@ -114,7 +114,7 @@ def linear(made, values, axis: int, fill, order) -> Interp1d:
     order : array, or None
         What sorts the places; None if they are sorted.
     """
-    base = thawed(made)
+    base = of_scipys(made)
     inner = base._inside
     if len(made.x) == 1 and made._kind not in STEPS:
         return _of_one_place(made, inner.x, values, axis, base._fill if fill is None else fill, base._raises)

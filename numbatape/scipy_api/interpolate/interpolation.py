@@ -47,7 +47,7 @@ def stand_in_of(value):
     if isinstance(value, package.UnivariateSpline):
         return imported(".fitpack", __package__).fitted(value)
     if type(value) is package.interp1d:
-        return imported(".interp1d", __package__).thawed(value)
+        return imported(".interp1d", __package__).of_scipys(value)
     if type(value) is package.RegularGridInterpolator:
         return imported(".grids", __package__).grid_of(value)
     if isinstance(value, package.BivariateSpline):

@@ -116,7 +116,7 @@ def _of_a_circle(x, y):
 def through(x, y, k: int = 3, axis: int = 0, extrapolate=True) -> FreeKnots:
     """Return the spline of degree k through all places, whose knots are places or between them.
 
-    As ``make_interp_spline`` chooses knots, and FITPACK for splines that do not smooth.
+    ``make_interp_spline`` chooses knots in this way, and so does FITPACK for splines that do not smooth.
     """
     x, y = map(as_doubles, lift_all(x, y))
     n, axis = len(x), axis % y.ndim

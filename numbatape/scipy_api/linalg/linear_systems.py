@@ -127,10 +127,8 @@ GENERAL = (None, "gen", "general")
 POSITIVE = ("pos", "positive definite")
 SYMMETRIC = ("sym", "symmetric", "her", "hermitian")
 TRIANGLES = ("lower triangular", "upper triangular")
-DIAGONALS = {
-    "diagonal": 0,
-    "tridiagonal": 1,
-}  # how many diagonals there are on each side of the main one
+# How many diagonals there are on each side of the main one.
+DIAGONALS = {"diagonal": 0, "tridiagonal": 1}
 
 
 def _as_read(a, assume_a, lower: bool):

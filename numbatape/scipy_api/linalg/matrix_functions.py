@@ -17,15 +17,19 @@ from ...trace.complex_pairs import join
 from ...trace.operands import adopt, lift_all, lift_first
 from ...trace.primitives import dims_of, stop_gradient
 
+# The coefficients of the approximant [13/13], and the largest norm up to which that is exact to the
+# precision of float64.
 PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
         10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)  # fmt: skip
+LARGEST_NORM = 5.371920351148152
 
 
 def exponential(a, value=None):
-    """Scaling and squaring by the Padé approximant [13/13] (Higham 2005); the number of squarings is
-    a guard. The body of a loop can't have one, so there SciPy is called, which takes ten times as long.
+    """Return the exponential of a matrix, by scaling and squaring of a Padé approximant (Higham 2005).
 
-    ``value`` is what the result carries, where the caller knows that."""
+    The number of squarings is a guard. The body of a loop can't have one, so there SciPy is called,
+    which takes ten times as long. ``value`` is what the result carries, where the caller knows that.
+    """
     if is_complex(a):
         n = length(a, -1)
         doubled = exponential(_blocks(a.real, -a.imag, a.imag, a.real))
@@ -38,7 +42,7 @@ def exponential(a, value=None):
         norm = recurring(_column_norm, plain, (a,), {}, lambda: adopt(_column_norm(a), plain))
     # The guards are outside of what is repeated, because a template has none.
     squarings = 0
-    while bool(norm > 5.371920351148152 * 2.0**squarings):
+    while bool(norm > LARGEST_NORM * 2.0**squarings):
         squarings += 1
     if value is None:
         return _squared_approximant(a, squarings)
@@ -82,7 +86,7 @@ def expm(A):
 
 @stands_for("scipy.linalg", "expm_frechet")
 def expm_frechet(A, E, method=None, compute_expm=True, check_finite=True):
-    """By blocks: ``exp([[A, E], [0, A]])`` (Higham 2008, 3.16)."""
+    """Return the exponential and its derivative, by ``exp([[A, E], [0, A]])`` (Higham 2008, 3.16)."""
     a, e = np.broadcast_arrays(*lift_all(A, E))  # stacks since SciPy 1.17
     n = length(a, -1)
     both = exponential(_blocks(a, e, np.zeros_like(a), a))

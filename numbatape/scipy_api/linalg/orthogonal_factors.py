@@ -143,7 +143,7 @@ def _same_rank(a, missing: int, rcond) -> None:
         np.finfo(values.dtype).eps * max(length(a, -1), length(a, -2)) if rcond is None else rcond
     )
     if not bool(np.all(values > cutoff)):  # a full rank says how many there are at every size
-        bool(np.all(np.equal(np.sum(values > cutoff, -1), a.shape[-1] - missing)))
+        bool(np.all(np.equal(np.sum(values > cutoff, -1), a.shape[-1] - missing)))  # `bool` records the guard
 
 
 @stands_for("scipy.linalg", "subspace_angles")

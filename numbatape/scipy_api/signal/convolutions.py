@@ -163,7 +163,7 @@ def detrend(data, axis=-1, type="linear", bp=0, overwrite_data=False):
 
 @stands_for("scipy.signal", "hilbert")
 def hilbert(x, N=None, axis=-1):
-    """The analytic signal, which has no negative frequencies."""
+    """Return the analytic signal, which has no negative frequencies."""
     x = lift_first(x)
     n = length(x, one_axis(x, axis)) if N is None else N
     k = 1.0 * arange(x._trace, code_of(x._trace, n))
@@ -178,7 +178,7 @@ def hilbert(x, N=None, axis=-1):
 
 @stands_for("scipy.signal", "savgol_filter")
 def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode="interp", cval=0.0):
-    """Least squares of polynomials: a convolution, and matrices at the two ends."""
+    """Fit polynomials by least squares: by a convolution, and by matrices at the two ends."""
     import scipy.signal
 
     x = lift_first(x)
@@ -191,9 +191,8 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
         ends = scipy.signal.savgol_filter(unit, window_length, polyorder, deriv, delta, axis=0, mode="interp")
         first = np.matmul(line[..., :window_length], ends[:half].T)
         last = np.matmul(line[..., -window_length:], ends[window_length - half :].T)
-        whole = windows(
-            line, window_length
-        )  # If the length is even, the first of them stands before the middle.
+        # If the length is even, the first window stands before the middle, and is left out.
+        whole = windows(line, window_length)
         inner = np.matmul(whole[..., 1 - window_length % 2 :, :], weights)
         result = np.concatenate([first, inner, last], -1)
     else:

@@ -31,7 +31,7 @@ def _several_axes(function, usual):
 
 
 def _hermitian(name: str):
-    """``hfftn`` and ``ihfftn``, which NumPy lacks, by the transforms that are scaled the other way."""
+    """Return ``hfftn`` or ``ihfftn``, which NumPy lacks, by the transform that is scaled the other way."""
 
     def transform(x, s, axes, norm):
         norm = {"ortho": "ortho", "forward": "backward"}.get(norm, "forward")
@@ -43,7 +43,7 @@ def _hermitian(name: str):
 
 
 def _hankel(name: str):
-    """A fast Hankel transform as a product with its matrix, which SciPy makes of a unit matrix."""
+    """Return a fast Hankel transform as a product with its matrix, which SciPy makes of a unit matrix."""
 
     def transform(a, dln, mu, offset=0.0, bias=0.0):
         options = (dln, mu, offset, bias)
@@ -76,7 +76,7 @@ for _name in ("fftshift", "ifftshift"):
 
 @stands_for("scipy.fft", "next_fast_len", run=None, knows_sizes=True)
 def next_fast_len(target, real=False):
-    """The length to which a signal is filled with zeros: the same for all lengths down to the one before."""
+    """Return the length that a signal is filled up to: it is the same for lengths down to the one before."""
     if not is_size(target):
         return scipy.fft.next_fast_len(*settled((target, real)))
     found = scipy.fft.next_fast_len(target._value, real)
@@ -91,7 +91,7 @@ def next_fast_len(target, real=False):
 
 
 def _real_transform(name: str):
-    """A cosine or sine transform as a product with its matrix, which SciPy makes of a unit matrix."""
+    """Return a cosine or sine transform as a product with its matrix, which SciPy makes of a unit matrix."""
 
     def transform(x, type=2, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, orthogonalize=None):
         x = lift_first(x)

@@ -128,7 +128,7 @@ def wiener(im, mysize=None, noise=None):
 
 @stands_for("scipy.signal", "freqz")
 def freqz(b, a=1, worN=512, whole=False, plot=None, fs=2 * np.pi, include_nyquist=False):
-    """Both polynomials at points of the unit circle."""
+    """Evaluate both polynomials at points of the unit circle."""
     if plot is not None:
         raise unsupported_argument("scipy.signal.freqz", "plot", "plot the result")
     if np.ndim(values_of(b)) > 1 or np.ndim(values_of(a)) > 1:

@@ -129,7 +129,7 @@ def csd(
     axis=-1,
     average="mean",
 ):
-    """Welch's method: the mean (or median) of the powers of segments."""
+    """Return the mean (or median) of the powers of segments, by Welch's method."""
     frequencies, power, *_ = _powers(
         "csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis
     )
@@ -150,7 +150,7 @@ def _median(power):
 
 
 def _median_bias(count: int) -> float:
-    """The expected median of periodograms over their mean (Allen et al. 2012, appendix B)."""
+    """Return the expected median of periodograms over their mean (Allen et al. 2012, appendix B)."""
     even = 2.0 * np.arange(1, (count - 1) // 2 + 1)
     return 1.0 + float(np.sum(1.0 / (even + 1.0) - 1.0 / even))
 
@@ -330,7 +330,7 @@ def istft(
 
 @stands_for("scipy.signal", "lombscargle")
 def lombscargle(x, y, freqs, precenter=False, normalize=False, weights=None, floating_mean=False):
-    """Least squares of a sine at each frequency; ``floating_mean`` adds a constant to it."""
+    """Fit a sine at each frequency by least squares; ``floating_mean`` adds a constant to it."""
     if normalize not in (False, True, "power", "normalize"):
         raise unsupported_argument("scipy.signal.lombscargle", f"normalize={normalize!r}")
     x, y, freqs = (lift_first(part, x, y, freqs, weights) for part in (x, y, freqs))

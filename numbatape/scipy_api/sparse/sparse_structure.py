@@ -127,7 +127,7 @@ def _made(original, arg, shape) -> TracedSparse:
         numbers = numbered.of_array(data)
         numbered.whole = form == "dia"
         if form != "dia" and len(arg) == 2 and isinstance(places[0], (list, tuple)):
-            # Coo_array keeps several entries at equal positions.
+            # A `coo_array` keeps several entries at equal positions.
             found = _scipy().coo_array((numbers, places[0]), shape)
         else:
             found = original((numbers, *places), shape)

@@ -173,7 +173,7 @@ def mahalanobis(u, v, VI):
 
 @stands_for("scipy.spatial", "minkowski_distance")
 def minkowski_distance(x, y, p=2.0):
-    """What ``distance_matrix`` calls, too: of points to themselves, SciPy's root has no slope."""
+    """Return distances, for ``distance_matrix``, too; of points to themselves SciPy's root has no slope."""
     x, y = lift_all(x, y)
     return _minkowski(x, y, p)
 
