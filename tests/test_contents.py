@@ -19,7 +19,7 @@ TABLES = {
     "real": function_tables.REAL,
     "complex": function_tables.COMPLEX,
     "writers": function_tables.WRITERS,
-    "ufuncs of complex numbers": function_tables.RULES,
+    "ufuncs of complex numbers": function_tables.COMPLEX_UFUNCS,
 }
 RECENT = {
     "matvec",

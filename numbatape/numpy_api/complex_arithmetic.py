@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from ..trace.complex_parts import NEGATIVE, Zero, snapshot
-from .function_tables import rule
+from .function_tables import complex_ufunc
 
 # ---- parts that may be zero everywhere: None (+0), or a `Zero`, whose signs are found where they matter
 
@@ -102,32 +102,32 @@ def negated(a):
     return NEGATIVE if a is None else _zero(operator.neg, a) if a.__class__ is Zero else -a
 
 
-@rule(np.add)
+@complex_ufunc(np.add)
 def add(a, b):
     return plus(a[0], b[0]), plus(a[1], b[1])
 
 
-@rule(np.subtract)
+@complex_ufunc(np.subtract)
 def subtract(a, b):
     return minus(a[0], b[0]), minus(a[1], b[1])
 
 
-@rule(np.negative)
+@complex_ufunc(np.negative)
 def negative(a):
     return negated(a[0]), negated(a[1])
 
 
-@rule(np.positive)
+@complex_ufunc(np.positive)
 def positive(a):
     return a
 
 
-@rule(np.conjugate)
+@complex_ufunc(np.conjugate)
 def conjugate(a):
     return a[0], negated(a[1])
 
 
-@rule(np.multiply)
+@complex_ufunc(np.multiply)
 def multiply(a, b):
     return (
         minus(times(a[0], b[0]), times(a[1], b[1])),
@@ -135,7 +135,7 @@ def multiply(a, b):
     )
 
 
-@rule(np.square)
+@complex_ufunc(np.square)
 def square(a):
     x, y = a
     if is_zero(x) or is_zero(y):
@@ -143,7 +143,7 @@ def square(a):
     return (x - y) * (x + y), 2.0 * (x * y)
 
 
-@rule(np.true_divide)
+@complex_ufunc(np.true_divide)
 def divide(a, b):
     """Smith's algorithm divides by the larger part first, so that intermediate results do not overflow."""
     c, d = b
@@ -164,7 +164,7 @@ def divide(a, b):
     return real, np.where(swap, -imag, imag) / scale
 
 
-@rule(np.reciprocal)
+@complex_ufunc(np.reciprocal)
 def reciprocal(a):
     x, y = a
     if is_zero(y):
@@ -177,13 +177,13 @@ def reciprocal(a):
 # ---- comparisons, predicates
 
 
-@rule(np.equal)
+@complex_ufunc(np.equal)
 def equal(a, b):
     (x, y), (c, d) = numbers(a), numbers(b)
     return np.logical_and(np.equal(x, c), np.equal(y, d))
 
 
-@rule(np.not_equal)
+@complex_ufunc(np.not_equal)
 def not_equal(a, b):
     (x, y), (c, d) = numbers(a), numbers(b)
     return np.logical_or(np.not_equal(x, c), np.not_equal(y, d))
@@ -196,7 +196,7 @@ def _ordered(ufunc, strict):
         (x, y), (c, d) = numbers(a), numbers(b)
         return np.logical_or(strict(x, c), np.logical_and(np.equal(x, c), ufunc(y, d)))
 
-    rule(ufunc)(compare)
+    complex_ufunc(ufunc)(compare)
 
 
 _ordered(np.less, np.less)
@@ -210,7 +210,7 @@ def _either(ufunc, join):
         x, y = numbers(a)
         return join(ufunc(x), ufunc(y))
 
-    rule(ufunc)(test)
+    complex_ufunc(ufunc)(test)
 
 
 _either(np.isnan, np.logical_or)
@@ -224,7 +224,7 @@ def truth(a):
 
 
 def _logical(ufunc):
-    rule(ufunc)(lambda *operands: ufunc(*map(truth, operands)))
+    complex_ufunc(ufunc)(lambda *operands: ufunc(*map(truth, operands)))
 
 
 for _ufunc in (np.logical_not, np.logical_and, np.logical_or, np.logical_xor):
@@ -234,7 +234,7 @@ for _ufunc in (np.logical_not, np.logical_and, np.logical_or, np.logical_xor):
 # ---- size and direction
 
 
-@rule(np.absolute)
+@complex_ufunc(np.absolute)
 def absolute(a):
     """The absolute value: 0 at 0, with derivative 0 there."""
     x, y = a
@@ -243,7 +243,7 @@ def absolute(a):
     return np.hypot(x, y)
 
 
-@rule(np.sign)
+@complex_ufunc(np.sign)
 def sign(a):
     size = absolute(a)
     safe = np.where(size == 0.0, np.inf, size)  # the sign of zero is zero, with derivative zero

@@ -11,10 +11,10 @@ import math
 import numpy as np
 
 from .complex_arithmetic import full, is_zero, negated, times
-from .function_tables import rule
+from .function_tables import complex_ufunc
 
 
-@rule(np.exp)
+@complex_ufunc(np.exp)
 def exp(a):
     x, y = a
     if is_zero(y):
@@ -25,12 +25,12 @@ def exp(a):
     return size * np.cos(y), size * np.sin(y)
 
 
-@rule(np.exp2)
+@complex_ufunc(np.exp2)
 def exp2(a):
     return exp(tuple(x if is_zero(x) else x * math.log(2.0) for x in a))
 
 
-@rule(np.expm1)
+@complex_ufunc(np.expm1)
 def expm1(a):
     if is_zero(a[1]):
         return np.expm1(a[0]), a[1]
@@ -49,25 +49,25 @@ def log_size(x, y):
     return np.where(near, 0.5 * np.log1p(small), np.log(np.where(near, 1.0, size)))
 
 
-@rule(np.log)
+@complex_ufunc(np.log)
 def log(a):
     x, y = full(a)
     return log_size(x, y), np.arctan2(y, x)
 
 
 def _scaled_log(ufunc, scale):
-    def rule_of(a):
+    def scaled(a):
         x, y = log(a)
         return x * scale, y * scale
 
-    rule(ufunc)(rule_of)
+    complex_ufunc(ufunc)(scaled)
 
 
 _scaled_log(np.log2, 1.0 / math.log(2.0))
 _scaled_log(np.log10, 1.0 / math.log(10.0))
 
 
-@rule(np.log1p)
+@complex_ufunc(np.log1p)
 def log1p(a):
     x, y = full(a)
     near = np.hypot(x, y) < 0.5
@@ -76,7 +76,7 @@ def log1p(a):
     return np.where(near, 0.5 * np.log1p(small), far), np.arctan2(y, 1.0 + x)
 
 
-@rule(np.sqrt)
+@complex_ufunc(np.sqrt)
 def sqrt(a):
     """The root with real part >= 0; for negative numbers the sign of the imaginary zero decides."""
     x, y = full(a)
@@ -95,7 +95,7 @@ def sqrt(a):
 # ---- circular and hyperbolic
 
 
-@rule(np.sin)
+@complex_ufunc(np.sin)
 def sin(a):
     x, y = a
     if is_zero(y):
@@ -105,7 +105,7 @@ def sin(a):
     return np.sin(x) * np.cosh(y), np.cos(x) * np.sinh(y)
 
 
-@rule(np.cos)
+@complex_ufunc(np.cos)
 def cos(a):
     x, y = a
     if is_zero(y):
@@ -115,7 +115,7 @@ def cos(a):
     return np.cos(x) * np.cosh(y), -(np.sin(x) * np.sinh(y))
 
 
-@rule(np.sinh)
+@complex_ufunc(np.sinh)
 def sinh(a):
     x, y = a
     if is_zero(y):
@@ -125,7 +125,7 @@ def sinh(a):
     return np.sinh(x) * np.cos(y), np.cosh(x) * np.sin(y)
 
 
-@rule(np.cosh)
+@complex_ufunc(np.cosh)
 def cosh(a):
     x, y = a
     if is_zero(y):
@@ -135,7 +135,7 @@ def cosh(a):
     return np.cosh(x) * np.cos(y), np.sinh(x) * np.sin(y)
 
 
-@rule(np.tanh)
+@complex_ufunc(np.tanh)
 def tanh(a):
     """Numerator and denominator are divided by ``exp(2 |x|)``, so that neither overflows."""
     x, y = a
@@ -151,7 +151,7 @@ def tanh(a):
     return side * (left * (1.0 + e)) / scale, 4.0 * (e * (sin * cos)) / scale
 
 
-@rule(np.tan)
+@complex_ufunc(np.tan)
 def tan(a):
     """``-i tanh(iz)``."""
     x, y = a

@@ -9,7 +9,7 @@ import numpy as np
 
 from .complex_arithmetic import full
 from .complex_elementary import sqrt
-from .function_tables import rule
+from .function_tables import complex_ufunc
 
 
 def _roots(a):
@@ -18,20 +18,20 @@ def _roots(a):
     return sqrt((1.0 - x, -y)), sqrt((1.0 + x, y))
 
 
-@rule(np.arcsin)
+@complex_ufunc(np.arcsin)
 def arcsin(a):
     x, _ = full(a)
     (a1, b1), (a2, b2) = _roots(a)
     return np.arctan2(x, a1 * a2 - b1 * b2), np.arcsinh(a1 * b2 - b1 * a2)
 
 
-@rule(np.arccos)
+@complex_ufunc(np.arccos)
 def arccos(a):
     (a1, b1), (a2, b2) = _roots(a)
     return 2.0 * np.arctan2(a1, a2), np.arcsinh(a2 * b1 - b2 * a1)
 
 
-@rule(np.arcsinh)
+@complex_ufunc(np.arcsinh)
 def arcsinh(a):
     """``-i arcsin(iz)``."""
     x, y = full(a)
@@ -39,14 +39,14 @@ def arcsinh(a):
     return im, -re
 
 
-@rule(np.arccosh)
+@complex_ufunc(np.arccosh)
 def arccosh(a):
     x, y = full(a)
     (a1, b1), (a2, b2) = sqrt((x - 1.0, y)), sqrt((x + 1.0, y))
     return np.arcsinh(a1 * a2 + b1 * b2), 2.0 * np.arctan2(b1, a2)
 
 
-@rule(np.arctanh)
+@complex_ufunc(np.arctanh)
 def arctanh(a):
     """By logarithms; far away it is ``1/a`` and a quarter of a turn, where squares would overflow."""
     x, y = full(a)
@@ -64,7 +64,7 @@ def arctanh(a):
     return side * np.where(far, p, real), np.where(far, np.copysign(0.5 * np.pi, y) - q, turn)
 
 
-@rule(np.arctan)
+@complex_ufunc(np.arctan)
 def arctan(a):
     """``-i arctanh(iz)``."""
     x, y = full(a)

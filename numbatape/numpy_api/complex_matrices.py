@@ -13,19 +13,13 @@ from .complex_ufuncs import unsupported
 from .function_tables import HOLDS, implements
 from .registration import unsupported_argument
 
-
-def named(value, *parts):
-    """Return NumPy's named tuple with traced parts in place of its own."""
-    return value.__class__(*[adopt(part, its) for part, its in zip(parts, value, strict=True)])
-
-
 # ---- general matrices, real or complex
 
 
 @implements(np.linalg.eig, complex=HOLDS)
 def eig(a):
     value = np.linalg.eig(values_of(a))
-    return named(value, *eigen.eig(lift_first(a)))
+    return decompositions.named(value, eigen.eig(lift_first(a)))
 
 
 @implements(np.linalg.eigvals, complex=HOLDS)
@@ -39,7 +33,7 @@ def eigvals(a):
 
 def eigh(a, UPLO="L"):
     value = np.linalg.eigh(values_of(a), UPLO)
-    return named(value, *eigen.eigh(a, UPLO.upper() == "L"))
+    return decompositions.named(value, eigen.eigh(a, UPLO.upper() == "L"))
 
 
 def eigvalsh(a, UPLO="L"):
@@ -51,12 +45,12 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     value = np.linalg.svd(values_of(a), full_matrices, compute_uv, hermitian)
     if hermitian:
         parts = decompositions.hermitian_svd(a, compute_uv)
-        return named(value, *parts) if compute_uv else adopt(parts, value)
+        return decompositions.named(value, parts) if compute_uv else adopt(parts, value)
     if not compute_uv:
         return adopt(factors.svd(a)[1], value)
     if full_matrices and length(a, -1) != length(a, -2):
-        return named(value, *decompositions.completed().svd(a))
-    return named(value, *factors.svd(a))
+        return decompositions.named(value, decompositions.completed().svd(a))
+    return decompositions.named(value, factors.svd(a))
 
 
 def svdvals(x, /):
@@ -68,9 +62,9 @@ def qr(a, mode="reduced"):
     if mode not in ("reduced", "r", "complete"):
         raise unsupported(f"np.linalg.qr(mode={mode!r})", "'reduced', 'complete' and 'r' are")
     if mode == "complete" and length(a, -2) > length(a, -1):
-        return named(value, *decompositions.completed().tall_qr(a))
+        return decompositions.named(value, decompositions.completed().tall_qr(a))
     q, r = factors.qr(a)
-    return adopt(r, value) if mode == "r" else named(value, q, r)
+    return adopt(r, value) if mode == "r" else decompositions.named(value, (q, r))
 
 
 def cholesky(a, /, *, upper=False):
@@ -87,7 +81,7 @@ def det(a):
 
 def slogdet(a):
     value = np.linalg.slogdet(values_of(a))
-    return named(value, *call(determinants.SLOGDET, a))
+    return decompositions.named(value, call(determinants.SLOGDET, a))
 
 
 def pseudo_inverse(function, a, cutoff):

@@ -7,7 +7,7 @@ import numpy as np
 from ..trace.array import TracedArray
 from .complex_arithmetic import divide, full, is_zero, multiply, reciprocal, square
 from .complex_elementary import exp, log
-from .function_tables import rule
+from .function_tables import complex_ufunc
 
 LARGEST = 100  # powers with whole exponents up to this one are products
 
@@ -20,7 +20,7 @@ def _whole(y) -> int | None:
     return int(x) if float(x).is_integer() and abs(x) <= LARGEST else None
 
 
-@rule(np.float_power)
+@complex_ufunc(np.float_power)
 def float_power(a, b):
     return power(_in_doubles(a), _in_doubles(b))
 
@@ -34,7 +34,7 @@ def _in_double(part):
     return np.astype(part, float) if type(part) is TracedArray else np.float64(part)
 
 
-@rule(np.power)
+@complex_ufunc(np.power)
 def power(a, b):
     n = _whole(b)
     if n is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from ..trace import complex_parts
 from ..trace.operands import lift, values_of
 from .complex_arithmetic import without_sign
-from .function_tables import RULES, form
+from .function_tables import COMPLEX_UFUNCS, form
 
 
 def multilinear(product, operands) -> list:
@@ -72,21 +72,21 @@ def conjugating_second(function):
     return _bilinear(function, 1)
 
 
-def _product_rule(ufunc, conjugate: int | None = None) -> None:
-    """Register the rule of a ufunc that is a product of two arrays."""
+def _implement_product(ufunc, conjugate: int | None = None) -> None:
+    """Register the implementation of a ufunc that is a product of two arrays."""
 
-    def rule(*operands):
+    def product(*operands):
         pairs = [[without_sign(part) for part in pair] for pair in operands]
         return tuple(multilinear(ufunc, _conjugated(pairs, conjugate)))
 
-    RULES.register((ufunc,), rule)
+    COMPLEX_UFUNCS.register((ufunc,), product)
 
 
-_product_rule(np.matmul)
-_product_rule(np.vecdot, conjugate=0)
+_implement_product(np.matmul)
+_implement_product(np.vecdot, conjugate=0)
 if hasattr(np, "matvec"):  # NumPy 2.2
-    _product_rule(np.matvec)
-    _product_rule(np.vecmat, conjugate=0)
+    _implement_product(np.matvec)
+    _implement_product(np.vecmat, conjugate=0)
 
 
 def einsum(*operands, **kwargs):

@@ -10,7 +10,7 @@ from ..trace import complex_parts, operations
 from ..trace.operands import adopt, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import not_supported
-from .function_tables import RULES
+from .function_tables import COMPLEX_UFUNCS
 from .ufuncs import METHODS, into_out, name_of
 
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}
@@ -45,18 +45,18 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
         ):  # np.cumsum takes fewer names of dtypes
             kwargs["dtype"] = as_dtype(kwargs["dtype"])
         return function(inputs[0], axis=kwargs.pop("axis", 0), **kwargs)
-    if RULES.find(ufunc) is None or (ufunc.nin, ufunc.nout) != (2, 1):
+    if COMPLEX_UFUNCS.find(ufunc) is None or (ufunc.nin, ufunc.nout) != (2, 1):
         raise unsupported(name)
     return METHODS[method](ufunc, inputs, kwargs)
 
 
 def call(ufunc, inputs, kwargs):
-    """Return ``ufunc(*inputs, **kwargs)`` of complex operands, by the rule for both parts."""
+    """Return ``ufunc(*inputs, **kwargs)`` of complex operands, by its implementation for pairs of parts."""
     dtype = kwargs.pop("dtype", None)
     options = [name for name in kwargs if name not in ("casting", "order", "subok")]
     if options:
         raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
-    function = RULES.find(ufunc)
+    function = COMPLEX_UFUNCS.find(ufunc)
     if function is None and ufunc.signature is not None:  # sizes of its results may be those of `out` alone
         raise unsupported(name_of(ufunc))
     trace = complex_parts.trace_of(*inputs)

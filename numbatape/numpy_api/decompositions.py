@@ -72,7 +72,7 @@ def _turned(x):
     return np.swapaxes(x, -1, -2)
 
 
-def _named(value, parts):
+def named(value, parts):
     """Return the parts of a factorisation as NumPy names them; they carry NumPy's own numbers."""
     return type(value)(*[adopt(part, its) for part, its in zip(parts, value, strict=True)])
 
@@ -86,7 +86,7 @@ def _eigh(a, values, vectors):
 @records(np.linalg.eigh, complex="complex_matrices.eigh", several=True)
 def eigh(value, a, UPLO="L"):
     if UPLO.upper() == "L":
-        return _named(value, _eigh(a, *value))
+        return named(value, _eigh(a, *value))
     # LAPACK's vectors of the upper triangle may differ in sign from those of the transpose's lower one.
     eigen = imported("..matrix.eigen", __package__)
     return type(value)(*eigen.eigh(a, False))
@@ -115,7 +115,7 @@ def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if compute_uv and full_matrices and length(a, -1) != length(a, -2):
         return type(value)(*completed().svd(a))
     parts = _svd(a)
-    return _named(value, parts) if compute_uv else adopt(parts[1], value)
+    return named(value, parts) if compute_uv else adopt(parts[1], value)
 
 
 def hermitian_svd(a, compute_uv: bool):
@@ -155,7 +155,7 @@ def qr(value, a, mode="reduced"):
     if mode == "complete" and length(a, -2) > length(a, -1):
         return type(value)(*completed().tall_qr(a))
     q, r = _qr(a)
-    return adopt(r, value) if mode == "r" else _named(value, (q, r))
+    return adopt(r, value) if mode == "r" else named(value, (q, r))
 
 
 # ---- compositions

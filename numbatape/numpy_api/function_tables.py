@@ -89,9 +89,9 @@ class Table:
 REAL = Table()  # the implementations for real arrays
 COMPLEX = Table(REAL.files)  # where an argument is complex; filled by the same registrations
 WRITERS = Table()  # functions that write into their first argument, for real and complex arrays
-RULES = Table()  # rules of ufuncs of complex numbers
-# Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
-# pair, or one array where the result is real.
+# The implementations of ufuncs of complex numbers take one (real, imaginary) pair an operand, a part that is
+# None being zero, and return such a pair, or one array where the result is real.
+COMPLEX_UFUNCS = Table()
 FORMS: dict[str, Callable] = {}  # name of a complex form -> what makes the implementation of a function
 
 # What a registration may name for complex arguments, and the files that define it.
@@ -161,7 +161,7 @@ def form(maker: Callable) -> Callable:
 
 
 in_place = WRITERS.registering
-rule = RULES.registering
+complex_ufunc = COMPLEX_UFUNCS.registering
 
 
 # ---- functions that never reach a protocol: while tracing, others stand for them

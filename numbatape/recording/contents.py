@@ -178,7 +178,7 @@ def _announce() -> None:
     for table, contents in (
         (function_tables.REAL, NUMPY),
         (function_tables.WRITERS, WRITERS),
-        (function_tables.RULES, COMPLEX_UFUNCS),
+        (function_tables.COMPLEX_UFUNCS, COMPLEX_UFUNCS),
     ):
         for name, names in contents.items():
             table.announce(_file(name), names.split())
@@ -192,7 +192,7 @@ def _announce() -> None:
 
 def load_all() -> None:
     """Import every file that is announced, so that the tables are complete."""
-    tables = function_tables.REAL, function_tables.WRITERS, function_tables.RULES
+    tables = function_tables.REAL, function_tables.WRITERS, function_tables.COMPLEX_UFUNCS
     files = {file for table in tables for file in table.files.values()}
     files |= {*operations.announced().values(), *function_tables.FORM_FILES.values()}
     files |= {

@@ -120,8 +120,8 @@ def opcode(row: int, family: int) -> int:
     return 2 * row + family
 
 
-def swapped(active: int) -> int:
-    """Return the bits of a commuting instruction's active operands after ``a`` and ``b`` changed places."""
+def swapped(active):
+    """Return the bits of active operands of commuting instructions whose ``a`` and ``b`` changed places."""
     return active >> 1 | (active & 1) << 1
 
 

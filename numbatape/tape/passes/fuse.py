@@ -83,7 +83,7 @@ class _Fusion:
     def _factors(self, at):
         """Return the factors of products, and which of them take an adjoint."""
         a, b, active = (self.code[name][at] for name in ("a", "b", "active"))
-        square = b == NONE
+        square = b == NONE  # Its only operand is both factors: if it is active (1), both of them are (3).
         return a, np.where(square, a, b), np.where(square, 3 * active, active)
 
     def _alike(self, *values) -> np.ndarray:
@@ -173,7 +173,8 @@ class _Fusion:
         code = self.code
         rows = self._of(self.ops.with_trait("of_gaps"))
         rows = rows[(code["a"][rows] == code["b"][rows]) & (code["op"][rows] & 1 == 0)]
-        rows = rows[self.layouts[code["out"][rows]] != 0]  # Strips are as fast for a single vector.
+        # For a single vector, strips are as fast.
+        rows = rows[self.layouts[code["out"][rows]] != SCALAR_LAYOUT]
         if not len(rows):
             return
         uses = self.draft.uses(without(code, np.concatenate(self.gone)) if self.gone else code)

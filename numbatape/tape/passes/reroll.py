@@ -18,15 +18,16 @@ import numpy as np
 
 from ..combinations import SPARSE, flatnonzero, numbered
 from ..draft import Draft
+from ..draft_values import SCALAR_LAYOUT
 from ..families import F64, POOLS
-from ..instruction import GUARD, NONE, chosen, copied, joined
+from ..instruction import GUARD, NONE, chosen, copied, joined, swapped
 from ..liveness import steady
 from ..rerolling.cycles import NOT_LINEAR, forms_of
 from ..rerolling.distribution import Distribution, Slots
 from ..rerolling.periods import CELL, SCALAR, Stretch, aligned, ranks_and_previous, repeating, saving
 from ..rerolling.rolling import Rolling
 from ..rerolling.single_cells import Cells
-from ..uses import Fields
+from ..uses import SCRATCH, Fields
 
 SHORT = 24  # tapes with fewer instructions on single cells are left as they are
 ENOUGH = 0.5  # No others are tried if a period saves this share of what it might save at best.
@@ -88,7 +89,8 @@ class _Search:
         kinds = fields.is_any(ops.with_trait("elementwise") - ops.with_trait("casts"))
         self.single = kinds & (fields.op & 1 == F64) & (fields.aux == NONE)
         self.single[:start] = False
-        scalar = np.append(draft.layout == 0, True)
+        # An operand that an instruction does not have (NONE, which is -1) takes the last entry.
+        scalar = np.append(draft.layout == SCALAR_LAYOUT, True)
         for each in values:
             self.single &= scalar.take(each)
         if self.single.sum() < SHORT or not self._may_save():
@@ -137,12 +139,12 @@ class _Search:
         """
         code, cells = self.code, self.cells
         a, b = (cells.writer[cells.of[code[name]]] for name in "ab")
-        swapped = flatnonzero((self.addition > 0) & (b > a))
-        if not len(swapped):
+        late = flatnonzero((self.addition > 0) & (b > a))
+        if not len(late):
             return code
-        code, rows = copied(code), chosen(code, swapped)
-        code["a"][swapped], code["b"][swapped] = rows["b"], rows["a"]
-        code["active"][swapped] = (rows["active"] & 1) << 1 | rows["active"] >> 1 & 1
+        code, rows = copied(code), chosen(code, late)
+        code["a"][late], code["b"][late] = rows["b"], rows["a"]
+        code["active"][late] = swapped(rows["active"])
         return code
 
     def _signature(self) -> np.ndarray:
@@ -193,7 +195,7 @@ class _Search:
         others = chosen(code, ~self.single[rows])
         uses = draft.uses(cells.recorded)
         written = uses.flags(uses.out[rows])
-        written |= uses.flags(uses.operands[rows, 3])
+        written |= uses.flags(uses.operands[rows, SCRATCH])
         unclear = np.zeros(draft.count, bool)
         for name in ("out", "a", "b", "c"):
             values = others[name][others[name] != NONE]
