@@ -40,13 +40,16 @@ def _panels(start: float, end: float, count: int):
 
 
 def _turned(v: float) -> complex:
-    """``exp(-i pi v)``, exact in the whole part of v."""
+    """Return ``exp(-i pi v)``, exact in the whole part of v."""
     part = math.fmod(v, 2.0)
     return complex(sc.cosdg(180.0 * part), -sc.sindg(180.0 * part))
 
 
 def _vertical(n, v, r, m, a) -> complex:
-    """The integral over t in (0, pi) of ``(-w)**n exp(r (cos t - 1) + i (m sin t - v t))``, w = a + i t."""
+    """Return the integral of ``(-w)**n exp(r (cos t - 1) + i (m sin t - v t))`` over t in (0, pi).
+
+    There w is ``a + i t``.
+    """
     end = 2.0 * math.asin(min(1.0, math.sqrt(0.5 * NEGLIGIBLE / r))) if r > 0.0 else math.pi
     turns = v * (end - math.sin(end)) if m == v else (m + v) * end
     t, weights = _panels(0.0, end, 6 + int(turns / 8.0))
@@ -55,7 +58,7 @@ def _vertical(n, v, r, m, a) -> complex:
 
 
 def _horizontal(n, v, r, m, a) -> complex:
-    """The integral for t > 0 of ``(-w)**n exp(-r (cosh t + 1) - m sinh t - v (t + i pi))``."""
+    """Return the integral for t > 0 of ``(-w)**n exp(-r (cosh t + 1) - m sinh t - v (t + i pi))``."""
     if 2.0 * r > 745.0:
         return 0j
     end = NEGLIGIBLE / v if v > 0.0 else math.inf
@@ -74,19 +77,19 @@ def _along_path(n, v, r, m, a, height) -> float:
 
 
 def _growing(n, v, x) -> float:
-    """The integral over t > 0 of ``t**n exp(v t - x sinh t)``."""
+    """Return the integral over t > 0 of ``t**n exp(v t - x sinh t)``."""
     ratio = v / x
     peak = 0.0 if ratio <= 1.0 else math.acosh(ratio) if ratio < 1e150 else math.log(2.0 * v) - math.log(x)
     r = math.sqrt(v - x) * math.sqrt(v + x) if v > x else 0.0
 
     def exponent(s):
-        """Of the integrand at ``peak + s``, less that at the peak."""
+        """Return the exponent of the integrand at ``peak + s``, less that at the peak."""
         if v > x:
             return v * (s - np.sinh(s)) - r * (np.cosh(s) - 1.0)
         return v * s - x * np.sinh(s)
 
     def reach(sign: float, most: float) -> float:
-        """How far from the peak the integrand is a part of the integral."""
+        """Return how far from the peak the integrand still counts in the integral."""
         low, high = 0.0, most
         if exponent(sign * high) > -NEGLIGIBLE:
             return high
@@ -104,7 +107,7 @@ def _growing(n, v, x) -> float:
 
 
 def _hankel(n, v, x) -> complex:
-    """The n-th derivative of the Hankel function ``J + i Y``, by 10.17.5."""
+    """Return the n-th derivative of the Hankel function ``J + i Y``, by 10.17.5."""
     # The coefficients a_k(v + e) are polynomials in e, kept up to e**n.
     term = np.zeros(n + 1, dtype=complex)
     term[0] = 1.0
@@ -124,7 +127,7 @@ def _hankel(n, v, x) -> complex:
 
 
 def _both_kinds(n: int, v: float, x: float) -> tuple[float, float]:
-    """The n-th derivatives for v >= 0 of J and Y."""
+    """Return the n-th derivatives for v >= 0 of J and Y."""
     if x > 500.0 and v * v < 10.0 * x:
         both = _hankel(n, v, x)
         return both.real, both.imag
@@ -140,14 +143,14 @@ def _both_kinds(n: int, v: float, x: float) -> tuple[float, float]:
 
 
 def _reflected(n: int, wave: int, v: float, part) -> float:
-    """The n-th derivative of ``cos(pi v)`` or sin times a function with derivatives part(k)."""
+    """Return the n-th derivative of ``cos(pi v)`` or sin times a function with derivatives part(k)."""
     cosine, sine = _turned(v).real, -_turned(v).imag
     cycle = (cosine, -sine, -cosine, sine) if wave == 0 else (sine, cosine, -sine, -cosine)
     return sum(math.comb(n, k) * math.pi**k * cycle[k % 4] * part(n - k) for k in range(n + 1))
 
 
 def _plain(kind: int, n: int, v: float, x: float) -> float:
-    """The n-th derivative for v of J (kind 0) or Y (kind 1)."""
+    """Return the n-th derivative for v of J (kind 0) or Y (kind 1)."""
     if not (0.0 < x < math.inf and abs(v) < math.inf):
         return 0.0 if kind == 0 and x == 0.0 and v > 0.0 else math.nan
     if v >= 0.0:
@@ -161,7 +164,7 @@ def _plain(kind: int, n: int, v: float, x: float) -> float:
 
 
 def _modified(n: int, v: float, x: float) -> float:
-    """The n-th derivative for v of ``exp(-x) I``."""
+    """Return the n-th derivative for v of ``exp(-x) I``."""
     if not (0.0 < x < math.inf and abs(v) < math.inf):
         return 0.0 if x == 0.0 and v > 0.0 else math.nan
     order = abs(v)

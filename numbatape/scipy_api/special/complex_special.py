@@ -27,7 +27,10 @@ BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 
 
 
 def trigamma(z):
-    """The derivative of psi: by reflection, 5.5.4, recurrence, 5.15.5, and the asymptotic series, 5.15.8."""
+    """Return the derivative of psi.
+
+    It is computed by reflection, 5.5.4, recurrence, 5.15.5, and the asymptotic series, 5.15.8.
+    """
     left = np.less(np.real(z), 0.5)
     w = np.where(left, 1.0 - z, z)
     far = 1.0 / (w + 15.0)  # the powers of the reciprocal do not overflow
@@ -42,7 +45,7 @@ def trigamma(z):
 
 
 def _spence(y, z):
-    """Near one, where ``log(z)/(1 - z)`` is 0/0, the series in ``1 - z``."""
+    """Return the slope; near one, where ``log(z)/(1 - z)`` is 0/0, it is the series in ``1 - z``."""
     near = np.less(np.abs(z - 1.0), 1e-3)
     small = np.where(near, 1.0 - z, 0.0)
     away = np.where(near, 2.0, z)
@@ -57,7 +60,7 @@ def _over(function, limit: float, z):
 
 
 def _bessel(name: str, sign: float, size: float = 0.5, scale: complex = 0.0) -> Callable:
-    """The derivative of a Bessel function, times ``exp(scale*z)``: 10.6.1 and 10.29.1."""
+    """Return the derivative of a Bessel function, times ``exp(scale*z)``: 10.6.1 and 10.29.1."""
 
     def slope(y, v, z):
         function = getattr(sc, name)

@@ -148,7 +148,7 @@ def nrdtrisd(mn, p, x):
 
 @ufunc("smirnov")
 def smirnov(n, d):
-    """Birnbaum and Tingey's sum, whose terms are all positive."""
+    """Add the terms of Birnbaum and Tingey's sum, which terms are all positive."""
     n = whole("smirnov", n)
     return np.where((d < 0.0) | (d > 1.0), np.nan, np.power(1.0 - d, n) + d * _smirnov_sums(n, d)[0])
 
@@ -198,7 +198,7 @@ UFUNCS["fresnel"] = results("fresnel_sine", "fresnel_cosine")
 
 @ufunc("ellipj")
 def ellipj(u, m):
-    """22.16.11 and 12."""
+    """Return sn, cn, dn and the amplitude, by 22.16.11 and 22.16.12."""
     phi = amplitude(u, m) if is_active(m) else by_row("amplitude")(u, m)
     sine, cosine = np.sin(phi), np.cos(phi)
     return sine, cosine, np.sqrt(cosine * cosine + (1.0 - m) * (sine * sine)), phi
@@ -208,7 +208,7 @@ def ellipj(u, m):
 
 
 def _hankel(v, x, sign: float):
-    """``J + sign*i*Y``; at negative x, above the cut, by 10.11.5."""
+    """Return ``J + sign*i*Y``; at negative x, above the cut, by 10.11.5."""
     negative = np.less(x, 0.0)
     size = np.where(negative, -x, x)
     re, im = sc.jv(v, size), sign * sc.yv(v, size)
@@ -244,13 +244,13 @@ def hankel2e(v, x):
 
 @ufunc("wofz")
 def wofz(x):
-    """7.5.1."""
+    """Return Faddeeva's function, by 7.5.1."""
     return np.exp(-np.square(x)) + 1j * (2.0 / np.sqrt(np.pi) * sc.dawsn(x))
 
 
 @stands_for("scipy.special", "lambertw")
 def lambertw(z, k=0, tol=1e-8):
-    """The two branches that are real, 4.13.1; others by SciPy's function of complex numbers."""
+    """Return one of the two real branches, 4.13.1; others come from SciPy's function of complex numbers."""
     z = lift_first(z) if isinstance(z, (list, tuple)) else z
     real = type(z) is TracedArray and k in (0, -1)
     if real and np.all(z >= -np.exp(-1.0) if k == 0 else (z >= -np.exp(-1.0)) & (z < 0)):
@@ -279,7 +279,7 @@ def inv_boxcox1p(y, lmbda):
 
 
 def _inverse_power(y, lmbda):
-    """``log1p(lmbda*y)/lmbda``, smooth at lmbda = 0."""
+    """Return ``log1p(lmbda*y)/lmbda``, which is smooth at lmbda = 0."""
     product = lmbda * y
     extreme = ~(np.abs(product) < 1e300)
 
@@ -292,7 +292,10 @@ def _inverse_power(y, lmbda):
 
 @ufunc("agm")
 def agm(a, b):
-    """19.8.5; where an argument is zero, so is the mean, and its slope for that argument is infinite."""
+    """Return the arithmetic-geometric mean, by 19.8.5.
+
+    Where an argument is zero, so is the mean, and its slope for that argument is infinite.
+    """
     a_is_zero, b_is_zero = np.equal(a, 0.0), np.equal(b, 0.0)
     zero = a_is_zero | b_is_zero
     # These are the numbers whose quotients by half the sum would lose digits or overflow, and zeros.
@@ -304,7 +307,7 @@ def agm(a, b):
         return half * (np.pi / 2.0 / sc.ellipkm1(a / half * (b / half)))
 
     def apart(a, b):
-        """For a of which b is nearly no part: K is log(4) - log(k')."""
+        """Return the mean where b is next to nothing beside a: there K is log(4) - log(k')."""
         return a * (np.pi / 4.0 / (np.log(2.0) + 0.5 * (np.log(np.abs(a)) - np.log(np.abs(b)))))
 
     inside = mean(*(np.where(extreme, 1.0, part) for part in (a, b)))
@@ -323,10 +326,10 @@ def agm(a, b):
 
 @ufunc("voigt_profile")
 def voigt_profile(x, sigma, gamma):
-    """7.19.1, by Faddeeva's function; far from the centre, measured by sigma, by its asymptotic series.
+    """Return 7.19.1, by Faddeeva's function; far from the centre, in units of sigma, by its series.
 
-    There the slope for sigma is that of the second term of the series, so that it is lost in the rounding of
-    the first one. Where gamma is next to nothing, the normal density is more than the series.
+    That series is the asymptotic one. The slope for sigma is that of its second term, so that it is lost in
+    the rounding of the first one. Where gamma is next to nothing, the normal density is more than the series.
     """
     far = np.greater(np.square(x) + np.square(gamma), 225.0 * np.square(sigma)) & (gamma >= 1e-30 * sigma)
 
@@ -346,7 +349,7 @@ def voigt_profile(x, sigma, gamma):
 
 @stands_for("scipy.special", "diric")
 def diric(x, n):
-    """1.15.3, and its analogue for even n: sums of cosines, smooth where the ratio of sines is 0/0."""
+    """Add cosines, by 1.15.3 or its analogue for even n: sums are smooth where the ratio of sines is 0/0."""
     n = whole("diric", n)
     x = lift_first(x)
     waves = np.arange(1.0 + n % 2, n, 2.0) / 2.0

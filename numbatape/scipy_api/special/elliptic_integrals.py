@@ -15,11 +15,13 @@ from ..stats.laws import pick
 from .formula_rules import formula_rule
 from .ufunc_table import UFUNCS, ufunc
 
+# Each duplication brings the arguments four times closer to each other. After so many of them the first
+# terms that the series leaves out are less than the rounding.
 STEPS = 11
 
 
 def _series(e2, e3, e4=0.0, e5=0.0):
-    """19.36.2: the integrals R_D and R_J where the arguments are close to each other."""
+    """Return R_D or R_J by the series 19.36.2, which holds where the arguments are close to each other."""
     linear = 1.0 - 3.0 / 14.0 * e2 + e3 / 6.0 + 9.0 / 88.0 * e2**2 - 3.0 / 22.0 * e4 - 9.0 / 52.0 * e2 * e3
     cubic = 3.0 / 26.0 * e5 - e2**3 / 16.0 + 3.0 / 40.0 * e3**2 + 3.0 / 20.0 * e2 * e4
     return linear + cubic + 45.0 / 272.0 * e2**2 * e3 - 9.0 / 68.0 * (e3 * e4 + e2 * e5)
@@ -55,7 +57,7 @@ def _second_kind(x, y, z):
 
 
 def _of_ratio(e, ratio):
-    """R_C(1, ratio) for ``ratio = 1 + e``: arctan(sqrt(e)) / sqrt(e), its series where e is small."""
+    """Return R_C(1, 1 + e) = arctan(sqrt(e)) / sqrt(e), by its series where e is small."""
     near = np.abs(e) < 0.03
     series = sum((-e) ** k / (2.0 * k + 1.0) for k in range(10))
     right, left = np.where(e >= 0.03, e, 1.0), np.where(e <= -0.03, -e, 0.5)
@@ -135,7 +137,7 @@ def elliprj(x, y, z, p):
 
 @ufunc("elliprc")
 def elliprc(x, y):
-    """19.2.17; for y < 0 Cauchy's principal value, 19.2.20; NaN for y = 0, as in SciPy."""
+    """Return R_C, 19.2.17; for y < 0 Cauchy's principal value, 19.2.20; NaN for y = 0, as in SciPy."""
 
     def kernel(x, y):
         negative = np.less(y, 0.0)
@@ -155,7 +157,7 @@ def elliprc(x, y):
 
 
 def _slope_of_second(x, a, b):
-    """The slope of R_G for one of its arguments, x: (R_F - x R_D / 3) / 4, by 19.16.9 and 19.18.4."""
+    """Return the slope of R_G for one of its arguments, x: (R_F - x R_D / 3) / 4, by 19.16.9 and 19.18.4."""
     zero, alone = np.equal(x, 0.0), np.equal(a, 0.0) & np.equal(b, 0.0)
     inside = np.where(zero | alone, 1.0, x)  # x R_D vanishes with x
     p, q = np.where(alone, 1.0, a), np.where(alone, 1.0, b)

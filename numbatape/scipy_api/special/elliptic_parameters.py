@@ -16,7 +16,7 @@ from .ufunc_table import UFUNCS
 
 
 def _third(phi, m, symmetric: Callable):
-    """The integral of a squared sine over Delta or its cube, by Carlson's integral for a quarter period."""
+    """Return the integral of a squared sine over Delta or its cube, by Carlson's for a quarter period."""
     turns = np.round(phi / np.pi)
     phi = phi - np.pi * turns
     sine = np.sin(phi)

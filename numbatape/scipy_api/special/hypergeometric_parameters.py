@@ -76,7 +76,7 @@ class _Function:
             (self.changes.multiply if n < self.tops else self.changes.divide)(terms, p + k, n)
 
     def series(self, x: Decimal, derivative: int) -> list[Decimal]:
-        """The power series of a derivative for x."""
+        """Return a derivative for x, by its power series."""
         terms = self.changes.one()
         for k in range(derivative):
             self._times_ratio(terms, k)
@@ -91,7 +91,7 @@ class _Function:
         return total
 
     def continued(self, x: Decimal, derivative: int) -> list[Decimal]:
-        """The derivative of a 2F1 for x, from the values at the nearest point where the series is used."""
+        """Return the derivative of a 2F1 for x, from the values at the nearest point of the series."""
         half = Decimal("0.5")
         at = max(min(x, half), -half)
         if at == x:

@@ -52,7 +52,7 @@ def polynomial(name: str, first, step, between=None):
 
 
 def _jacobi_step(n, x, a, b):
-    """18.9.2."""
+    """Return the factors of the two polynomials before the n-th in the recurrence 18.9.2."""
     c = 2.0 * n + a + b
     scale = 2.0 * n * (n + a + b) * (c - 2.0)
     up = (c - 1.0) * (c * (c - 2.0) * x + a * a - b * b) / scale
@@ -114,7 +114,7 @@ polynomial("eval_hermitenorm", lambda x: x, lambda n, x: (x, n - 1.0))
 
 @ufunc("eval_chebyc")
 def eval_chebyc(n, x):
-    """18.1.3: twice the first kind at x/2."""
+    """Return twice the first kind at x/2, which is 18.1.3."""
     return 2.0 * first_kind(n, 0.5 * x)
 
 
@@ -135,6 +135,6 @@ def eval_sh_chebyu(n, x):
 
 @ufunc("eval_sh_jacobi")
 def eval_sh_jacobi(n, p, q, x):
-    """18.1.2."""
+    """Return the shifted Jacobi polynomial, by 18.1.2."""
     refuse_slope("eval_sh_jacobi", n)
     return jacobi(n, p - q, q - 1.0, 2.0 * x - 1.0) / sc.binom(2.0 * n + p - 1.0, n)

@@ -144,7 +144,7 @@ def factorial(n, exact=False, extend="zero"):
 
 
 def _bessel_derivative(row: str, sign: float, base: float):
-    """The n-th derivative by the recurrence of DLMF 10.6.7 and 10.29.5."""
+    """Return a function for the n-th derivative, by the recurrence of DLMF 10.6.7 and 10.29.5."""
 
     def derivative(v, z, n=1):
         v, z = lift_all(v, z)

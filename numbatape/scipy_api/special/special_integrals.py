@@ -50,7 +50,7 @@ UFUNCS["itairy"] = _several(
 
 
 def _struve_over_x(x):
-    """Struve's ``H0(x)/x``, which is 2/pi at 0."""
+    """Return Struve's ``H0(x)/x``, which is 2/pi at 0."""
     away = np.where(np.equal(x, 0.0), 1.0, x)
     return np.where(np.equal(x, 0.0), 2.0 / np.pi, sc.struve(0.0, away) / away)
 
@@ -75,7 +75,7 @@ UFUNCS["log_wright_bessel"] = _LOG_WRIGHT = formula_rule(
 
 @ufunc("kelvin")
 def kelvin(x):
-    """DLMF 10.61.1, 10.61.2."""
+    """Return Be, Ke and their derivatives, by DLMF 10.61.1 and 10.61.2."""
     return (
         sc.ber(x) + 1j * sc.bei(x),
         sc.ker(x) + 1j * sc.kei(x),

@@ -17,7 +17,7 @@ def _density(p, x, power):
 
 
 def _part(p, power):
-    """The slope of ``(p**power - 1) / power`` for the power."""
+    """Return the slope of ``(p**power - 1) / power`` for the power."""
     t = power * np.log(p)
     small = np.abs(t) < 0.5
     near, far = np.where(small, t, 0.0), np.where(small, 1.0, t)

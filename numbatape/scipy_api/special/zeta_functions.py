@@ -15,7 +15,7 @@ from .ufunc_table import ufunc
 
 
 def _hurwitz(s, q):
-    """Euler and Maclaurin's sum, 25.11.5 to six terms; differentiable in both arguments."""
+    """Return zeta by Euler and Maclaurin's sum, 25.11.5 to six terms; both arguments have derivatives."""
     count = 16
     s, q = np.asarray(s, float) if type(s) is not TracedArray else s, q
     places = np.arange(float(count))
@@ -36,7 +36,7 @@ AROUND_ZERO += (-1.0000000000000409,)
 
 
 def riemann(s, q=1.0):
-    """``zeta(s, q)`` for q = 1 or 2, to the left of 1/2 by reflection, 25.4.1."""
+    """Return ``zeta(s, q)`` for q = 1 or 2; to the left of 1/2 it is computed by reflection, 25.4.1."""
     left, tiny = np.less(s, 0.5), np.less(np.abs(s), 0.03)
 
     def expanded():
@@ -46,7 +46,8 @@ def riemann(s, q=1.0):
         return result - (q - 1.0)
 
     def reflected():
-        return pick(tiny, expanded, elsewhere)  # A pole meets a zero at 0.
+        # At 0 a pole of the reflection formula meets a zero, so the series is used near it.
+        return pick(tiny, expanded, elsewhere)
 
     def elsewhere():
         t = np.where(left & ~tiny, s, -1.0)

@@ -30,7 +30,7 @@ def log_cosh(x):
 
 
 def log_scaled_bessel(z):
-    """``log(i0e(z))`` for z >= 0. At 0, where `i0e` has a kink, its derivatives are those to the right."""
+    """Return ``log(i0e(z))`` for z >= 0. At 0, where `i0e` has a kink, its derivatives are those to the right."""
     square = z * z
     return np.where(np.equal(z, 0.0), square * (0.25 - square / 64.0) - z, np.log(sc.i0e(z)))
 
@@ -40,12 +40,12 @@ def von_mises_entropy(kappa):
 
 
 def log_difference(p, q):
-    """``log(exp(p) - exp(q))``."""
+    """Return ``log(exp(p) - exp(q))``."""
     return p + np.log(-np.expm1(q - p))
 
 
 def log_normal_mass(a, b):
-    """The logarithm of the normal distribution's mass between a and b, accurate in both tails."""
+    """Return the logarithm of the normal distribution's mass between a and b, accurate in both tails."""
     return pick(
         b <= 0,
         lambda: log_difference(sc.log_ndtr(b), sc.log_ndtr(a)),
@@ -58,12 +58,12 @@ def log_normal_mass(a, b):
 
 
 def log1p_ratio(c, x):
-    """``log1p(c*x)/c``, smooth at c = 0."""
+    """Return ``log1p(c*x)/c``, which is smooth at c = 0."""
     return x / sc.exprel(np.log1p(c * x))
 
 
 def log_exponential_part(x, K):
-    """``(0.5/K - x)/K + log_ndtr(x - 1/K)``, whose terms cancel for small K; `exponnorm` has it beside ndtr."""
+    """Return ``(0.5/K - x)/K + log_ndtr(x - 1/K)``, whose terms cancel for small K."""
     u = (1.0 / K - x) * 0.7071067811865476
     near = np.greater(u, -2.0)
     scaled = -0.5 * np.square(x) + np.log(0.5 * sc.erfcx(np.where(near, u, 1.0)))
@@ -98,7 +98,7 @@ def triangle(x, c):
 
 
 def generalised_normal_cdf(x, b):
-    """The cumulative function; at zero, where |x|**b has no useful slope, that of a straight line."""
+    """Return the cumulative function; at zero, where |x|**b has no useful slope, that of a straight line."""
     middle = np.equal(x, 0.0)
     size = np.where(middle, 1.0, np.abs(x)) ** b
     tail = 0.5 * np.where(middle, 1.0, sc.gammaincc(1.0 / b, size))
@@ -107,7 +107,7 @@ def generalised_normal_cdf(x, b):
 
 
 def centred(x):
-    """The distance from the centre, which has no slope there, whatever it is multiplied by."""
+    """Return the distance from the centre, which has no slope there, whatever it is multiplied by."""
     return np.where(np.equal(x, 0.0), 0.0, np.abs(x))
 
 
@@ -117,7 +117,7 @@ def log_gamma_cdf(c, y):
 
 
 def log_gamma_law(far, near, at_infinity):
-    """A cumulative function of the log-gamma law; where exp(x) underflows, by the first term of a series."""
+    """Return a cumulative function of the log-gamma law; where exp(x) underflows, one term of a series is it."""
 
     def function(x, c):
         low, high = x < -708.0, np.equal(x, INF)

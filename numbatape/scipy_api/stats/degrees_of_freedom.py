@@ -19,8 +19,8 @@ from ...rules.searches import Search
 from ...trace.operands import find_trace, lift_all
 from ...trace.primitives import by_row
 
-TERMS = 128
-SPREADS = 240
+TERMS = 128  # nodes of a sum
+SPREADS = 240  # nodes of the integral for t
 FAR = 40.0  # how much smaller than its maximum the logarithm of what is left out is
 ROOT_2PI = math.sqrt(2.0 * math.pi)
 
@@ -45,7 +45,7 @@ def _window(place, width):
 
 
 def _poisson(count, mean):
-    """Poisson's mass, also between whole numbers; where the mean is zero its slope needs a power."""
+    """Return Poisson's mass, also between whole numbers; where the mean is zero its slope needs a power."""
     few = np.less(mean, 1.0)
     some = np.where(few, 1.0, mean)
     power = np.exp(-mean) * np.power(np.where(few, mean, 0.5), count) * sc.rgamma(count + 1.0)

@@ -39,14 +39,14 @@ def two_sided(half):
 
 
 def generalised_normal(p, b):
-    """The size whose upper tail is p; at p = 1, where it is zero, its slope is that of a straight line."""
+    """Return the size whose upper tail is p; at p = 1, where it is zero, its slope is that of a straight line."""
     middle = np.equal(p, 1.0)
     size = sc.gammainccinv(1.0 / b, np.where(middle, 0.5, p)) ** (1.0 / b)
     return np.where(middle, (1.0 - p) * sc.gamma(1.0 + 1.0 / b), size)
 
 
 def double_gamma(p, a):
-    """The size whose upper tail is p; near p = 1, where it is zero, the lower tail is a power of it."""
+    """Return the size whose upper tail is p; near p = 1, where it is zero, the lower tail is a power of it."""
     middle = np.equal(p, 1.0)
     near = (1.0 - p) ** (1.0 / a) * sc.gamma(1.0 + a) ** (1.0 / a)
     return np.where(middle, near, sc.gammainccinv(a, np.where(middle, 0.5, p)))
@@ -94,7 +94,7 @@ def truncated_normal_moments(a, b):
 
 
 def truncated_normal_raw(order, a, b):
-    """A moment about zero, by those of lower orders."""
+    """Return a moment about zero, by those of lower orders."""
     at_a, at_b, a, b = truncated_normal_ends(a, b)
     before, moment = 0.0, 1.0 + 0.0 * at_a
     for k in range(1, order + 1):
@@ -120,7 +120,7 @@ def truncated_normal_kurtosis(a, b):
 
 
 def trapezoid_moment(order, c, d):
-    """A moment about zero; quotients of differences from one are sums of powers."""
+    """Return a moment about zero; quotients of differences from one are sums of powers."""
     powers = [1.0 + 0.0 * d]
     for _ in range(order + 1):
         powers.append(powers[-1] * d)
@@ -135,13 +135,13 @@ def fatigue(share, c):
 
 
 def folded(x, tail):
-    """The cumulative function of an even density, from the upper tail of the absolute value."""
+    """Return the cumulative function of an even density, from the upper tail of the absolute value."""
     right = x > 0
     return np.where(right, 1.0 - 0.5 * tail(np.where(right, x, 1.0)), 0.5 * tail(np.where(right, 1.0, -x)))
 
 
 def skellam_below(k, a, b):
-    """By the noncentral chi-squared law, whose degrees of freedom are the count's."""
+    """Return the cumulative function: a noncentral chi-squared one, with the count's degrees of freedom."""
     negative = np.less(k, 0)
     below = sc.chndtr(2.0 * b, np.where(negative, -2.0 * k, 2.0), 2.0 * a)
     above = named("ncx2")[1].sf(2.0 * a, np.where(negative, 2.0, 2.0 * k + 2.0), 2.0 * b)
@@ -173,7 +173,7 @@ def wrapped_cauchy(x, c):
 
 
 def around_the_circle(x, kappa):
-    """The cumulative function between -pi and pi, continued by one for each turn."""
+    """Return the cumulative function between -pi and pi, continued by one for each turn."""
     infinite = np.isinf(x)
     place = np.where(infinite, 0.0, x)
     turns = np.round(place / (2.0 * PI))

@@ -192,9 +192,8 @@ def stand_in_of(value) -> Density | None:
 def _of_traced(original, dataset, bw_method=None, weights=None) -> Density:
     """Return the density of traced samples, or with a traced bandwidth or traced weights."""
     factor = _factor_of(bw_method)
-    original(
-        *values_of((dataset, None if callable(bw_method) else bw_method, weights))
-    )  # raises SciPy's own errors
+    # This call raises SciPy's own errors.
+    original(*values_of((dataset, None if callable(bw_method) else bw_method, weights)))
     dataset = np.atleast_2d(dataset)
     d = len(dataset)
     ones = np.ones_like(dataset[0], dtype=float) if weights is None else weights

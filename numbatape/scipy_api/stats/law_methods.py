@@ -71,6 +71,7 @@ def _outside(law: Law, x, low, high):
 
 
 def is_infinite(end) -> bool:
+    """Whether an end of the support is infinite in every call, which a traced one may cease to be."""
     return type(end) is not TracedArray and bool(np.all(np.isinf(end)))
 
 
@@ -161,9 +162,8 @@ def cumulative(name):
         ends = law.ends(shapes)
         below = np.less if law.discrete and not is_infinite(ends[0]) else np.less_equal
         beyond = (below, np.greater_equal)
-        whole_line = (
-            not law.discrete and not law.far and all(map(is_infinite, ends))
-        )  # the formulas hold at infinity, too
+        # On the whole line the formulas hold at infinity, too.
+        whole_line = not law.discrete and not law.far and all(map(is_infinite, ends))
         for end, outside, limit in zip(ends, beyond, LIMITS[name], strict=True):
             if not whole_line:
                 result = np.where(outside(x, end), limit, result)

@@ -54,7 +54,7 @@ def _if_copies_run(shapes, compute):
 
 
 def _about_zero(distribution, law: Law, order: int, shapes):
-    """Return it by moments about the mean, as SciPy does, or by a formula for it."""
+    """Return a moment about zero by moments about the mean, as SciPy does, or by a formula of its own."""
     if distribution.name in WITH_SINGLE_VALUES:
         return None
     if order > len(ORDERS) or (law.raw and not law.mean):

@@ -195,7 +195,7 @@ def multigammaln(a, dim: int):
 
 
 def wishart(x, df, scale):
-    """The log-density of one matrix, or of several along the last axis, as in SciPy."""
+    """Return the log-density of one matrix, or of several along the last axis, as in SciPy."""
     x, scale = lifted(x, scale)
     dim = dimension(scale)
     factor = factor_of(as_square(scale, dim))

@@ -146,7 +146,7 @@ def invwishart_entropy(df, scale):
 
 
 def multinomial_entropy(n, p):
-    """Over the counts of each outcome, whose laws are binomial."""
+    """Return the entropy, whose sums are over the counts of each outcome: their laws are binomial."""
     p = _with_last(p)
     count = int(n)
     k = np.arange(1.0, count + 1.0)

@@ -41,12 +41,12 @@ def finite(function, below, above):
 
 
 def _log_scale(df):
-    """The logarithm of the constant of the density of s."""
+    """Return the logarithm of the constant of the density of s."""
     return 0.5 * df * np.log(0.5 * df) + LOG2 - sc.gammaln(0.5 * df)
 
 
 def _moment(k: int, x, df, nc):
-    """The k-th moment, which is a density of ``df + k - 1`` degrees of freedom, but for its constant."""
+    """Return the k-th moment: a density of ``df + k - 1`` degrees of freedom, but for its constant."""
     d = df + (k - 1.0)
     ratio = d / df
     factor = np.exp(_log_scale(df) - _log_scale(d) + 0.5 * (d + 1.0) * np.log(ratio))
@@ -54,14 +54,14 @@ def _moment(k: int, x, df, nc):
 
 
 def zeroth_moment(x, df, nc):
-    """By integration by parts where there are too few degrees of freedom."""
+    """Return the moment of order 0, by integration by parts where there are too few degrees of freedom."""
     few = np.less(df, 1.5)
     from_second = (np.square(x) / df + 1.0) * _moment(2, x, df, nc) - x / df * nc * T_PDF(x, df, nc)
     return np.where(few, from_second, _moment(0, x, np.where(few, 2.0, df), nc))
 
 
 def _t_mean(df):
-    """The mean of 1/s."""
+    """Return the mean of 1/s."""
     half = np.where(df > 1.0, 0.5 * df, 1.0)
     return np.sqrt(half) * sc.poch(half, -0.5)
 
@@ -127,7 +127,7 @@ def f_for_second(x, m, n, nc):
 
 
 def _f_for_noncentrality(cumulative):
-    """The slope for nc of a cumulative function of x, which is to be scaled for other degrees of freedom."""
+    """Return the slope for nc of a cumulative function of x, which needs a scale for other degrees."""
     return lambda z, x, m, n, nc: 0.5 * (cumulative(x * m / (m + 2.0), m + 2.0, n, nc) - z)
 
 

@@ -69,7 +69,7 @@ def _p_value(w, size: int):
 
 
 def shapiro(value, x, *, axis=None, nan_policy="propagate", keepdims=False):
-    """The square of a linear combination of the sorted sample; SciPy knows the coefficients by its size."""
+    """Return W, by a linear combination of the sorted sample, whose size gives SciPy the coefficients."""
     x = lift_first(x)
     axes = axes_of(x, axis)
     if keepdims:

@@ -39,7 +39,7 @@ def crystal_ball(x, beta, m):
 
 
 def crystal_ball_below(x, beta, m):
-    """The cumulative function, whose left tail is a power."""
+    """Return the cumulative function, whose left tail is a power."""
     width = m / beta
     far = width / (m - 1.0) * np.exp(-0.5 * beta * beta)
     near = np.sqrt(2.0 * PI) * sc.ndtr(beta)
@@ -57,7 +57,7 @@ def crystal_ball_above(x, beta, m):
 
 
 def log_mills(x):
-    """The logarithm of the normal distribution's (1 - cdf)/pdf."""
+    """Return the logarithm of the normal distribution's (1 - cdf)/pdf."""
     return np.log(np.sqrt(0.5 * PI) * sc.erfcx(x / np.sqrt(2.0)))
 
 
@@ -67,7 +67,7 @@ def pareto_lognormal(x, u, s, a, b):
 
 
 def exponent(x, a, b, c):
-    """Minus the logarithm of the generalised exponential distribution's sf."""
+    """Return minus the logarithm of the generalised exponential distribution's sf."""
     return (a + b) * x + b * np.expm1(-c * x) / c
 
 
@@ -82,12 +82,12 @@ def hyperbolic(x, p, a, b):
 
 
 def skew_share(x, a, b):
-    """``x/sqrt(a + b + x*x)``, at infinity too."""
+    """Return ``x/sqrt(a + b + x*x)``, at infinity too."""
     return np.sin(np.arctan2(x, np.sqrt(a + b)))
 
 
 def skew_rest(x, a, b):
-    """One minus `skew_share`."""
+    """Return one minus `skew_share`."""
     length = np.hypot(np.sqrt(a + b), x)
     return np.where(x > 0, (a + b) / (length * (length + np.abs(x))), 1.0 - x / length)
 
@@ -98,12 +98,12 @@ def skew_t(x, a, b):
 
 
 def kappa_tail(x, k):
-    """``(1 - k*x)**(1/k)``, smooth at k = 0."""
+    """Return ``(1 - k*x)**(1/k)``, which is smooth at k = 0."""
     return np.exp(-log1p_ratio(-k, x))
 
 
 def kappa_power(c, x):
-    """``log((1 - c*x)**(1/c - 1))``, smooth at c = 0; at the end x = 1/c it is 0 for c = 1, else infinite."""
+    """Return ``log((1 - c*x)**(1/c - 1))``, smooth at c = 0; at x = 1/c it is 0 for c = 1, else infinite."""
     size = log1p_ratio(-c, x)
     even = np.equal(c, 1.0) & np.isinf(size)
     return np.where(even, 0.0, (c - 1.0) * np.where(even, 1.0, size))
@@ -195,7 +195,7 @@ def tukey_end(c):
 
 
 def breit_wigner_below(x, rho):
-    """The imaginary part of SciPy's formula, which may exceed one by rounding."""
+    """Return the imaginary part of SciPy's formula, which may exceed one by rounding."""
     scale = 2.0 / PI * np.sqrt(2.0 / (1.0 + np.sqrt(1.0 + 1.0 / np.square(rho))))
     turned = np.sqrt(-1.0 + 1j / rho) * np.arctan(x / np.sqrt(-rho * (rho + 1j)))
     return np.minimum(scale * np.imag(turned), 1.0)

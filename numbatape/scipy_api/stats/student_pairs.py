@@ -70,7 +70,7 @@ class Pairs:
         x, y = np.where(finite[0], a, 0.0), np.where(finite[1], b, 0.0)
 
         def of_end(fixed, other, ends, one, another):
-            """The slope for the end ``fixed``."""
+            """Return the slope for the end ``fixed``."""
             spread = rest * np.sqrt((df + fixed * fixed) / (df + 1.0))
             place = np.where(another, (other - r * fixed) / spread, ends)
             return np.where(one, student_density(fixed, df) * sc.stdtr(df + 1.0, place), 0.0)

@@ -31,7 +31,7 @@ REST = 1e-15  # the probability beyond the nodes, on each side
 
 
 def _places(df):
-    """The logarithms of spreads that are nodes, and their distance, for plain degrees of freedom."""
+    """Return the logarithms of spreads that are nodes, and their distance, for plain degrees of freedom."""
     few = np.where(df < MANY, df, MANY)
     with np.errstate(all="ignore"):
         low, high = (0.5 * np.log(2.0 * f(0.5 * few, REST) / few) for f in (sc.gammaincinv, sc.gammainccinv))
@@ -66,7 +66,7 @@ def _areas(x, s):
 
 
 def _power(area, exponent):
-    """``area**exponent``, zero where an area underflows."""
+    """Return ``area**exponent``, which is zero where an area underflows."""
     some = area > 0.0
     logs = np.log(np.where(some, area, 1.0))
     return np.where(some, np.exp(np.expand_dims(np.expand_dims(exponent, -1), -1) * logs), 0.0)
