@@ -775,6 +775,28 @@ def test_laws_whose_densities_have_no_slopes(name):
         nt.grad(lambda x: law.pdf(x, *shapes))(0.3)
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_scipy_moves_stable_laws_of_order_one(frozen):
+    h = 1e-5
+
+    def parts(loc, scale, pdf=False):
+        x, shapes = np.array([-1.2, 0.4, 2.0]), (1.0, 0.5)
+        law = stats.levy_stable(*shapes, loc=loc, scale=scale)
+        if frozen:
+            return law.pdf(x) if pdf else np.stack([law.cdf(x), law.sf(x)])
+        law = stats.levy_stable
+        if pdf:
+            return law.pdf(x, *shapes, loc, scale)
+        return np.stack([law.cdf(x, *shapes, loc=loc, scale=scale), law.sf(x, *shapes, loc, scale)])
+
+    value, slope = nt.jvp(parts, (0.3, 2.0), (0.4, 1.0))
+    np.testing.assert_allclose(value, parts(0.3, 2.0), rtol=1e-13)
+    expected = (parts(0.3 + 0.4 * h, 2.0 + h) - parts(0.3 - 0.4 * h, 2.0 - h)) / (2.0 * h)
+    np.testing.assert_allclose(slope, expected, rtol=1e-5)
+    densities, _ = nt.jvp(lambda x: x * nt.stop_gradient(parts(0.3 * x, 2.0 * x, True)), (1.0,), (1.0,))
+    np.testing.assert_allclose(densities, parts(0.3, 2.0, True), rtol=1e-13)
+
+
 def test_p_values_of_kolmogorov_and_smirnov():
     x = np.array([0.3, -1.0, 1.4, 0.6, -0.2])
 

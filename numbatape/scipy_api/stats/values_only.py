@@ -19,6 +19,7 @@ from ...usercode.frames import not_supported
 from ..special.formula_rules import formula_rule
 from .distributions import StandIn
 from .law_methods import operand
+from .laws import pick
 
 NAMES = ("ksone", "kstwo", "landau", "levy_stable")
 QUANTILES = ("isf", "ppf")
@@ -52,6 +53,20 @@ def _rules(name: str) -> dict[str, Callable]:
     }
 
 
+def _stable_loc(distribution, alpha, beta, loc, scale):
+    """Return the location that stable laws have in standard form, where SciPy moves it for ``alpha == 1``.
+
+    SciPy does so in its usual parametrization, "S1", and only in ``pdf`` and ``cdf``.
+    """
+    if distribution._parameterization() != "S1":
+        return loc
+    return pick(
+        np.equal(alpha, 1.0),
+        lambda: loc + 2.0 / np.pi * beta * scale * np.log(scale),
+        lambda: loc,
+    )
+
+
 def _method(distribution, name: str):
     """Return the stand-in for a method; None for one that is SciPy's own."""
     rule = _rules(distribution.name).get(name)
@@ -62,6 +77,8 @@ def _method(distribution, name: str):
         shapes, loc, scale = distribution._parse_args(*args, **kwargs)
         trace = find_trace(x, shapes, loc, scale)
         x, loc, scale, *shapes = (operand(trace, part) for part in (x, loc, scale, *shapes))
+        if distribution.name == "levy_stable" and name in ("pdf", "cdf"):
+            loc = _stable_loc(distribution, *shapes, loc, scale)
         if name in QUANTILES:
             result = loc + scale * rule(x, *shapes)
         else:
