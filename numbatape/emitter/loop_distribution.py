@@ -28,11 +28,11 @@ LEAST_GROUPS = 2  # a loop of a fixed length that would have fewer steps, when s
 
 
 class Home(NamedTuple):
-    """Where a key's cells are in all steps; those of two successive steps are ``lane`` cells apart."""
+    """Where a key's cells are in all steps; those of two successive steps are ``stride`` cells apart."""
 
     storage: int
     offset: int
-    lane: int
+    stride: int
 
 
 class Core(NamedTuple):
@@ -175,7 +175,7 @@ class LoopDistribution:
         """Return all cells that a key names in all steps: a matrix with a row for each step."""
         home = self.homes[key]
         dims = self.length, self.parts.cells(key)
-        return self.builder.view(home.storage, home.offset, dims, (home.lane, 1))
+        return self.builder.view(home.storage, home.offset, dims, (home.stride, 1))
 
     # ---- vectors
 
@@ -185,8 +185,8 @@ class LoopDistribution:
         if len(tape.layout_of(number).dims) > 1:
             number = self._dense(number)
         storage, offset, _ = tape.values[number]
-        lane = tape.layout_of(number).strides[0]
-        self.homes[self.keys[self.stretch.inputs[k]]] = Home(storage, offset, lane)
+        stride = tape.layout_of(number).strides[0]
+        self.homes[self.keys[self.stretch.inputs[k]]] = Home(storage, offset, stride)
 
     def _dense(self, number: int) -> int:
         """Return a value in row-major cells, copied if they are not."""
@@ -218,7 +218,7 @@ class LoopDistribution:
         _, offset, layout = tape.values[value]
         dims, strides = tape.layouts[layout].dims, tape.layouts[layout].strides
         offset = home.offset if self.keys[value] < 0 else tape.sizes.add(home.offset, offset)
-        wide = (self.length, *[1] * padding, *dims), (home.lane, *[0] * padding, *strides)
+        wide = (self.length, *[1] * padding, *dims), (home.stride, *[0] * padding, *strides)
         return tape.view(home.storage, offset, *wide)
 
     def in_all_steps(self, value: int) -> int:

@@ -46,8 +46,8 @@ def linear(name: str, solve: Callable, transposed: Callable) -> Callable:
 class Iterated(System):
     """Systems that an iterative solver solves.
 
-    ``order`` holds two functions that return what solves a system with a plain matrix: one for systems with
-    the matrix, one for systems with its transpose.
+    Instead of the name of an order of columns, ``order`` holds two functions that return what solves a system
+    with a plain matrix: one for systems with the matrix, one for systems with its transpose.
     """
 
     def _value(self, data, b):

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..tape.instruction import GUARD, PROLOGUE
+from ..tape.instruction import GUARD, PROLOGUE, Instruction
 from ..tape.rows import Traits
-from ..tape.tape import CONSTANT, POOLS
+from ..tape.tape import CONSTANT
+from ..tape.uses import key_of
 from . import extents
 from . import symbolic_sizes as sizes
 from .array import TracedArray
@@ -154,26 +155,26 @@ class Positions:
     def __init__(self, trace, dim: int):
         self._trace, self._tape, self._dim = trace, trace.tape, dim
         self._tape.unroll()
-        self._made: dict = {}
-        self._parts: dict = {}  # for the memory of a value, all instructions that write to it
+        # By key (`numbatape.tape.uses.keys_of`): the last instruction that writes to cells, and all of them.
+        self._made: dict[int, Instruction] = {}
+        self._parts: dict[int, list[Instruction]] = {}
         for row in self._tape.instructions():
             if row.op != GUARD and row.stage == PROLOGUE:
                 place = self._place(row.out)
                 self._made[place] = row
                 self._parts.setdefault(place, []).append(row)
 
-    def _place(self, number: int):
-        """Return a key for the memory of a value: a storage, or a cell of a pool."""
+    def _place(self, number: int) -> int:
         storage, offset, _ = self._tape.values[number]
-        return (storage, offset) if storage < len(POOLS) else storage
+        return key_of(storage, offset)
 
     def _number(self, number: int):
         """Return a number as an int, or as a size; None for anything else."""
         place = self._place(number)
-        if not isinstance(place, tuple):
+        if place >= 0:  # a storage of its own: an array
             return None
         for literal in self._tape.literals:
-            if (literal.storage, literal.offset) == place:
+            if key_of(literal.storage, literal.offset) == place:
                 value = np.asarray(literal.data).item()
                 return int(value) if value == value // 1 and abs(value) < 2**31 else None
         for known, (how, code, by) in self._trace.integers.fractions.items():
@@ -294,13 +295,13 @@ class _Masks(Positions):
 
     def _written(self, number: int) -> Selection | None:
         """Return where an array that was written to, part by part, is true."""
-        tape, storage = self._tape, self._place(number)
+        tape, place = self._tape, self._place(number)
         layout = tape.layout_of(number)
         whole = (layout.dims, layout.strides, tape.offset_of(number)) == ((self._dim,), (1,), 0)
         result = Selection((), (NOTHING,))
-        if not whole or isinstance(storage, tuple) or storage not in self._parts:
+        if not whole or place < 0 or place not in self._parts:  # Negative keys name single cells.
             return None
-        for row in self._parts[storage]:
+        for row in self._parts[place]:
             if tape.ops[row.row].signs != (1,):
                 return None
             known, out = self._number(row.a), tape.layout_of(row.out)
