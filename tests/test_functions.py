@@ -35,6 +35,11 @@ def pd(a):
     return a @ np.swapaxes(a, -1, -2) + 3.0 * np.eye(a.shape[-1])
 
 
+def at_raveled_place(x):
+    place = np.argmax(x[:, 0]), np.argmax(x[0])
+    return np.ravel(x)[np.ravel_multi_index(place, (3, 4), order="c")] * x
+
+
 @numba.njit
 def compiled(x):
     return math.exp(x) * 2.0
@@ -185,11 +190,17 @@ ORDERING = [
     case("digitize", lambda x: np.digitize(x, np.array([-1.0, 0.0, 1.0])) * x, M),
     case("digitize-down", lambda x: np.digitize(x, np.array([1.0, 0.0, -1.0]), right=True) * x, M),
     case("unique", np.unique, M),
+    case("unravel_index-small", lambda x: x[np.unravel_index(np.argmax(x), (3, 4), order="c")] * x, M),
+    case("ravel_multi_index-small", at_raveled_place, M),
 ]
 
 SHAPES = [
     case("reshape", lambda x: np.reshape(x, (2, -1)), M),
     case("reshape-F", lambda x: np.reshape(x, (6, 2), order="F"), M),
+    case(
+        "reshape-small-letter", lambda x: np.reshape(x, (6, 2), order="f") * x.T.reshape((6, 2), order="c"), M
+    ),
+    case("ravel-small-letter", lambda x: np.ravel(x, "f") * x.flatten("k") * np.ravel(x.T, "a"), M),
     case("reshape-transposed", lambda x: x.T.reshape(-1), M),
     case("ravel-F", lambda x: np.ravel(x, "F"), M),
     case("ravel-K", lambda x: np.ravel(x.T, "K") * np.ravel(x, "A"), M),

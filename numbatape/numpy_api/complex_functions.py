@@ -129,13 +129,13 @@ def _is_traced(x) -> bool:
 
 def _order(option, x):
     """Return "C" or "F" for an order by memory, of the whole array: its parts have strides."""
-    if not isinstance(option, str) or option not in ("A", "K") or type(x) is not TracedComplex:
+    if not isinstance(option, str) or option not in tuple("AKak") or type(x) is not TracedComplex:
         return option
     if x.ndim > 1 and not x._trace.arguments.in_order:
         raise unsupported(f"order={option!r}", "the arguments are in another order than C; give 'C' or 'F'")
     x._trace.arguments.asks_order |= x.ndim > 1
     flags = np.asarray(x._value).flags
-    if option == "A" or flags.forc:
+    if option in "Aa" or flags.forc:
         return "F" if flags.fnc else "C"
     return option
 

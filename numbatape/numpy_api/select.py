@@ -93,7 +93,7 @@ def ravel_multi_index(multi_index, dims, mode="raise", order="C"):
     modes = (mode,) * len(dims) if isinstance(mode, str) else mode
     parts = [(wrapped(index, n, each), n) for index, n, each in zip(multi_index, dims, modes, strict=True)]
     total, stride = 0, 1
-    for place, n in reversed(parts) if order == "C" else parts:
+    for place, n in reversed(parts) if order in "Cc" else parts:
         total, stride = total + place * stride, stride * n
     return total
 
@@ -102,13 +102,13 @@ def ravel_multi_index(multi_index, dims, mode="raise", order="C"):
 def unravel_index(indices, shape, order="C"):
     sizes = tuple(np.atleast_1d(shape))
     rest, places = lift_first(indices), []
-    inner = sizes[:0:-1] if order == "C" else sizes[:-1]
+    inner = sizes[:0:-1] if order in "Cc" else sizes[:-1]
     for n in inner:
         rest, place = np.divmod(rest, n)
         places.append(place)
     # The outermost place is what is left: one beyond its size is out of bounds where it is used.
     places.append(rest)
-    return tuple(reversed(places) if order == "C" else places)
+    return tuple(reversed(places) if order in "Cc" else places)
 
 
 def _usual_take(a, indices, axis=None, *options, **named):

@@ -19,8 +19,9 @@ from .registration import composes, records, sees, unsupported_argument
 
 def _order(function, x, order) -> str:
     """Return "C" or "F"; "A" and "K" ask for the order in memory of NumPy's own value."""
-    if order in ("C", "F", None) or x.ndim < 2:
-        return order or "C"
+    order = (order or "C").upper()  # NumPy takes small letters, too.
+    if order in ("C", "F") or x.ndim < 2:
+        return order
     if not x._trace.arguments.in_order:
         raise unsupported_argument(
             function, f"order={order!r}", "the arguments are in another order than C, so say 'C' or 'F'"

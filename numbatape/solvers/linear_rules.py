@@ -56,6 +56,13 @@ class Iterated(System):
         return solve(matrix)(b) if self._way == "N" else transposed(matrix.T.tocsr())(b)
 
 
+def _is_plain(trans: str) -> bool:
+    """Whether factors solve systems with the matrix itself; SciPy takes letters of any case."""
+    if trans not in tuple("NnTtHh"):
+        raise ValueError("trans must be N, T, or H")  # as SciPy says it
+    return trans in "Nn"
+
+
 class TracedFactors:
     """The stand-in for SuperLU's factors of a sparse matrix with traced entries: they solve systems."""
 
@@ -69,7 +76,7 @@ class TracedFactors:
 
     def solve(self, rhs, trans="N"):
         """Return the solution of a system with the matrix; with ``trans``, with its transpose."""
-        system = self._system if trans == "N" else self._system.transposed
+        system = self._system if _is_plain(trans) else self._system.transposed
         rhs = lift_first(rhs) if find_trace(rhs) is not None else np.asarray(rhs, float)
         if rhs.dtype.kind == "c":
             raise not_supported(f"{self._name}(A).solve of complex numbers", "use real ones")
@@ -91,7 +98,7 @@ class Factors:
             return self._original.solve(rhs, trans)
         if "c" in (np.dtype(rhs.dtype).kind, self._original.L.dtype.kind):
             raise not_supported("splu(A).solve of complex numbers", "use real ones")
-        ways = ("N", "T") if trans == "N" else ("T", "N")
+        ways = ("N", "T") if _is_plain(trans) else ("T", "N")
         solve, transposed = (
             lambda b, way=way: self._original.solve(np.ascontiguousarray(b, float), way) for way in ways
         )

@@ -17,6 +17,7 @@ S, B = laws.random(RNG, (3, 3)) + np.eye(3), laws.random(RNG, (3, 2))
 ONE = {
     "reshape": lambda z: z.reshape(4, 3),
     "ravel": np.ravel,
+    "ravel, small letters": lambda z: z.ravel("f") + z.T.ravel("a"),
     "T": lambda z: z.T,
     "H": lambda z: z.conj().T,
     "mT": lambda z: z.mT,

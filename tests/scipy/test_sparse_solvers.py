@@ -25,6 +25,11 @@ def symmetric(x):
     return sp.diags_array([np.arange(1.0, 8.0) + 0.2 * x, side, side], offsets=[0, 1, -1], format="csr")
 
 
+def slanted(Q):
+    """Return a matrix that is not symmetric."""
+    return (Q * np.arange(1.0, 8.0)).tocsc()
+
+
 def scaled(x):
     return TALL * (1.0 + 0.3 * np.sin(x))[:, None]
 
@@ -91,6 +96,7 @@ FUNCTIONS = {
     "operator": lambda Q: spl.aslinearoperator(Q).matvec(B),
     "splu": lambda Q: spl.splu(Q.tocsc()).solve(B),
     "splu, transposed": lambda Q: spl.splu(Q.tocsc(), "NATURAL").solve(np.outer(B, B), "T"),
+    "splu, transposed or not": lambda Q: np.stack([spl.splu(slanted(Q)).solve(B, way) for way in "NnTtHh"]),
     "factorized": lambda Q: spl.factorized(Q.tocsc())(Q @ B),
     "lobpcg": lobpcg_of,
     "issparse": lambda Q: np.sum(Q @ B) if sp.issparse(Q) and not sp.isspmatrix(Q) else B[0],
@@ -145,6 +151,18 @@ class Shifted(spl.LinearOperator):
 
     def _matvec(self, x):
         return self.namespace.reshape(self.matrix @ x, -1) + x
+
+
+@pytest.mark.parametrize("way", "NnTtHh")
+def test_plain_factors_take_letters_of_any_case(way):
+    factors = spl.splu(slanted(symmetric(X)))
+    agrees(lambda b: factors.solve(np.sin(b), way), B)
+
+
+def test_an_unknown_way_to_solve_raises_as_in_scipy():
+    factors = spl.splu(slanted(symmetric(X)))
+    with pytest.raises(ValueError, match="trans must be N, T, or H"):
+        nt.jacobian(lambda b: factors.solve(b, "X"))(B)
 
 
 def test_the_namespace_of_an_operator_is_not_walked_through():
