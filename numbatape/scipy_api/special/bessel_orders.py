@@ -24,6 +24,10 @@ from .ufunc_table import UFUNCS
 
 NEGLIGIBLE = 45.0  # exponent of what is no part of a sum: exp(-45) is 3e-20
 NODES = 20  # A panel of the quadrature has this many nodes.
+UNDERFLOW, OVERFLOW = 745.0, 709.0  # exp(-746) is zero, and exp(710) infinite
+# From this ratio on, acosh and asinh are the logarithm of its double, taken as a difference, because the
+# ratio itself may overflow.
+LARGE_RATIO = 1e150
 
 
 @functools.cache
@@ -59,7 +63,7 @@ def _vertical(n, v, r, m, a) -> complex:
 
 def _horizontal(n, v, r, m, a) -> complex:
     """Return the integral for t > 0 of ``(-w)**n exp(-r (cosh t + 1) - m sinh t - v (t + i pi))``."""
-    if 2.0 * r > 745.0:
+    if 2.0 * r > UNDERFLOW:
         return 0j
     end = NEGLIGIBLE / v if v > 0.0 else math.inf
     if m > 0.0:
@@ -79,7 +83,9 @@ def _along_path(n, v, r, m, a, height) -> float:
 def _growing(n, v, x) -> float:
     """Return the integral over t > 0 of ``t**n exp(v t - x sinh t)``."""
     ratio = v / x
-    peak = 0.0 if ratio <= 1.0 else math.acosh(ratio) if ratio < 1e150 else math.log(2.0 * v) - math.log(x)
+    peak = (
+        0.0 if ratio <= 1.0 else math.acosh(ratio) if ratio < LARGE_RATIO else math.log(2.0 * v) - math.log(x)
+    )
     r = math.sqrt(v - x) * math.sqrt(v + x) if v > x else 0.0
 
     def exponent(s):
@@ -128,13 +134,14 @@ def _hankel(n, v, x) -> complex:
 
 def _both_kinds(n: int, v: float, x: float) -> tuple[float, float]:
     """Return the n-th derivatives for v >= 0 of J and Y."""
+    # There the expansion for large x has all digits in a few terms.
     if x > 500.0 and v * v < 10.0 * x:
         both = _hankel(n, v, x)
         return both.real, both.imag
     if v > x:
         r = math.sqrt(v - x) * math.sqrt(v + x)
         ratio = v / x
-        a = math.acosh(ratio) if ratio < 1e150 else math.log(2.0 * v) - math.log(x)
+        a = math.acosh(ratio) if ratio < LARGE_RATIO else math.log(2.0 * v) - math.log(x)
         first = _along_path(n, v, r, v, a, r - v * a)
     else:
         first = _along_path(n, v, 0.0, x, 0.0, 0.0)
@@ -170,7 +177,7 @@ def _modified(n: int, v: float, x: float) -> float:
     order = abs(v)
     r = math.hypot(order, x)
     ratio = order / x
-    a = math.asinh(ratio) if ratio < 1e150 else math.log(2.0 * order) - math.log(x)
+    a = math.asinh(ratio) if ratio < LARGE_RATIO else math.log(2.0 * order) - math.log(x)
     height = order * (order / (r + x)) - order * a  # r - x, in which nothing cancels
     found = _along_path(n, order, r, order, a, height)
     if v < 0.0:
@@ -201,7 +208,7 @@ ive_slope = _arrays(_modified)
 
 
 def _iv_slope(n: int, v: float, x: float) -> float:
-    return _modified(n, v, x) * (math.exp(x) if x < 709.0 else math.inf)
+    return _modified(n, v, x) * (math.exp(x) if x < OVERFLOW else math.inf)
 
 
 iv_slope = _arrays(_iv_slope)
