@@ -79,8 +79,12 @@ def svd(a, rule: MatrixRule = FULL_SVD):
 
 
 @functools.cache
-def null_space_by(rcond, driver: str) -> MatrixRule:
-    """Return the rule of ``scipy.linalg.null_space``, whose vectors turn as ``-A^+ dA N``."""
+def null_space_by(rcond, driver: str, missing: int) -> MatrixRule:
+    """Return the rule of ``scipy.linalg.null_space``, whose vectors turn as ``-A^+ dA N``.
+
+    Matrices whose rank is by ``missing`` less than full have a rule of their own, because the number of their
+    null vectors follows another law (`numbatape.rules.result_shapes`).
+    """
 
     def value(a):
         import scipy.linalg

@@ -91,8 +91,8 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
 
 @composes(np.var, complex="complex_reductions.var", usual=at_first(_usual_variance))
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
-    if dtype is not None and np.dtype(dtype).kind not in "fc":  # NumPy rounds the mean, and each square
-        raise unsupported_argument(np.var, f"dtype={np.dtype(dtype)}")
+    if dtype is not None and as_dtype(dtype).kind not in "fc":  # NumPy rounds the mean, and each square
+        raise unsupported_argument(np.var, f"dtype={as_dtype(dtype)}")
     x = lift_first(a, where, mean)
     axes = axes_of(x, axis)
     center = mean if is_given(mean) else _mean(x, axes, True, where, dtype)

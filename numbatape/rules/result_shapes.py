@@ -9,6 +9,7 @@ again for the sizes of that call. By then the rule has been seen at two sizes, a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -96,6 +97,16 @@ def _law(sizes: Sizes, known: list[_Sample], now: _Sample, arguments, part: int,
         more = own - now.arguments[k][j]
         if lengths == [sample.arguments[k][j] + more for sample in known]:
             return _at_least_none(sizes, arguments[k][j], more)
+    for (k, j), (r, i) in itertools.permutations(places, 2):
+        first, second = ([sample.arguments[a][b] for sample in known] for a, b in ((k, j), (r, i)))
+        if lengths == [a - b for a, b in zip(first, second, strict=True)]:
+            return _not_negative(sizes, sizes.sub(arguments[k][j], arguments[r][i]))
+        if lengths == [a + b for a, b in zip(first, second, strict=True)]:
+            return sizes.add(arguments[k][j], arguments[r][i])
+    for k, j in places:
+        times = own // max(now.arguments[k][j], 1)
+        if lengths == [times * sample.arguments[k][j] for sample in known]:
+            return sizes.product((times, arguments[k][j]))
     for k, shape in enumerate(arguments):
         if lengths == [math.prod(sample.arguments[k]) for sample in known]:
             return sizes.product(shape)
@@ -103,7 +114,11 @@ def _law(sizes: Sizes, known: list[_Sample], now: _Sample, arguments, part: int,
 
 
 def _at_least_none(sizes: Sizes, code: int, more: int) -> int:
-    """Return the code of a length that is a size and a number more, which must not be negative."""
-    length = sizes.add(code, more) if more >= 0 else sizes.sub(code, -more)
+    """Return the code of a length that is a size and a number more."""
+    return _not_negative(sizes, sizes.add(code, more) if more >= 0 else sizes.sub(code, -more))
+
+
+def _not_negative(sizes: Sizes, length: int) -> int:
+    """Return the code of a length, and guard that there can be an array as long."""
     sizes.guard(length, ">=", 0)
     return length

@@ -33,6 +33,7 @@ LAWS = {
     "one less": (lambda n: n - 1, 2),
     "three more": (lambda n: n + 3, 2),
     "always two": (lambda n: 2, 1),
+    "twice as many": (lambda n: 2 * n, 2),
     "half": (lambda n: (n + 1) // 2, 5),  # no law fits, so each of the five lengths has a trace
     "four at most": (lambda n: min(n, 4), 5),
 }
@@ -240,6 +241,29 @@ def test_tall_and_wide_matrices_have_laws_of_their_own():
     for n in (4, 6, 3):
         nt.value_and_gradient(cache, RNG.uniform(0.5, 1.5, (n, n)))
     assert cache.traces == 1
+
+
+BOTH = {
+    "as many as both": lambda a, b: np.concatenate([a, b]),
+    "as many more": lambda a, b: a[len(b) :] * b[0],
+}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_lengths_that_follow_from_two_arguments(name):
+    def pullback(ybar, y, a, b):
+        return nt.vjp(BOTH[name], a, b)[1](ybar)
+
+    rule = nt.primitive(BOTH[name], pullback=pullback)
+    cache = nt.prepare_gradient_cache(lambda a, b: np.sum(np.sin(rule(a, b))), np.ones(5), np.ones(3))
+    for m, n in ((5, 3), (7, 3), (8, 4), (9, 2), (12, 7), (5, 3)):
+        a, b = RNG.normal(size=m), RNG.normal(size=n)
+        value, slopes = nt.value_and_gradient(cache, a, b)
+        want = nt.value_and_grad(lambda a, b: np.sum(np.sin(BOTH[name](a, b))), argnums=(0, 1))(a, b)
+        np.testing.assert_allclose(value, want[0], rtol=1e-13)
+        for slope, its in zip(slopes, want[1], strict=True):
+            np.testing.assert_allclose(slope, its, rtol=1e-12)
+    assert cache.traces <= 3
 
 
 @pytest.fixture

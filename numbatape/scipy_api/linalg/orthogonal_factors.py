@@ -10,7 +10,7 @@ from ...numpy_api import decompositions
 from ...numpy_api.registration import run_long_record, run_record, unsupported_argument
 from ...numpy_api.stand_ins import stands_for
 from ...trace.axes import is_empty, is_square, length, pinned
-from ...trace.operands import adopt, lift_all, lift_first
+from ...trace.operands import adopt, lift_all, lift_first, values_of
 from ...trace.primitives import stop_gradient
 from .linear_systems import as_floats
 
@@ -131,7 +131,9 @@ def orth(A, rcond=None):
 def null_space(value, A, rcond=None, *, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
     A, rcond = lift_first(A), None if rcond is None else float(rcond)
     _same_rank(A, value.shape[-1], rcond)
-    return adopt(call(completed.null_space_by(rcond, lapack_driver), A)[0], value)
+    rows, columns = np.shape(values_of(A))[-2:]
+    missing = value.shape[-1] - max(columns - rows, 0)
+    return adopt(call(completed.null_space_by(rcond, lapack_driver, missing), A)[0], value)
 
 
 def _same_rank(a, missing: int, rcond) -> None:
