@@ -11,9 +11,11 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
-from numbatape.jit import elf, loader, processor_levels, shipped, store
+from numbatape.engine import library
+from numbatape.jit import elf, loader, processor_levels, shared, shipped, store, symbols
 from numbatape.jit.processor_levels import Level
 
 MACHINES = {"x86_64": 62, "aarch64": 183}  # EM_X86_64, EM_AARCH64
@@ -44,25 +46,36 @@ def check(level: Level, key: str, found: store.ObjectFile) -> None:
             assert kinds <= RELOCATIONS[level.architecture]
 
 
+def load(level: Level, files: dict[str, store.ObjectFile], texts: Iterable[str]) -> None:
+    """Load object files, given by their keys; shared functions come first, because kernels call them."""
+    for text in filter(shared.is_shared, texts):
+        key = store.key_of(text, level)
+        (symbols.SHARED[shared.symbol_of(text)],) = loader.link(files.pop(key), key).address.values()
+    for key, found in files.items():
+        loader.link(found, key)
+
+
 def main(wheel: str) -> None:
     """Check each object file of a wheel, and load those of this machine's levels."""
     with tempfile.TemporaryDirectory() as directory:
-        with zipfile.ZipFile(wheel) as files:
-            files.extractall(directory, [name for name in files.namelist() if "/kernels/" in name])
+        with zipfile.ZipFile(wheel) as content:
+            content.extractall(directory, [name for name in content.namelist() if "/kernels/" in name])
         shipped.DIRECTORY = Path(directory, "numbatape", "kernels")
+        texts = [text for _, text in library.texts()]
         for level in processor_levels.LEVELS:
             archive, lines = shipped.files(level)[1].read_bytes(), shipped.manifest(level)
             assert lines, f"no kernels for {level.name}"
+            files = {}
             for key, line in lines.items():
                 digest, first, count, _ = line.split(" ", 3)
                 packed = archive[int(first) :][: int(count)]
                 assert hashlib.sha256(packed).hexdigest() == digest
-                found = store.unpacked(key, zlib.decompress(packed))
-                check(level, key, found)
-                if level in processor_levels.here():
-                    loader.link(found, key)
-            loads = "checked and loaded" if level in processor_levels.here() else "checked"
-            print(f"{level.name}: {len(lines)} object files {loads}")
+                files[key] = store.unpacked(key, zlib.decompress(packed))
+                check(level, key, files[key])
+            loads = level in processor_levels.here()
+            if loads:
+                load(level, files, texts)
+            print(f"{level.name}: {len(lines)} object files checked{' and loaded' * loads}")
     size = Path(wheel).stat().st_size / 1e6
     assert size <= 15.0
     print(f"{size:.1f} MB")

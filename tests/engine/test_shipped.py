@@ -29,8 +29,10 @@ from numbatape.jit import (
     machine,
     processor_levels,
     release,
+    shared,
     shipped,
     store,
+    symbols,
 )
 from numbatape.ops import OPCODE, OPS
 from tests import object_files
@@ -137,6 +139,17 @@ def test_kernels_of_one_text_are_packed_once(tmp_path):
 def test_object_files_have_what_can_be_loaded(package, level, name, monkeypatch):
     monkeypatch.setattr(processor_levels, "here", lambda: (level,))
     object_files.check(level, *shipped.read(linalg.parts(TEXTS[name])[0]))
+
+
+@needs_a_level
+def test_object_files_are_loaded_behind_the_functions_that_they_share(monkeypatch):
+    text = TEXTS["cholesky-1-reverse"]
+    texts = [*(module.text for module in linalg.parts(text)[1]), text]
+    compiled = dict(release.compiled(HERE[0], each) for each in texts[::-1])
+    files = {key: store.unpacked(key, zlib.decompress(packed)) for key, packed in compiled.items()}
+    monkeypatch.setattr(symbols, "SHARED", {})
+    object_files.load(HERE[0], files, texts)
+    assert [*symbols.SHARED] == [*map(shared.symbol_of, texts[:-1])] != []
 
 
 # ---- what a process loads
