@@ -180,8 +180,8 @@ OF_SEQUENCES = frozenset(
     (
         *("copyto", "fill_diagonal", "ndim", "place", "put", "put_along_axis", "putmask", "shape", "size"),
         *("block", "choose", "column_stack", "concat", "concatenate", "dstack", "einsum", "einsum_path"),
-        *("histogram2d", "histogramdd", "hstack", "ix_", "lexsort", "multi_dot", "piecewise"),
-        *("ravel_multi_index", "select", "stack", "unravel_index", "vstack"),
+        *("histogram2d", "histogramdd", "hstack", "lexsort", "multi_dot", "piecewise"),
+        *("ravel_multi_index", "select", "stack", "vstack"),
     )
 )
 MODULES = ("numpy", "numpy.linalg", "numpy.fft")

@@ -132,7 +132,7 @@ def take(a, indices, axis=None, out=None, mode="raise"):
         x, axis = merge(x, [x.ndim]), 0
     axis = one_axis(x, axis)
     if not isinstance(indices, TracedArray):
-        indices = np.asarray(indices)
+        indices = np.asarray(indices) if find_trace(indices) is None else lift_first(indices)
     if indices.dtype.kind not in "iu" and not is_size(indices):
         indices = np.astype(indices, int)  # True is entry 1 here: no mask
     indices = wrapped(indices, pinned(x, axis), mode) if mode != "raise" else indices
