@@ -73,6 +73,7 @@ CALLS |= {
 }
 
 
+@pytest.mark.filterwarnings("ignore:`lagrange` is deprecated:DeprecationWarning")  # since SciPy 1.18
 @pytest.mark.parametrize("name", CALLS)
 def test_of_constants(name):
     def f(x):
