@@ -32,21 +32,21 @@ class Paths:
         # Traces, by the one that stopped, where, and what it saw there.
         self._followers: dict[tuple, list[int]] = {}
 
-    def add(self, key: tuple, entry: Entry) -> None:
-        """Note an entry for arguments of some sizes."""
+    def add(self, entry: Entry) -> None:
+        """Note an entry, which has its key already."""
         variant = entry.space.variant
-        self._entries[key, id(variant)] = entry
+        self._entries[entry.key, id(variant)] = entry
         if self._variants.get(id(variant)) is not variant:
             self._variants[id(variant)] = variant
             self._followers.clear()
 
-    def remove(self, key: tuple, entry: Entry) -> None:
+    def remove(self, entry: Entry) -> None:
         """Forget an entry."""
-        place = key, id(entry.space.variant)
+        place = entry.key, id(entry.space.variant)
         if self._entries.get(place) is entry:
             del self._entries[place]
 
-    def after(self, key: tuple, entry: Entry) -> Entry | None:
+    def after(self, entry: Entry) -> Entry | None:
         """Return the entry to ask next where the last sweep of one has stopped; None if none is known.
 
         This is a guess where the entry has refused for another reason than a guard: the stop is an older one.
@@ -63,7 +63,7 @@ class Paths:
                 self._followers.clear()
             followers = self._followers[stop] = self._following(entry, at, cells[cell])
         for variant in followers:
-            found = self._entries.get((key, variant))
+            found = self._entries.get((entry.key, variant))
             if found is not None:
                 return found
         return None

@@ -100,7 +100,7 @@ class SteadyCalls:
             new = [each for entries in self._entries.values() for each in reversed(entries)]
         for each in new:
             if each.__class__ is Entry:
-                self._paths.add(each.key, each)
+                self._paths.add(each)
 
     def _put_in_front(self, entry: Entry | LaneEntry) -> None:
         self._front = entry
@@ -118,7 +118,7 @@ class SteadyCalls:
         entry.belongs_to(None)
         entry.leave()
         if self._paths is not None and entry.__class__ is Entry:
-            self._paths.remove(entry.key, entry)
+            self._paths.remove(entry)
         if entry.counted is not None:
             self._by_counts.pop(_counts_of(entry.space, entry.space.dimensions), None)
         self._release(entry)
@@ -245,9 +245,11 @@ class SteadyCalls:
         """Serve leaves by the builtin of an entry for their sizes; ``front`` has been asked already."""
         entries: Sequence = self._entries.get(sizes, ())
         if len(entries) > 1 and entries[0].counted is not None:
-            return self._served_by_count(leaves, entries, front)
+            first = front if front in entries else entries[0]
+            return self._served_along(leaves, first, front, MOST_ALIKE, self._with_other_count)
         if self._paths is not None and len(entries) > FEW and entries[0].__class__ is Entry:
-            result = self._served_by_path(leaves, sizes, entries, front, self._paths.after)
+            first = front if front is not None and front.key == sizes else entries[0]
+            result = self._served_along(leaves, first, front, MOST_TRIED, self._paths.after)
             if result is not REFUSED:
                 return result
         for entry in entries:
@@ -260,35 +262,24 @@ class SteadyCalls:
                     return result
         return REFUSED
 
-    def _served_by_path(self, leaves: tuple, sizes: tuple, entries: Sequence, front: Any, after: Callable):
-        """Serve leaves by entries of several traces: where one stops, what it saw says which one is next."""
-        entry = front if front is not None and front.key == sizes else entries[0]
-        for _ in range(MOST_TRIED):
+    def _served_along(self, leaves: tuple, entry: Any, front: Any, most: int, following: Callable):
+        """Serve leaves by an entry or, where one stops, by the next: what it saw says which one that is."""
+        for _ in range(most):
             if entry is not front and entry.builtin is not None:
                 result = entry.builtin(*leaves)
                 if result is not REFUSED:
                     self._note(entry)
                     return result
-            entry = after(sizes, entry)
+            entry = following(entry)
             if entry is None:
                 break
         return REFUSED
 
-    def _served_by_count(self, leaves: tuple, entries: Sequence, front: Entry | LaneEntry | None):
-        """Serve leaves by entries of one trace: where one sees another count, it says which one is next."""
-        entry: Any = front if front in entries else entries[0]
-        for _ in range(MOST_ALIKE):
-            if entry is not front and entry.builtin is not None:
-                result = entry.builtin(*leaves)
-                if result is not REFUSED:
-                    self._note(entry)
-                    return result
-            counted = entry.counted
-            sizes = counted and counted.following(entry.space)
-            entry = self._by_counts.get(_counts_of(entry.space, sizes))
-            if entry is None:
-                break
-        return REFUSED
+    def _with_other_count(self, entry: Any):
+        """Return the entry of the same trace for the count that the last sweep of one has seen."""
+        counted = entry.counted
+        sizes = counted and counted.following(entry.space)
+        return self._by_counts.get(_counts_of(entry.space, sizes))
 
     def _served_in_python(self, opened: tuple, sizes: tuple):
         """Serve what builtins refuse: data that changed, complex numbers, other memory layouts, constants.

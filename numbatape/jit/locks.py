@@ -37,6 +37,10 @@ else:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+
+
 @contextlib.contextmanager
 def only_one(path: Path) -> Iterator[None]:
     """Hold the lock of a file in the context, if it can be acquired.
@@ -46,7 +50,7 @@ def only_one(path: Path) -> Iterator[None]:
     the same work.
     """
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        handle = _opened(path)
     except OSError:
         yield
         return
@@ -69,7 +73,7 @@ def taken(path: Path) -> int | None:
     lock. The lock is free when all descriptors of this opening are closed, those of a child too.
     """
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        handle = _opened(path)
     except OSError:
         return None
     try:

@@ -88,25 +88,29 @@ def _law(sizes: Sizes, known: list[_Sample], now: _Sample, arguments, part: int,
     places = [(k, j) for k, shape in enumerate(arguments) for j in range(len(shape))]
     # The same axis of an argument with as many axes is the likeliest one.
     places.sort(key=lambda place: (len(arguments[place[0]]) != rank, place[1] != axis))
-    for k, j in places:
-        if lengths == [sample.arguments[k][j] for sample in known]:
-            return arguments[k][j]
+    # Each axis of the arguments as a size code, its length now, and its lengths in all calls.
+    axes = [
+        (arguments[k][j], now.arguments[k][j], [sample.arguments[k][j] for sample in known])
+        for k, j in places
+    ]
+    for code, _, seen in axes:
+        if lengths == seen:
+            return code
     if len(set(lengths)) == 1:
         return own
-    for k, j in places:
-        more = own - now.arguments[k][j]
-        if lengths == [sample.arguments[k][j] + more for sample in known]:
-            return _at_least_none(sizes, arguments[k][j], more)
-    for (k, j), (r, i) in itertools.permutations(places, 2):
-        first, second = ([sample.arguments[a][b] for sample in known] for a, b in ((k, j), (r, i)))
-        if lengths == [a - b for a, b in zip(first, second, strict=True)]:
-            return _not_negative(sizes, sizes.sub(arguments[k][j], arguments[r][i]))
-        if lengths == [a + b for a, b in zip(first, second, strict=True)]:
-            return sizes.add(arguments[k][j], arguments[r][i])
-    for k, j in places:
-        times = own // max(now.arguments[k][j], 1)
-        if lengths == [times * sample.arguments[k][j] for sample in known]:
-            return sizes.product((times, arguments[k][j]))
+    for code, present, seen in axes:
+        more = own - present
+        if lengths == [n + more for n in seen]:
+            return _at_least_none(sizes, code, more)
+    for (code, _, seen), (other, _, beside) in itertools.permutations(axes, 2):
+        if lengths == [m - n for m, n in zip(seen, beside, strict=True)]:
+            return _not_negative(sizes, sizes.sub(code, other))
+        if lengths == [m + n for m, n in zip(seen, beside, strict=True)]:
+            return sizes.add(code, other)
+    for code, present, seen in axes:
+        times = own // max(present, 1)
+        if lengths == [times * n for n in seen]:
+            return sizes.product((times, code))
     for k, shape in enumerate(arguments):
         if lengths == [math.prod(sample.arguments[k]) for sample in known]:
             return sizes.product(shape)

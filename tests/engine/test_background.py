@@ -10,38 +10,19 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from numbatape.jit import background, compiler, loader, locks, optimising, store
+from tests.engine.total_kernel import TEXT, load_again, run_total
 
 ROOT = Path(__file__).parents[2]
 HEAD = "# cells: f64, two tiers\n"
-TEXT = """def total(w, pc):
-    v = w[0]
-    result = 0.0
-    for i in range(w[1]):
-        result += v[i] * {factor}
-    v[0] = result
-    return pc
-"""
+NUMBERS = (0.1, 0.2, 0.3)  # their sums are rounded
 posix = pytest.mark.skipif(os.name != "posix", reason="a shell starts the process")
 
 
 def source_of(factor, head=HEAD):
     return head + TEXT.format(factor=factor)
-
-
-def run_total(kernels):
-    cells = np.array([0.1, 0.2, 0.3])
-    frame = np.array([cells.ctypes.data, 3], np.int64)
-    assert kernels.function("total")(frame.ctypes.data, 7) == 7
-    return cells[0]
-
-
-def load_again(source, **options):
-    """Load as another process would: from disk or by compiling."""
-    return loader._load("test", source, **options)
 
 
 def stored_tiers():
@@ -156,7 +137,7 @@ def test_systems_that_start_no_process(directory, error, monkeypatch):
         raise error("no processes here")
 
     monkeypatch.setattr(background, "_start", fail)
-    assert run_total(load_again(source_of(10.0))) == pytest.approx(6.0)
+    assert run_total(load_again(source_of(10.0)), NUMBERS) == pytest.approx(6.0)
     assert is_free(directory)
 
 
@@ -255,11 +236,11 @@ def test_nobody_waits_for_the_process(directory):
 def test_the_process_replaces_what_later_processes_load(directory):
     source = source_of(1.1)
     assert script(directory, 0.01, source) == ("no child\n", "")
-    baseline = run_total(loader.link(compiler.compile_source(source, "baseline"), "baseline"))
+    baseline = run_total(loader.link(compiler.compile_source(source, "baseline"), "baseline"), NUMBERS)
     eventually(lambda: stored_tiers() == {store.OPTIMISED})
     eventually(lambda: is_free(directory))
     kernels = load_again(source)
-    assert kernels.tier == store.OPTIMISED and run_total(kernels) == baseline
+    assert kernels.tier == store.OPTIMISED and run_total(kernels, NUMBERS) == baseline
     assert sorted(path.suffix for path in directory.iterdir()) == [".lock", ".nto", ".py"]
 
 

@@ -16,16 +16,10 @@ import pytest
 import numbatape as nt
 from numbatape import jit
 from numbatape.jit import compiler, linalg, loader, locks, store
+from tests.engine.total_kernel import TEXT, load_again, run_total
 
-SOURCE = """# cells: f64
-def total(w, pc):
-    v = w[0]
-    result = 0.0
-    for i in range(w[1]):
-        result += v[i] * {factor}
-    v[0] = result
-    return pc
-
+SOURCE = f"""# cells: f64
+{TEXT}
 
 def nothing(w, pc):
     return 0
@@ -47,23 +41,11 @@ def source_of(factor):
     return SOURCE.replace("{factor}", repr(factor))
 
 
-def run_total(kernels):
-    cells = np.array([1.0, 2.0, 3.0])
-    frame = np.array([cells.ctypes.data, 3], np.int64)
-    assert kernels.function("total")(frame.ctypes.data, 7) == 7
-    return cells[0]
-
-
 @pytest.fixture
 def directory(tmp_path, monkeypatch):
     """An empty cache directory of this test's own."""
     monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-def load_again(source):
-    """Load as another process would: from disk or by compiling."""
-    return loader._load("test", source)
 
 
 def in_process(directory, factors=(1.5,), extra="", wait=True):

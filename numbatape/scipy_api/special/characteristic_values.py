@@ -65,9 +65,8 @@ def spheroidal(kind: str, m: float, n: float, c: float) -> tuple[float, float]:
     count = place + 25 + int(abs(c))
     degrees = m + (n - m) % 2 + 2.0 * np.arange(count)
 
-    def factor(
-        k,
-    ):  # x times the Legendre function of degree k is that of k + 1 times factor(k + 1), and so on
+    def factor(k):
+        """Return how much of the Legendre function of degree k is in x times that of degree k - 1."""
         return np.sqrt((k * k - m * m) / (4.0 * k * k - 1.0))
 
     up, down, further = (factor(degrees + step) for step in (1.0, 0.0, 2.0))

@@ -20,6 +20,11 @@ def _rows(a, axis):
     return np.ravel(a) if axis is None else np.moveaxis(a, axis, -1)
 
 
+def _columns(results, axis):
+    """Return results that stand last for each row of `_rows` along the axis that the rows had."""
+    return results if axis is None else np.moveaxis(results, -1, axis)
+
+
 def _ends(n: int, limits, inclusive) -> tuple[int, int]:
     """Return the number of entries before the part of a sorted row that is kept, and before its end."""
     low, high = limits
@@ -111,7 +116,7 @@ def mquantiles(a, prob=(0.25, 0.5, 0.75), alphap=0.4, betap=0.4, axis=None, limi
     below = np.floor(np.clip(place, 1, n - 1)).astype(int)
     share = np.clip(place - below, 0.0, 1.0)
     result = (1.0 - share) * rows[..., below - 1] + share * rows[..., below]
-    return result if axis is None else np.moveaxis(result, -1, axis)
+    return _columns(result, axis)
 
 
 @stands_for("scipy.stats.mstats", "hdquantiles", run=None)
@@ -124,7 +129,7 @@ def hdquantiles(data, prob=(0.25, 0.5, 0.75), axis=None, var=False):
     weights = np.diff(reached, axis=-1)
     weights = np.where(prob == 0.0, np.arange(n) == 0, np.where(prob == 1.0, np.arange(n) == n - 1, weights))
     result = rows @ weights.T
-    return result if axis is None else np.moveaxis(result, -1, axis)
+    return _columns(result, axis)
 
 
 def _as_in_stats(name: str, **renamed: str) -> None:
