@@ -23,7 +23,7 @@ from . import lending
 from .captured import uses_in
 from .holders import HOLDERS, Holder, container_of, names_in
 from .reach import needs_stand_in
-from .references import fields_of, members_of, slots_of
+from .references import OWN_OBJECTS, Redirected, behind, fields_of, members_of, slots_of
 
 
 class CopiedClasses:
@@ -41,6 +41,9 @@ class CopiedClasses:
         # The id of the trace that makes the copies; traces inside of it use them, too. A reference would be a
         # cycle.
         self._trace = id(trace)
+        # What that trace restores when it ends; stand-ins made while an inner one is under way outlive that.
+        self._made = [] if trace is None else trace.capture.stand_ins
+        self._filled = [] if trace is None else trace.capture.containers
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()
         self._uses = uses_in(trace)
@@ -81,7 +84,7 @@ class CopiedClasses:
             self._objects[id(original)] = result
             self._own[id(result)] = original
             self._objects[id(result)] = result
-            self._note(result, cls)
+            self._made.append((result, cls))
             if holder is not None and holder.changed is not None:
                 self._fill(original, result, holder)
             slots = slots_of(cls)
@@ -109,18 +112,17 @@ class CopiedClasses:
         if (made, name) in self._attributes:
             return
         self._attributes.add((made, name))
-        own = self._own
 
         def get(owner):
-            return self.value(place.__get__(own.get(id(owner), owner)))
+            return self.value(place.__get__(behind(owner)))
 
         def put(owner, value):
-            place.__set__(own.get(id(owner), owner), value)
+            place.__set__(behind(owner), value)
 
         def delete(owner):
-            place.__delete__(own.get(id(owner), owner))
+            place.__delete__(behind(owner))
 
-        self._put_property(made, name, property(get, put, delete))
+        self._put_property(made, name, Redirected(get, put, delete))
 
     def _put_property(self, made: type, name: str, member: property) -> None:
         if self._uses is not None and name in self._observed:
@@ -134,7 +136,8 @@ class CopiedClasses:
             if not computed and not self._attributes.intersection([(made, name), (made, name, "observed")]):
                 self._attributes.add((made, name, "observed"))
                 entry = _Entry(name)
-                self._put_property(made, name, property(entry.__get__, entry.__set__, entry.__delete__))
+                member = Redirected(entry.__get__, entry.__set__, entry.__delete__)
+                self._put_property(made, name, member)
 
     def adopt(self, objects) -> None:
         """Give objects that the trace has made the stand-ins for their classes, until the trace ends."""
@@ -142,27 +145,15 @@ class CopiedClasses:
             cls = type(each)
             if self._needed(cls):
                 object.__setattr__(each, "__class__", self.value(cls))
-                self._note(each, cls)
-
-    @staticmethod
-    def _note(made, cls: type) -> None:
-        """Note an object that gets its own class back when the trace ends."""
-        trace = current()
-        if trace is not None:
-            trace.capture.stand_ins.append((made, cls))
+                if (trace := current()) is not None:
+                    trace.capture.stand_ins.append((each, cls))
 
     def _fill(self, original, made, holder: Holder) -> None:
         """Fill a container with stand-ins for the contents of another, and note it for `restore`."""
         before = holder.parts(original)
         now = [self.value(part) for part in before]
         holder.changed(made, holder.made(original, now))  # type: ignore[misc]
-        self._note_container(original, made, before, now, holder)
-
-    @staticmethod
-    def _note_container(original, made, before, now, holder: Holder) -> None:
-        trace = current()
-        if trace is not None:
-            trace.capture.containers.append((original, made, before, now, holder))
+        self._filled.append((original, made, before, now, holder))
 
     def _lend(self, value) -> None:
         """Lend copied members to a class that can have no stand-in, for code of this trace."""
@@ -199,6 +190,7 @@ class CopiedClasses:
                 parents = (_shield(), *parents) if quiet else parents
                 body = {"__slots__": (), "__module__": base.__module__, "__qualname__": base.__qualname__}
                 body["__numbatape_own__"] = base
+                body[OWN_OBJECTS] = self._own
                 if users_metaclasses(cls):  # the metaclass's constructor might register the new class
                     made[base] = type.__new__(meta, base.__name__, parents, body)
                 else:

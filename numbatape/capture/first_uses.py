@@ -7,6 +7,8 @@ the stand-ins of objects have descriptors for the attributes in question, which 
 
 from __future__ import annotations
 
+from .references import Redirected
+
 
 class FirstUses:
     """The first use that one run makes of each attribute that is observed.
@@ -60,4 +62,4 @@ class FirstUses:
             self.note(owner, name, False)
             member.fdel(owner)  # type: ignore[misc]
 
-        return property(get, put, delete)
+        return Redirected(get, put, delete)

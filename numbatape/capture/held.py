@@ -7,6 +7,7 @@ its objects would be of another class, so a change of a number that methods read
 from __future__ import annotations
 
 import collections
+import copy
 import functools
 import types
 from collections.abc import Callable, Iterable
@@ -118,6 +119,16 @@ def entries(value) -> list:
         return [*value.flat] if value.dtype == object else []
     slots = [part.value for part in of_object(value) if part.kind is SLOT] if slots_of(type(value)) else []
     return [*slots, *entries(getattr(value, "__dict__", ()))]
+
+
+def duplicate(value):
+    """Return a shallow copy; that of a stand-in has in its slots what the object behind it has there."""
+    result = copy.copy(value)
+    if result is not value and slots_of(type(value)) and is_users_object_class(type(value)):
+        for part in of_object(value):
+            if part.kind is SLOT:
+                object.__setattr__(result, part.name, part.value)
+    return result
 
 
 def differ(now: list, before: list) -> bool:

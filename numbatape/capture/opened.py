@@ -39,6 +39,7 @@ from .held import (
     array_before,
     can_change,
     differ,
+    duplicate,
     entries,
     module_scope,
     of_function,
@@ -137,7 +138,7 @@ class Opened(Walk):
         elif can_change(value):
             if reference.kind is FIELDS or kind is types.SimpleNamespace:
                 self._fields.add(id(value))
-            self._before[id(value)] = copy.copy(value)
+            self._before[id(value)] = duplicate(value)
         return found
 
     def _references(self, reference: Reference) -> list[Reference]:
@@ -275,7 +276,7 @@ class Opened(Walk):
             parts = [again(part) for part in value]
             result = kind(*parts) if hasattr(value, "_fields") else kind(parts)
         else:
-            result = done[key] = copy.copy(value)
+            result = done[key] = duplicate(value)
             self._put_attributes(result, value, again)
         done[key] = result
         return result

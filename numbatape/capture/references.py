@@ -55,11 +55,15 @@ _EQUAL_BY_NUMBER = ("decimal", "datetime")  # 1.0 and 1.00 are equal decimals, n
 # Numbers of these modules that differ have different texts.
 _EXACT_TEXTS = ("builtins", "numpy", *_EQUAL_BY_NUMBER)
 # Attributes of classes that say nothing about what its methods compute.
+# The attribute of a stand-in for a class that has the originals of its objects, by the ids of these.
+OWN_OBJECTS = "__numbatape_objects__"
 _OF_CLASSES = frozenset(
     (
         *("__dict__", "__weakref__", "__class__", "__annotations__", "__annotate__", "__annotate_func__"),
         *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__slots__", "__parameters__"),
+        "__slotnames__",  # written by the first copy of an object with slots
         *("__orig_bases__", "__abstractmethods__", "_abc_impl", "__firstlineno__", "__static_attributes__"),
+        OWN_OBJECTS,
     )
 )
 
@@ -284,15 +288,33 @@ def of_object(value) -> list[Reference]:
     fields = getattr(value, "__dict__", None)
     if isinstance(fields, dict):
         found.append(Reference(fields, FIELDS))
-    for name, slot in slots_of(type(value)).items():
+    owner = behind(value)
+    for name, slot in slots_of(type(owner)).items():
         with contextlib.suppress(AttributeError):  # a slot without a value
-            found.append(Reference(slot.__get__(value), SLOT, value, name))  # type: ignore[attr-defined]
+            found.append(Reference(slot.__get__(owner), SLOT, owner, name))  # type: ignore[attr-defined]
     return found
+
+
+def behind(value):
+    """Return the object that an object stands in for, whose slots it reads; other objects as they are.
+
+    A sub-tape and a loop's body have stand-ins of their own, for those of the trace around them.
+    """
+    while (own := vars(type(value)).get(OWN_OBJECTS)) is not None and id(value) in own:
+        value = own[id(value)]
+    return value
+
+
+class Redirected(property):
+    """A member of the stand-in for a class: an attribute of its objects whose value gets a stand-in, too."""
 
 
 def members_of(cls: type) -> dict[str, object]:
     """Return the members that a user's class itself defines: functions, wrappers, and other values."""
-    return {name: value for name, value in vars(cls).items() if name not in _OF_CLASSES}
+    members = vars(cls).items()
+    return {
+        name: value for name, value in members if name not in _OF_CLASSES and type(value) is not Redirected
+    }
 
 
 @functools.lru_cache(maxsize=10_000)
