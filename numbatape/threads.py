@@ -55,6 +55,30 @@ class Turn:
         return id(self) + _PLACE
 
 
+def completed(*steps: Callable[[], object]) -> None:
+    """Run steps that leave the user's objects as they were, each of them in spite of errors and of Ctrl-C.
+
+    A step that an interrupt ends runs once more, so it has to be one that may run twice. The first error is
+    raised when all is done, or an interrupt.
+    """
+    raised: BaseException | None = None
+    waiting = [*reversed(steps)]
+    while waiting:
+        try:
+            waiting[-1]()
+            waiting.pop()
+        except KeyboardInterrupt as interrupt:
+            raised = interrupt
+        except BaseException as error:
+            raised = raised or error
+            waiting.pop()
+    try:
+        if raised is not None:
+            raise raised
+    finally:
+        raised = None  # its traceback refers to this frame
+
+
 _turns: weakref.WeakSet[Turn] = weakref.WeakSet()
 _locks: weakref.WeakSet = weakref.WeakSet()
 

@@ -69,28 +69,30 @@ def switch_for(member) -> Switch:
 
 def lend(trace, cls: type, name: str, switch) -> None:
     """Put a switch into a class until a trace ends."""
+    trace.capture.lent.append((cls, name))  # at first, because Ctrl-C may come between any two calls
     with _lock:
         entry = _lent.get((cls, name))
         if entry is None:
-            entry = _lent[cls, name] = [0, vars(cls).get(name, _MISSING)]
+            entry = _lent[cls, name] = set(), vars(cls).get(name, _MISSING)
             type.__setattr__(cls, name, switch)
-        entry[0] += 1
-    trace.capture.lent.append((cls, name))
+        entry[0].add(id(trace))
 
 
 def give_back(trace) -> None:
     """Restore the members that were lent to a trace, unless another trace still needs them."""
     with _lock:
         for cls, name in trace.capture.lent:
-            entry = _lent[cls, name]
-            entry[0] -= 1
+            entry = _lent.get((cls, name))
+            if entry is None:
+                continue
+            entry[0].discard(id(trace))
             if entry[0]:
                 continue
-            del _lent[cls, name]
-            if not isinstance(vars(cls).get(name), (Switch, FieldSwitch)):
-                continue  # the function has assigned something else
-            if entry[1] is _MISSING:
-                type.__delattr__(cls, name)
-            else:
-                type.__setattr__(cls, name, entry[1])
+            # If the member is no switch, the function has assigned something else.
+            if isinstance(vars(cls).get(name), (Switch, FieldSwitch)):
+                if entry[1] is _MISSING:
+                    type.__delattr__(cls, name)
+                else:
+                    type.__setattr__(cls, name, entry[1])
+            _lent.pop((cls, name), None)
     trace.capture.lent.clear()

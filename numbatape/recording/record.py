@@ -22,6 +22,7 @@ from ..tape import Tape
 from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import F64
+from ..threads import completed
 from ..trace import pytrees
 from ..trace.array import TracedArray, compute_deferred, new_traced
 from ..trace.evaluation import AssumptionError
@@ -90,6 +91,7 @@ class _Runs:
         self.manner, self.environment = manner, environment
         self.assumes = manner.assumes
         self._traces: list[Trace] = []
+        self._kept = False
 
     def undo(self) -> None:
         """Undo what the last run did to what the function refers to."""
@@ -162,9 +164,9 @@ class _Runs:
         environment, manner = self.environment, self.manner
         outer = CURRENT.get()
         trace.capture.copies = outer and outer.capture.copies  # the copies that an enclosing trace has made
-        token = CURRENT.set(trace)
-        trace.start = sys._getframe()
         try:
+            CURRENT.set(trace)
+            trace.start = sys._getframe()
             args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
             foreign = environment is not None and environment.foreign
             with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
@@ -191,14 +193,16 @@ class _Runs:
                 raise
             raise found from None
         finally:
-            CURRENT.reset(token)
-            restore(trace)
-            kept = Kept(trace)
-            try:
-                kept.settle([] if environment is None else environment.reached())
-            finally:
-                trace.close()
-        return replace(recording, kept=True) if kept.found else recording
+            completed(
+                lambda: CURRENT.set(outer), lambda: restore(trace), lambda: self._settle(trace), trace.close
+            )
+        return replace(recording, kept=True) if self._kept else recording
+
+    def _settle(self, trace: Trace) -> None:
+        """Replace the traced values that the function has kept, and note whether there were any."""
+        kept = Kept(trace)
+        kept.settle([] if self.environment is None else self.environment.reached())
+        self._kept = kept.found
 
     def _new_trace(self, captures: bool | None) -> Trace:
         """Return an empty trace that records in the way that was asked for."""
