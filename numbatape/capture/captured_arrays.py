@@ -36,6 +36,10 @@ class CapturedArrays:
             self._made[id(array)] = array, made if is_plain(made) else None
         return self._made[id(array)][1]
 
+    def found(self, array: np.ndarray):
+        """Return the stand-in for an array if one of its memory was made already, else None."""
+        return self.stand_in(array) if id(root_of(array)) in self._roots else None
+
     def _copy(self, array: np.ndarray) -> np.ndarray:
         root = root_of(array)
         if id(root) not in self._roots:

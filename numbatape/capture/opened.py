@@ -106,7 +106,12 @@ class Opened(Walk):
     def visit(self, reference: Reference) -> list[Reference]:
         """Note what is traced in a value, and how it was before; return what it refers to."""
         value = reference.value
-        kind = type(value)
+        key, kind = id(value), type(value)
+        if kind is np.ndarray and not self._arrays:
+            value = _standing(
+                value
+            )  # attributes of objects hold the caller's array: the trace writes to a copy
+            kind = type(value)
         if (kind is TracedArray or kind is TracedComplex) and value._trace.closed:
             return []  # something has kept the value beyond its call, so it has no place on this tape
         if kind is TracedComplex:
@@ -114,12 +119,12 @@ class Opened(Walk):
                 f"{self._name} with complex traced parameters", "pass real and imaginary parts"
             )
         if kind is TracedArray or kind is PlainArray or kind is TracedInteger:
-            self._leaves.append(id(value))
+            self._leaves.append(key)
             if kind is TracedArray or (self._arrays and kind is PlainArray):
-                self._places[id(value)] = len(self.found)
+                self._places[key] = len(self.found)
                 self.found.append(value)
             elif kind is PlainArray:
-                self._before[id(value)] = value._value.copy()
+                self._before[key] = value._value.copy()
             return []
         if isinstance(value, type):
             if not self._arrays:
@@ -319,6 +324,13 @@ class Opened(Walk):
                 result.__dict__.update({name: again(part) for name, part in fields.items()})
             elif reference.kind is SLOT:
                 object.__setattr__(result, reference.name, again(reference.value))
+
+
+def _standing(array: np.ndarray):
+    """Return what stands for a captured array in the trace, if that has taken it over; else the array."""
+    trace = current()
+    found = None if trace is None or trace.capture.arrays is None else trace.capture.arrays.found(array)
+    return array if found is None else found
 
 
 def _is_constraint(value) -> bool:

@@ -35,6 +35,10 @@ class Methods:
         self.rate = x[0]
         return quad(lambda t: math.exp(-self.rate * t) * self.weights[1], 0.0, 1.0)[0] + self.scratch(x)
 
+    def written(self, x):
+        self.buffer[0], self.buffer[1], self.buffer.reshape(2, 2)[1, 0] = x[1], 5.0, x[2]
+        return quad(lambda t: self.buffer[0] * t + np.sum(self.buffer[1:] ** 2) * x[0], 0.0, 1.0)[0]
+
     def copied(self, x):
         def step(total, row):
             other = copy.copy(self)
@@ -56,8 +60,10 @@ class Slots:
     __slots__ = NAMES
     __init__, scratch, inner, assigned = Methods.__init__, Methods.scratch, Methods.inner, Methods.assigned
     branch, integral, copied, replaced = Methods.branch, Methods.integral, Methods.copied, Methods.replaced
+    written = Methods.written
 
 
+STEPS = 1e-5, -1e-5
 WRAPPERS = {
     "the method itself": lambda method: method,
     "a sub-tape": nt.function,
@@ -68,7 +74,7 @@ WRAPPERS = {
 
 CASES = [
     (name, wrapper)
-    for name in ("scratch", "assigned", "branch", "integral", "copied", "replaced")
+    for name in ("scratch", "assigned", "branch", "integral", "written", "copied", "replaced")
     for wrapper in WRAPPERS
     if (name, wrapper) != ("integral", "rows")  # refused with dictionaries, too
 ]
@@ -81,6 +87,10 @@ def test_slots_are_read_and_written_as_dictionaries_are(name, wrapper):
         owner = Slots()
         method = getattr(owner, name)
         value, gradient = nt.value_and_grad(lambda x: WRAPPERS[wrapper](method)(x))(x)  # noqa: B023
+        up, down = (
+            [WRAPPERS[wrapper](getattr(Methods(), name))(x + h * e) for e in np.eye(3)] for h in STEPS
+        )
+        np.testing.assert_allclose(expected[1], np.subtract(up, down) / np.ptp(STEPS), rtol=1e-6)
         np.testing.assert_allclose(value, WRAPPERS[wrapper](getattr(Methods(), name))(x), rtol=1e-13)
         np.testing.assert_allclose(value, expected[0], rtol=1e-13)
         np.testing.assert_allclose(gradient, expected[1], rtol=1e-13)
