@@ -144,6 +144,13 @@ class OutputError(SpecError, TypeError):
     """
 
 
+def array_in_place_of_scalar(what: str, shape: tuple) -> str:
+    """Return the message about a result that is an array; one entry was most likely meant as a number."""
+    single = "; np.squeeze(result) is the number in it" if set(shape) == {1} else ""
+    hint = single or "; perhaps you meant jacobian (or a pullback: nt.vjp)"
+    return f"a {what} needs a function that returns one real scalar, got an array of shape {shape}{hint}"
+
+
 def kind_of_result(result) -> str:
     """Return how messages call what a function has returned in place of a number."""
     return "None; perhaps a return is missing" if result is None else type(result).__name__

@@ -119,7 +119,11 @@ class Pair(typing.NamedTuple):
 OUTPUTS = {
     "vector": (lambda x: x, r"array of shape \(3,\); perhaps you meant jacobian \(or a pullback: nt\.vjp\)"),
     "matrix": (lambda x: np.outer(x, x), r"array of shape \(3, 3\); perhaps you meant jacobian"),
-    "one entry": (lambda x: x[:1], r"array of shape \(1,\)"),
+    "one entry": (lambda x: x[:1], r"array of shape \(1,\); np\.squeeze\(result\) is the number in it"),
+    "one entry, a matrix": (
+        lambda x: x[:1, None] ** 2,
+        r"shape \(1, 1\); np\.squeeze\(result\) is the number",
+    ),
     "constant vector": (lambda x: np.ones(2), r"array of shape \(2,\); perhaps you meant jacobian"),
     "tuple": (lambda x: (np.sum(x), x), r"got tuple; has_aux=True if it returns \(value, aux\)"),
     "list": (lambda x: [np.sum(x)], "got list"),
@@ -144,6 +148,8 @@ def test_results_that_are_no_scalar(name):
 def test_a_gradient_inside_of_a_function_says_it_too():
     with pytest.raises(nt.OutputError, match="got None; perhaps a return is missing"):
         nt.grad(lambda x: np.sum(nt.grad(lambda y: None)(x)))(X)
+    with pytest.raises(nt.OutputError, match=r"shape \(1,\); np\.squeeze\(result\) is the number in it"):
+        nt.grad(lambda x: np.sum(nt.grad(lambda y: y[:1])(x)))(X)
 
 
 def test_a_branch_that_returns_no_scalar():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OutputError, SpecError, kind_of_result
+from ..errors import OutputError, SpecError, array_in_place_of_scalar, kind_of_result
 from ..recording.recorded import Output, Recording
 from ..savings import frozen
 from ..tape.tape import ACTIVE
@@ -232,10 +232,7 @@ def _scalar(recording, result, what) -> Output | None:
         if type(value) is int:  # a constant
             return None
         if np.ndim(value):
-            raise OutputError(
-                f"a {what} needs a function that returns one real scalar, got an array of shape "
-                f"{np.shape(value)}; perhaps you meant jacobian (or a pullback: nt.vjp)"
-            )
+            raise OutputError(array_in_place_of_scalar(what, np.shape(value)))
     if traced:
         raise OutputError(f"a {what} needs a real scalar, the function returned {np.asarray(value).dtype}")
     hint = "; has_aux=True if it returns (value, aux)" if isinstance(result, tuple) else ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..derive.adjoint import Adjoint
 from ..derive.pushforward import Pushforward
-from ..errors import ForeignTraceError, OutputError, kind_of_result
+from ..errors import ForeignTraceError, OutputError, array_in_place_of_scalar, kind_of_result
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.axes import pinned
@@ -124,10 +124,7 @@ class Linearised:
         value = sample_of(result)
         if isinstance(value, (float, int, np.number, np.ndarray)) and not isinstance(value, bool):
             if np.ndim(value):
-                raise OutputError(
-                    f"a {what} needs a function that returns one real scalar, got an array of shape "
-                    f"{np.shape(value)}; perhaps you meant jacobian (or a pullback: nt.vjp)"
-                )
+                raise OutputError(array_in_place_of_scalar(what, np.shape(value)))
             if np.asarray(value).dtype.kind == "f":
                 return result if type(result) is TracedArray else None
             if type(result) is not TracedArray:
