@@ -43,7 +43,7 @@ class CopiedClasses:
         self._trace = id(trace)
         # What that trace restores when it ends; stand-ins made while an inner one is under way outlive that.
         self._made = [] if trace is None else trace.capture.stand_ins
-        self._filled = [] if trace is None else trace.capture.containers
+        self.filled = [] if trace is None else trace.capture.containers
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()
         self._uses = uses_in(trace)
@@ -153,7 +153,7 @@ class CopiedClasses:
         before = holder.parts(original)
         now = [self.value(part) for part in before]
         holder.changed(made, holder.made(original, now))  # type: ignore[misc]
-        self._filled.append((original, made, before, now, holder))
+        self.filled.append((original, made, before, now, holder))
 
     def _lend(self, value) -> None:
         """Lend copied members to a class that can have no stand-in, for code of this trace."""

@@ -130,7 +130,7 @@ class Copies(CopiedClasses):
             self._own[id(made)] = value
             self._kept.append(made)
             if holder.changed is not None:
-                self._filled.append((value, made, parts, copies, holder))
+                self.filled.append((value, made, parts, copies, holder))
             return made
         if lent_classes(value if isinstance(value, type) else type(value)):
             self._lend(value)

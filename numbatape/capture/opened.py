@@ -83,6 +83,7 @@ class Opened(Walk):
         # For the id of an object that can change, its state when it was found.
         self._before: dict[int, object] = {}
         self._all = False
+        self._copies = _copied_containers()
         self._later: list[Reference] = []  # containers in global variables, which the function may only fill
         self._functions: list[types.FunctionType] = []
         self._fields: set[int] = set()  # ids of dictionaries of attributes, and of namespaces
@@ -106,12 +107,12 @@ class Opened(Walk):
     def visit(self, reference: Reference) -> list[Reference]:
         """Note what is traced in a value, and how it was before; return what it refers to."""
         value = reference.value
-        key, kind = id(value), type(value)
-        if kind is np.ndarray and not self._arrays:
-            value = _standing(
-                value
-            )  # attributes of objects hold the caller's array: the trace writes to a copy
-            kind = type(value)
+        key = id(value)
+        if not self._arrays:
+            # Attributes of objects hold the caller's arrays and containers; the trace writes to copies.
+            value = _standing(value) if type(value) is np.ndarray else self._copies.get(key, value)
+            reference = reference._replace(value=value)
+        kind = type(value)
         if (kind is TracedArray or kind is TracedComplex) and value._trace.closed:
             return []  # something has kept the value beyond its call, so it has no place on this tape
         if kind is TracedComplex:
@@ -132,18 +133,18 @@ class Opened(Walk):
             return []
         found = self._references(reference)
         for part in found:
-            self._owners.setdefault(id(part.value), []).append(id(value))
+            self._owners.setdefault(id(part.value), []).append(key)
         if kind is types.FunctionType and holder_of(value) is None:
             self._functions.append(value)
             self._before[id(value)] = of_function(value, variables=not self._arrays)
         elif kind is np.ndarray and value.dtype != object:
             if (trace := current()) is not None and trace.memory.writes:
-                self._leaves.append(id(value))
-                self._before[id(value)] = array_before(trace, value)
+                self._leaves.append(key)
+                self._before[key] = array_before(trace, value)
         elif can_change(value):
             if reference.kind is FIELDS or kind is types.SimpleNamespace:
-                self._fields.add(id(value))
-            self._before[id(value)] = duplicate(value)
+                self._fields.add(key)
+            self._before[key] = duplicate(value)
         return found
 
     def _references(self, reference: Reference) -> list[Reference]:
@@ -324,6 +325,13 @@ class Opened(Walk):
                 result.__dict__.update({name: again(part) for name, part in fields.items()})
             elif reference.kind is SLOT:
                 object.__setattr__(result, reference.name, again(reference.value))
+
+
+def _copied_containers() -> dict[int, object]:
+    """Return the copies of captured containers to which the trace writes, by the ids of these."""
+    trace = current()
+    copies = None if trace is None else trace.capture.copies
+    return {} if copies is None else {id(original): made for original, made, *_ in copies.filled}
 
 
 def _standing(array: np.ndarray):

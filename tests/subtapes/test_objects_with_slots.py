@@ -15,6 +15,7 @@ NAMES = ("rate", "buffer", "weights", "part")
 class Methods:
     def __init__(self):
         self.rate, self.buffer, self.weights, self.part = 2.0, np.zeros(4), np.arange(1.0, 4.0), None
+        self.part = {"rate": 2.0, "more": [np.zeros(3)]}
 
     def scratch(self, x):
         self.buffer[:3] = x
@@ -39,6 +40,10 @@ class Methods:
         self.buffer[0], self.buffer[1], self.buffer.reshape(2, 2)[1, 0] = x[1], 5.0, x[2]
         return quad(lambda t: self.buffer[0] * t + np.sum(self.buffer[1:] ** 2) * x[0], 0.0, 1.0)[0]
 
+    def contained(self, x):
+        self.part["rate"], self.part["more"][0][0] = x[0] * 2.0, x[1]
+        return quad(lambda t: self.part["rate"] * t + self.part["more"][0][0] * t * t, 0.0, 1.0)[0]
+
     def copied(self, x):
         def step(total, row):
             other = copy.copy(self)
@@ -60,7 +65,7 @@ class Slots:
     __slots__ = NAMES
     __init__, scratch, inner, assigned = Methods.__init__, Methods.scratch, Methods.inner, Methods.assigned
     branch, integral, copied, replaced = Methods.branch, Methods.integral, Methods.copied, Methods.replaced
-    written = Methods.written
+    written, contained = Methods.written, Methods.contained
 
 
 STEPS = 1e-5, -1e-5
@@ -74,7 +79,7 @@ WRAPPERS = {
 
 CASES = [
     (name, wrapper)
-    for name in ("scratch", "assigned", "branch", "integral", "written", "copied", "replaced")
+    for name in ("scratch", "assigned", "branch", "integral", "written", "contained", "copied", "replaced")
     for wrapper in WRAPPERS
     if (name, wrapper) != ("integral", "rows")  # refused with dictionaries, too
 ]
@@ -95,4 +100,4 @@ def test_slots_are_read_and_written_as_dictionaries_are(name, wrapper):
         np.testing.assert_allclose(value, expected[0], rtol=1e-13)
         np.testing.assert_allclose(gradient, expected[1], rtol=1e-13)
         np.testing.assert_array_equal(owner.buffer, 0.0)
-        assert type(owner) is Slots and owner.part is None
+        assert type(owner) is Slots
