@@ -114,8 +114,9 @@ class Flow:
         return f
 
     def _slopes(self, y, times, p):
-        """Return the right-hand sides at all times."""
-        return np.stack([self.f(y[k], times[k], *p) for k in range(y.shape[0])])
+        """Return the right-hand sides at all times, of one copy: gradients that it takes are traced once."""
+        rate = self._at(p)
+        return np.stack([rate(y[k], times[k]) for k in range(y.shape[0])])
 
     # ---- reverse
 

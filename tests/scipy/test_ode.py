@@ -14,7 +14,7 @@ import scipy.integrate
 from scipy.integrate import odeint, quad, solve_ivp
 
 import numbatape as nt
-from numbatape.solvers import flow
+from numbatape.solvers import flow, ode
 from numbatape.testing import check_derivatives
 from numbatape.testing.differences import extrapolated
 
@@ -329,3 +329,21 @@ def test_dense_output(span):
     steps = 1e-4 * np.eye(4)
     differences = np.stack([(nt.vjp(f, p + d)[0] - nt.vjp(f, p - d)[0]) / 2e-4 for d in steps], -1)
     np.testing.assert_allclose(nt.jacobian(f)(p), differences, rtol=1e-6, atol=1e-6)
+
+
+def test_a_call_copies_the_right_hand_side_some_times_and_not_for_each_time(monkeypatch):
+    """Each copy traces the gradients that are taken in it."""
+    copies, filled = [], ode.Opened.filled
+    monkeypatch.setattr(ode.Opened, "filled", lambda *given: copies.append(1) or filled(*given))
+    times = np.linspace(0.0, 1.0, 30)
+
+    def motion(t, s, k):
+        return np.append(s[1:], nt.grad(lambda q: k * np.sum(np.cos(q)))(s[:1]))
+
+    cache = nt.prepare_gradient_cache(
+        lambda k: np.sum(solve_ivp(motion, (0.0, 1.0), Y0, t_eval=times, args=(k,)).y), 1.3
+    )
+    nt.value_and_gradient(cache, 1.3)
+    copies.clear()
+    nt.value_and_gradient(cache, 1.3)
+    assert 0 < len(copies) < times.size
