@@ -85,6 +85,13 @@ def lane_dots(cv, c, sc0, av, a, sa0, bv, b, n, scale):
         cv[c + r * sc0] += scale * lane_dot(av, a + r * sa0, bv, b, n)
 
 
+def transpose8(zv, o, sz, xv, a, sa):
+    """Write the cells of eight contiguous rows as columns; none that is written may be read."""
+    for i in range(8):
+        for j in range(8):
+            zv[o + i * sz + j] = xv[a + j * sa + i]
+
+
 def _strip_names(pattern, v, o, operands, i):
     """Return the operands of a strip at its cell i: an operand "v" is a vector, "s" is one cell."""
     names = {"z": v[o + i]} if o is not None else {}

@@ -5,7 +5,7 @@ transforms run side by side as lanes: the first stage then begins with as many n
 `numbatape.ops.fft.plan_of` makes the table of a length.
 """
 
-from ..jit.language import opaque, parallel
+from ..jit.language import opaque, parallel, transpose8
 from .status import DONE, INDEX
 
 LANES = 8  # transforms of a batch that run side by side, in SIMD lanes
@@ -307,10 +307,34 @@ def take(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b) -> int:
             v[s + i] = xv[a + i * sa]
             v[s + n + i] = xv[b + i * sb]
     else:
-        for i in range(n):
-            for j in range(lanes):
-                v[s + i * lanes + j] = xv[a + i * sa + j * step_a]
-                v[s + (n + i) * lanes + j] = xv[b + i * sb + j * step_b]
+        take_part(v, s, xv, a, n, sa, lanes, step_a)
+        take_part(v, s + n * lanes, xv, b, n, sb, lanes, step_b)
+    return DONE
+
+
+def take_part(v, s, xv, a, n, sa, lanes, step) -> int:
+    """Put n numbers of some lanes side by side, eight by eight where rows of eight lanes are contiguous."""
+    first = 0
+    if lanes == 8 and sa == 1:
+        first = n & -8
+        for block in range(n // 8):
+            transpose8(v, s + 64 * block, 8, xv, a + 8 * block, step)
+    for i in range(first, n):
+        for j in range(lanes):
+            v[s + i * lanes + j] = xv[a + i * sa + j * step]
+    return DONE
+
+
+def put_part(v, o, z, n, lanes, step) -> int:
+    """Write n numbers of some lanes as rows, `take_part` backwards."""
+    first = 0
+    if lanes == 8:
+        first = n & -8
+        for block in range(n // 8):
+            transpose8(v, o + 8 * block, step, v, z + 64 * block, 8)
+    for j in range(lanes):
+        for i in range(first, n):
+            v[o + j * step + i] = v[z + i * lanes + j]
     return DONE
 
 
@@ -318,10 +342,8 @@ def forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, lanes, step_o, step_a, 
     take(v, s, v, a, b, n, sa0, sb0, lanes, step_a, step_b)
     z = transform(v, s, n, lanes, d, c, sc0)
     gap = int(d[c]) * lanes
-    for j in range(lanes):
-        for i in range(n):
-            v[o + j * step_o + i] = v[z + i * lanes + j]
-            v[o + j * step_o + n + i] = v[z + gap + i * lanes + j]
+    put_part(v, o, z, n, lanes, step_o)
+    put_part(v, o + n, z + gap, n, lanes, step_o)
 
 
 def forward_turns(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s, turns, step_o, step_a, step_b):

@@ -274,6 +274,21 @@ def test_independent_iterations(n, rng):
     assert "<8 x double>" not in lower(PARALLEL, "k").text  # cells that are never contiguous
 
 
+@pytest.mark.parametrize("cells", ["f64", "f32"])
+def test_transposes_write_64_cells_and_no_other(cells, rng):
+    """Rows of eight cells that are eleven apart become columns, in rows of eight that are thirteen apart."""
+    source = f"# cells: {cells}\ndef run(w, pc):\n    transpose8(w[0], 2, 13, w[1], 1, 11)\n    return 0\n"
+    dtype = np.float64 if cells == "f64" else np.float32
+    x = rng.normal(size=1 + 8 * 11).astype(dtype)
+    want = np.zeros(2 + 8 * 13, dtype)
+    want[2:].reshape(8, 13)[:, :8] = x[1:].reshape(8, 11)[:, :8].T
+    for form in both(source):
+        out = np.zeros_like(want)
+        frame = np.array([out.ctypes.data, x.ctypes.data], np.int64)
+        form.function("run")(frame.ctypes.data, 0)
+        assert np.array_equal(out, want)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 16, 19, 53])
 @pytest.mark.parametrize("cells", ["f64", "f32"])
 def test_sums_have_their_lanes_in_the_text(n, cells, rng):

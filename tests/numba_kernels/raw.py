@@ -304,6 +304,12 @@ def namespace(kind: str, source: str) -> dict:
             total = load_cell(cv, c + r * sc0) + scale * dot(av, a + r * sa0, bv, b, n)
             store_cell(cv, c + r * sc0, total)
 
+    @numba.njit(error_model="numpy", _nrt=False)
+    def transpose8(zv, o, sz, xv, a, sa):
+        for i in range(8):
+            for j in range(8):
+                store_cell(zv, o + i * sz + j, load_cell(xv, a + j * sa + i))
+
     load_float, load_integer = load("f64"), load("i64")
 
     @numba.njit(error_model="numpy", _nrt=False)
@@ -331,6 +337,7 @@ def namespace(kind: str, source: str) -> dict:
         "lane_sum": strips.lane_sum(kind),
         "lane_dot": dot,
         "lane_dots": lane_dots,
+        "transpose8": transpose8,
         "lane_gaps": strips.lane_gaps(kind),
     }
     for name, (library, routine, spec) in linalg.ROUTINES.items():

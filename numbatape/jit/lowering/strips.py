@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from . import row_products, simd_lanes
+from . import row_products, simd_lanes, transposes
 from .arithmetic import REAL
 from .cells import BYTES, ELEMENT
 from .subset import names_in, refused
@@ -32,6 +32,7 @@ COUNTS = {
     "lane_dot": (0, 5),
     "lane_gaps": (0, 5),
     "lane_dots": (0, 10),
+    "transpose8": (0, 6),
 }
 NONE = Value("", "none")
 
@@ -49,6 +50,8 @@ def call(to, node: ast.Call) -> Value:
         given = [to.cast(to.expression(argument), "int", node) for argument in places]
         return row_products.write(to, *given, to.cast(to.expression(scale), "float", node))
     given = [to.cast(to.expression(argument), "int", node) for argument in node.args[literals:]]
+    if name == "transpose8":
+        return transposes.write(to, *given)
     fixed = [argument.value for argument in node.args[:literals]]
     if name == "strip":
         return _strip(to, node, *fixed, *given)
