@@ -129,3 +129,26 @@ def test_sizes_select_from_arrays_of_fixed_length(name):
         return
     with pytest.raises(ValueError, match="broadcast"):
         nt.value_and_gradient(cache, np.ones(60))
+
+
+def test_positions_are_looked_up_once_along_each_axis(rng):
+    """A bilinear interpolation of an image reads four neighbours, by two positions along each axis."""
+    image = rng.normal(size=(7, 9))
+
+    def interpolated(p):
+        i, j = np.floor(p).astype(int)
+        a, b = p - np.floor(p)
+        upper = (1 - a) * image[i, j] + a * image[i + 1, j]
+        return np.sum((1 - b) * upper + b * ((1 - a) * image[i, j + 1] + a * image[i + 1, j + 1]))
+
+    cache = nt.prepare_gradient_cache(interpolated, rng.uniform(0.0, 5.0, (2, 4)))
+    for p in rng.uniform(0.0, 5.0, (3, 2, 4)):
+        value, (gradient,) = nt.value_and_gradient(cache, p)
+        assert value == pytest.approx(interpolated(p), rel=1e-13)
+        i, j = np.floor(p).astype(int)
+        a, b = p - np.floor(p)
+        along = image[i + 1, j] - image[i, j], image[i + 1, j + 1] - image[i, j + 1]
+        across = image[i, j + 1] - image[i, j], image[i + 1, j + 1] - image[i + 1, j]
+        want = [(1 - b) * along[0] + b * along[1], (1 - a) * across[0] + a * across[1]]
+        np.testing.assert_allclose(gradient, want, rtol=1e-12, atol=1e-13)
+    assert cache.tape.listing().count("take1 ") == 4 + 4  # two positions for each axis, and four gathers

@@ -289,7 +289,9 @@ def flat_position(trace, indices, dims):
     for k, (position, dim) in enumerate(zip(indices, dims, strict=True)):
         if isinstance(position, TracedArray):
             # A gather from 0..n-1 wraps negative positions and checks bounds when the tape runs.
-            axis = operations.arange(trace, dim) if dim < 0 else np.arange(dim, dtype=float)
+            # Positions that index several times are looked up once: equal lookups are merged.
+            grids = trace.constants.grids
+            axis = operations.arange(trace, dim) if dim < 0 else grids.setdefault((dim,), np.arange(dim))
             flat = merge(position, [position.ndim])
             wrapped = np.asarray(value_of(axis), float)[value_of(flat)]
             position = unmerge(array_instruction("take1", (axis, flat), wrapped), dims_of(position))
@@ -300,7 +302,9 @@ def flat_position(trace, indices, dims):
             table.guard(dim, ">=", high + 1 if position.size else 0)
             position = np.where(position < 0, position + n, position).astype(float)
         stride = table.product(dims[k + 1 :])
-        part = position * (float(stride) if stride >= 0 else sizes.number_of(trace, stride))
+        part = position
+        if stride != 1:
+            part = position * (float(stride) if stride >= 0 else sizes.number_of(trace, stride))
         total = part if total is None else total + part
     return total
 
