@@ -91,6 +91,8 @@ class Program:
         self._repeats = repeats
         self._written: list[tuple] = []  # places that the function only writes to, see `Effects.places`
         self._statics: list = []
+        self._unread = False  # whether attributes that no trace reads are not watched (`capture.unread`)
+        self._plain_arguments = True  # whether arguments have no methods of the user's
         self.keeps: tuple[str, ...] | None = None  # names of what made the last trace serve a single call
         self.renewed: str | None = None  # what `refresh` has found changed last
         self._observes: set[str] = set()  # names of attributes of which traces observe the first use
@@ -107,14 +109,30 @@ class Program:
     def refresh(self) -> bool:
         """Forget all traces if a captured value is no longer what it was; return whether that is so."""
         changed = self.environment.rebound() or self.environment.rewritten()
+        if changed and self._without_unread():
+            return False
         if changed:
             self.renewed = imported("..capture.changed_state", __package__).name_of_change(self.environment)
             with self._tracing, self._lock:
                 self.variants.clear()
-                self._written, self._statics = [], []
+                self._written, self._statics, self._unread = [], [], False
                 self.environment = Environment(self.function)
                 self.version += 1
         return changed
+
+    def _without_unread(self) -> bool:
+        """Stop watching attributes that the function does not read, if only these have changed."""
+        with self._tracing, self._lock:
+            if self._written or self._observes or not self.variants or not self._plain_arguments:
+                return False
+            if not (self.environment.rebound() or self.environment.rewritten()):
+                return True  # another thread has done it
+            unread = imported("..capture.unread", __package__)
+            found = unread.without_unread(self.environment, self._environment)
+            if found is not None:
+                self.environment, self._unread = found, True
+                self.version += 1
+            return found is not None
 
     def find_or_trace(self, flat: Flattened, stop: Stop | None = None, tried=()) -> tuple[Variant, bool]:
         """Return a trace that fits, and whether it was recorded for this call."""
@@ -233,10 +251,17 @@ class Program:
     def _captured_by(self, flat: Flattened) -> tuple[Environment, Environment]:
         """Return what the function captures as calls compare it, and as the next trace does."""
         with self._lock:
-            watched = self.environment
+            self._plain_arguments = self._plain_arguments and _is_plain(flat)
             for value, spec in zip(flat.leaves, flat.specs, strict=True):
                 if spec.level == STATIC and not any(value is known for known in self._statics):
                     self._statics.append(value)
+            if self._unread:  # this trace may read what earlier ones do not
+                former, self._unread = self.environment, False
+                self.environment = self._environment(self._written)
+                if former.rebound() or former.rewritten():  # by another thread, since `refresh`
+                    self.variants.clear()
+                    self.version += 1
+            watched = self.environment
             # Earlier traces go on comparing what they have read, which this one may only write.
             environment = self._environment(()) if self._written or self._observes else watched
             for value in self._statics:
@@ -310,3 +335,15 @@ class Program:
         """Return the variants there are."""
         with self._lock:
             return list(self.variants.values())
+
+
+def _is_plain(flat: Flattened) -> bool:
+    """Whether all containers among the arguments are Python's own, which have no methods of the user's."""
+    waiting = [flat.outer, *(its for its in flat.inner if its is not None)]
+    while waiting:
+        its = waiting.pop()
+        if not its.is_leaf():
+            if its.type not in (tuple, list, dict):
+                return False
+            waiting += its.children()
+    return True

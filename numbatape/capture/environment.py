@@ -255,9 +255,9 @@ class Environment(LibraryObjects, Walk):
         self._parts.append((read, read(), container))
         return self._parts[-1][1]
 
-    def running(self) -> list[types.CodeType]:
-        """Return the code that may run: all but methods whose names do not occur in any code that may run."""
-        waiting, found, names = dict(self._codes), [], {"__call__"}
+    def running(self, called: frozenset[str] = frozenset()) -> list[types.CodeType]:
+        """Return code that may run: all but methods that neither it nor ``called`` names."""
+        waiting, found, names = dict(self._codes), [], {"__call__", *called}
         while True:
             chosen = [
                 key

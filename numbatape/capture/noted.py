@@ -103,6 +103,10 @@ class NotedArray:
         array = self._array
         return address(array), array.dtype, array.flags.writeable
 
+    def is_among(self, ids) -> bool:
+        """Whether the array is one of those with some ids."""
+        return id(self._array) in ids
+
     def changed(self) -> bool:
         """Whether the array has other memory, sizes or rights than before."""
         array = self._array

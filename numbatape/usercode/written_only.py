@@ -64,6 +64,11 @@ class WrittenOnly:
         uses = self._uses(name)
         return uses is not None and all(code[k].opname == "STORE_ATTR" for code, k in uses)
 
+    def unused(self, name: str) -> bool:
+        """Whether code uses this name only for attributes of objects that it makes, in their ``__init__``."""
+        uses = self._uses(name)
+        return uses is not None and all(id(code[k]) in self._initial_values for code, k in uses)
+
     def appended_to(self, name: str) -> bool:
         """Whether code only looks up ``append`` or ``extend`` of the object with this name."""
         uses = self._uses(name)
