@@ -88,6 +88,7 @@ ONE_TAPE = {
     "mean": lambda x: np.mean(x**2),
     "method mean": lambda x: (x**2).mean(),
     "var": lambda x: np.var(x, ddof=1),
+    "var of negative ddof": lambda x: np.var(x, ddof=-2),
     "std": lambda x: x.std(),
     "average": lambda x: np.average(x**2) + np.average(x, weights=np.exp(x)),
     "float of a length": lambda x: np.sum(x * x) / float(len(x)) + x[0] * float(1 / len(x)),

@@ -114,7 +114,8 @@ def _freedom(x, axes, ddof):
     if table.value(count) < ddof:
         table.guard(ddof, ">=", count)
         return 0
-    table.guard(count, ">=", ddof)
+    if ddof >= 0:  # a negative number is below each count
+        table.guard(count, ">=", ddof)
     return entries(x, axes, ddof)
 
 

@@ -70,10 +70,11 @@ def is_square(x) -> bool:
 def entries(x: TracedArray, axes, less: int = 0):
     """Return how many entries some axes have together, minus a number.
 
-    The result is an int, or a traced number.
+    The result is an int, or a traced number. A negative number is added: as a code it would name a size.
     """
     table = x._trace.tape.sizes
-    code = table.sub(table.product(layout_of(x).dims[k] for k in axes), less)
+    count = table.product(layout_of(x).dims[k] for k in axes)
+    code = table.sub(count, less) if less >= 0 else table.add(count, -less)
     number = table.settled(code)
     return number if number >= 0 else sizes.number_of(x._trace, code)
 
