@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 
 import numpy as np
@@ -149,9 +150,17 @@ def full(shape, fill_value, dtype=None, order="C"):
 def _of_lists(function):
     """Return NumPy's function with a list as its first argument stacked, if there are traced entries."""
 
-    def call(a, *args, **kwargs):
-        trace = find_trace(a, args, tuple(kwargs.values()))
-        return function(a if trace is None else lift(trace, a), *args, **kwargs)
+    def call(*args, **kwargs):
+        trace = find_trace(args, tuple(kwargs.values()))
+        if trace is not None and args:
+            args = lift(trace, args[0]), *args[1:]
+        elif (
+            trace is not None
+        ):  # the first argument is given by its name, which functions choose for themselves
+            name = next(iter(inspect.signature(function).parameters))
+            if name in kwargs:
+                kwargs[name] = lift(trace, kwargs[name])
+        return function(*args, **kwargs)
 
     return call
 

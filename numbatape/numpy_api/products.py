@@ -115,11 +115,11 @@ def contract(a, b, axes_a, axes_b):
 def _usual_product(function):
     """Return what serves products of vectors and matrices of float64 in one instruction; see `composes`."""
 
-    def product(a, b, /, *options, **named):
-        if options or named:
+    def product(*operands, **named):
+        if len(operands) != 2 or named:
             return None
         values = []
-        for x in (a, b):
+        for x in operands:
             kind = type(x)
             x = x._value if kind is TracedArray else x if kind is np.ndarray else None
             if x.__class__ is not np.ndarray or x.dtype is not FLOAT64 or not x.size:
@@ -129,7 +129,8 @@ def _usual_product(function):
         rank = left.ndim, right.ndim
         if rank not in FLAT or (rank != (1, 1) and function is not np.dot):
             return None
-        a, b = (a, b) if type(a) is type(b) else lift_all(a, b)
+        a, b = operands
+        a, b = operands if type(a) is type(b) else lift_all(a, b)
         return multiply_matrices(a, b, function(left, right))
 
     return product
