@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "d50e15ec760e1cf4"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "4325e1fc93135723"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The files builtin, steady, object_layout, audit, c_function and crew write the IR of builtins.
 BUILTINS = "c242bc72b4181cbf"

@@ -154,9 +154,7 @@ def _of_lists(function):
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is not None and args:
             args = lift(trace, args[0]), *args[1:]
-        elif (
-            trace is not None
-        ):  # the first argument is given by its name, which functions choose for themselves
+        elif trace is not None:  # The first argument is given by its name, which is each function's own.
             name = next(iter(inspect.signature(function).parameters))
             if name in kwargs:
                 kwargs[name] = lift(trace, kwargs[name])
