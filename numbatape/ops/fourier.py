@@ -312,30 +312,28 @@ def take(v, s, xv, a, b, n, sa, sb, lanes, step_a, step_b) -> int:
     return DONE
 
 
-def take_part(v, s, xv, a, n, sa, lanes, step) -> int:
+def take_part(v, s, xv, a, n, sa, lanes, step):
     """Put n numbers of some lanes side by side, eight by eight where rows of eight lanes are contiguous."""
     first = 0
-    if lanes == 8 and sa == 1:
-        first = n & -8
-        for block in range(n // 8):
-            transpose8(v, s + 64 * block, 8, xv, a + 8 * block, step)
+    if lanes == LANES and sa == 1:
+        first = n // LANES * LANES
+        for block in range(n // LANES):
+            transpose8(v, s + LANES * LANES * block, LANES, xv, a + LANES * block, step)
     for i in range(first, n):
         for j in range(lanes):
             v[s + i * lanes + j] = xv[a + i * sa + j * step]
-    return DONE
 
 
-def put_part(v, o, z, n, lanes, step) -> int:
+def put_part(v, o, z, n, lanes, step):
     """Write n numbers of some lanes as rows, `take_part` backwards."""
     first = 0
-    if lanes == 8:
-        first = n & -8
-        for block in range(n // 8):
-            transpose8(v, o + 8 * block, step, v, z + 64 * block, 8)
+    if lanes == LANES:
+        first = n // LANES * LANES
+        for block in range(n // LANES):
+            transpose8(v, o + LANES * block, step, v, z + LANES * LANES * block, LANES)
     for j in range(lanes):
         for i in range(first, n):
             v[o + j * step + i] = v[z + i * lanes + j]
-    return DONE
 
 
 def forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b):
