@@ -73,6 +73,13 @@ def distances(x):
     return np.sum(np.exp(-((x[i] - x[j]) ** 2))) / len(i)
 
 
+def reversals(x):
+    """Return slices of slices whose strides are negative numbers times sizes, or products of them."""
+    grid = np.outer(x, np.exp(x))
+    back, both = x[::-2][::-1], grid[::-1, ::-1]
+    return x[::-1][::-1], back[::-3], grid[::-1][::-1, 0], both[::-1][1:, 0], both.T[::-2][::-1].ravel()[::-1]
+
+
 ONE_TAPE = {
     "sum and len": lambda x: sum(x * x) / len(x),
     "size": lambda x: np.sum(x * x) / x.size,
@@ -160,6 +167,9 @@ ONE_TAPE = {
     "trapezoid": lambda x: np.trapezoid(x**2, dx=1 / (len(x) - 1)),
     "meshes": lambda x: np.sum((x[:, None] - x[None, :]) ** 2) / len(x) ** 2,
     "compared with a bound": lambda x: np.max(x) * max(len(x), 1),
+    "reversed slices": lambda x: sum(
+        np.sin(part) @ part[::-1] * (k + 1) for k, part in enumerate(reversals(x))
+    ),
     "indices": lambda x: np.sum(x[np.arange(len(x)) // 2] ** 2),
     "indices modulo a length": lambda x: np.sum(x * x[(np.arange(len(x)) + 1) % len(x)]),
     "int of a root": lambda x: np.sum(x[: int(np.sqrt(len(x)))] ** 2) + x[int(len(x) ** 0.5) - 1],

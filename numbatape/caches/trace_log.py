@@ -7,7 +7,7 @@ import numbers
 import re
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import RetracingWarning
 from ..late import imported
 from ..savings import frozen
+from ..tape.sizes import SizeGuard, SizeTable
 from ..tape.tape import Line, Tape
 from .arguments import STATIC, Flattened, LeafSpec
 from .variant import Variant
@@ -241,8 +242,12 @@ def broken_size(variant: Variant, flat: Flattened) -> tuple[str, Line | None] | 
         return "a size divides another one and", None
     if guard is None:
         return None
-    condition = f"{sizes.text(guard.left, names)} {guard.relation} {sizes.text(guard.right, names)}"
-    return condition, variant.tape.lines[guard.line] if guard.line >= 0 else None
+    return _relation(sizes, guard, names), variant.tape.lines[guard.line] if guard.line >= 0 else None
+
+
+def _relation(sizes: SizeTable, guard: SizeGuard, names: Sequence[str] = ()) -> str:
+    text = imported("..tape.listing", __package__).size_text  # few calls have a relation to tell of
+    return f"{text(sizes, guard.left, names)} {guard.relation} {text(sizes, guard.right, names)}"
 
 
 # ---- reports
@@ -314,8 +319,7 @@ def _conditions(tape: Tape, inside: str):
     sizes = tape.sizes
     for relied in sizes.guards:
         if relied.line >= 0:
-            condition = f"{sizes.text(relied.left)} {relied.relation} {sizes.text(relied.right)}"
-            yield inside, tape.lines[relied.line], "size", condition, True
+            yield inside, tape.lines[relied.line], "size", _relation(sizes, relied), True
     for called in tape.calls:
         for body in getattr(called, "bodies", ()):  # a user's rule has none
             yield from _conditions(body, called.name)

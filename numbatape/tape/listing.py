@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .families import CONSTANT, FAMILIES, LEVELS, POOLS
 from .html_tables import table
 from .instruction import NONE, Instruction
+from .sizes import (
+    ADD,
+    DIVIDED_NEAR,
+    FLOORDIV,
+    INPUT,
+    MUL,
+    ROOT,
+    SCALED,
+    SCALED_NEAR,
+    SCALED_UP,
+    SUB,
+    SizeTable,
+    fraction,
+)
 
+SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
+FUNCTION = {SCALED: "int", SCALED_UP: "ceil", SCALED_NEAR: "round", DIVIDED_NEAR: "round", ROOT: "isqrt"}
 POOL_LETTER = "kud"  # constant, varying, active scalars
 
 
@@ -24,7 +42,7 @@ def listing(tape) -> str:
         lines.append(f"{number:6d}  {_instruction(tape, number, row)}{where}")
     lines += [f"  output: {operand(tape, value)}" for value in tape.outputs]
     lines += [
-        f"  size guard: {tape.sizes.text(g.left)} {g.relation} {tape.sizes.text(g.right)}"
+        f"  size guard: {size_text(tape.sizes, g.left)} {g.relation} {size_text(tape.sizes, g.right)}"
         for g in tape.sizes.guards
     ]
     return "\n".join(lines)
@@ -64,7 +82,6 @@ def _instruction(tape, number: int, row: Instruction) -> str:
 def operand(tape, value: int) -> str:
     """Return a value as text: ``d7`` (a scalar), ``s9[n0]``, ``s9+3[4, n1](strides)``."""
     storage, offset, layout = (int(field) for field in tape.values[value])
-    text = tape.sizes.text
     if storage < len(POOLS):
         level, family = POOLS[storage]
         if level == CONSTANT:
@@ -73,7 +90,7 @@ def operand(tape, value: int) -> str:
                     return f"{float(item.data[0]):g}"
         return f"{POOL_LETTER[level]}{offset}" + ("'" if family else "")
     dims, strides = tape.layouts[layout].dims, tape.layouts[layout].strides
-    name = f"s{storage}" + (f"+{text(offset)}" if offset else "")
+    name = f"s{storage}" + (f"+{size_text(tape.sizes, offset)}" if offset else "")
     if not dims:
         return name
     expected, contiguous = 1, []
@@ -81,5 +98,33 @@ def operand(tape, value: int) -> str:
         contiguous.append(expected)
         expected = expected * dim if dim >= 0 and expected >= 0 else NONE
     plain = all(s == c or c == NONE for s, c in zip(strides, reversed(contiguous), strict=True))
-    body = f"{name}[{', '.join(map(text, dims))}]"
-    return body if plain else f"{body}({', '.join(map(text, strides))})"
+    body = f"{name}[{_codes(tape, dims)}]"
+    return body if plain else f"{body}({_codes(tape, strides)})"
+
+
+def _codes(tape, codes: Sequence[int]) -> str:
+    return ", ".join(size_text(tape.sizes, code) for code in codes)
+
+
+def size_text(table: SizeTable, code: int, names: Sequence[str] = ()) -> str:
+    """Return a size code as a person would write it: ``3``, ``n0``, ``n0*n1``.
+
+    Parameters
+    ----------
+    names
+        What to call the input dimensions instead of ``n0``, ``n1``.
+    """
+    if code >= 0:
+        return str(code)
+    operation, left, right = table.rows[-code - 1]
+    if operation == INPUT:
+        return names[left] if names else f"n{left}"
+    size = size_text(table, left, names)
+    if operation not in FUNCTION:
+        return f"({size}{SYMBOL[operation]}{size_text(table, right, names)})"
+    if operation == DIVIDED_NEAR:
+        size = f"{size}/{right}"
+    elif operation != ROOT:
+        numerator, denominator = fraction(right)
+        size = f"{numerator / denominator}*{size}"
+    return f"{FUNCTION[operation]}({size})"

@@ -7,13 +7,11 @@ A tape holds sizes, strides and offsets as codes, so that one tape serves every 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ..savings import frozen
 
 INPUT, ADD, SUB, MUL, FLOORDIV, SCALED, SCALED_UP, SCALED_NEAR, DIVIDED_NEAR, ROOT = range(10)
-SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
-FUNCTION = {SCALED: "int", SCALED_UP: "ceil", SCALED_NEAR: "round", DIVIDED_NEAR: "round", ROOT: "isqrt"}
 
 FEW = 128  # cells that an instruction takes hardly longer for than for one
 MOST = 2**63 - 1  # larger values are refused: rows that square one another would grow without bound
@@ -99,29 +97,6 @@ class SizeTable:
                 return guard
         return None
 
-    def text(self, code: int, names: Sequence[str] = ()) -> str:
-        """Return a code as a person would write it: ``3``, ``n0``, ``n0*n1``.
-
-        Parameters
-        ----------
-        names
-            What to call the input dimensions instead of ``n0``, ``n1``.
-        """
-        if code >= 0:
-            return str(code)
-        operation, left, right = self.rows[-code - 1]
-        if operation == INPUT:
-            return names[left] if names else f"n{left}"
-        if operation in FUNCTION:
-            size = self.text(left, names)
-            if operation == DIVIDED_NEAR:
-                size = f"{size}/{right}"
-            elif operation != ROOT:
-                numerator, denominator = fraction(right)
-                size = f"{numerator / denominator}*{size}"
-            return f"{FUNCTION[operation]}({size})"
-        return f"({self.text(left, names)}{SYMBOL[operation]}{self.text(right, names)})"
-
 
 class Sizes:
     """The builder of a `SizeTable`: interns expressions and knows their value while tracing."""
@@ -173,6 +148,10 @@ class Sizes:
     def add(self, left: int, right: int) -> int:
         if right >= 0 or left >= 0:
             return self._shifted(left, right) if right >= 0 else self._shifted(right, left)
+        for code, other in ((right, left), (left, right)):
+            operation, factor, by = self.rows[-code - 1]
+            if operation == MUL and by == self._index.get((SUB, 0, 1)):
+                return self.sub(other, factor)  # what a negative stride reaches back from an axis' end
         return self._combine(ADD, left, right)
 
     def sub(self, left: int, right: int) -> int:
@@ -209,19 +188,21 @@ class Sizes:
             return left * right
         literal, symbols = 1, []
         for code in (*self._factors(left), *self._factors(right)):
-            if code >= 0:
-                literal *= code
+            if self.is_number(code):
+                literal *= self.value(code)  # two negative strides cancel: ``x[::-1][::-1]``
             else:
                 symbols.append(code)
+        if not symbols:
+            return self.negative(literal)
         symbols.sort(reverse=True)
         result = symbols[0]
         for code in symbols[1:]:
             result = self._combine(MUL, result, code)
-        return result if literal == 1 else self._combine(MUL, result, literal)
+        return result if literal == 1 else self._combine(MUL, result, self.negative(literal))
 
     def multiples(self, size: int, codes: list[int]) -> list[int]:
         """Return the products of many codes with one, which are those of `mul`."""
-        if size >= 0 or self.rows[-size - 1][0] == MUL:
+        if self.is_number(size) or self.rows[-size - 1][0] == MUL:
             return [self.mul(code, size) for code in codes]
         value = self.value(size)
         return [
@@ -238,7 +219,7 @@ class Sizes:
         return left if right == 1 else self._combine(FLOORDIV, left, right)
 
     def rounded(self, operation: int, code: int, by: int) -> int:
-        """Return a size by one of the operations in `FUNCTION`, of a code that is guarded not to be negative.
+        """Return a size by one of the rounded operations, of a code that is guarded not to be negative.
 
         Parameters
         ----------

@@ -68,3 +68,30 @@ def test_products_of_many_codes_with_one_are_those_of_each(size):
         products = sizes.multiples(by, codes) if several else [sizes.mul(code, by) for code in codes]
         found.append((products, sizes.rows, sizes.values))
     assert found[0] == found[1]
+
+
+def test_negative_strides_of_reversals_cancel(sizes):
+    k, minus = sizes.input(2, 5), sizes.negative(-1)
+    offset, stride, counts = 0, 1, []
+    for _ in range(6):  # x[::-1] begins at the last entry and goes back
+        offset = sizes.add(offset, sizes.mul(sizes.sub(k, 1), stride))
+        stride = sizes.mul(minus, stride)
+        counts.append(len(sizes.rows))
+    assert (offset, stride) == (0, 1)
+    assert counts[1:] == [counts[1]] * 5
+
+
+@pytest.mark.parametrize("factor", [-1, -3])
+def test_products_with_negative_numbers_are_those_of_numbers(sizes, factor):
+    k, n, code = sizes.input(2, 5), sizes.input(0, 3), sizes.negative(factor)
+    made = [sizes.mul(code, 4), sizes.mul(code, k), sizes.mul(sizes.mul(k, code), sizes.mul(n, code))]
+    made += [sizes.add(k, sizes.mul(n, code)), sizes.add(sizes.mul(n, code), k)]
+    assert sizes.multiples(code, [4, k]) == made[:2]
+    assert made[0] == sizes.negative(4 * factor)
+    assert made[2] == sizes.mul(factor * factor, sizes.mul(k, n))
+    table = sizes.freeze()
+    for a, b in ((3, 5), (7, 2), (0, 9)):
+        values = table.evaluate((a, 4, b))
+        found = [values[-code - 1] if code < 0 else code for code in made]
+        expected = [4 * factor, b * factor, factor * factor * a * b, b + factor * a, b + factor * a]
+        assert found == expected
