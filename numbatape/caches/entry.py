@@ -158,7 +158,7 @@ class Entry(Served):
         if self._strips is not None:
             rows, its_outs = self._strips.rows(rows), self._strips.outs
             entered["frame"] = address(self._strips.frame)
-        outs = [{"kind": out.kind, "object": id(out.source)} for out in its_outs]
+        outs = [out.native() for out in its_outs]
         alive += [self.space, self.rows, self._strips, its_outs, [out.source for out in its_outs]]
         hits = self.space.variant.counter
         made = kernels.steady_call(

@@ -50,13 +50,12 @@ class Leaf(NamedTuple):
     def placed(self, dtype: np.dtype, word: np.ndarray, alive: list) -> dict:
         """Return the words of a row that writes an array's address to a word."""
         assert self.size is not None
-        shape = np.array([*self.size, 0], np.int64)
-        alive += [shape, dtype]
+        alive.append(dtype)
         return {
             "kind": PLACED,
             "object": id(dtype),
             "ndim": len(self.size),
-            "shape": shape.ctypes.data,
+            "shape": self.size,
             "cells": word.ctypes.data,
         }
 

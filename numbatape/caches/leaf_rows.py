@@ -43,13 +43,12 @@ class ArrayRow:
         """Return the row's words for the builtin, None where it has no such row."""
         if self.cells.dtype != self.dtype or not self.cells.flags.c_contiguous:
             return None
-        shape = np.array([*self.size, 0], np.int64)
-        alive += [shape, self.cells]
+        alive.append(self.cells)
         return {
             "kind": jit.steady.ARRAY,
             "object": id(self.dtype),
             "ndim": len(self.size),
-            "shape": address(shape),
+            "shape": self.size,
             "cells": address(self.cells),
             "bytes": self.cells.nbytes,
         }
@@ -228,13 +227,12 @@ class DataRow:
     def native(self, alive: list) -> dict | None:
         if self.known.dtype.byteorder not in "=|":
             return None
-        shape = np.array([*self.known.shape, 0], np.int64)
-        alive += [shape, self.known]
+        alive.append(self.known)
         return {
             "kind": jit.steady.DATA_ARRAY,
             "object": id(self.known.dtype),
             "ndim": self.known.ndim,
-            "shape": address(shape),
+            "shape": self.known.shape,
             "bytes": self.known.nbytes,
             "contents": address(self.known),
         }

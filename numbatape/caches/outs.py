@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from .. import jit
+from ..jit import address
 from ..recording.recorded import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
@@ -38,6 +39,22 @@ class Out:
         if self.kind == jit.steady.CALLED:
             return self.source()
         return self.source[0] if self.kind == jit.steady.ENTRY else self.source
+
+    def native(self) -> dict:
+        """Return the out's words for a builtin, which makes copies of whole arrays, and numbers, itself."""
+        cells = self.source if self.kind == jit.steady.ENTRY else copied(self)
+        if cells is None or cells.dtype.kind not in "biufc" or not cells.dtype.isnative:
+            return {"kind": self.kind, "object": id(self.source)}
+        kind = jit.steady.NUMBERED if self.kind == jit.steady.ENTRY else jit.steady.COPIED
+        its = {"ndim": cells.ndim, "shape": cells.shape, "cells": address(cells), "bytes": cells.nbytes}
+        return {"kind": kind, "object": id(cells.dtype), **its}
+
+
+def copied(out: Out) -> ndarray | None:
+    """Return the contiguous cells that a result is a copy of; None for other results."""
+    cells = getattr(out.source, "__self__", None) if out.kind == jit.steady.CALLED else None
+    whole = cells.__class__ is ndarray and out.source == cells.copy and cells.flags.c_contiguous
+    return cells if whole else None
 
 
 def out_of(cells: ndarray, kept) -> Out:

@@ -16,7 +16,7 @@ from .. import jit
 from ..engine.strip_copies import StripCopies
 from ..jit import address
 from .leaf_rows import ArrayRow
-from .outs import Out
+from .outs import Out, copied
 from .variant import VariantWorkspace
 
 ndarray = np.ndarray
@@ -47,7 +47,7 @@ class SteadyStrips:
         arrays = {k: row for k, row in enumerate(rows) if row.__class__ is ArrayRow}
         cells = {k: row.cells for k, row in arrays.items() if row.cells.dtype == row.dtype}
         sources = {k: values[_place(view)] for k, view in cells.items() if _place(view) in values}
-        views = {k: view for k, out in enumerate(outs) if (view := _copied(out)) is not None}
+        views = {k: view for k, out in enumerate(outs) if (view := copied(out)) is not None}
         targets = {k: values[_place(view)] for k, view in views.items() if _place(view) in values}
         if len({*targets.values()}) < len(targets):
             targets = {}  # an array is returned twice
@@ -112,10 +112,3 @@ class _Written:
 
 def _place(cells: ndarray) -> tuple[int, int]:
     return address(cells), cells.nbytes
-
-
-def _copied(out: Out) -> ndarray | None:
-    """Return the contiguous cells that a result is a copy of; None for other results."""
-    cells = getattr(out.source, "__self__", None) if out.kind == jit.steady.CALLED else None
-    whole = cells.__class__ is ndarray and out.source == cells.copy and cells.flags.c_contiguous
-    return cells if whole else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
-from itertools import repeat
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
 from .frame import SWEEP_FUNCTIONS
+from .placement import aligned
 from .vectors import LAST_OPCODE, STRIP_OPCODE
 
 FORWARD = np.zeros(LAST_OPCODE + 1 - FIRST_KERNEL, np.int64)
@@ -167,6 +168,16 @@ def entry_words(space, sweep: str) -> dict[str, int]:
     }
 
 
+def in_one_block(*arrays: np.ndarray) -> list[np.ndarray]:
+    """Return copies of arrays that lie one after the other, from the beginning of a cache line on."""
+    ends = np.cumsum([-(-array.nbytes // 8) * 8 for array in arrays]).tolist()
+    block, copies = aligned(ends[-1], np.uint8), []
+    for array, start in zip(arrays, [0, *ends], strict=False):
+        copies.append(block[start : start + array.nbytes].view(array.dtype).reshape(array.shape))
+        copies[-1][...] = array
+    return copies
+
+
 def steady_call(
     entered: dict[str, int],
     fallback: Callable,
@@ -188,7 +199,7 @@ def steady_call(
     entered
         What is called with which frame, see `entry_words`.
     rows, outs
-        One dictionary of words per row and per out; a word that is missing is 0.
+        One dictionary of words per row and per out; a word that is missing is 0, and a shape is a tuple.
     rebound
         Called before the sweeps; if it returns a true value the fallback serves the call. May be None.
     watches
@@ -206,14 +217,26 @@ def steady_call(
     """
     if not jit.object_layout.readable():
         return None
+    shapes = [record["shape"] for record in (*rows, *outs) if "shape" in record]
     tables = [
-        np.array([[*map(record.get, names, repeat(0))] for record in records], np.int64)
+        np.array(
+            [[0 if name == "shape" else record.get(name, 0) for name in names] for record in records],
+            np.int64,
+        )
         for records, names in (
             (rows, jit.steady.ROW),
             (outs, jit.steady.OUT),
             (watches or (), jit.steady.WATCH),
         )
     ]
+    sizes = np.array([*itertools.chain(*shapes), 0], np.int64)
+    words, *tables, sizes = in_one_block(np.zeros(len(jit.steady.WORDS), np.int64), *tables, sizes)
+    place = address(sizes)
+    for table, records, names in (tables[0], rows, jit.steady.ROW), (tables[1], outs, jit.steady.OUT):
+        for number, record in enumerate(records):
+            if "shape" in record:
+                table[number, names.index("shape")] = place
+                place += sizes.itemsize * len(record["shape"])
     numbers = {
         **entered,
         "fallback": id(fallback),
@@ -230,9 +253,9 @@ def steady_call(
         "hits": address(hits),
         **jit.turn_words(turn),
     }
-    words = np.array([*map(numbers.__getitem__, jit.steady.WORDS)], np.int64)
+    words[:] = [*map(numbers.__getitem__, jit.steady.WORDS)]
     try:
-        builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, alive))
+        builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, sizes, alive))
     except jit.CannotEmit:
         return None
     return builtin, words, *tables[:2]

@@ -17,6 +17,7 @@ from .plan import Plan
 from .segments import Segments
 
 LONG_LITERAL = 1 << 14  # bytes of a literal whose cells are worth looking for
+SHORT_PLAN = 4096  # bytes of a plan that each workspace has a copy of, beside its frame
 EXACT = 2.0**53  # from here on, several integers are one number of float64
 
 
@@ -138,12 +139,15 @@ class Workspace:
     def _fill_frame(self) -> None:
         """Write the words that a sweep reads: addresses of code, cells, adjoints and tables, and counts."""
         plan = self.plan
+        seeds, cells = seed_table(plan)
         frame = np.zeros(len(WORDS), np.int64)
-        self.seeds, cells = seed_table(plan)
-        self.seed = np.ones(max(1, cells))
+        self.seeds, self.seed, code, aux = seeds, np.ones(max(1, cells)), plan.code, plan.aux
+        if plan.nbytes <= SHORT_PLAN:
+            # Calls of many sizes in turn wait for each line and page of memory that the caches do not hold.
+            frame, self.seeds, self.seed, code, aux = kernels.in_one_block(frame, seeds, self.seed, code, aux)
         words = {
-            "CODE": address(plan.code),
-            "AUX": address(plan.aux),
+            "CODE": address(code),
+            "AUX": address(aux),
             "V64": address(self.v[F64]),
             "V32": address(self.v[F32]),
             "G64": address(self.g[F64]) - 8 * plan.active[F64][0],

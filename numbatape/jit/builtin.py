@@ -52,6 +52,60 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
+class Text:
+    """What a text in IR is composed of: a module, its types, and loops in the function that it is about."""
+
+    def __init__(self):
+        from llvmlite import ir
+
+        self.ir = ir
+        self.module = ir.Module()
+        self.i1, self.i32, self.i64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+        self.pointer, self.words = ir.IntType(8).as_pointer(), self.i64.as_pointer()
+        self.memcpy = self.module.declare_intrinsic("llvm.memcpy", [self.pointer, self.pointer, self.i64])
+
+    def declared(self, symbol: str, spec: str):
+        """Return an external function.
+
+        Its result and its arguments have a letter each: "p" is a pointer, "n" a Py_ssize_t, "i" an int, "d" a
+        double, "v" nothing.
+        """
+        kinds = {"p": self.pointer, "n": self.i64, "i": self.i32}
+        kinds |= {"d": self.ir.DoubleType(), "v": self.ir.VoidType()}
+        result, *arguments = (kinds[letter] for letter in spec)
+        return self.ir.Function(self.module, self.ir.FunctionType(result, arguments), symbol)
+
+    def begin(self, function) -> None:
+        """Write the function's first block from now on."""
+        self.function, self.builder = function, self.ir.IRBuilder(function.append_basic_block())
+
+    def block(self):
+        return self.function.append_basic_block()
+
+    def go(self, block) -> None:
+        self.builder.branch(block)
+
+    def at(self, block) -> None:
+        self.builder.position_at_end(block)
+
+    def each(self, count):
+        """Begin a loop over ``0 .. count - 1``; return its counter and a function that ends its body."""
+        before, turn, inside, behind = self.builder.block, self.block(), self.block(), self.block()
+        self.go(turn)
+        self.at(turn)
+        counter = self.builder.phi(self.i64)
+        counter.add_incoming(self.i64(0), before)
+        self.builder.cbranch(self.builder.icmp_signed("<", counter, count), inside, behind)
+        self.at(inside)
+
+        def end():
+            counter.add_incoming(self.builder.add(counter, self.i64(1)), self.builder.block)
+            self.go(turn)
+            self.at(behind)
+
+        return counter, end
+
+
 def enter(builder, sweep, frame, locked, save, restore):
     """Write the call of a sweep, without the interpreter's lock unless the word ``locked`` says otherwise.
 

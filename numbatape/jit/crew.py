@@ -14,7 +14,7 @@ interpreter and exist on all systems.
 
 from __future__ import annotations
 
-from .builtin import Builtin
+from .builtin import Builtin, Text
 
 # What the function does: serve a job as the sweep of a steady call, serve a part of a job, help for ever,
 # look at the first of two words as often as the second says.
@@ -67,27 +67,15 @@ HELPER = (
 )
 IDLE, GIVEN, WORKING = range(3)
 WORD = 8  # bytes
-API = ("PyThread_acquire_lock", "PyThread_release_lock")
+API = {"PyThread_acquire_lock": "ipi", "PyThread_release_lock": "vp"}  # see `Text.declared`
 
 
-class _Text:
+class _Text(Text):
     """The IR of ``int64 call(int64 *record, int64 what)``."""
 
     def __init__(self, symbol: str):
-        from llvmlite import ir
-
-        self.ir = ir
-        self.module = ir.Module()
-        self.i1, self.i32, self.i64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-        self.words, self.byte = self.i64.as_pointer(), ir.IntType(8).as_pointer()
-        kinds = {
-            "PyThread_acquire_lock": ir.FunctionType(self.i32, [self.byte, self.i32]),
-            "PyThread_release_lock": ir.FunctionType(ir.VoidType(), [self.byte]),
-        }
-        self.memcpy = self.module.declare_intrinsic("llvm.memcpy", [self.byte, self.byte, self.i64])
-        self.acquire, self.release = (
-            ir.Function(self.module, kinds[name], f"nt_python_{name}") for name in API
-        )
+        super().__init__()
+        self.acquire, self.release = (self.declared(f"nt_python_{name}", API[name]) for name in API)
         self.copies = self._function("copies", (self.words, self.i64, self.words), self._copies)
         self.work = self._function("work", (self.words, self.i64), self._work)
         self.help = self._function("help", (self.words,), self._help)
@@ -99,8 +87,7 @@ class _Text:
         kind = self.ir.FunctionType(self.i64, arguments)
         function = self.ir.Function(self.module, kind, name)
         function.linkage = linkage
-        self.function = function
-        self.builder = self.ir.IRBuilder(function.append_basic_block())
+        self.begin(function)
         write(*function.args)
         return function
 
@@ -138,40 +125,14 @@ class _Text:
     def equal(self, left, number: int):
         return self.builder.icmp_signed("==", left, self.i64(number))
 
-    def block(self):
-        return self.function.append_basic_block()
-
-    def go(self, block) -> None:
-        self.builder.branch(block)
-
-    def at(self, block) -> None:
-        self.builder.position_at_end(block)
-
     def go_if(self, condition, there) -> None:
         """Go there if a condition holds, on if not."""
         here = self.block()
         self.builder.cbranch(condition, there, here)
         self.at(here)
 
-    def each(self, count):
-        """Begin a loop over ``0 .. count - 1``; return its counter and a function that ends its body."""
-        before, turn, inside, behind = self.builder.block, self.block(), self.block(), self.block()
-        self.go(turn)
-        self.at(turn)
-        counter = self.builder.phi(self.i64)
-        counter.add_incoming(self.i64(0), before)
-        self.builder.cbranch(self.builder.icmp_signed("<", counter, count), inside, behind)
-        self.at(inside)
-
-        def end():
-            counter.add_incoming(self.builder.add(counter, self.i64(1)), self.builder.block)
-            self.go(turn)
-            self.at(behind)
-
-        return counter, end
-
     def lock(self, record, name: str):
-        return self.builder.inttoptr(self.field(record, HELPER, name), self.byte)
+        return self.builder.inttoptr(self.field(record, HELPER, name), self.pointer)
 
     def sleep(self, record, name: str) -> None:
         self.builder.call(self.acquire, [self.lock(record, name), self.i32(1)])
@@ -220,7 +181,7 @@ class _Text:
         dense = [builder.icmp_signed("==", stride[-1], width) for stride in (sources, targets)]
         with builder.if_else(builder.and_(*dense)) as (together, apart):
             with together:
-                ends_of_memory = (builder.inttoptr(place, self.byte) for place in (target, source))
+                ends_of_memory = (builder.inttoptr(place, self.pointer) for place in (target, source))
                 builder.call(self.memcpy, [*ends_of_memory, builder.mul(sizes[-1], width), self.i1(0)])
             with apart, builder.if_else(self.equal(width, WORD)) as (double, single):
                 for arm, kind in ((double, i64), (single, self.i32)):

@@ -21,7 +21,7 @@ import functools
 
 import numpy as np
 
-from .builtin import Builtin, enter, new_function
+from .builtin import Builtin, Text, enter, new_function
 from .object_layout import (
     ARRAY_FIELDS,
     DATA,
@@ -67,7 +67,11 @@ ROW = (
     *("begin", "end"),  # addresses between which a placed array must not lie
 )
 ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED = range(5)
-OUT = ("kind", "object")
+OUT = (
+    "kind",
+    "object",  # what is called, indexed or returned; of what is made of cells, the dtype
+    *("ndim", "shape", "cells", "bytes"),  # as in a row of an array, for results that are made of cells
+)
 # The row of something captured: the kind says what there is at the address ``place``.
 WATCH = (
     "kind",
@@ -79,13 +83,13 @@ WATCH = (
 # A word in memory, a dict's value for a key, a list, a whole dict, the fields of an array with its sizes and
 # strides, some words in memory.
 STORED, VALUE, LISTED, MAPPED, SHAPED, WORDED = range(6)
-CALLED, ENTRY, FIXED = range(3)  # a result is object(), object[0] or object
+# A result is object(), object[0] or object; or a copy of cells as a new array, or one cell as NumPy's number.
+# The last two touch no objects but the dtype, so that fewer cache lines are fetched for each entry.
+CALLED, ENTRY, FIXED, COPIED, NUMBERED = range(5)
 # Results are returned as a tuple, as (first, tuple of the others), or as the first alone.
 TUPLE, PAIR, ALONE = range(3)
 
-# Each function's result and arguments have a letter each: "p" is a pointer, "n" a Py_ssize_t, "d" a double,
-# "v" nothing; "." stands for more of them.
-API = {
+API = {  # the letters are those of `Text.declared`
     "PyLong_AsVoidPtr": "pp",
     "PyEval_SaveThread": "p",
     "PyEval_RestoreThread": "vp",
@@ -100,30 +104,19 @@ API = {
     "Py_IncRef": "vp",
     "Py_DecRef": "vp",
 }
+ARRAY_API = {"PyArray_Empty": "pippi", "PyArray_Scalar": "pppp"}
 
 
-class _Text:
+class _Text(Text):
     """The IR of ``PyObject *steady(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``."""
 
     def __init__(self, symbol: str):
-        from llvmlite import ir
-
-        self.ir = ir
-        self.module = ir.Module()
-        self.i1, self.i32, self.i64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-        self.pointer = ir.IntType(8).as_pointer()
-        kinds = {"p": self.pointer, "n": self.i64, "i": self.i32, "d": ir.DoubleType(), "v": ir.VoidType()}
-        self.api = {}
-        for name, spec in API.items():
-            result, *arguments = (kinds[letter] for letter in spec)
-            self.api[name] = ir.Function(self.module, ir.FunctionType(result, arguments), f"nt_python_{name}")
-        self.memcpy = self.module.declare_intrinsic("llvm.memcpy", [self.pointer, self.pointer, self.i64])
-        compare = ir.FunctionType(self.i32, [self.pointer, self.pointer, self.i64])
-        self.memcmp = ir.Function(self.module, compare, "memcmp")
-        kind = ir.FunctionType(self.pointer, [self.pointer, self.pointer.as_pointer(), self.i64])
-        self.function = ir.Function(self.module, kind, symbol)
-        start, self.other, self.stopped = map(self.function.append_basic_block, ("start", "other", "stopped"))
-        self.builder = ir.IRBuilder(start)
+        super().__init__()
+        self.api = {name: self.declared(symbol, spec) for symbol, (name, spec) in _SYMBOLS.items()}
+        self.memcmp = self.declared("memcmp", "ippn")
+        ir, kinds = self.ir, [self.pointer, self.pointer.as_pointer(), self.i64]
+        self.begin(ir.Function(self.module, ir.FunctionType(self.pointer, kinds), symbol))
+        self.other, self.stopped = (self.function.append_basic_block(name) for name in ("other", "stopped"))
         self.null = ir.Constant(self.pointer, None)
         self.write()
 
@@ -149,33 +142,22 @@ class _Text:
 
     def go_on_if(self, condition, elsewhere=None):
         """Go on if a condition holds; if not, end the turn and call the fallback (or go elsewhere)."""
-        block = self.function.append_basic_block()
+        block = self.block()
         self.builder.cbranch(condition, block, elsewhere or self.stopped)
-        self.builder.position_at_end(block)
-
-    def count_to(self, stop):
-        """Begin a loop over ``0 .. stop - 1``; return its counter and a function that ends its body."""
-        builder, before = self.builder, self.builder.block
-        turn, inside, behind = (self.function.append_basic_block() for _ in range(3))
-        builder.branch(turn)
-        builder.position_at_end(turn)
-        counter = builder.phi(self.i64)
-        counter.add_incoming(self.i64(0), before)
-        builder.cbranch(builder.icmp_signed("<", counter, stop), inside, behind)
-        builder.position_at_end(inside)
-
-        def end():
-            counter.add_incoming(builder.add(counter, self.i64(1)), builder.block)
-            builder.branch(turn)
-            builder.position_at_end(behind)
-
-        return counter, end
+        self.at(block)
 
     def or_null(self, result):
-        """Return a new object; if it could not be made, return NULL to Python (earlier results leak)."""
+        """Return a new object; if there is none, free the results before it, and return NULL to Python."""
         with self.builder.if_then(self.equal(self.builder.ptrtoint(result, self.i64), self.i64(0))):
+            self.call("Py_DecRef", self.builder.load(self.unfinished))  # which may be NULL
             self.leave(self.null)
         return result
+
+    def new_tuple(self, length):
+        """Return the tuple of all results, which has none yet."""
+        made = self.or_null(self.call("PyTuple_New", length))
+        self.builder.store(made, self.unfinished)
+        return made
 
     def put(self, new_tuple, place, item):
         """Store an item in a new tuple, which takes over the reference to it.
@@ -200,6 +182,8 @@ class _Text:
         builder, i64 = self.builder, self.i64
         self_, arguments, count = self.function.args
         self.position, self.key, self.value = (builder.alloca(i64) for _ in range(3))
+        self.unfinished = builder.alloca(self.pointer)
+        builder.store(self.null, self.unfinished)
         words = self.call("PyLong_AsVoidPtr", self_)
         w = {name: self.load(words, i64, WORD * k) for k, name in enumerate(WORDS)}
         self.go_on_if(self.equal(count, w["row_count"]), self.other)
@@ -209,7 +193,7 @@ class _Text:
 
         self.go_on_if(self.equal(builder.load(self.turn), self.free), self.other)
         builder.store(w["taken"], self.turn)
-        number, end = self.count_to(count)
+        number, end = self.each(count)
         leaf, row = builder.load(builder.gep(arguments, [number])), self.fields(rows, number, ROW)
         # Where a leaf does not fit, those before it are in their cells already. That does no harm, because
         # every call writes all of these cells.
@@ -223,10 +207,10 @@ class _Text:
         self.go_on_if(self.equal(outcome, i64(0)))
         builder.store(builder.add(builder.load(hits), i64(1)), hits)
         self.results(w)
-        builder.position_at_end(self.stopped)
+        self.at(self.stopped)
         builder.store(self.free, self.turn)
         builder.branch(self.other)
-        builder.position_at_end(self.other)
+        self.at(self.other)
         given = builder.bitcast(arguments, self.pointer)
         builder.ret(self.call("PyObject_Vectorcall", self.address(w["fallback"]), given, count, self.null))
 
@@ -243,7 +227,7 @@ class _Text:
                 self.go_on_if(self.equal(builder.sext(self.load(leaf, self.i32, NDIM), i64), row["ndim"]))
                 flags = builder.and_(self.load(leaf, self.i32, FLAGS), self.i32(CONTIGUOUS_ALIGNED))
                 self.go_on_if(self.equal(flags, self.i32(CONTIGUOUS_ALIGNED)))
-                axis, end = self.count_to(row["ndim"])
+                axis, end = self.each(row["ndim"])
                 sizes = [
                     builder.load(builder.gep(builder.bitcast(base, i64.as_pointer()), [axis]))
                     for base in (self.load(leaf, self.pointer, SHAPE), self.address(row["shape"]))
@@ -252,8 +236,7 @@ class _Text:
                 end()
                 with builder.if_then(self.equal(row["kind"], i64(DATA_ARRAY))):
                     data, known = self.load(leaf, self.pointer, DATA), self.address(row["contents"])
-                    differs = builder.call(self.memcmp, [data, known, row["bytes"]])
-                    self.go_on_if(self.equal(differs, self.i32(0)))
+                    self.compare_memory(data, known, row["bytes"])
                 with builder.if_then(self.equal(row["kind"], i64(PLACED))):
                     data = self.load(leaf, i64, DATA)
                     before = builder.icmp_unsigned("<=", builder.add(data, row["bytes"]), row["begin"])
@@ -267,19 +250,19 @@ class _Text:
     def ask_if_changed(self, w) -> None:
         """Go on if what is captured is as it was: if the table says so, or else ``rebound``."""
         builder, i64 = self.builder, self.i64
-        ask, same = (self.function.append_basic_block(name) for name in ("ask", "same"))
+        ask, same = self.block(), self.block()
         self.go_on_if(builder.icmp_signed(">=", w["watch_count"], i64(0)), ask)
-        number, end = self.count_to(w["watch_count"])
+        number, end = self.each(w["watch_count"])
         self.compare_watched(self.fields(self.address(w["watches"]), number, WATCH), ask)
         end()
         builder.branch(same)
-        builder.position_at_end(ask)
+        self.at(ask)
         changed = self.or_null(self.call("PyObject_CallNoArgs", self.address(w["rebound"])))
         truth = self.call("PyObject_IsTrue", changed)
         self.call("Py_DecRef", changed)
         self.go_on_if(self.equal(truth, self.i32(0)))
         builder.branch(same)
-        builder.position_at_end(same)
+        self.at(same)
 
     def compare_watched(self, row, ask) -> None:
         """Go on if one thing that is captured is what its row says; else go to ``ask``."""
@@ -297,7 +280,7 @@ class _Text:
         with builder.if_then(self.equal(row["kind"], i64(MAPPED))):
             # PyDict_Next goes on from `position`, and returns 0 at the dictionary's end.
             builder.store(i64(0), self.position)
-            number, end = self.count_to(row["count"])
+            number, end = self.each(row["count"])
             self.go_on_if(self.equal(self.next_of(place), self.i32(1)), ask)
             pair = builder.gep(expected, [builder.mul(number, i64(2 * WORD))])
             for k, found in enumerate((self.key, self.value)):
@@ -313,8 +296,8 @@ class _Text:
         with builder.if_then(self.equal(row["kind"], i64(WORDED))):
             self.compare_memory(place, expected, builder.mul(row["count"], i64(WORD)), ask)
 
-    def compare_memory(self, left, right, length, ask) -> None:
-        """Go on if two pieces of memory have the same contents; else go to ``ask``."""
+    def compare_memory(self, left, right, length, ask=None) -> None:
+        """Go on if two pieces of memory have the same contents (else as `go_on_if` does)."""
         differs = self.builder.call(self.memcmp, [left, right, length])
         self.go_on_if(self.equal(differs, self.i32(0)), ask)
 
@@ -336,58 +319,74 @@ class _Text:
 
     def results(self, w) -> None:
         """Return the results in their form."""
-        builder, i64 = self.builder, self.i64
-        outs = self.address(w["outs"])
+        builder, i64, outs = self.builder, self.i64, self.address(w["outs"])
         with builder.if_then(self.equal(w["form"], i64(ALONE))):
             self.leave(self.made(self.fields(outs, i64(0), OUT)))
         with builder.if_then(self.equal(w["form"], i64(PAIR))):
-            pair = self.or_null(self.call("PyTuple_New", i64(2)))
+            pair = self.new_tuple(i64(2))
             others = builder.sub(w["out_count"], i64(1))
             inner = self.or_null(self.call("PyTuple_New", others))
             self.put(pair, i64(1), inner)
             self.put(pair, i64(0), self.made(self.fields(outs, i64(0), OUT)))
-            number, end = self.count_to(others)
+            number, end = self.each(others)
             made = self.made(self.fields(outs, builder.add(number, i64(1)), OUT))
             self.put(inner, number, made)
             end()
             self.leave(pair)
-        whole = self.or_null(self.call("PyTuple_New", w["out_count"]))
-        number, end = self.count_to(w["out_count"])
+        whole = self.new_tuple(w["out_count"])
+        number, end = self.each(w["out_count"])
         self.put(whole, number, self.made(self.fields(outs, number, OUT)))
         end()
         self.leave(whole)
 
     def made(self, out):
         """Return a new reference to one result."""
-        builder, i64 = self.builder, self.i64
+        builder, ends, incoming = self.builder, self.block(), []
         found = self.address(out["object"])
-        incoming = []
-        with builder.if_else(self.equal(out["kind"], i64(CALLED))) as (called, otherwise):
-            with called:
-                incoming.append((self.or_null(self.call("PyObject_CallNoArgs", found)), builder.block))
-            with otherwise:
-                with builder.if_else(self.equal(out["kind"], i64(ENTRY))) as (entry, fixed):
-                    with entry:
-                        first = self.or_null(self.call("PySequence_GetItem", found, i64(0)))
-                        taken = builder.block
-                    with fixed:
-                        self.call("Py_IncRef", found)
-                        kept = builder.block
-                either = builder.phi(self.pointer)
-                either.add_incoming(first, taken)
-                either.add_incoming(found, kept)
-                incoming.append((either, builder.block))
+        for kind, make in self.makers().items():
+            inside, elsewhere = self.block(), self.block()
+            builder.cbranch(self.equal(out["kind"], self.i64(kind)), inside, elsewhere)
+            self.at(inside)
+            incoming.append((make(found, out), builder.block))
+            builder.branch(ends)
+            self.at(elsewhere)
+        self.call("Py_IncRef", found)
+        incoming.append((found, builder.block))
+        self.go(ends)
+        self.at(ends)
         result = builder.phi(self.pointer)
         for value, block in incoming:
             result.add_incoming(value, block)
         return result
+
+    def makers(self) -> dict:
+        """Return what writes the making of a result of each kind, but of a fixed one."""
+        return {
+            CALLED: lambda found, _: self.or_null(self.call("PyObject_CallNoArgs", found)),
+            ENTRY: lambda found, _: self.or_null(self.call("PySequence_GetItem", found, self.i64(0))),
+            COPIED: self.copied,
+            NUMBERED: lambda found, out: self.or_null(
+                self.call("PyArray_Scalar", self.address(out["cells"]), found, self.null)
+            ),
+        }
+
+    def copied(self, dtype, out):
+        """Return a new array with the contents of cells."""
+        self.call("Py_IncRef", dtype)  # PyArray_Empty takes over a reference
+        ndim = self.builder.trunc(out["ndim"], self.i32)
+        made = self.or_null(self.call("PyArray_Empty", ndim, self.address(out["shape"]), dtype, self.i32(0)))
+        target, source = self.load(made, self.pointer, DATA), self.address(out["cells"])
+        self.builder.call(self.memcpy, [target, source, out["bytes"], self.i1(0)])
+        return made
 
 
 def _module_text(symbol: str) -> str:
     return str(_Text(symbol).module)
 
 
-STEADY = Builtin("steady", _module_text, (*(f"nt_python_{name}" for name in API), "memcpy", "memcmp"))
+_SYMBOLS = {f"nt_python_{name}": (name, spec) for name, spec in API.items()}
+_SYMBOLS |= {f"nt_numpy_{name}": (name, spec) for name, spec in ARRAY_API.items()}
+STEADY = Builtin("steady", _module_text, (*_SYMBOLS, "memcpy", "memcmp"))
 
 
 def make_steady(words: np.ndarray, alive):

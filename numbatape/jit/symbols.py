@@ -2,9 +2,10 @@
 
 External symbols of an object file carry their meaning in their name: ``nt_loop_sc.psi_d-d`` is the
 inner loop of ``scipy.special.psi`` for float64, ``nt_data_...`` its data pointer, ``nt_blas_dgemm``
-a function of ``scipy.linalg.cython_blas``, ``nt_threads_get`` and ``nt_threads_set`` OpenBLAS's number of
-threads. SciPy is imported when the first such symbol is needed. ``nt_shared_...`` is a function of our own,
-which `numbatape.jit.loader` has loaded before the kernels that call it.
+a function of ``scipy.linalg.cython_blas``, ``nt_numpy_PyArray_Empty`` one of NumPy's C API,
+``nt_threads_get`` and ``nt_threads_set`` OpenBLAS's number of threads. SciPy is imported when the first such
+symbol is needed. ``nt_shared_...`` is a function of our own, which `numbatape.jit.loader` has loaded before
+the kernels that call it.
 
 A formula names a loop as ``sc.psi(x)``; one of several results, or of other types than float64, in
 full: ``sc.airy__d_dddd_1(x)`` is the second result, ``sc.wofz__D_D_1(x, y)`` the imaginary part.
@@ -22,6 +23,7 @@ import numpy as np
 
 _TYPED = re.compile(r"(\w+?)__([dlD]+)_([dD]+)(?:_(\d))?")
 _NO_DATA = (ctypes.c_byte * 64)()
+_ARRAY_API = {"PyArray_Scalar": 60, "PyArray_Empty": 184}  # numbers of functions, as in NumPy's headers
 SHARED: dict[str, int] = {}  # addresses of the functions that are loaded for several kernels, by symbol
 
 
@@ -125,13 +127,16 @@ def _scipys(name: str):
     return importlib.import_module(full)
 
 
-@functools.cache
-def _capsule(module: str, name: str) -> int:
-    capsule = _scipys(f"cython_{module}").__pyx_capi__[name]
+def _pointer_in(capsule) -> int:
     api = ctypes.pythonapi
     get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     return pointer(("PyCapsule_GetPointer", api))(capsule, get_name(capsule))
+
+
+@functools.cache
+def _capsule(module: str, name: str) -> int:
+    return _pointer_in(_scipys(f"cython_{module}").__pyx_capi__[name])
 
 
 @functools.cache
@@ -165,6 +170,16 @@ def _of_the_process(symbol: str) -> int | None:
         return None
 
 
+def _of_numpy(name: str) -> int:
+    """Return the address of a function of NumPy's C API, whose number is part of NumPy's ABI."""
+    from numpy._core import _multiarray_umath
+
+    table = (ctypes.c_void_p * (max(_ARRAY_API.values()) + 1)).from_address(
+        _pointer_in(_multiarray_umath._ARRAY_API)
+    )
+    return table[_ARRAY_API[name]]
+
+
 def address_of(symbol: str) -> int | None:
     """Return the address behind a symbol that an object file needs, or None where there is none."""
     if not symbol.startswith("nt_"):
@@ -172,6 +187,8 @@ def address_of(symbol: str) -> int | None:
     _, kind, name = symbol.split("_", 2)
     if kind == "python":
         return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    if kind == "numpy":
+        return _of_numpy(name)
     if kind == "shared":
         return SHARED.get(symbol)
     try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ import pytest
 
 import numbatape as nt
 from numbatape import jit
+from numbatape.engine.frame import WORD
 
 X = np.array([0.5, 1.0, 1.5])
 
@@ -45,16 +48,39 @@ def check(cache, x):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("shape", [(3,), (2, 3), (0,)])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (0,), (), (2, 1, 2, 1, 2)])
 def test_what_it_serves(dtype, shape):
     x = np.full(shape, 1.5, dtype)
     cache = steady(x)
     assert is_builtin(cache)
-    first, second = check(cache, x), check(cache, x + 1)
+    first = check(cache, x)[0]
+    kept = first.copy()
+    second = check(cache, np.asarray(x + 1))[0]
     assert is_builtin(cache)
-    assert first[0] is not second[0]
-    assert first[0].shape == shape
-    assert first[0].dtype == dtype
+    for gradient in (first, second):
+        assert (gradient.shape, gradient.dtype) == (shape, dtype)
+        assert gradient.flags.carray
+        assert gradient.flags.owndata
+        assert gradient.base is None
+    np.testing.assert_array_equal(first, kept)  # It is not what the second call has written.
+
+
+class Thing:
+    pass
+
+
+def test_arrays_of_objects_among_the_results_hold_references():
+    thing = Thing()
+    function = nt.value_and_grad(lambda x: (np.sum(x), np.array([thing, None])), has_aux=True)
+
+    def held() -> tuple[int, int]:
+        (_, found), _ = function(X)
+        held = sys.getrefcount(thing)
+        del found
+        return held, sys.getrefcount(thing)
+
+    first = held()
+    assert [held() for _ in range(5)] == [first] * 5
 
 
 def test_constants_give_none():
@@ -125,6 +151,7 @@ def test_nothing_leaks():
         return (
             sys.getrefcount(X),
             sys.getrefcount(np.ndarray),
+            sys.getrefcount(np.dtype(float)),
             sys.getrefcount(None),
             sys.getrefcount(cache.served),
         )
@@ -140,6 +167,52 @@ def test_where_fields_are_elsewhere(monkeypatch):
     cache = steady(X)
     assert not is_builtin(cache)
     check(cache, X)
+
+
+FULL = """
+import resource
+import numpy as np
+import numbatape as nt
+
+x, size = np.ones(100_000), 800_000
+cache = nt.prepare_derivative_cache(lambda x: (x * 2.0, x * 3.0), x)
+for _ in range(3):
+    result = nt.value_and_derivative(cache, (x, x))
+del result
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+before = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + 3 * size // 2, before[1]))  # enough for one of four arrays
+for _ in range(2):
+    try:
+        nt.value_and_derivative(cache, (x, x))
+        print("served")
+    except MemoryError:
+        pass
+    again = np.empty_like(x)
+    del again
+resource.setrlimit(resource.RLIMIT_AS, before)
+print(nt.value_and_derivative(cache, (x, x))[1][1][0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit, or no such file")
+def test_where_memory_ends_the_results_before_are_freed():
+    apart = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "500000"}  # Freed arrays are no memory for further ones.
+    done = subprocess.run([sys.executable, "-c", FULL], check=True, capture_output=True, text=True, env=apart)
+    assert done.stdout == "3.0\n"
+
+
+def test_what_a_call_reads_lies_together():
+    """Where hundreds of sizes take turns, a call waits for each line of memory that is apart."""
+    cache = steady(X, nt.Constant(X), function=lambda x, c: FACTOR * cube(x))
+    first = cache.served.__self__
+    words = np.frombuffer((ctypes.c_int64 * len(jit.steady.WORDS)).from_address(first), np.int64)
+    told = dict(zip(jit.steady.WORDS, words.tolist(), strict=True))
+    assert told["watch_count"] > 0
+    assert all(0 < told[name] - first < 8192 for name in ("rows", "outs", "watches"))
+    frame = np.frombuffer((ctypes.c_int64 * len(WORD)).from_address(told["frame"]), np.int64)
+    assert all(0 < frame[WORD[name]] - told["frame"] < 8192 for name in ("CODE", "AUX", "SEEDS", "SEED_DATA"))
 
 
 ENDING = """
