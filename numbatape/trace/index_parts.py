@@ -63,6 +63,24 @@ def is_plain_basic(k) -> bool:
     return k is Ellipsis or type(k) in (slice, int) or isinstance(k, np.integer) or sizes.is_size(k)
 
 
+def marks_of(key: tuple) -> tuple | None:
+    """Return an index of ints, slices, None and Ellipsis as a key of a dictionary; None for any other."""
+    marks: list = []
+    for k in key:
+        kind = type(k)
+        if kind is slice:
+            ends = k.start, k.stop, k.step
+            for end in ends:
+                if end is not None and type(end) is not int:
+                    return None
+            marks.append(ends)
+        elif kind is int or k is None or k is Ellipsis:
+            marks.append(k)
+        else:
+            return None
+    return tuple(marks)
+
+
 def full_key(x: TracedArray, key) -> list:
     """Expand the ellipsis and missing trailing axes."""
     used = sum(axes_of(k) for k in key if k is not None and k is not Ellipsis)
@@ -85,7 +103,7 @@ def axes_of(k) -> int:
 # ---- along an axis
 
 
-def spans_of(x: TracedArray, key, dims) -> list[tuple] | None:
+def spans_of(x: TracedArray, key, dims) -> list[tuple]:
     """Return ``(first, size, step)`` of a basic index for each axis of an array, as size codes.
 
     Parameters

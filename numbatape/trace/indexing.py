@@ -11,7 +11,7 @@ from . import boxes, integers, operations, position_masks, regions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
-from .index_parts import axes_of, full_key, is_basic, key_part, span_of
+from .index_parts import axes_of, full_key, is_basic, key_part, marks_of, span_of
 from .operands import adopt
 from .primitives import (
     array_instruction,
@@ -117,25 +117,15 @@ def _known_view(trace, x: TracedArray, key) -> TracedArray | None:
     Which entries it consists of, and the guards that this needs, follow from the layout of the array and the
     index alone: they are worked out once for both.
     """
-    marks = []  # the index, in a form that can be a key of a dictionary
-    for k in key if type(key) is tuple else (key,):
-        kind = type(k)
-        if kind is slice:
-            ends = k.start, k.stop, k.step
-            for end in ends:
-                if end is not None and type(end) is not int:
-                    return None
-            marks.append(ends)
-        elif kind is int or k is None or k is Ellipsis:
-            marks.append(k)
-        else:
-            return None
+    marks = marks_of(key if type(key) is tuple else (key,))
+    if marks is None:
+        return None
     if trace.memory.boxes and boxes.box_of(x) is not None:
         return None
     value = x._value[key]
     tape = trace.tape
     storage, start, layout = tape.values[x._id]
-    place = basic, layout, tuple(marks)
+    place = basic, layout, marks
     found = tape.rearranged.get(place)
     if found is None:
         found = tape.rearranged[place] = _selection(x, key if type(key) is tuple else (key,))

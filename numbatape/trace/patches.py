@@ -17,10 +17,10 @@ from ..emitter import addresses, instructions
 from . import boxes, settling
 from .aliasing import is_for_all_sizes, is_same, reads_what_it_wrote, root_of
 from .array import TracedArray, new_traced
-from .index_parts import is_plain_basic, spans_of
+from .index_parts import is_plain_basic, marks_of, spans_of
 from .operands import lift
-from .primitives import broadcast_to, value_of
-from .regions import Region, Span, region_of, selected
+from .primitives import value_of
+from .regions import Region, Span, end_of, outside, region_of, selected
 from .symbolic_sizes import has_size, valued
 
 MOST_PATCHES = 16
@@ -47,11 +47,8 @@ class Patchwork:
 
     __slots__ = ("family", "patches", "region", "trace")
 
-    def __init__(self, x: TracedArray):
-        self.trace, self.family = x._trace, x._family
-        region = region_of(x)
-        assert region is not None
-        self.region = region
+    def __init__(self, x: TracedArray, region: Region):
+        self.trace, self.family, self.region = x._trace, x._family, region
         self.patches = [Patch(region.spans, x._id, region.spans)]
 
     def put(self, spans: tuple[Span, ...], number: int) -> bool:
@@ -69,13 +66,18 @@ class Patchwork:
         return True
 
     def _outside(self, spans) -> list[Patch] | None:
-        sizes, line, remaining = self.trace.tape.sizes, self.trace.line(), []
-        for patch in self.patches:
-            parts = _without(sizes, line, patch, spans)
-            if parts is None:
-                return None
-            remaining += parts
-        return remaining
+        """Return what remains of the patches outside of a hole.
+
+        It follows from their spans alone, with the guards that it needs: once for all turns of a loop.
+        """
+        tape, own = self.trace.tape, tuple([patch.spans for patch in self.patches])
+        key = Patchwork._outside, own, spans
+        if key not in tape.rearranged:
+            tape.rearranged[key] = outside(tape.sizes, self.trace.line(), own, spans)
+        found = tape.rearranged[key]
+        if found is None:
+            return None
+        return [Patch(part, *self.patches[k][1:]) for k, part in found]
 
     def flatten(self) -> int:
         """Copy the patches into one storage; return its value number."""
@@ -85,15 +87,18 @@ class Patchwork:
         return self.patches[0].number
 
     def _copied(self) -> int:
-        tape, line = self.trace.tape, self.trace.line()
-        level = max(tape.level_of(patch.number) for patch in self.patches)
-        number = tape.array(self.region.dims, self.family, level)
-        for patch, twin in _in_pairs(self.patches):
-            source = _part(tape, patch.number, patch.at, patch.spans)
-            out = _part(tape, number, self.region.spans, patch.spans)
-            if twin is not None:
-                source = _doubled(tape, source, patch, twin, tape.layout_of(patch.number))
-                out = _doubled(tape, out, patch, twin, tape.layout_of(number))
+        tape, line, values = self.trace.tape, self.trace.line(), self.trace.tape.values
+        numbers = [patch.number for patch in self.patches]
+        number = tape.array(self.region.dims, self.family, max(map(tape.level_of, numbers)))
+        # Which copies these are follows from the spans, the layouts, and which patches are of one value.
+        forms = [(spans, at, values[own][2], numbers.index(own)) for spans, own, at in self.patches]
+        key = Patchwork._copied, values[number][2], tuple(forms)
+        copies = tape.rearranged.get(key)
+        if copies is None:
+            copies = tape.rearranged[key] = _copies(tape, self.patches, number, self.region.spans)
+        for k, shifts, out_shifts in copies:
+            source = _shifted(tape, numbers[k], *shifts)
+            out = _shifted(tape, number, *out_shifts)
             instructions.copied_into(tape, out, source, line)
         return number
 
@@ -103,7 +108,7 @@ class Patchwork:
         place = k if k >= 0 else sizes.sub(self.region.dims[0], -k)
         for patch in self.patches:
             (span,) = patch.spans
-            end = _end(sizes, span)
+            end = end_of(sizes, span)
             inside = sizes.value(span.first) <= sizes.value(place) < sizes.value(end)
             if inside and span.step == 1:
                 sizes.guard(place, ">=", span.first, line)
@@ -114,41 +119,73 @@ class Patchwork:
         return None
 
 
-def _end(sizes, span: Span) -> int:
-    """Return the position behind the last one of a span, as a size code."""
-    if span.step == 1:
-        return sizes.add(span.first, span.size)
-    return sizes.sub(sizes.add(span.first, sizes.mul(span.size, span.step)), span.step - 1)
-
-
 def _part(tape, number: int, at, spans) -> int:
     """Return the view of a value that covers some of the spans that it covers as a whole."""
     if at == spans:
         return number
-    sizes, layout = tape.sizes, tape.layout_of(number)
-    offset, strides = tape.offset_of(number), []
+    key = _part, tape.values[number][2], at, spans
+    found = tape.rearranged.get(key)
+    if found is None:
+        shift, dims, strides = _selection(tape, tape.layout_of(number), at, spans)
+        found = tape.rearranged[key] = shift, tape.layout_number(dims, strides)
+    return _shifted(tape, number, *found)
+
+
+def _shifted(tape, number: int, shift: int, layout: int) -> int:
+    """Return a view of a value: how far it begins from the value's first cell, and its layout."""
+    storage, start, own = tape.values[number]
+    if layout == own and not shift:
+        return number
+    return tape.seen_as(storage, tape.sizes.add(start, shift), layout)
+
+
+def _selection(tape, layout, at, spans) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return how far a part of a value begins from the first cell, its dimensions and strides."""
+    sizes, shift, strides = tape.sizes, 0, []
     for own, span, stride in zip(at, spans, layout.strides, strict=True):
         if own == span:
             strides.append(stride)
             continue
         assert own.step == 1
-        offset = sizes.add(offset, sizes.mul(sizes.sub(span.first, own.first), stride))
+        shift = sizes.add(shift, sizes.mul(sizes.sub(span.first, own.first), stride))
         strides.append(sizes.mul(span.step, stride))
-    return addresses.view(tape, number, tuple(span.size for span in spans), strides, offset)
+    return shift, tuple([span.size for span in spans]), tuple(strides)
+
+
+def _copies(tape, patches: list[Patch], number: int, spans) -> list[tuple]:
+    """Return the copies that put patches together: of which patch, and how source and target are shifted.
+
+    Parameters
+    ----------
+    number, spans
+        The value that they are copied to, and the spans that it covers.
+    """
+    copies = []
+    for k, patch, twin in _in_pairs(patches):
+        ends = []
+        for value, at in ((patch.number, patch.at), (number, spans)):
+            layout = tape.layout_of(value)
+            shift, dims, strides = _selection(tape, layout, at, patch.spans)
+            if twin is not None:
+                step = _between(tape.sizes, patch, twin, layout)
+                dims, strides = (2, *dims), (step, *strides)
+            ends.append((shift, tape.layout_number(dims, strides)))
+        copies.append((k, *ends))
+    return copies
 
 
 def _in_pairs(patches: list[Patch]):
-    """Yield patches, together with another one that has the same form, or None.
+    """Yield the place of a patch, the patch, and another one that has the same form, or None.
 
     The two ends of what was around ``u[1:-1]`` are copied by one instruction.
     """
-    waiting = list(patches)
+    waiting = list(enumerate(patches))
     while waiting:
-        patch = waiting.pop(0)
-        twin = next((other for other in waiting if _axis_apart(patch, other) is not None), None)
+        k, patch = waiting.pop(0)
+        twin = next((other for other in waiting if _axis_apart(patch, other[1]) is not None), None)
         if twin is not None:
             waiting.remove(twin)
-        yield patch, twin
+        yield k, patch, None if twin is None else twin[1]
 
 
 def _axis_apart(patch: Patch, other: Patch) -> int | None:
@@ -162,103 +199,11 @@ def _axis_apart(patch: Patch, other: Patch) -> int | None:
     return axes[0]
 
 
-def _doubled(tape, part: int, patch: Patch, twin: Patch, layout) -> int:
-    """Return the view of a patch's part with another axis, whose second entry is the twin's part.
-
-    Parameters
-    ----------
-    layout
-        That of the value that the part is a view of.
-    """
-    axis, sizes = _axis_apart(patch, twin), tape.sizes
+def _between(sizes, patch: Patch, twin: Patch, layout) -> int:
+    """Return how far a patch's twin is from the patch, in a value with a layout."""
+    axis = _axis_apart(patch, twin)
     assert axis is not None
-    between = sizes.sub(twin.spans[axis].first, patch.spans[axis].first)
-    own = tape.layout_of(part)
-    stride = sizes.mul(between, layout.strides[axis])
-    return addresses.view(tape, part, (2, *own.dims), (stride, *own.strides))
-
-
-def _without(sizes, line: int, patch: Patch, hole) -> list[Patch] | None:
-    """Return the parts of a patch outside of a hole; None where their steps do not fit together."""
-    if any(_apart(sizes, line, own, cut) for own, cut in zip(patch.spans, hole, strict=True)):
-        return [patch]
-    parts, spans = [], list(patch.spans)
-    for axis, cut in enumerate(hole):
-        found = _split(sizes, line, spans[axis], cut)
-        if found is None:
-            return None
-        outside, inside = found
-        parts += [patch._replace(spans=(*spans[:axis], span, *spans[axis + 1 :])) for span in outside]
-        spans[axis] = inside
-    return parts
-
-
-def _apart(sizes, line: int, own: Span, cut: Span) -> bool:
-    """Whether two spans have no position in common, which the tape then relies on."""
-    if own == cut:
-        return False
-    for one, other in ((own, cut), (cut, own)):
-        end = _end(sizes, one)
-        if sizes.value(end) <= sizes.value(other.first):
-            sizes.guard(other.first, ">=", end, line)
-            return True
-    return (
-        own.step == cut.step > 1 and min(own.first, cut.first) >= 0 and (own.first - cut.first) % own.step > 0
-    )
-
-
-def _split(sizes, line: int, own: Span, cut: Span) -> tuple[list[Span], Span] | None:
-    """Return the parts of a span outside of another one that overlaps it, and the part inside."""
-    if own == cut:
-        return [], own
-    if cut.step == 1 == own.step:
-        return _split_range(sizes, line, own, cut)
-    if own.step > 1:
-        return None
-    first, end, last = cut.first, _end(sizes, own), _end(sizes, cut)
-    if not (sizes.value(own.first) <= sizes.value(first) and sizes.value(last) <= sizes.value(end)):
-        return None
-    for left, right in ((first, own.first), (end, last), (cut.size, 1)):
-        sizes.guard(left, ">=", right, line)
-    outside = [Span(own.first, sizes.sub(first, own.first))]
-    reaches = sizes.value(end) < sizes.value(last) + cut.step
-    if reaches:  # What the step leaves out between the positions of the cut goes on to the end.
-        sizes.guard(sizes.add(last, cut.step - 1), ">=", end, line)
-    for more in range(1, cut.step):
-        start = sizes.add(first, more)
-        size = sizes.sub(cut.size, 1)
-        if reaches:
-            size = sizes.floordiv(sizes.add(sizes.sub(end, start), cut.step - 1), cut.step)
-        outside.append(Span(start, size, cut.step))
-    if not reaches:
-        outside.append(Span(last, sizes.sub(end, last)))
-    return [part for span in outside for part in _nonempty(span)], cut
-
-
-def _nonempty(span: Span) -> list[Span]:
-    """Return a span, if it is not empty for all sizes."""
-    return [span] if span.size else []
-
-
-def _split_range(sizes, line: int, own: Span, cut: Span) -> tuple[list[Span], Span]:
-    low, high = own.first, _end(sizes, own)
-    first, last = cut.first, _end(sizes, cut)
-    sizes.guard(cut.size, ">=", 0, line)
-    outside = []
-    # Where both are equal for this size alone, the part in between is empty for it, but not for larger sizes.
-    if sizes.value(first) > sizes.value(low) or (first < 0 and sizes.value(first) == sizes.value(low)):
-        sizes.guard(first, ">=", low, line)
-        outside += _nonempty(Span(low, sizes.sub(first, low)))
-        low = first
-    else:
-        sizes.guard(low, ">=", first, line)
-    if sizes.value(last) < sizes.value(high) or (high < 0 and sizes.value(last) == sizes.value(high)):
-        sizes.guard(high, ">=", last, line)
-        outside += _nonempty(Span(last, sizes.sub(high, last)))
-        high = last
-    else:
-        sizes.guard(last, ">=", high, line)
-    return outside, Span(low, sizes.sub(high, low))
+    return sizes.mul(sizes.sub(twin.spans[axis].first, patch.spans[axis].first), layout.strides[axis])
 
 
 # ---- writing
@@ -267,33 +212,44 @@ def _split_range(sizes, line: int, own: Span, cut: Span) -> tuple[list[Span], Sp
 def write(x: TracedArray, keys: tuple, item) -> bool:
     """Do ``x[keys] = item`` for slices and integers where sizes are symbols; return whether it was done."""
     trace, root = x._trace, root_of(x._value)
+    work = trace.memory.patchworks.get(id(root))
+    if work is None and (boxes.box_of(x) is not None or trace.memory.located):
+        return False
     if not all(map(is_plain_basic, keys)) or not _fits(value_of(item), target := x._value[valued(keys)]):
         return False
-    work = trace.memory.patchworks.get(id(root))
-    if work is None and not _may_begin(x, root, has_size(keys)):
-        return False
-    region = _region_in(work, x)
+    sharing = boxes.aliases(x)
+    whole = _may_begin(x, root, has_size(keys), sharing) if work is None else work.region
+    # Where there are patches, nobody may ask for a value number, which would copy them.
+    region = whole if whole is None or x._value is whole.value else region_of(x)
     found = None if region is None else _spans(trace, region, keys, x)
-    if found is None:
+    if found is None or whole is None:
         return False
     spans, kept = found
     if _is_itself(item, target, spans, work):
         return True
     source = item if type(item) is TracedArray else lift(trace, np.asarray(item).astype(root.dtype))
-    source = broadcast_to(source, np.shape(target), [spans[axis].size for axis in kept])
-    dropped = tuple(axis for axis in range(len(spans)) if axis not in kept)
-    number = addresses.expanded(trace.tape, source._id, dropped) if dropped else source._id
+    number = _in_form(trace.tape, source._id, spans, kept)
     work = trace.memory.patchworks.get(id(root))  # reading the item may have copied the patches
     if work is None:
-        work = Patchwork(_owner(x, root))
+        work = Patchwork(_owner(sharing, root), whole)
     if not work.put(spans, number):
         return False
     x._value[valued(keys)] = value_of(item)
     trace.memory.patchworks[id(root)] = work
-    for array in boxes.aliases(x):
+    for array in sharing:
         with contextlib.suppress(AttributeError):  # The array may have no value number now.
             del array._id, array._level
     return True
+
+
+def _in_form(tape, number: int, spans, kept) -> int:
+    """Return a value as it covers spans: broadcast along those that are kept, one entry along the others."""
+    dims = tuple([spans[axis].size for axis in kept])
+    if tape.layout_of(number).dims != dims:
+        number = addresses.broadcast(tape, number, dims)
+    if len(kept) == len(spans):
+        return number
+    return addresses.expanded(tape, number, [axis for axis in range(len(spans)) if axis not in kept])
 
 
 def _fits(item, target) -> bool:
@@ -306,49 +262,51 @@ def _fits(item, target) -> bool:
     return all(n in (1, shape[lead + k]) for k, n in enumerate(own))
 
 
-def _may_begin(x: TracedArray, root: np.ndarray, sized: bool) -> bool:
-    """Whether all arrays in the memory are regions of one.
+def _may_begin(x: TracedArray, root: np.ndarray, sized: bool, sharing: list[TracedArray]) -> Region | None:
+    """Return the region of the array that owns the memory, if all arrays in it are regions of that one.
 
     Parameters
     ----------
     sized
         Whether it is written to at positions that depend on sizes; otherwise its own size must be a symbol.
+    sharing
+        The arrays in the memory.
     """
     trace = x._trace
-    if boxes.box_of(x) is not None or trace.memory.located or not root.size or root.dtype != x._value.dtype:
-        return False
-    owner = _owner(x, root)
-    if owner is None:
-        return False
+    owner = _owner(sharing, root)
+    region = None if owner is None or not root.size or root.dtype != x._value.dtype else region_of(owner)
+    if owner is None or region is None:
+        return None
     settled = trace.tape.sizes.settled
-    region = region_of(owner)
-    if region is None:
-        return False
     # A part may have a symbolic size where the owner has a fixed one: ``x[:len(y)]``.
     if not sized and x is not owner and (own := region_of(x)) is not None:
         sized = any(settled(code) < 0 for span in own.spans for code in (span.first, span.size))
     if not sized and all(settled(dim) >= 0 for dim in region.dims):
-        return False
+        return None
     values, regions = trace.tape.values, trace.memory.regions
-    others = [a for a in boxes.aliases(x) if id(a._value) not in regions]
-    return all(values[a._id] == values[owner._id] and is_for_all_sizes(a._value, root) for a in others)
+    others = [a for a in sharing if a is not owner and id(a._value) not in regions]
+    alike = all(values[a._id] == values[owner._id] and is_for_all_sizes(a._value, root) for a in others)
+    return region if alike else None
 
 
-def _owner(x: TracedArray, root: np.ndarray):
+def _owner(sharing: list[TracedArray], root: np.ndarray) -> TracedArray | None:
     """Return the array of the trace that owns the memory, None if it is gone."""
-    return next((array for array in boxes.aliases(x) if array._value is root), None)
-
-
-def _region_in(work: Patchwork | None, x: TracedArray) -> Region | None:
-    """Return the region of an array; without giving it a value number, which would copy the patches."""
-    if work is not None and x._value is work.region.value:
-        return work.region
-    return region_of(x)
+    return next((array for array in sharing if array._value is root), None)
 
 
 def _spans(trace, region: Region, keys, x: TracedArray):
-    spans = spans_of(x, keys, [region.spans[axis].size for axis in region.kept])
-    return None if spans is None else selected(trace.tape.sizes, region, spans)
+    """Return the spans and the kept axes of what is written to; None where a step is negative."""
+    marks, tape = marks_of(keys), trace.tape
+    if marks is None:  # a size is among the places
+        return _selected(tape.sizes, region, keys, x)
+    key = _spans, region.spans, region.kept, marks
+    if key not in tape.rearranged:
+        tape.rearranged[key] = _selected(tape.sizes, region, keys, x)
+    return tape.rearranged[key]
+
+
+def _selected(sizes, region: Region, keys, x: TracedArray):
+    return selected(sizes, region, spans_of(x, keys, [region.spans[axis].size for axis in region.kept]))
 
 
 def _is_itself(item, target, spans, work: Patchwork | None) -> bool:
