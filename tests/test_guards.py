@@ -883,7 +883,66 @@ def caught_outside(t):
     return 3 * t
 
 
-@pytest.mark.parametrize(("f", "slopes"), [(caught_here, (-4.0, -0.6)), (caught_outside, (1.0, 3.0))])
+DIVISION_ERRORS = (ZeroDivisionError, KeyError)
+
+
+class Swallows:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return True
+
+
+def caught_by_a_tuple(t):
+    try:
+        return 1 / max(t, 0.0)
+    except DIVISION_ERRORS:
+        return t**2
+
+
+def caught_by_a_manager(t):
+    with Swallows():
+        return 1 / max(t, 0.0)
+    return t**2
+
+
+def dropped_at_the_end(t):
+    result = t**2
+    try:
+        result = 1 / max(t, 0.0)
+    finally:
+        return result  # noqa: B012
+
+
+def power_of_zero(t):
+    try:
+        return max(t, 0.0) ** -1
+    except ZeroDivisionError:
+        return t**2
+
+
+def too_large(t):
+    try:
+        return (1e200 * max(-t, 0.0)) ** 2 + 1 / t
+    except OverflowError:
+        return t**2
+
+
+def remainder(t):
+    try:
+        return math.remainder(1.0, max(t, 0.0))
+    except ValueError:
+        return t**2
+
+
+CAUGHT = (caught_here, caught_by_a_tuple, caught_by_a_manager, dropped_at_the_end, power_of_zero, too_large)
+
+
+@pytest.mark.parametrize(
+    ("f", "slopes"),
+    [*((f, (-4.0, -0.6)) for f in CAUGHT), (caught_outside, (1.0, 3.0)), (remainder, (-2.0, -0.6))],
+)
 def test_a_division_of_python_s_numbers_by_zero_is_caught_as_in_python(f, slopes):
     cache = nt.prepare_gradient_cache(f, 0.5)
     for t, slope in zip((0.5, -0.3, 0.5), (*slopes, slopes[0]), strict=True):
@@ -891,6 +950,31 @@ def test_a_division_of_python_s_numbers_by_zero_is_caught_as_in_python(f, slopes
         assert value == f(t)
         np.testing.assert_allclose(gradient, slope)
     assert nt.value_and_grad(lambda t: 1 / (t - t))(0.5)[0] == np.inf  # nothing catches it: a limit
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t: (t - 0.5) ** 0.5,
+        lambda t: pow(t - 0.5, -1.5),
+        lambda t: (t - 0.5) ** (2 * t),
+        lambda t: (-0.4) ** (2 * t),
+        lambda t: (-(t - 0.5)) ** (1 / 3) if t > 0.4 else t**2.0,
+    ],
+)
+def test_powers_of_python_s_numbers_are_complex_where_python_s_are(f):
+    """A float to the power of a float: NumPy's is not a number where the base is negative."""
+
+    def parts(t):
+        power = f(t)
+        return 2 * power.real + 3 * power.imag + isinstance(power, complex)
+
+    verb = nt.value_and_grad(parts)
+    for t in (0.7, 0.3, 1.2, 0.2, 0.7, 0.5 + 1e-9):
+        value, slope = verb(t)
+        np.testing.assert_allclose(value, parts(t), rtol=1e-14)
+        if t != 0.5 + 1e-9:
+            np.testing.assert_allclose(slope, (parts(t + 1e-6) - parts(t - 1e-6)) / 2e-6, rtol=1e-8)
 
 
 def test_what_calls_a_verb_does_not_catch_for_the_function():

@@ -17,6 +17,8 @@ CASES = {
     "weighted harmonic mean": lambda x: statistics.harmonic_mean(x, weights=OTHERS),
     "variances": lambda x: statistics.variance(x) * statistics.pvariance(x, mu=x[0]),
     "deviations": lambda x: statistics.stdev(list(x)) / statistics.pstdev(x, 1.0),
+    "a type": lambda x: statistics.pstdev(x.tolist()) + statistics.harmonic_mean([x.item(0)]),
+    "another type": lambda x: statistics.mean(x.tolist()) * statistics.variance(map(math.sin, x)),
     "order": lambda x: statistics.median(x) ** 2 + statistics.quantiles(x, n=4)[0],
     "pairs": lambda x: statistics.correlation(x, OTHERS) + statistics.covariance(OTHERS, x) * x[0],
     "a line": lambda x: np.prod(statistics.linear_regression(OTHERS, x)) * x[2],
@@ -29,8 +31,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_many_numbers(name):
     f = CASES[name]
-    value, gradient = nt.value_and_grad(f)(X)
+    (value, same), gradient = nt.value_and_grad(lambda x: (f(x), f(x)), has_aux=True)(X)
     np.testing.assert_allclose(value, f(X), rtol=1e-13)
+    assert type(same) is type(f(X))
     differences = [(f(X + step) - f(X - step)) / 2e-6 for step in 1e-6 * np.eye(4)]
     np.testing.assert_allclose(gradient, differences, rtol=1e-6, atol=1e-8)
 
@@ -42,6 +45,13 @@ ERRORS = {
     "weights of zero": (lambda x: statistics.fmean(x, 0.0 * x), statistics.StatisticsError, "non-zero"),
     "negative": (lambda x: statistics.harmonic_mean(-x), statistics.StatisticsError, "negative values"),
     "constant": (lambda x: statistics.correlation(x, [2.0] * 4), statistics.StatisticsError, "is constant"),
+    "no numbers": (lambda x: statistics.fmean(x[:0]), statistics.StatisticsError, "at least 1 data point"),
+    "zeros": (lambda x: statistics.geometric_mean(x - x[0]), statistics.StatisticsError, "positive numbers"),
+    "negative weights": (
+        lambda x: statistics.harmonic_mean(x, -x),
+        statistics.StatisticsError,
+        "negative val",
+    ),
     "a distribution": (lambda x: statistics.NormalDist(x[0]).cdf(1.0), nt.LeakError, "NormalDist"),
     "a correlation": (lambda x: statistics.correlation(x, x, method="other"), ValueError, "Unknown method"),
 }

@@ -233,7 +233,7 @@ class Environment(LibraryObjects, Walk):
 
     def _note_missing(self) -> None:
         """Note names that a module or a function may get (see `absences`)."""
-        caught = any(map(absences.may_catch, self._codes.values()))
+        caught = any(absences.may_catch(code, AttributeError, NameError) for code in self._codes.values())
         for owner, name, code in self._asked_of:
             names, scope = absences.asked_for(code), vars(owner)
             if caught:

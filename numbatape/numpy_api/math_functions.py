@@ -121,7 +121,7 @@ def log(x, base=None):
 
 @stands_for("math", "remainder")
 def remainder(x, y):
-    return exact_math.remainder(*lift_all(x, y))
+    return _guarded(exact_math.remainder(*lift_all(x, y)), x, y)
 
 
 @stands_for("math", "ldexp")

@@ -40,7 +40,7 @@ OPERATIONS = {
     "trace.extents": "arange counted extent",
     "trace.size_fractions": "noted_ufunc rounded_to_size",
     "trace.integer_ranges": "checked_integers limit_pieces range_of",
-    "trace.python_integers": "absolute_integer as_integer combine_bits combine_integers",
+    "trace.python_integers": "absolute_integer as_integer combine_bits combine_integers python_power",
     "trace.integers": "TracedInteger arguments lifted operands settled",
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",

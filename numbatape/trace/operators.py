@@ -16,7 +16,7 @@ from ..ops import OPCODE, OPS, Elementwise
 from ..tape.code import LAST_OUT
 from ..tape.instruction import NONE, opcode
 from ..tape.tape import ACTIVE, F64, VARYING
-from ..usercode.frames import catches_division_by_zero, where_in_user_code
+from ..usercode.frames import catches, where_in_user_code
 from . import number_calls, operations
 from .complex_array import combine as complex_combine
 from .kinds import PYTHON, truth
@@ -223,7 +223,7 @@ def require_divisor(ufunc, left, right) -> None:
     traced = type(right) is TracedArray
     if traced and not right._trace.may_guard(right):
         return
-    if traced and right._level == ACTIVE and not catches_division_by_zero(right._trace.start):
+    if traced and right._level == ACTIVE and not catches(ZeroDivisionError, right._trace.start):
         return
     with failing((right if traced else left)._trace):
         if (right._value if traced else right) == 0:
@@ -237,14 +237,14 @@ def _power(left, right):
         left, right = _without_fractions(left, right) or (left, right)
     # Plain arrays that were made while tracing have a trace, too.
     trace = (left if isinstance(left, TracedArray) else right)._trace
+    of_python = _is_weak(left) and _is_weak(right) and not (_is_whole(left) and _is_whole(right))
+    result = None
     if trace.values == "numpy" and may_be_operand(left) and may_be_operand(right):
         with failing(trace):
             result = operations.power_of_scalars(left, right)
-        if result is not None:
-            if _is_weak(left) and _is_weak(right):
-                result._value = float(result._value)
-            return result
-    return general(np.power, left, right)
+    if result is None:
+        result = general(np.power, left, right)
+    return operations.python_power(result, left, right) if of_python else result
 
 
 def _is_usual(left, right) -> bool:

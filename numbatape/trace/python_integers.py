@@ -1,7 +1,7 @@
-"""Python's ints and truth values that were computed from traced numbers: ``a > 0``, ``math.floor(a)``.
+"""Arithmetic of Python's numbers that is not NumPy's: of ints and truth values, and powers of floats.
 
-Their arithmetic is Python's, not NumPy's: ``True + True`` is 2, results are weakly typed, a division by zero
-raises. It is recorded with their numbers, without a guard; bits and repetitions need the value.
+``True + True`` is 2, where both are ``a > 0``; results are weakly typed, a division by zero raises. Ints and
+truth values are recorded with their numbers, without a guard; bits and repetitions need the value.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import operator
 
 import numpy as np
 
+from ..tape.tape import ACTIVE
+from ..usercode.frames import catches, where_in_user_code
 from . import operations
 from .array import TracedArray, new_traced
 from .constants import EXACT_INTEGER
@@ -47,6 +49,44 @@ def combine_integers(ufunc, left, right):
     with failing(trace):
         result = operations.call_ufunc(ufunc, "__call__", (left, right), {})
     return weak(result)
+
+
+def python_power(result: TracedArray, left, right):
+    """Return ``left**right`` of a float of Python and another of its numbers, given NumPy's result.
+
+    Where NumPy's power of finite numbers is infinite or no number, Python's raises or is complex. Guards keep
+    these cases apart where that makes a difference. An error that nothing catches makes none: the power of
+    an operand that is differentiated is a limit then.
+    """
+    result, trace = weak(result), result._trace
+    traced = [x for x in (left, right) if type(x) is TracedArray]
+    if not all(map(trace.may_guard, traced)):
+        return result
+    is_limit = any(x._level == ACTIVE for x in traced)
+    errors = [
+        kind for kind in (ZeroDivisionError, OverflowError) if not is_limit or catches(kind, trace.start)
+    ]
+    if not errors and not _may_be_complex(left, right):
+        return result
+    if np.isfinite(result) or not (np.isfinite(left) and np.isfinite(right)):
+        return result
+    if left == 0.0:
+        kind, text = ZeroDivisionError, "0.0 cannot be raised to a negative power"
+    elif left < 0.0 and right != np.floor(right):
+        return (left + 0j) ** right
+    else:
+        kind, text = OverflowError, "the power is too large"
+    if kind in errors:
+        raise kind(f"{text} at {where_in_user_code()}")
+    return result
+
+
+def _may_be_complex(left, right) -> bool:
+    """Whether a power may be complex for these or other numbers of the tape."""
+    if type(left) is not TracedArray and left >= 0:
+        return False
+    exponent = value_of(right)
+    return type(exponent) is float and (type(right) is TracedArray or not exponent.is_integer())
 
 
 def _is_large(ufunc, left: int, right: int) -> bool:

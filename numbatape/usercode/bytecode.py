@@ -24,6 +24,8 @@ LOADS = {
     }.items()
     if name in dis.opmap
 }
+# Instructions that load a variable or a global by its name.
+NAMES = {k for k in (*dis.hasname, *dis.haslocal, *dis.hasfree) if dis.opname[k].startswith("LOAD_")}
 ATTRIBUTES = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 STORE_ATTR = dis.opmap["STORE_ATTR"]

@@ -29,11 +29,13 @@ def user_frame():
     return outside or sys._getframe(1)
 
 
-def catches_division_by_zero(start: types.FrameType | None) -> bool:
-    """Whether the function that is traced, or one that it has called, may catch a division by zero.
+def catches(kind: type[Exception], start: types.FrameType | None) -> bool:
+    """Whether the function that is traced, or one that it has called, may catch an error of Python's.
 
     Parameters
     ----------
+    kind
+        The class of the error.
     start
         The frame that has called the function.
     """
@@ -44,7 +46,7 @@ def catches_division_by_zero(start: types.FrameType | None) -> bool:
             code.co_exceptiontable
             and not is_core[code.co_filename]
             and ownership.is_users_file(code.co_filename, frame.f_globals.get("__name__"))
-            and absences.may_catch_division(code)
+            and absences.catches(code, kind)
         ):
             return True
         frame = frame.f_back
