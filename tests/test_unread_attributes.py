@@ -24,9 +24,16 @@ class Base:
         self.history, self.parts, self.table = [], [1.0, 2.0], {"a": 1.5}
         self.inner = types.SimpleNamespace(scale=2.0)
         self.scratch = np.zeros(2)
+        self.calls, self.last, self.values = 0, None, []
 
     def loss(self, w):
         return self.C * np.sum(w**2)
+
+    def counting(self, w):
+        self.calls += 1
+        self.last = w * self.C
+        self.values.append(self.C)
+        return self.loss(w)
 
     def note(self, w, value):
         self.history.append(w.copy())
@@ -62,6 +69,25 @@ def test_a_callback_that_keeps_a_history_costs_no_traces():
     model.note(W, 9.0)
     agrees(cache, model.loss)
     assert cache._program.traces == 2
+
+
+def test_a_method_that_counts_its_calls_keeps_its_trace_beside_a_history():
+    model = Base()
+    cache, n = nt.prepare_gradient_cache(model.counting, W), model.calls
+    for k in range(6):
+        w = W + k
+        value, (gradient,) = nt.value_and_gradient(cache, w)
+        assert (value, model.calls, len(model.values)) == (model.C * np.sum(w**2), n + k + 1, n + k + 1)
+        np.testing.assert_array_equal(gradient, 2 * model.C * w)
+        np.testing.assert_array_equal(model.last, w * model.C)
+        model.note(w, float(k))
+        if k == 3:
+            model.C = 0.7  # this is read
+    assert cache._program.traces == 2
+    model.calls, model.last, model.values = 0, None, []
+    nt.value_and_gradient(cache, W)
+    assert (model.calls, len(model.values)) == (1, 1)
+    np.testing.assert_array_equal(model.last, W * model.C)
 
 
 def test_arguments_and_the_object_of_a_closure_that_stores_its_cache():
@@ -126,8 +152,9 @@ def tried(model):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["loss", "counting"])
 @pytest.mark.parametrize("name", READERS)
-def test_attributes_that_are_read_in_any_way_are_compared(name):
+def test_attributes_that_are_read_in_any_way_are_compared(name, method):
     members = {
         "counted": property(lambda self: self.n + 1),
         "__len__": lambda self: 1 + self.n,
@@ -138,10 +165,11 @@ def test_attributes_that_are_read_in_any_way_are_compared(name):
     model = variant(READERS[name], **members)
     if name == "alias":
         model.history = HISTORY
-    cache = nt.prepare_gradient_cache(model.loss, W)
+    loss = getattr(model, method)
+    cache = nt.prepare_gradient_cache(loss, W)
     for k in range(3):
         for w in (W, W + 1.0):
-            agrees(cache, model.loss, w)
+            agrees(cache, loss, w)
         model.note(W, 1.0 + k)
 
 

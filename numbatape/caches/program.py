@@ -123,12 +123,15 @@ class Program:
     def _without_unread(self) -> bool:
         """Stop watching attributes that the function does not read, if only these have changed."""
         with self._tracing, self._lock:
-            if self._written or self._observes or not self.variants or not self._plain_arguments:
+            if self._observes or not self.variants or not self._plain_arguments:
                 return False
             if not (self.environment.rebound() or self.environment.rewritten()):
                 return True  # another thread has done it
             unread = imported("..capture.unread", __package__)
-            found = unread.without_unread(self.environment, self._environment)
+            written = self._written
+            found = unread.without_unread(
+                self.environment, lambda places: self._environment(union(written + places)), written
+            )
             if found is not None:
                 self.environment, self._unread = found, True
                 self.version += 1

@@ -51,7 +51,9 @@ _VALUES = type({}.values())
 _BASES = (object, abc.ABC, typing.Generic, typing.Protocol)
 
 
-def without_unread(noted: Environment, make: Callable[[list], Environment]) -> Environment | None:
+def without_unread(
+    noted: Environment, make: Callable[[list], Environment], written: list[tuple]
+) -> Environment | None:
     """Return what a function captures but for attributes that it does not read, if nothing else has changed.
 
     None if something that the function may read has changed.
@@ -62,7 +64,10 @@ def without_unread(noted: Environment, make: Callable[[list], Environment]) -> E
         What the function captures, as it was.
     make
         Returns what it captures now, without some places (`Effects.places`).
+    written
+        Places that it only writes to, which ``noted`` is without: calls change them themselves.
     """
+    own = {id(container): keys for container, keys in written if keys is not None}
     before, now = _attributes(noted), None
     places = _unnamed(noted, before)
     while places:
@@ -74,7 +79,8 @@ def without_unread(noted: Environment, make: Callable[[list], Environment]) -> E
     if not places or now is None:
         return None
     for mapping, keys in places:
-        if _others(mapping, keys) != _others(before[id(mapping)], keys):
+        others = keys | own.get(id(mapping), frozenset())
+        if _others(mapping, others) != _others(before[id(mapping)], others):
             return None
     gone = {key for key in noted.seen if key not in now.seen}
     changed = _rest_changed(noted, now, gone | {id(mapping) for mapping, _ in places})
