@@ -7,6 +7,7 @@ first cache. Every entry keeps its bits, because the instruction does the same o
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +29,24 @@ ADD, SUBTRACT, NEGATE, MULTIPLY, DIVIDE = range(5)
 
 
 class Step(NamedTuple):
-    """A row of the code that may be a step: its kind, what it reads, and the factor of a product."""
+    """A row of the code that may be a step.
+
+    Attributes
+    ----------
+    kind, factor
+        What it does. The factor of a product or quotient is not among the operands.
+    operands, active
+        What it reads, and which of that takes an adjoint.
+    out, stage
+        Its result, and the stage that it runs in.
+    """
 
     kind: int
+    factor: float
     operands: tuple[int, ...]
-    factor: float = 1.0
+    active: tuple[int, ...]
+    out: int
+    stage: int
 
 
 class Tree(NamedTuple):
@@ -42,17 +56,67 @@ class Tree(NamedTuple):
     leaves: tuple[int, ...]
 
 
+class Form(NamedTuple):
+    """A layout, with numbers for codes for which guards allow only one, and whether taps may have it."""
+
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    fits: bool
+
+
+class Values:
+    """What is asked again and again of the values of steps, looked up at once.
+
+    Attributes
+    ----------
+    addresses
+        ``(storage, offset, layout)`` of each value.
+    last
+        The row that writes the cells of each value last.
+    single
+        The values that are one operand of one instruction, and nothing else needs them.
+    taps, tables
+        What trees need that are alike, as those of a loop's turns are: results of `_taps` and `_table`.
+    """
+
+    def __init__(self, draft: Draft, code: np.ndarray, steps: dict[int, Step]):
+        self.draft = draft
+        numbers = sorted({value for step in steps.values() for value in (step.out, *step.operands)})
+        values = np.array(numbers, np.intp)
+        columns = (column.take(values).tolist() for column in (draft.storage, draft.offset, draft.layout))
+        self.addresses = dict(zip(numbers, zip(*columns, strict=True), strict=True))
+        uses, groups = draft.uses(code), draft.group.take(values)
+        self.last = dict(zip(numbers, uses.last_write.take(groups).tolist(), strict=True))
+        once = (uses.reads.take(groups) == 1) & (uses.writes.take(groups) == 1)
+        self.single = {*values[once & ~draft.fixed(uses).take(groups)].tolist()}
+        self._forms: dict[int, Form] = {}
+        self.taps: dict[tuple, tuple | None] = {}
+        self.tables: dict[tuple, np.ndarray | None] = {}
+
+    def form(self, value: int) -> Form:
+        """Return the form of a value's layout."""
+        layout = self.addresses[value][2]
+        found = self._forms.get(layout)
+        if found is None:
+            sizes = self.draft.sizes
+            dims, strides = (tuple(map(sizes.settled, codes)) for codes in self.draft.layouts[layout])
+            fits = all(map(sizes.value, dims)) and min(map(sizes.value, strides), default=0) >= 1
+            found = self._forms[layout] = Form(dims, strides, fits)
+        return found
+
+
 def make_stencils(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Replace trees of steps whose leaves are shifted views of one storage."""
     shifted = _shifted(draft, code)
     steps = _steps(draft, code, shifted) if len(shifted) else {}
     if len(steps) < FEWEST_STEPS:
         return code
+    values = Values(draft, code, steps)
     changes: dict[int, list[tuple]] = {}
-    for root, tree in _trees(draft, code, steps).items():
-        taps = {draft.address(value)[1] for value in tree.leaves}
-        if FEWEST_STEPS <= len(tree.rows) <= MOST_STEPS and len(taps) >= FEWEST_TAPS:
-            row = _stencil(draft, code, steps, root, tree)
+    for root, tree in _trees(values, steps).items():
+        if FEWEST_STEPS <= len(tree.rows) <= MOST_STEPS:
+            taps = {values.addresses[value][1] for value in tree.leaves}
+            row = _stencil(values, code, steps, root, tree) if len(taps) >= FEWEST_TAPS else None
             if row is not None:
                 changes |= {k: [] for k in tree.rows}
                 changes[root] = [row]
@@ -110,45 +174,42 @@ def _steps(draft: Draft, code: np.ndarray, shifted: np.ndarray) -> dict[int, Ste
             break
         rows = rows[steps]
     found = {}
-    for k in rows.tolist():
-        row, a, b = (int(code[name][k]) for name in ("op", "a", "b"))
+    names = "op", "a", "b", "active", "out", "stage"
+    for k, *fields in zip(rows.tolist(), *(code[name][rows].tolist() for name in names), strict=True):
+        row, a, b, active, out, stage = fields
         row >>= 1
         kind = next((kind for kind, its in kinds.items() if row in its), None)
+        takes = active & 1, active >> 1 & 1
         if kind is not None:
-            found[k] = Step(kind, (a,) if b == NONE else (a, b))
+            count = 1 if b == NONE else 2
+            found[k] = Step(kind, 1.0, (a, b)[:count], takes[:count], out, stage)
         elif (factor := _number(draft, b)) is not None:
-            found[k] = Step(MULTIPLY if row in products else DIVIDE, (a,), factor)
+            found[k] = Step(MULTIPLY if row in products else DIVIDE, factor, (a,), takes[:1], out, stage)
         elif row in products and (factor := _number(draft, a)) is not None:
-            found[k] = Step(MULTIPLY, (b,), factor)
+            found[k] = Step(MULTIPLY, factor, (b,), takes[1:], out, stage)
     return found
 
 
 def _number(draft: Draft, value: int) -> float | None:
     """Return a literal number that is finite and not zero."""
-    number = draft.builder.numbers.get(value) if draft.address(value)[0] < len(POOLS) else None
-    return float(number) if number is not None and np.isfinite(number) and number != 0 else None
+    number = draft.builder.numbers.get(value)
+    if number is None or draft.address(value)[0] >= len(POOLS):
+        return None
+    return float(number) if math.isfinite(number) and number != 0 else None
 
 
-def _trees(draft: Draft, code: np.ndarray, steps: dict[int, Step]) -> dict[int, Tree]:
+def _trees(values: Values, steps: dict[int, Step]) -> dict[int, Tree]:
     """Return each tree that no other tree contains; the keys are the trees' last rows."""
-    uses = draft.uses(code)
-    fixed = draft.fixed(uses)
     trees: dict[int, Tree] = {}
     for k, step in steps.items():
-        dims = _codes(draft, draft.layout_of(int(code["out"][k])).dims)
+        dims = values.form(step.out).dims
         if len(dims) > MOST_AXES:
             continue
         rows, leaves, taken = [k], [], []
         for value in step.operands:
-            group = draft.group[value]
-            maker = int(uses.last_write[group])
-            inside = (
-                maker in trees
-                and int(code["out"][maker]) == value
-                and code["stage"][maker] == code["stage"][k]
-            )
-            inside = inside and uses.reads[group] == uses.writes[group] == 1 and not fixed[group]
-            if inside:
+            maker = values.last[value]
+            its = steps[maker] if maker in trees else None
+            if its is not None and its.out == value and its.stage == step.stage and value in values.single:
                 rows += trees[maker].rows
                 leaves += trees[maker].leaves
                 taken.append(maker)
@@ -157,50 +218,33 @@ def _trees(draft: Draft, code: np.ndarray, steps: dict[int, Step]) -> dict[int, 
             else:
                 break
         else:
-            if _alike(draft, dims, leaves):
+            if _alike(values, dims, leaves):
                 trees[k] = Tree(tuple(rows), tuple(leaves))
                 for maker in taken:
                     del trees[maker]
     return trees
 
 
-def _codes(draft: Draft, codes) -> tuple[int, ...]:
-    """Return size codes, with the number in place of a code for which guards allow only one."""
-    return tuple(map(draft.sizes.settled, codes))
-
-
-def _values(draft: Draft, codes) -> list[int]:
-    """Return the sizes of this trace."""
-    return list(map(draft.sizes.value, codes))
-
-
-def _alike(draft: Draft, dims: tuple[int, ...], leaves: list[int]) -> bool:
+def _alike(values: Values, dims: tuple[int, ...], leaves: list[int]) -> bool:
     """Whether values are views of one storage that differ only in the cell where they begin."""
-    storage, _, layout = draft.address(leaves[0])
-    strides = _codes(draft, draft.layouts[layout].strides)
-    if storage < len(POOLS) or min(_values(draft, strides), default=0) < 1 or not all(_values(draft, dims)):
+    storage = values.addresses[leaves[0]][0]
+    form = values.form(leaves[0])
+    if storage < len(POOLS) or form.dims != dims or not form.fits:
         return False
-    for value in leaves:
-        its, _, layout = draft.address(value)
-        if its != storage or _codes(draft, draft.layouts[layout].dims) != dims:
-            return False
-        if _codes(draft, draft.layouts[layout].strides) != strides:
-            return False
-    return True
+    return all(values.addresses[value][0] == storage and values.form(value) == form for value in leaves)
 
 
-def _stencil(draft: Draft, code: np.ndarray, steps: dict[int, Step], root: int, tree: Tree):
+def _stencil(values: Values, code: np.ndarray, steps: dict[int, Step], root: int, tree: Tree):
     """Return the instruction that does the steps of a tree; None where no array contains all taps."""
-    last = Instruction._make(code[root].item())
-    found = _taps(draft, last.out, tree.leaves)
-    table = None if found is None else _table(code, steps, tree, found.places)
+    draft, last = values.draft, Instruction._make(code[root].item())
+    found = _taps(values, last.out, tree.leaves)
+    table = None if found is None else _table(values, steps, tree, found.places)
     if table is None:
         return None
     takes = any(
-        int(code["active"][k]) >> place & 1
+        active and value in found.places
         for k in tree.rows
-        for place, name in enumerate("ab")
-        if int(code[name][k]) in found.places
+        for value, active in zip(steps[k].operands, steps[k].active, strict=True)
     )
     return last.replace(
         op=opcode(draft.ops.number["stencil"], F64),
@@ -229,23 +273,44 @@ class Taps(NamedTuple):
     out: int
 
 
-def _taps(draft: Draft, out: int, leaves) -> Taps | None:
+def _taps(values: Values, out: int, leaves) -> Taps | None:
     """Return the leaves as views of an array that contains them; None where it would reach too far."""
-    layout, sizes = draft.layout_of(leaves[0]), draft.sizes
-    dims, strides = _codes(draft, layout.dims), _codes(draft, layout.strides)
-    own = draft.layout_of(out).strides
+    draft, addresses = values.draft, values.addresses
+    (_, offset, own), (tapped, _, layout) = addresses[out], addresses[leaves[0]]
+    size, starts = draft.storages[tapped][0], tuple([addresses[value][1] for value in leaves])
+    key = layout, own, size, starts
+    if key not in values.taps:
+        values.taps[key] = _whole(draft, draft.layouts[own].strides, values.form(leaves[0]), size, starts)
+    found = values.taps[key]
+    if found is None:
+        return None
+    places, first, (dims, apart), (shape, strides) = found
+    return Taps(
+        dict(zip(leaves, places, strict=True)),
+        draft.view(leaves[0], first, dims, apart),
+        draft.view(out, offset, shape, strides),
+    )
+
+
+def _whole(draft: Draft, own, form: Form, size: int, starts: tuple[int, ...]) -> tuple | None:
+    """Return how an array contains views that begin at some cells; None if it reaches beyond its storage.
+
+    These are the place of each view, the array's first cell, its dimensions and strides, and those of the
+    result, whose strides are ``own``.
+    """
+    sizes, (dims, strides, _) = draft.sizes, form
     order = sorted(range(len(dims)), key=lambda axis: -sizes.value(strides[axis]))
-    lead = [1] * (MOST_AXES - len(dims))
+    lead = (1,) * (MOST_AXES - len(dims))
     shape = (*lead, *(dims[axis] for axis in order))
     apart = (*lead, *(strides[axis] for axis in order))
-    places, first = {}, 0
-    for value in leaves:
-        rest = sizes.value(draft.address(value)[1])
+    places, first = [], 0
+    for start in starts:
+        rest = sizes.value(start)
         place = [0] * len(lead)
-        for stride in _values(draft, apart[len(lead) :]):
+        for stride in map(sizes.value, apart[len(lead) :]):
             place.append(rest // stride)
             rest %= stride
-        places[value] = place
+        places.append(place)
         first = rest
 
     def cell(place) -> int:
@@ -255,47 +320,49 @@ def _taps(draft: Draft, out: int, leaves) -> Taps | None:
             found = sizes.add(found, sizes.mul(n, stride))
         return found
 
-    expected = {
-        value: (cell(place), sizes.settled(draft.address(value)[1])) for value, place in places.items()
-    }
-    corner = [min(column) for column in zip(*places.values(), strict=True)]
-    places = {value: tuple(map(int.__sub__, place, corner)) for value, place in places.items()}
-    columns = zip(*places.values(), strict=True)
+    expected = [(cell(place), sizes.settled(start)) for place, start in zip(places, starts, strict=True)]
+    corner = [min(column) for column in zip(*places, strict=True)]
+    places = [tuple(map(int.__sub__, place, corner)) for place in places]
+    columns = zip(*places, strict=True)
     whole = [sizes.add(n, max(column)) for n, column in zip(shape, columns, strict=True)]
     last = [sizes.sub(sizes.add(n, least), 1) for n, least in zip(whole, corner, strict=True)]
     end = sizes.add(cell(last), 1)
-    size = draft.storages[draft.address(leaves[0])[0]][0]
     if sizes.value(end) > sizes.value(size):
         return None
-    if any(place != offset for place, offset in expected.values()):
+    if any(place != offset for place, offset in expected):
         return None  # a guard that they are equal would fix sizes, as for ``x[n // 2:] - x[n // 2 - 1:-1]``
     sizes.guard(size, ">=", end)
-    base = leaves[0]
-    return Taps(
-        places,
-        draft.view(base, cell(corner), whole, apart),
-        draft.view(out, draft.address(out)[1], shape, (*lead, *(own[axis] for axis in order))),
-    )
+    result = shape, (*lead, *(own[axis] for axis in order))
+    return places, cell(corner), (tuple(whole), apart), result
 
 
-def _table(code: np.ndarray, steps: dict[int, Step], tree: Tree, places) -> np.ndarray | None:
+def _table(values: Values, steps: dict[int, Step], tree: Tree, places) -> np.ndarray | None:
     """Return the table of a stencil (see `numbatape.ops.stencils`); None if a weight is out of range."""
-    rows, taps = sorted(tree.rows), list(places)
-    number = {int(code["out"][k]): n for n, k in enumerate(rows)}
+    its, taps = [steps[k] for k in sorted(tree.rows)], list(places)
+    number = {step.out: n for n, step in enumerate(its)}
     number |= {value: -1 - n for n, value in enumerate(taps)}
-    weights = dict.fromkeys(number, 0.0) | {int(code["out"][rows[-1]]): 1.0}
-    for k in reversed(rows):
-        kind, operands, factor = steps[k]
-        weight = weights[int(code["out"][k])]
+    form = tuple([(step.kind, step.factor, *map(number.__getitem__, step.operands)) for step in its])
+    key = form, tuple(places.values())
+    if key not in values.tables:
+        values.tables[key] = _tabulated(*key)
+    return values.tables[key]
+
+
+def _tabulated(steps: tuple[tuple, ...], places: tuple) -> np.ndarray | None:
+    """Return a table of steps ``(kind, factor, *operands)``; operands are steps or, from -1 down, taps."""
+    weights = [0.0] * (len(steps) - 1) + [1.0] + [0.0] * len(places)  # weights[-1 - n] is that of a tap
+    taps = range(-1, -1 - len(places), -1)
+    for n in reversed(range(len(steps))):
+        kind, factor, *operands = steps[n]
+        weight = weights[n]
         partials = {SUBTRACT: (1.0, -1.0), NEGATE: (-1.0,), MULTIPLY: (factor,), DIVIDE: (1 / factor,)}
-        for value, partial in zip(operands, partials.get(kind, (1.0, 1.0)), strict=True):
-            weights[value] += weight * partial
-    if not np.isfinite(list(weights.values())).all():
+        for operand, partial in zip(operands, partials.get(kind, (1.0, 1.0)), strict=True):
+            weights[operand] += weight * partial
+    if not np.isfinite(weights).all():
         return None
-    entries = [[len(rows), len(taps)]]
-    for k in rows:
-        kind, operands, factor = steps[k]
-        x, y = (number[value] for value in (*operands, operands[0])[:2])
+    entries = [[len(steps), len(places)]]
+    for kind, factor, *operands in steps:
+        x, y = (*operands, operands[0])[:2]
         entries.append([kind, x, y, factor])
-    entries += [[*places[value], weights[value]] for value in taps]
+    entries += [[*place, weights[tap]] for place, tap in zip(places, taps, strict=True)]
     return np.array([x for entry in entries for x in entry], float)
