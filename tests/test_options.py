@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 import pytest
+import scipy.fft
+import scipy.linalg
 
 import numbatape as nt
 
@@ -51,6 +53,12 @@ REAL = {
     "unique rows": (A, lambda x: [
         *np.unique(x[[0, 2, 0]], axis=0, return_index=True, return_inverse=True, return_counts=True),
         np.unique(x, axis=1)]),
+    "forms of positions": (A, lambda a: [
+        np.transpose(a[0], -1), np.permute_dims(a[0], 0), *np.array_split(a, 2.0), *np.split(a, 3.0),
+        np.flip(a[0, 0]), np.trim_zeros(a[0, 0]), np.vecdot(a, a, keepdims=True),
+        np.vecdot(a, a, axis=0, keepdims=True), np.cov(a, dtype=complex), np.polyval(a, a[0]),
+        *scipy.fft.fftn(a, s=3, axes=0), scipy.fft.irfftn(a, s=5), scipy.fft.rfftn(a, axes=-2),
+        scipy.linalg.circulant(a[0, 0]), scipy.linalg.cho_factor(a[0, 0] ** 2)[0]]),
     "intersect1d": (X, lambda x: [
         *np.intersect1d(x, np.concatenate([x[1:3], Y]), return_indices=True), np.union1d(x, Y)]),
     "insert": (A, lambda a: [
@@ -118,13 +126,16 @@ COMPLEX = {
         np.sum(z, where=z.real > 0), np.var(z, 0, mean=np.mean(z, 0, keepdims=True))]),
     "folds": (C, lambda z: [
         np.subtract.reduce(z), np.divide.accumulate(z, 1), np.add.reduceat(z, [0, 2], 1),
-        np.multiply.reduceat(z, [1, 0], 0), np.power.reduce(z, 0), np.cumulative_sum(z, axis=0)]),
+        np.multiply.reduceat(z, [1, 0], 0), np.power.reduce(z, 0), np.cumulative_sum(z, axis=(0,))]),
     "polynomials": (Z, lambda z: [
         np.polyadd(z, z[:2]), np.polysub(z, z[:2]), np.polymul(z, z), np.polyder(z), np.polyint(z, 2),
         np.poly(z), *np.polydiv(z, z[:2])]),
-    "order": (Z, lambda z: [np.sort(z), z[np.argsort(-z)], np.sort_complex(z), np.unique(z)]),
+    "order": (Z, lambda z: [np.sort(z), z[np.argsort(-z)], np.sort_complex(z), np.unique(z),
+        np.union1d(z, Y), np.setdiff1d(Y, z), np.isin(z, X) * z]),
     "statistics": (C, lambda z: [
-        np.cov(z), np.cov(z, aweights=P[:4]), np.corrcoef(z), np.nansum(z, 0), np.nanmean(z), np.nanvar(z)]),
+        np.cov(z), np.cov(z, aweights=P[:4]), np.corrcoef(z), np.cov(z, dtype=float),
+        np.corrcoef(z, dtype="f8"), np.vecdot(z, z, axis=0, keepdims=True), np.vecdot(A, z, keepdims=False),
+        np.nansum(z, 0), np.nanmean(z), np.nanvar(z)]),
     "choosing": (Z, lambda z: [
         np.interp(P, np.sort(Y), z, left=1j), np.insert(z, [1, 3], 1j),
         np.choose([0, 1] * 2, [z[:4], z[1:]]), np.sinc(z),
@@ -173,6 +184,7 @@ def test_options_of_functions_of_real_arrays(name):
 
 
 @pytest.mark.parametrize("name", COMPLEX)
+@pytest.mark.filterwarnings("ignore:Casting complex values")
 def test_options_of_functions_of_complex_arrays(name):
     point, function = COMPLEX[name]
     check(function, point)

@@ -171,3 +171,27 @@ def test_later_samples_that_scipy_has_no_statistic_of(name):
         with np.errstate(invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             np.testing.assert_allclose(verb(sample)[0], np.sum(f(sample)), rtol=1e-13)
+
+
+@pytest.mark.parametrize("order", [0.0, 0.7, 2.0])
+def test_powers_of_yeo_and_johnson_have_a_slope_at_zero(order):
+    x = np.array([0.0, 0.4, -0.3, 1.7])
+    assert nt.derivative(lambda t: stats.yeojohnson(t, order))(0.0) == 1.0
+    beside = nt.grad(lambda x: stats.yeojohnson_llf(order, x))(x + 1e-9)
+    np.testing.assert_allclose(nt.grad(lambda x: stats.yeojohnson_llf(order, x))(x), beside, rtol=1e-7)
+
+
+def test_nan_in_lists_and_of_logarithms_are_left_out():
+    row = np.array([0.3, np.nan, 1.2, 0.4])
+    for statistic, x in (
+        (lambda x: stats.sem(list(x), nan_policy="omit"), row),
+        (lambda x: stats.moment([x[0], x[1], x[2], 0.7], 2, nan_policy="omit"), row),
+        (lambda x: stats.gstd(x, nan_policy="omit"), row),
+        (lambda x: stats.gstd(x, nan_policy="omit"), np.array([0.3, -1.0, 1.2, 0.4])),
+    ):
+        with np.errstate(invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value, gradient = nt.value_and_grad(statistic)(x)
+            assert value == pytest.approx(statistic(x), rel=1e-14)
+        np.testing.assert_allclose(gradient[[0, 2]], nt.grad(statistic)(np.where(x > 0, x, np.nan))[[0, 2]])
+        assert gradient[1] == 0.0 and gradient[0] != 0.0

@@ -48,6 +48,7 @@ CASES = {
     "hankel1": (lambda x: np.abs(sc.hankel1(1.5, x) + sc.hankel1e(0.5, x)), X),
     "hankel2": (lambda x: np.abs(sc.hankel2(1.5, x) + sc.hankel2e(0.5, x)), X),
     "h1vp": (lambda x: np.abs(sc.h1vp(1.5, x) + sc.h2vp(0.5, x, 2)), X),
+    "h1vp-left": (lambda x: np.abs(sc.h1vp(1.3, -x) + sc.h2vp(0.4, -x)), X),
     "wofz": (lambda x: np.abs(sc.wofz(x)), X),
     "lambertw": (lambda x: sc.lambertw(x - 0.3).real, X),
     "lambertw-minus": (lambda x: np.real(sc.lambertw(-0.4 * x, -1)), X),

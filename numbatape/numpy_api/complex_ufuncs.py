@@ -10,6 +10,7 @@ from ..trace import complex_parts, operations
 from ..trace.operands import adopt, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import not_supported
+from .dispatch import inner_products
 from .function_tables import COMPLEX_UFUNCS
 from .ufuncs import METHODS, into_out, name_of
 
@@ -54,6 +55,8 @@ def call(ufunc, inputs, kwargs):
     """Return ``ufunc(*inputs, **kwargs)`` of complex operands, by its implementation for pairs of parts."""
     dtype = kwargs.pop("dtype", None)
     options = [name for name in kwargs if name not in ("casting", "order", "subok")]
+    if options and ufunc.signature == "(n),(n)->()" and not {*options} - {"axis", "keepdims"}:
+        return inner_products(ufunc, inputs, kwargs.get("axis", -1), kwargs.get("keepdims"))
     if options:
         raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
     function = COMPLEX_UFUNCS.find(ufunc)

@@ -14,6 +14,7 @@ from ..trace import operations, pytrees
 from ..trace.aliasing import duplicates
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
+from ..trace.operands import values_of
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap_result
 from ..trace.primitives import array_instruction
 from ..usercode.frames import not_supported, where_in_user_code
@@ -184,3 +185,10 @@ def along(x, axis: int) -> list:
         raise np.exceptions.AxisError(axis, x.ndim)
     lead = (slice(None),) * (axis % x.ndim)
     return [x[(*lead, k)] for k in range(x.shape[axis])]
+
+
+def inner_products(ufunc, inputs, axis, keepdims):
+    """Return products of vectors along an axis, which stays in the result as one of one entry."""
+    ufunc(*map(values_of, inputs), axis=axis)  # raises NumPy's own errors
+    result = ufunc(*(np.moveaxis(x, axis, -1) for x in inputs))
+    return np.expand_dims(result, axis) if keepdims else result

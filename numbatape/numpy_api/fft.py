@@ -138,7 +138,8 @@ def _transforms(name: str, inverse: bool):
         axes, s = _axes(x, s, axes)
         x = _along_all(x, s, axes, 1.0, norm, inverse)
         if not axes:  # nothing is transformed, and the dtype is NumPy's or SciPy's
-            return x + 0j if np.iscomplexobj(value) and x.dtype.kind != "c" else x + 0.0
+            copy = x + 0j if np.iscomplexobj(value) and x.dtype.kind != "c" else x + 0.0
+            return copy if x.ndim else np.reshape(copy, ())  # of Python's numbers NumPy makes an array
         return complex_parts.adopted(x, value)
 
     _register(function, several if name[-1] in "2n" else one)

@@ -59,6 +59,8 @@ def argwhere(a):
 @composes(np.trim_zeros, complex=HOLDS)
 def trim_zeros(filt, trim="fb", axis=None):
     x = lift_first(filt)
+    if x.ndim == 0:
+        return np.reshape(x, ())
     axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
     filled = np.not_equal(x, 0)
     empty = not np.any(filled)  # the positions of the first and the last such entry are guards

@@ -194,6 +194,7 @@ composes(
 
 def _cumulative_with_initial(function, start):
     def accumulate(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
+        axis = axis[0] if isinstance(axis, tuple) else axis  # NumPy takes a tuple of one, too
         result = function(x, 0 if axis is None else axis, dtype)
         if not include_initial:
             return result

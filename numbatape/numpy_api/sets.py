@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from ..trace import operations
-from ..trace.axes import along_axis, entries, is_empty, length, merge, one_axis, pinned
+from ..trace.axes import along_axis, entries, is_empty, length, one_axis, pinned
 from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, may_be_guard, values_of
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
 
 def _flat(x):
-    return merge(x, [x.ndim])
+    return np.ravel(x)
 
 
 @composes(np.isin, complex=HOLDS)

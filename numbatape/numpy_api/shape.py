@@ -51,6 +51,7 @@ def ravel(a, order="C"):
 
 @sees(np.transpose, complex="by_parts")
 def transpose(a, axes=None):
+    axes = (axes,) if axes is not None and np.ndim(axes) == 0 else axes
     return primitives.transpose(lift_first(a), axes)
 
 
@@ -156,6 +157,11 @@ def _cut(x, axis, places):
     return [x[(*lead, slice(a, b))] for a, b in zip(places, places[1:], strict=False)]
 
 
+def _whole(count) -> int:
+    """Return a number of parts; NumPy cuts those off that are floats."""
+    return int(count) if isinstance(count, (float, np.floating)) else index(count)
+
+
 def _split(value, ary, indices_or_sections, axis=0):
     x = lift_first(ary)
     axis = one_axis(x, axis)
@@ -164,7 +170,7 @@ def _split(value, ary, indices_or_sections, axis=0):
         ends = [None, *cuts, None]
         parts = _cut(x, axis, ends)
     else:
-        count, n = index(indices_or_sections), length(x, axis)  # a traced count records a guard
+        count, n = _whole(indices_or_sections), length(x, axis)  # a traced count records a guard
         longer = int(n % count)  # the first ``longer`` parts have an entry more than the others
         ends = [k * (n // count) + min(k, longer) for k in range(count + 1)]
         parts = _cut(x, axis, ends)
@@ -209,6 +215,9 @@ if hasattr(np, "unstack"):  # NumPy 2.1
 
 @composes(np.flip, complex="by_parts")
 def flip(m, axis=None):
+    m = lift_first(m)
+    if m.ndim == 0:
+        return np.reshape(m, ())
     axes = axes_of(m, axis)
     return m[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(m.ndim))]
 

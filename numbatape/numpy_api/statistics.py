@@ -161,7 +161,7 @@ def _expanded_weights(w, x, axis):
 
 @composes(np.cov, complex=HOLDS)
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
-    blocks = [_rows(lift_first(block, m, y), rowvar) for block in (m, y) if block is not None]
+    blocks = [_rows(_cast(lift_first(block, m, y), dtype), rowvar) for block in (m, y) if block is not None]
     x = np.concatenate(blocks)
     ddof = (0 if bias else 1) if ddof is None else ddof
     if fweights is not None or aweights is not None:
@@ -185,13 +185,23 @@ def _weighted_cov(x, ddof, fweights, aweights):
     return np.squeeze(centered @ np.conj((centered * weights).T) / count)
 
 
+def _cast(x, dtype):
+    """Return observations in the dtype that the caller asks for, or in double precision.
+
+    Of complex numbers a real dtype keeps the real parts.
+    """
+    if dtype is None:
+        return np.astype(x, complex) if x.dtype == np.complex64 else x
+    return np.astype(x if np.dtype(dtype).kind == "c" else np.real(x), dtype)
+
+
 def _rows(x, rowvar):
     return np.atleast_2d(x) if rowvar or x.ndim == 1 else x.T
 
 
 @composes(np.corrcoef, complex=HOLDS)
 def corrcoef(x, y=None, rowvar=True, *, dtype=None):
-    c = np.cov(x, y, rowvar)
+    c = np.cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
     spread = np.sqrt(np.real(np.diagonal(c)))

@@ -55,7 +55,7 @@ def clip(x, low, high):
 
 @composed(np.divmod)
 def divmod_(x, y):
-    return x // y, x % y
+    return np.floor_divide(x, y), np.remainder(x, y)
 
 
 @composed(np.nextafter)

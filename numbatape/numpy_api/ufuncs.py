@@ -22,7 +22,7 @@ from ..trace.operands import NUMPYS, adopt, find_trace, lift, values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..usercode.frames import not_supported
-from .dispatch import along, constant_only, on_constants, unsupported
+from .dispatch import along, constant_only, inner_products, on_constants, unsupported
 from .function_tables import REAL
 from .registration import recorder_of
 from .ufunc_compositions import COMPOSED
@@ -166,14 +166,11 @@ def call(ufunc, inputs, kwargs):
             f"{name_of(ufunc)}(..., where=mask)",
             "it leaves other entries undefined: use np.where(mask, ..., ...)",
         )
-    kwargs.pop("where", None)
     if kwargs.get("dtype") is not None:
         return _in_dtype(ufunc, inputs, kwargs)
-    options = [name for name in kwargs if name not in ("dtype", "casting", "order", "subok")]
-    if options == ["axis"] and ufunc.signature == "(n),(n)->()":
-        axis = kwargs["axis"]
-        ufunc(*map(value_of, inputs), axis=axis)  # raises NumPy's own errors
-        return ufunc(*(np.moveaxis(x, axis, -1) for x in inputs))
+    options = [name for name in kwargs if name not in ("dtype", "casting", "order", "subok", "where")]
+    if options and ufunc.signature == "(n),(n)->()" and not {*options} - {"axis", "keepdims"}:
+        return inner_products(ufunc, inputs, kwargs.get("axis", -1), kwargs.get("keepdims"))
     if options:
         raise _unsupported(f"{name_of(ufunc)}({', '.join(options)}=...)")
     function = COMPOSED.get(ufunc)

@@ -43,12 +43,17 @@ def count_of(x: TracedArray, axes) -> int:
     return result
 
 
+def _any_part(x):
+    """Return a part of a complex array; both have its sizes."""
+    return x._im if x._re is None else x._re
+
+
 def length(x: TracedArray, axis: int):
     """Return the size of one axis as an int, traced if it depends on the arguments: it needs no guard."""
     if type(x) is not TracedArray:
         if isinstance(x, np.ndarray):
             return x.shape[axis]
-        x = x._im if x._re is None else x._re  # a complex array, whose parts have the same sizes
+        x = _any_part(x)
     return sizes.seen(x._trace, layout_of(x).dims[axis])
 
 
@@ -72,6 +77,7 @@ def entries(x: TracedArray, axes, less: int = 0):
 
     The result is an int, or a traced number. A negative number is added: as a code it would name a size.
     """
+    x = x if type(x) is TracedArray else _any_part(x)
     table = x._trace.tape.sizes
     count = table.product(layout_of(x).dims[k] for k in axes)
     code = table.sub(count, less) if less >= 0 else table.add(count, -less)

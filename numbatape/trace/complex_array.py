@@ -250,6 +250,10 @@ class TracedComplex(Methods):
         self._re, self._im, self._value, self._zeros = other._re, other._im, other._value, other._zeros
 
     @property
+    def flags(self):
+        return self._value.flags
+
+    @property
     def T(self):
         check_attribute(self, "T")
         return np.transpose(self)

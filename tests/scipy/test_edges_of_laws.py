@@ -96,6 +96,14 @@ def test_logarithm_of_a_density_that_is_infinite_at_its_centre(name):
     assert value == np.inf and slopes.tolist() == [0.0, -np.inf]
 
 
+@pytest.mark.parametrize("p, q", [(1, -1), (-1, 1), (-1, -1)])
+def test_distance_of_measures_with_negative_sums_is_that_of_the_distributions(p, q):
+    a, b = np.array([0.2, 0.9, 0.4]), np.array([0.7, 0.3, 0.5])
+    value, slopes = nt.value_and_grad(lambda a: distance.jensenshannon(p * a, q * b))(a)
+    assert value == pytest.approx(distance.jensenshannon(a, b))
+    np.testing.assert_allclose(slopes, nt.grad(lambda a: distance.jensenshannon(a, b))(a), rtol=1e-12)
+
+
 def test_distance_of_distributions_that_are_equal_but_for_rounding():
     p = np.array([-0.8, -1.3, 2.5, 0.6, 0.3, -0.2])
     shares = sc.softmax(p)
@@ -151,6 +159,13 @@ def test_the_logarithm_of_a_small_area_comes_from_the_area(law, shapes):
         (lambda kappa: st.vonmises.logpdf(0.7, kappa), 0.0),
         (lambda kappa: st.vonmises_line.cdf(0.7, kappa), 0.0),
         (st.vonmises.entropy, 0.0),
+        # smooth functions of |x| or of the sign of x
+        (st.logistic.logpdf, 0.0),
+        (lambda x: st.genlogistic.logpdf(x, 0.4), 0.0),
+        (lambda x: st.gennorm.logpdf(x, 2.0), 0.0),
+        (lambda x: st.pearson3.logpdf(x, 0.0), 0.0),
+        (lambda x: st.dweibull.pdf(abs(x), 4.0), 0.0),
+        (lambda x: st.dgamma.pdf(abs(x), 4.0), 0.0),
     ],
 )
 def test_derivatives_where_a_parameter_is_zero(f, at):

@@ -40,6 +40,8 @@ CASES = {
     "coherence": (lambda x, y: S.coherence(x, y, nperseg=8)[1], V, Y),
     "spectrogram": (joined(lambda x: S.spectrogram(x, nperseg=8)[2], lambda x: S.spectrogram(x.T, nperseg=8, axis=0, mode="magnitude")[2], lambda x: S.spectrogram(x, nperseg=8, mode="complex", noverlap=2)[2]), M),
     "stft": (joined(lambda x: S.stft(x, nperseg=8)[2], lambda x: S.stft(x, nperseg=8, boundary=None)[2]), V),
+    "stft of a signal that is shorter than a segment": (joined(lambda x: S.stft(x, nperseg=20)[2], lambda x: S.spectrogram(x, nperseg=20, mode="magnitude")[2]), V),
+    "roots of sections": (joined(*(lambda s, k=k: S.sos2zpk(s)[k] for k in range(3))), np.array([[1.0, 0.3, 0.5, 1.0, 0.2, 0.4], [0.7, 0.1, 0.6, 1.0, -0.3, 0.5]])),
     "stft boundaries": (joined(lambda x: S.stft(x, nperseg=7, boundary="odd", padded=False, scaling="psd", detrend="constant")[2], lambda x: S.stft(x, nperseg=8, boundary="even", return_onesided=False)[2], lambda x: S.stft(x, nperseg=8, boundary="constant")[2]), M),
     "istft": (joined(lambda x: S.istft(S.stft(x, nperseg=8)[2] ** 2, nperseg=8)[1], lambda x: S.istft(S.stft(x, nperseg=8, noverlap=6)[2], nperseg=8, noverlap=6)[1]), M),
     "lombscargle": (joined(S.lombscargle, lambda x, y, f: S.lombscargle(x, y, f, floating_mean=True)), T, Z, F),
@@ -73,6 +75,7 @@ CHOOSING = {"welch", "csd", "windows", "windows of one axis", "resample_poly", "
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore:nperseg:UserWarning")
 def test_values_and_derivatives(name):
     function, *arguments = CASES[name]
     curved = not is_affine(function, *arguments)

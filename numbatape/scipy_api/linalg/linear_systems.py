@@ -63,7 +63,7 @@ def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
 
 @stands_for("scipy.linalg", "cho_factor", run=run_record)
 def cho_factor(value, a, lower=False, overwrite_a=False, check_finite=True):
-    a, (factored, _) = lift_first(a), value
+    a, (factored, _) = np.atleast_2d(lift_first(a)), value
     zeros = _leaves_zeros(lower, overwrite_a, np.asarray(values_of(a)).flags.fnc)
     known = a, bool(lower), zeros
     run = functools.partial(_factored, factored, *known)

@@ -244,7 +244,7 @@ def toeplitz(c, r=None):
 
 @stands_for("scipy.linalg", "circulant")
 def circulant(c):
-    c = lift_first(c)
+    c = np.atleast_1d(lift_first(c))
     at = positions(c, -1)
     return c[..., (at[:, None] - at) % length(c, -1)]
 

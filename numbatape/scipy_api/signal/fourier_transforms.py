@@ -24,7 +24,8 @@ def _one_axis(function):
 def _several_axes(function, usual):
     def transform(x, s=None, axes=usual, norm=None, overwrite_x=False, workers=None, *, plan=None):
         if axes is None and s is not None:  # NumPy warns of this, SciPy takes the last axes
-            axes = range(-len(s), 0)
+            axes = range(-np.size(s), 0)
+        s = s if s is None or np.ndim(s) else (s,)
         return function(x, s, axes if axes is None or np.ndim(axes) else (axes,), norm)
 
     return transform

@@ -223,8 +223,9 @@ def spectrogram(
             nfft, detrend, return_onesided, scaling, -1,
         )  # fmt: skip
         return frequencies, _times(length(line, -1), weights, step, fs), _placed(power, axis)
+    weights = _window("spectrogram", window, nperseg, length(line, -1))
     frequencies, times, result = _stft(
-        "spectrogram", line, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, 8
+        line, fs, weights, noverlap, nfft, detrend, return_onesided, scaling, 8
     )
     result = _placed(result, axis)
     if mode == "complex":
@@ -242,9 +243,8 @@ def _placed(result, axis):
     return np.moveaxis(result, -1, axis - 1 if axis < 0 else axis)
 
 
-def _stft(name, x, fs, window, nperseg, noverlap, nfft, trend, onesided, scaling, share):
+def _stft(x, fs, weights, noverlap, nfft, trend, onesided, scaling, share):
     """Return frequencies, times and the scaled transforms; segments overlap by a share of their length."""
-    weights = _window(name, window, nperseg, length(x, -1))
     nfft = length(weights, 0) if nfft is None else whole_number(nfft)
     one_sided = onesided and not _is_complex(x)
     step = _step(weights, noverlap, share)
@@ -278,7 +278,7 @@ def stft(
         line = _filled(line, size + (step - (size - width) % step) % step % width)
     scaling = "density" if scaling == "psd" else scaling
     frequencies, times, result = _stft(
-        "stft", line, fs, weights, None, noverlap, nfft, detrend, return_onesided, scaling, 2
+        line, fs, weights, noverlap, nfft, detrend, return_onesided, scaling, 2
     )
     if boundary is not None:
         times = times - width / 2 / fs

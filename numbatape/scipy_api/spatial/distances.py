@@ -159,6 +159,9 @@ def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
     # is zero is infinite, and through the weights it would reach the slopes of all others.
     p, q = lift_all(p, q)
     weight, other = np.sum(p, axis, keepdims=True), np.sum(q, axis, keepdims=True)
+    # Measures whose sums are negative become distributions, too.
+    p, q = p * np.sign(weight), q * np.sign(other)
+    weight, other = np.abs(weight), np.abs(other)
     total = np.sum(sc.rel_entr(p, (p + q * (weight / other)) / 2.0), axis, keepdims=True) / weight
     total = total + np.sum(sc.rel_entr(q, (q + p * (other / weight)) / 2.0), axis, keepdims=True) / other
     total = total if keepdims else np.squeeze(total, axis)

@@ -162,15 +162,6 @@ _DERIVATIVES = {
     f"{row}p": _bessel_derivative(row, sign, base)
     for row, sign, base in (("jv", -1.0, 1.0), ("yv", -1.0, 1.0), ("iv", 1.0, 1.0), ("kv", 1.0, -1.0))
 }
+_DERIVATIVES |= {f"h{k}vp": _bessel_derivative(f"hankel{k}", -1.0, 1.0) for k in (1, 2)}
 for _name, _its in _DERIVATIVES.items():
     stands_for("scipy.special", _name)(_its)
-
-
-@stands_for("scipy.special", "h1vp")
-def h1vp(v, z, n=1):
-    return _DERIVATIVES["jvp"](v, z, n) + 1j * _DERIVATIVES["yvp"](v, z, n)
-
-
-@stands_for("scipy.special", "h2vp")
-def h2vp(v, z, n=1):
-    return _DERIVATIVES["jvp"](v, z, n) - 1j * _DERIVATIVES["yvp"](v, z, n)

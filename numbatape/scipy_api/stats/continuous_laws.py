@@ -97,6 +97,12 @@ def triangle(x, c):
     return np.where(x <= c, np.log(2.0 * x / c), np.log(2.0 * (1.0 - x) / (1.0 - c)))
 
 
+def power_of_size(x, b):
+    """Return ``|x|**b``, which at zero has the derivatives of ``x**b`` where b is over one, and else none."""
+    sign = np.where(x < 0, -1.0, np.where(np.equal(x, 0.0) & (b <= 1.0), 0.0, 1.0))
+    return (sign * x) ** b
+
+
 def generalised_normal_cdf(x, b):
     """Return the cumulative function; at zero, where |x|**b has no useful slope, that of a straight line."""
     middle = np.equal(x, 0.0)
@@ -154,7 +160,7 @@ def unit(name, log, low=0.0, high=1.0, **options):
 real("norm",      normal, cdf=lambda x: sc.ndtr(x), sf=lambda x: sc.ndtr(-x), logcdf=lambda x: sc.log_ndtr(x), logsf=lambda x: sc.log_ndtr(-x))
 real("cauchy",    lambda x: -LOGPI - np.log1p(x * x), cdf=lambda x: np.arctan2(1.0, -x) / PI, sf=lambda x: np.arctan2(1.0, x) / PI)
 real("laplace",   lambda x: -LOG2 - np.abs(x), cdf=lambda x: np.where(x > 0, 1.0 - 0.5 * np.exp(-x), 0.5 * np.exp(x)), sf=lambda x: np.where(x > 0, 0.5 * np.exp(-x), 1.0 - 0.5 * np.exp(x)))
-real("logistic",  lambda x: -np.abs(x) - 2.0 * np.log1p(np.exp(-np.abs(x))), cdf=lambda x: sc.expit(x), sf=lambda x: sc.expit(-x), logcdf=lambda x: sc.log_expit(x), logsf=lambda x: sc.log_expit(-x))
+real("logistic",  lambda x: sc.log_expit(x) + sc.log_expit(-x), cdf=lambda x: sc.expit(x), sf=lambda x: sc.expit(-x), logcdf=lambda x: sc.log_expit(x), logsf=lambda x: sc.log_expit(-x))
 real("gumbel_r",  lambda x: -x - np.exp(-x), logcdf=lambda x: -np.exp(-x), sf=lambda x: -np.expm1(-np.exp(-x)))
 real("gumbel_l",  lambda x: x - np.exp(x), cdf=lambda x: -np.expm1(-np.exp(x)), logsf=lambda x: -np.exp(x))
 real("hypsecant", lambda x: -LOGPI - log_cosh(x), cdf=lambda x: 2.0 / PI * np.arctan(np.exp(x)), sf=lambda x: 2.0 / PI * np.arctan(np.exp(-x)))
@@ -164,10 +170,10 @@ real("skewnorm",  lambda x, a: LOG2 + normal(x) + sc.log_ndtr(a * x), valid=any_
 real("skewcauchy", skew_cauchy, valid=lambda a: [np.abs(a) < 1])
 real("powernorm", lambda x, c: np.log(c) + normal(x) + (c - 1.0) * sc.log_ndtr(-x), logsf=lambda x, c: c * sc.log_ndtr(-x))
 real("exponnorm", lambda x, K: log_exponential_part(x, K) - np.log(K))
-real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x) ** b, cdf=generalised_normal_cdf, sf=lambda x, b: generalised_normal_cdf(-x, b))
-real("genlogistic", lambda x, c: np.log(c) - np.where(x < 0, c, 1.0) * np.abs(x) - (c + 1.0) * np.log1p(np.exp(-np.abs(x))), logcdf=lambda x, c: c * sc.log_expit(x))
-real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, centred(x)) - centred(x) - LOG2 - sc.gammaln(a))
-real("dweibull",  lambda x, c: np.log(c) - LOG2 + sc.xlogy(c - 1.0, centred(x)) - centred(x) ** c)
+real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - power_of_size(x, b), cdf=generalised_normal_cdf, sf=lambda x, b: generalised_normal_cdf(-x, b))
+real("genlogistic", lambda x, c: np.log(c) + c * sc.log_expit(x) + sc.log_expit(-x), logcdf=lambda x, c: c * sc.log_expit(x))
+real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, centred(x)) - centred(x) - LOG2 - sc.gammaln(a), hollow=True)
+real("dweibull",  lambda x, c: np.log(c) - LOG2 + sc.xlogy(c - 1.0, centred(x)) - centred(x) ** c, hollow=True)
 real("loggamma",  lambda x, c: c * x - np.exp(x) - sc.gammaln(c), cdf=log_gamma_law(np.exp, lambda c, y: sc.gammainc(c, y), 1.0), sf=log_gamma_law(lambda first: -np.expm1(first), lambda c, y: sc.gammaincc(c, y), 0.0),
      logcdf=log_gamma_law(lambda first: first, log_gamma_cdf, 0.0))
 real("johnsonsu", lambda x, a, b: np.log(b) - 0.5 * np.log1p(x * x) + normal(a + b * np.arcsinh(x)), valid=lambda a, b: [b > 0, *any_real(a)],

@@ -98,9 +98,9 @@ def _with_shift(result, scale, broken):
 
 def _density(law, x, shapes, scale, broken):
     log = _log_inside(law, x, shapes)
-    if all(map(is_infinite, law.ends(shapes))):
+    if not law.hollow and all(map(is_infinite, law.ends(shapes))):
         return np.exp(_with_shift(log, scale, broken))
-    # At an end where the density is 0, its logarithm has an infinite slope, which times 0 is NaN.
+    # Where the density is 0, its logarithm has an infinite slope, which times 0 is NaN.
     vanishes = np.equal(log, -INF)
     result = np.where(vanishes, 0.0, np.exp(np.where(vanishes, 0.0, log)))
     broken = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])

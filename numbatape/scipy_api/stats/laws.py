@@ -67,6 +67,8 @@ class Law:
         values for some shapes, or asks another distribution's private method.
     far
         Whether infinite ends count as outside, because the formula gives NaN there.
+    hollow
+        Whether the density is zero somewhere inside of the support.
     discrete
         Whether it is a distribution of whole numbers; such a distribution has no scale.
     """
@@ -89,6 +91,7 @@ class Law:
     raw: Callable | None = None
     entropy: Callable | None = None
     far: bool = False
+    hollow: bool = False
     discrete: bool = False
 
     def ends(self, shapes):

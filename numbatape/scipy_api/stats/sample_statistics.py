@@ -26,7 +26,7 @@ def statistic(name: str):
     def register(function):
         def call(*args, nan_policy="propagate", **kwargs):
             # A guard says whether something is NaN; SciPy has raised its own error already.
-            given = [x for x in (*args, *kwargs.values()) if hasattr(x, "ndim")]
+            given = [] if nan_policy == "propagate" else _arrays(*args, *kwargs.values())
             if nan_policy == "omit" and any(bool(np.any(np.isnan(x))) for x in given):
                 return _omitting(name, function, *args, **kwargs)
             if nan_policy == "raise":
@@ -38,6 +38,12 @@ def statistic(name: str):
         return function
 
     return register
+
+
+def _arrays(*arguments):
+    """Return those arguments that are arrays, or lists of traced numbers, which may hold NaN, too."""
+    lists = [lift_first(x) for x in arguments if isinstance(x, (list, tuple)) and find_trace(x) is not None]
+    return lists + [x for x in arguments if hasattr(x, "ndim")]
 
 
 def _omitting(name: str, function, *args, **kwargs):
@@ -145,9 +151,15 @@ def _no_dtype(name, dtype):
         raise unsupported_argument(f"scipy.stats.{name}", "dtype")
 
 
-@statistic("gstd")
-def gstd(a, axis=0, ddof=1, *, keepdims=False):
-    return np.exp(np.std(np.log(lift_first(a)), axis, ddof=ddof, keepdims=keepdims))
+@stands_for("scipy.stats", "gstd")
+def gstd(a, axis=0, ddof=1, *, keepdims=False, nan_policy="propagate"):
+    """Return the geometric deviation; SciPy's policy is about logarithms, which negative entries lack."""
+    logs = np.log(lift_first(a))
+    if nan_policy == "omit" and bool(np.any(np.isnan(logs))):
+        return without_nan(logs, axis, keepdims, lambda row: np.exp(np.std(row, 0, ddof=ddof)))
+    if nan_policy == "raise":
+        is_wrong(np.any(np.isnan(logs)))  # a guard: SciPy has raised its own error already
+    return np.exp(np.std(logs, axis, ddof=ddof, keepdims=keepdims))
 
 
 @statistic("moment")
@@ -272,10 +284,14 @@ def boxcox_llf(lmb, data, *, axis=0, keepdims=False):
     return (lmb - 1.0) * np.sum(logs, axis, keepdims=keepdims) - 0.5 * n * np.log(variance)
 
 
+def _signs(x):
+    """Return signs of numbers; that of zero is positive: `abs` has no slope there, ``sign * x`` has one."""
+    return np.where(x < 0.0, -1.0, 1.0)
+
+
 def _yeo_johnson(x, lmbda):
     """Return powers of ``1 + abs(x)`` that are smooth in the order, also where it is 0 or 2."""
-    right = x >= 0.0
-    size = np.abs(x)
+    right, size = _signs(x) > 0.0, _signs(x) * x
     rising, falling = (
         sc.boxcox1p(np.where(right, size, 0.0), lmbda),
         sc.boxcox1p(np.where(right, 0.0, size), 2.0 - lmbda),
@@ -297,7 +313,7 @@ def yeojohnson_llf(lmb, data, *, axis=0, nan_policy="propagate", keepdims=False)
         return operations.library_copy(scipy.stats.yeojohnson_llf)(lmb, data, **options)
     data = lift_first(data, lmb)
     variance = np.var(_yeo_johnson(data, lmb), axis, keepdims=keepdims)
-    logs = np.sign(data) * np.log1p(np.abs(data))
+    logs = _signs(data) * np.log1p(_signs(data) * data)
     return (lmb - 1.0) * np.sum(logs, axis, keepdims=keepdims) - 0.5 * _count(data, axis) * np.log(variance)
 
 
