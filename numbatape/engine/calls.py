@@ -29,7 +29,6 @@ from ..jit.call_words import (
     CALL_COPY,
     CALL_FAILED,
     CALL_NUMBER,
-    CALL_OUT,
     CALL_RAISED,
     CALL_STATUS,
     CALL_WORDS,
@@ -85,7 +84,8 @@ class Calls:
         self._loops: dict[int, LoopRun | BranchRun] = {}
         self._compiled: dict[int, CompiledCall] = {}
         self._in_lanes = False  # whether an instruction with lanes calls a loop
-        self._instances: dict[tuple[int, int], Instance] = {}
+        # By where all cells are: tapes for forward sweeps use those of results again.
+        self._instances: dict[bytes, Instance] = {}
         # For each call's number, its latest instance, and the sizes that it is for.
         self._latest: dict[int, tuple[int, MovableInstance]] = {}
         self.words = np.zeros(CALL_WORDS, np.int64)
@@ -297,7 +297,7 @@ class Calls:
             _, _, a, n, step_a, b, p, step_b = self.words[:CALL_NUMBER].tolist()
             return self._loops[number].error((self._view(F64, a, n, step_a), self._view(F64, b, p, step_b)))
         try:
-            instance = self._place(number, int(self.words[CALL_OUT]))
+            instance = self._instance()
             instance.forward()  # the pullback reads what the value leaves in the rule's memory
             if back:
                 instance.reverse(False)
@@ -332,11 +332,11 @@ class Calls:
 
     def _instance(self) -> Instance:
         """Return the instance of the call that the words tell."""
-        words, space = self._at_words, self._space
+        space = self._space
         if space is not None and space.moves != self._moves:
             self._catch_up(space)
-        number, out = words[CALL_NUMBER], words[CALL_OUT]
-        return self._instances.get((number, out)) or self._place(number, out)
+        place = self._at_words[: CALL_NUMBER + 1].tobytes()
+        return self._instances.get(place) or self._instances.setdefault(place, self._placed())
 
     def _failed(self, error: BaseException) -> int:
         self._calls[self.words.item(CALL_NUMBER)].explain(error)
@@ -344,23 +344,22 @@ class Calls:
         self.raised[0] = status.CALL
         return status.CALL
 
-    def _place(self, number: int, out: int) -> Instance:
-        """Make the instance of a call whose kernel has just written where its operands are."""
+    def _placed(self) -> Instance:
+        """Return a new instance of the call whose kernel has just written where its operands are."""
+        *cells, number = self._at_words[: CALL_NUMBER + 1].tolist()
         call, found = self._calls[number], self._latest.get(number)
-        views = self._views(call.family, *self._at_words[:CALL_NUMBER].tolist())
+        views = self._views(call.family, *cells)
         if isinstance(call, (Loop, Branches)):
             reverse = not self._plan.tape.forward
-            instance: Instance = LoopInstance(self._run(number, reverse, again=True), *views)
+            return LoopInstance(self._run(number, reverse, again=True), *views)
+        # This is the first call, or the one found belongs to another lane of this sweep.
+        if found is None or found[0] == self._moves:
+            movable = call.place(self._size, *views)
         else:
-            # This is the first call, or the one found belongs to another lane of this sweep.
-            if found is None or found[0] == self._moves:
-                instance = movable = call.place(self._size, *views)
-            else:
-                instance = movable = found[1]
-                movable.move(self._size, *views)
-            self._latest[number] = self._moves, movable
-        self._instances[number, out] = instance
-        return instance
+            movable = found[1]
+            movable.move(self._size, *views)
+        self._latest[number] = self._moves, movable
+        return movable
 
     def _views(self, family: int, out: int, m: int, a: int, n: int, step_a: int, b: int, p: int, step_b: int):
         """Return the cells of a call's result and operands, and the adjoints of result and first operand."""

@@ -36,7 +36,7 @@ class Inlining:
         self._storages = tape.storages.tolist()
         self._addresses = tape.values.tolist()
         self._literals = {self._literal_key(item): item for item in tape.literals}
-        self._calls: dict[int, int] = {}
+        self._given: set[int] = set()  # numbers of calls that instructions have
         self.places: dict[int, tuple[int, int]] = {}
         self._cells: dict[tuple[int, int], tuple[int, int]] = {}  # the keys are cells of pools
         self._values: dict[int, int] = {}
@@ -85,10 +85,18 @@ class Inlining:
         builder.emit(row.op, row.active, row.stage, self.value(row.out), a, b, c, aux, row.line)
 
     def _call(self, value: int) -> int:
-        """Return the builder's literal with the number of a call."""
+        """Return the builder's literal with a number of a call that no other instruction has.
+
+        What instructions share is called by Python, because each of them has operands of its own. The latest
+        numbers are those of the instructions that were recorded to be appended here.
+        """
         storage, offset, _ = self._addresses[value]
-        called = self.tape.calls[int(self._literals[storage, offset].data[0])]
-        number = next(k for k, each in enumerate(self.builder.calls) if each is called)
+        called, calls = self.tape.calls[int(self._literals[storage, offset].data[0])], self.builder.calls
+        free = (k for k in reversed(range(len(calls))) if calls[k] is called and k not in self._given)
+        number = next(free, len(calls))
+        if number == len(calls):
+            calls.append(called)
+        self._given.add(number)
         return self.builder.literal(float(number), F64)
 
     def value(self, number: int) -> int:

@@ -12,6 +12,7 @@ from numbatape.engine import Workspace, kernels, make_plan
 from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.placement import aligned, placed_at
 from numbatape.errors import VerificationError
+from numbatape.ops import OPS
 from numbatape.ops.status import DONE
 from numbatape.tape.instruction import GUARD, NONE
 from numbatape.tape.tape import POOLS
@@ -113,6 +114,35 @@ def test_results_are_those_of_cells_of_their_own(function):
         assert checked.forward() == DONE
         for value, view in zip(tape.outputs, work.outputs, strict=True):
             np.testing.assert_allclose(checked.view(value), view, rtol=1e-12, atol=1e-14)
+    for ours, its in zip(*results, strict=True):
+        np.testing.assert_array_equal(ours, its)
+
+
+def test_instructions_that_share_a_call_read_operands_of_their_own():
+    """The same call has the same cells for its result, but others for its operand."""
+    square = nt.function(lambda x: x * x)
+
+    def total(x):
+        y = x
+        for _ in range(5):
+            y = np.sin(square(x * y) + np.cos(square(y)) * y)
+        return np.sum(y)
+
+    tape, dimensions, space = lane_tape(total)
+    inputs = [view.copy() for view in space.inputs]
+    code, first = tape.code.copy(), {}
+    literals = {(item.storage, item.offset): item.data[0] for item in tape.literals}
+    for row in code:
+        if row["op"] != GUARD and OPS[row["op"] >> 1].calls:
+            its = tape.calls[int(literals[tuple(tape.values[row["c"]])[:2]])]
+            row["c"] = first.setdefault(its.fingerprint(), row["c"])
+    results = []
+    for its in (tape, dataclasses.replace(tape, code=code)):
+        work = Workspace(make_plan(its, dimensions))
+        for view, x in zip(work.inputs, inputs, strict=True):
+            view[...] = x
+        assert work.forward() == DONE
+        results.append([view.copy() for view in work.outputs])
     for ours, its in zip(*results, strict=True):
         np.testing.assert_array_equal(ours, its)
 

@@ -202,6 +202,19 @@ def integers_that_steer(make):
     return lambda x: g(x, 2) * g(x, 3)
 
 
+def maps(make):
+    square = make(lambda row: row * row)
+
+    def f(x):
+        def total(scale):
+            rows = scale * x * np.array([[0.5], [1.0], [1.5]])
+            return np.sum(nt.vmap(lambda row: square(row) + square(0.5 * row))(rows), axis=0)
+
+        return np.sum(total(1.0) * total(0.8) * total(0.7) * total(0.6) * total(0.2))
+
+    return f
+
+
 def sizes(make):
     g = make(lambda x: np.sum(x) / len(x) + np.mean(x**2))
     return lambda x: g(x) * g(x[:2]) * g(x[1:2])
