@@ -118,8 +118,10 @@ def test_missing_entries_of_nullable_columns_are_nan():
 @pytest.mark.parametrize(
     "use, message",
     [
-        (lambda d: d.groupby("x"), r"DataFrame\.groupby .*`df\.to_numpy\(\)`"),
-        (lambda d: d.mean(), r"DataFrame\.mean .*before the call"),
+        (lambda d: d.insert(0, "z", 1.0), r"DataFrame\.insert at .* may change an argument.*`\.copy\(\)`"),
+        (lambda d: d.drop(columns="x", inplace=True), r"DataFrame\.drop\(inplace=True\) at "),
+        (lambda d: d["x"].update(d["y"]), r"Series\.update at "),
+        (lambda d: d.pipe(np.sum), r"DataFrame\.pipe at "),
         (lambda d: d.__setitem__("z", 1.0), r"DataFrame\[\.\.\.\] = \.\.\. at "),
         (lambda d: np.ma.masked_array(d), r"would drop the derivative"),
     ],
@@ -131,6 +133,63 @@ def test_what_frames_of_a_trace_do_not_have(use, message):
         nt.grad(lambda d: np.sum(d["weight"]))(DATA)
     with pytest.raises(nt.UnsupportedOperationError, match="column 's' that is no numbers"):
         nt.grad(lambda w, d: np.sum(w * d.to_numpy()))(1.0, MIXED)
+
+
+@pytest.mark.parametrize("data", [DATA, MIXED], ids=["numbers", "mixed"])
+@pytest.mark.parametrize("name", ["at", "loc"])
+def test_places_of_a_frame_are_not_written_to(name, data):
+    def f(w, d):
+        getattr(d, name)["p", "x"] = 0.0
+        return w * d["x"].sum()
+
+    with pytest.raises(nt.UnsupportedOperationError, match=r"an entry is written at .*\.copy\(\)"):
+        nt.grad(f)(1.0, data)
+
+
+WEIGHTS = pd.DataFrame({"k": [1, 2], "w": [2.0, 3.0]})
+# What only pandas has; each is a function of the parameters and of `SURVEY`.
+PANDAS = {
+    "groups": lambda t, d: ((d["y"] - t[0] * d.groupby("k")["y"].transform("mean")) ** 2).sum(),
+    "loop over groups": lambda t, d: sum(t[0] * q["y"].sum() * k for k, q in d.groupby("k")),
+    "groups by text": lambda t, d: (d.groupby("s")["y"].std() * t[0]).sum(),
+    "tuples": lambda t, d: sum((r.y - t[0] * r.x) ** 2 for r in d.itertuples()),
+    "rows": lambda t, d: sum((r["y"] - t[0] * r["x"]) ** 2 * (r["s"] == "a") for _, r in d.iterrows()),
+    "joined": lambda t, d: (
+        (d.merge(WEIGHTS).eval("w * y") * t[0]).sum() + len(WEIGHTS.merge(d, on="k")) * t[1]
+    ),
+    "query": lambda t, d: (d.query("x > 2")["y"] * t[0]).sum(),
+    "mask": lambda t, d: (d[d.x > 2]["y"] * t[0]).sum() + d.loc[d.s == "a", "y"].sum() * t[1],
+    "entries": lambda t, d: d.at[1, "y"] * t[0] + d.iat[2, 1] * t[1] + d.iloc[3]["y"],
+    "a copy": lambda t, d: d.assign(z=t[0] * d["x"]).copy().eval("z * y").sum(),
+    "moments": lambda t, d: d[["x", "y"]].std() @ t + d["y"].corr(d["x"]),
+    "lags": lambda t, d: ((d["y"] - t[0] * d["y"].shift(1)).dropna() ** 2).sum(),
+    "windows": lambda t, d: d["y"].rolling(2).mean().dropna().sum() * t[0] * d["y"].diff().notna().sum(),
+    "kinds": lambda t, d: t[0] * d.y.sum() if isinstance(d, pd.DataFrame) else t[0] * len(d),
+    "kinds of columns": lambda t, d: t[0] * d.y.sum() if isinstance(2 * d.y, pd.Series) else t[1],
+    "no array": lambda t, d: t[0] if isinstance(d.y, np.ndarray) else t[0] * d.y.sum(),
+    "an array": lambda t, d: t[0] * d.y.sum() if type(d.y.to_numpy()) is np.ndarray else t[0],
+    "attributes": lambda t, d: (
+        t[0] * getattr(d.y, "iloc", d.y)[0] * (hasattr(d, "loc") + hasattr(d.x, "loc"))
+    ),
+}
+SURVEY = pd.DataFrame(
+    {"x": [1.0, 4.0, 3.0, 2.5], "y": [2.0, 3.0, 5.0, 2.2], "k": [1, 2, 1, 2], "s": list("abab")}
+)
+
+
+@pytest.mark.parametrize("name", PANDAS)
+def test_an_argument_has_what_only_pandas_has(name):
+    f, t = PANDAS[name], np.array([0.7, 1.3])
+    gradient = nt.value_and_grad(f, argnums=(0, 1))
+    for data in (SURVEY, SURVEY.assign(y=SURVEY.y * 1.1), SURVEY.iloc[:4].assign(x=SURVEY.x + 1.5)):
+        value, (slope, of_data) = gradient(t, data)
+        assert value == pytest.approx(f(t, data), rel=1e-14)
+        captured = nt.grad(lambda t, data=data: f(t, data))(t)
+        np.testing.assert_allclose(slope, captured, rtol=1e-12)
+        step = np.array([0.3, -0.2, 0.5, 0.4])
+        moved = [f(t, data.assign(y=data.y + h * step)) for h in (1e-6, -1e-6)]
+        expected = (moved[0] - moved[1]) / 2e-6
+        assert (of_data["y"] * step).sum() == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
 def test_arrays_of_xarray():

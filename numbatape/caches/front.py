@@ -91,6 +91,8 @@ class Front:
         """
         if omitted is None or len(pytrees.leaves(extras)) != len(more):
             return
+        if len(pytrees.leaves(result)) != len(outs):  # a DataFrame without its columns of integers is one
+            return
 
         def made(form: int, turn: Turn):
             return entry_for(evaluator, flat, space, outs, form, sweep, omitted, more, turn=turn)

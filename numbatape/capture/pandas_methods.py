@@ -239,7 +239,41 @@ WINDOWED = {
     "corr": _covariance(True),
     "cov": _covariance(False),
 }
-FRAME = {
+
+
+def _rows(method, frame):
+    """Return the rows, which pandas would take from one array of all columns."""
+    if not depends(frame):
+        return method(frame)
+    return ((label, frame.iloc[k]) for k, label in enumerate(frame.index))
+
+
+def _merge(method, left, right, *args, **options):
+    """Join two frames; pandas compares keys in compiled code, which gets their plain numbers."""
+    if hasattr(type(right), "as_pandas"):
+        right = right.as_pandas()  # an argument
+    given = _bound(method, left, (right, *args), options)
+    if is_frame(given["right"]) and (depends(left) or depends(given["right"])):
+        common = [name for name in left.columns if name in given["right"].columns]
+        for side, on in (("left", "left_on"), ("right", "right_on")):
+            names = given["on"] if given["on"] is not None else given[on]
+            names = common if names is None else names if type(names) is list else [names]
+            owner = left if side == "left" else given["right"]
+            keys = [name for name in names if isinstance(name, str) and name in owner.columns]
+            given[side] = owner.assign(**{name: _key(owner[name]) for name in keys if depends(owner[name])})
+        left = given.pop("left")
+        given.pop("self", None)
+        return method(left, **given)
+    return method(left, right, *args, **options)
+
+
+def _key(column):
+    if column.dtype.kind == "f":
+        raise refuse("merge by floats", "make the keys before the call, or integers")
+    return read(array_in(column))
+
+
+_OF_BOTH = {
     "fillna": _fillna,
     "idxmax": _place(np.nanargmax, True),
     "idxmin": _place(np.nanargmin, True),
@@ -247,8 +281,9 @@ FRAME = {
     "nsmallest": _extreme(True),
     "rank": _rank,
 }
+FRAME = {**_OF_BOTH, "iterrows": _rows, "merge": _merge}
 SERIES = {
-    **FRAME,
+    **_OF_BOTH,
     "argmax": _place(np.nanargmax, False),
     "argmin": _place(np.nanargmin, False),
     "drop_duplicates": _distinct(_drop_duplicates),

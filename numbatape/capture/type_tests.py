@@ -16,9 +16,11 @@ import numpy as np
 
 from ..numpy_api.arrays_of_lists import UfuncOfLists
 from ..numpy_api.stand_ins import stands_for
+from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
+from ..trace.library_kinds import FRAME
 from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..trace.trace import current
 from ..usercode.frames import not_supported
@@ -28,7 +30,7 @@ TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, Plain
 
 
 def meant(value):
-    """Return what a traced value stands for: a number, an array or a method; other values as they are.
+    """Return what a traced value stands for: a number, an array, a Series, a method; others as they are.
 
     A function that stands in for one of Python's own is that function to tests of types.
     """
@@ -39,6 +41,10 @@ def meant(value):
         return getattr(value.__self__._value, value.__name__, value)
     if kind is UfuncOfLists:
         return value.__wrapped__
+    if kind is TracedArray and value._trace.arguments.labels:
+        return operations.original_of(value)
+    if hasattr(kind, FRAME):
+        return value.original()
     return value._value if kind in TRACED else value
 
 
@@ -103,7 +109,10 @@ def attribute(value, name, *default):
     """``getattr``; where the number or array has the attribute, a traced value has it, too, or raises."""
     if name in ("__class__", "__array_priority__"):
         return getattr(meant(value), name, *default)
-    if builtins.type(value) not in (TracedArray, TracedComplex):
+    kind = builtins.type(value)
+    if kind not in (TracedArray, TracedComplex):
+        return getattr(value, name, *default)
+    if meant(value) is not value._value:  # a Series has attributes that its array has not
         return getattr(value, name, *default)
     if not hasattr(value._value, name):
         return getattr(value._value, name, *default)

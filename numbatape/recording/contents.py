@@ -32,7 +32,9 @@ OPERATIONS = {
     "scipy_api.special.composed_ufuncs": "composed_special",
     "scipy_api.special.complex_special": "complex_special",
     "trace.data_frames": "arrays_of",
+    "trace.labels": "original_of",
     "trace.labelled_calls": "has_labels product ufunc_of_labelled",
+    "trace.pandas_of_arguments": "attribute_of_series",
     "trace.row_labels": """
         Iloc Loc entry_of_rows function_of_rows method_of_rows needs_rows with_rows without_rows
     """,
@@ -51,6 +53,7 @@ OPERATIONS = {
     "trace.plain_arrays": "becomes_plain",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at added_up note_positions one_by_one write_at",
+    "capture.lent_methods": "lend_methods",
     "capture.library_copies": "library_copy",
     "capture.opened": "as_now globals_of",
     "capture.rule_states": "RuleStates",

@@ -288,6 +288,8 @@ class TracedArray(Methods, Reads):
         labels = self._trace.arguments.labels.get(self._id)
         if labels is not None and name in labels.attributes:
             return labels.read(self, name)
+        if labels is not None and labels.has_member(self, name):
+            return operations.attribute_of_series(self, name)
         if labels is not None and labels.has_row(name):
             return labels.read(self, "loc")[name]
         # NumPy's numbers have this method, arrays do not.

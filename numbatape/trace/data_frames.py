@@ -12,12 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
+from ..late import imported
 from ..usercode.frames import where_in_user_code
 from . import labels as of_labels
 from .array import TracedArray
 from .labelled_calls import array_in, depends
 from .labels import NUMBERS, Labels, SeriesLabels, index_of, numbers_of, rows_of, series_labels
-from .library_kinds import LABELLED, is_column, package_of
+from .library_kinds import FRAME, LABELLED, is_column, package_of
 from .polars_series import TracedSeries
 from .pytrees import register_labelled
 from .row_labels import Iloc, Loc, require_names, rows_differ, same_index, without_rows
@@ -96,7 +97,9 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
         except ValueError:
             if isinstance(key, (str, int)):
                 raise KeyError(key) from None
-            raise self._refusal("[...] by anything but names of columns") from None
+            if self._labels.package != "pandas":
+                raise self._refusal("[...] by anything but names of columns") from None
+            return _pandas().item_of_frame(self.as_pandas(), key)
         if names.count(key) > 1:
             return self._chosen([k for k, name in enumerate(names) if name == key])
         return self._column(place)
@@ -115,6 +118,8 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str):
         if not name.startswith("_"):
+            if self._labels.package == "pandas" and hasattr(self._labels.library.DataFrame, name):
+                return _pandas().attribute_of_frame(self.as_pandas(), name)
             if name in self:
                 return self[name]
             raise self._refusal(f".{name}")
@@ -124,8 +129,18 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
         return UnsupportedOperationError(
             f"DataFrame{what} at {where_in_user_code()} is not supported: of a DataFrame that is an "
             "argument, a traced function gets columns as arrays (`df['name']`), and all of them as one array "
-            "(`df.to_numpy()`); do what needs more of pandas or polars before the call"
+            "(`df.to_numpy()`); do what needs more before the call"
         )
+
+    def as_pandas(self):
+        """Return pandas' own DataFrame, with traced columns."""
+        columns = [self._column(k) for k in range(len(self._labels.columns))]
+        return _pandas().frame_of(columns, self.index, self._labels.parts[1])
+
+    def original(self):
+        """Return the DataFrame that the function would be given."""
+        parts = [self._whole] if self._columns is None else self._columns
+        return frame_of(self._labels, [part._value for part in parts if type(part) is TracedArray])
 
     # ---- the frame as one array
 
@@ -161,14 +176,22 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def iloc(self):
-        """Entries by places; what they select is an array."""
+        """Entries by places; what they select of numbers is an array."""
+        if self._is_mixed():
+            return _pandas().attribute_of_frame(self.as_pandas(), "iloc")
         return Iloc(self.to_numpy(), *self._axes()) if self._labels.package == "pandas" else self.to_numpy()
 
     @property
     def loc(self):
-        """Entries by labels; what they select is an array."""
+        """Entries by labels; what they select of numbers is an array."""
+        if self._is_mixed():
+            return _pandas().attribute_of_frame(self.as_pandas(), "loc")
         rows, columns = self._axes()
         return Loc(self.to_numpy(), rows, self.index, columns)
+
+    def _is_mixed(self) -> bool:
+        """Whether a DataFrame of pandas has columns that are no numbers, so that it is no array."""
+        return self._labels.package == "pandas" and bool(self._labels.parts[2])
 
     def _axes(self) -> tuple:
         return SeriesLabels(self._labels.parts[0], None), self._labels.parts[1]
@@ -196,6 +219,10 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_function__(self, function, types, args, kwargs):
         return function(*arrays_of(args), **arrays_of(kwargs))
+
+
+def _pandas():
+    return imported(".pandas_of_arguments", __package__)
 
 
 def arrays_of(tree, keep_rows: bool = False):
@@ -306,6 +333,7 @@ def _apart_traced(frame: Frame) -> tuple:
     )
 
 
+setattr(Frame, FRAME, True)
 register_labelled(Frame, _apart_traced, frame_of)
 
 # The keys are a package and the name of a class; the values say what takes an object apart, and what puts it

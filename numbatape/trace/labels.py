@@ -61,6 +61,12 @@ class Labels:
             return lambda dtype=None, **options: x if dtype is None else x.astype(dtype)
         return x if found is ITSELF else found(x) if callable(found) else found
 
+    def has_member(self, x, name: str) -> bool:
+        """Whether a name is that of a method, or of another member, which only pandas' Series has."""
+        if "loc" not in self.attributes or x._value.ndim != 1 or name.startswith("_"):
+            return False
+        return hasattr(self.library.Series, name) and not hasattr(x._value, name)
+
     def has_row(self, name: str) -> bool:
         """Whether a name is the label of a row of a Series: pandas makes it an attribute."""
         rows = self.parts[0]
@@ -174,6 +180,23 @@ class SeriesLabels(Labels):
         made.steps, made.source = (*self.steps, step), self.source if self.steps else x
         made.now = self.now_of(x)[plain]
         return made
+
+
+def original_of(x: TracedArray):
+    """Return the numbers of a traced array as what the function would be given: a Series, a DataArray.
+
+    That is the array itself, unless the traced array has the labels of an argument.
+    """
+    labels = x._trace.arguments.labels.get(x._id)
+    if labels is None or type(x._value) is not np.ndarray:
+        return x._value
+    if type(labels) is not SeriesLabels:
+        make = polars_series_of if labels.package == "polars" else data_array_of
+        return make(labels, (x._value,))
+    rows, names = labels.now_of(x), labels.parts[1]
+    if x._value.ndim == 1:
+        return labels.library.Series(x._value, rows, name=names)
+    return labels.library.DataFrame(x._value, rows, names)
 
 
 # ---- classes of one array: what takes them apart, and what puts them together

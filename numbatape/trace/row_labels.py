@@ -194,7 +194,17 @@ def _now(key):
     return getattr(key, "_value", key)
 
 
-class Iloc:
+class Entries:
+    """An attribute of a traced Series or DataFrame through which entries are read, and none is written."""
+
+    def __setitem__(self, key, value):
+        raise UnsupportedOperationError(
+            f"an entry is written at {where_in_user_code()} to a Series or a DataFrame that is an argument, "
+            "which a traced function cannot change; write to a copy of it (`.copy()`)"
+        )
+
+
+class Iloc(Entries):
     """The attribute ``iloc`` of a traced Series or DataFrame: entries by places."""
 
     def __init__(self, x: TracedArray, rows: SeriesLabels, columns=None):
@@ -204,7 +214,7 @@ class Iloc:
         return by_places(self._x, self._rows, key, self._columns)
 
 
-class Loc:
+class Loc(Entries):
     """The attribute ``loc`` of a traced Series or DataFrame: entries by pandas' rules.
 
     Parameters

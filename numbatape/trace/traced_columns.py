@@ -198,6 +198,13 @@ class TracedColumn(ExtensionArray):
         parts = present[order], np.flatnonzero(gone)
         return np.concatenate(parts if na_position == "last" else parts[::-1])
 
+    def factorize(self, use_na_sentinel: bool = True):
+        """Return which group each entry is in, and the groups' plain numbers, as `groupby` needs them."""
+        return pd.factorize(read(self._entries), use_na_sentinel=use_na_sentinel)
+
+    def _values_for_factorize(self):
+        return read(self._entries), np.nan  # of keys by which `merge` joins
+
     # ---- functions of entries
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
