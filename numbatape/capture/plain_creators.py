@@ -42,6 +42,7 @@ NAMES = (
     *("concatenate", "concat", "stack", "vstack", "hstack", "column_stack", "tile", "repeat", "append"),
     *("fromfunction", "indices", "vander", "outer", "broadcast_to", "where", "reshape"),
 )
+NUMBERS = frozenset({int, float})
 
 
 def creating(original, stand_in=None):
@@ -63,6 +64,10 @@ def creating(original, stand_in=None):
         if found is not NotImplemented:
             return found
         trace = CURRENT.get()
+        if trace is not None and not kwargs and _are_numbers(args) and original is not np.fromfunction:
+            # Nothing among these arguments lends memory or has a say, as anything else may.
+            result = _cleared(original, original(*args))
+            return wrap(trace, result) if _is_fresh(result, (), ()) else result
         if (
             original is np.array
             and args
@@ -86,12 +91,24 @@ def creating(original, stand_in=None):
         trace = inner or trace
         if trace is None or (inner is None and not _is_fresh(result, args, tuple(kwargs.values()))):
             return result
-        if original in (np.empty, np.empty_like):
-            result = np.zeros_like(result)  # memory that is not initialised holds random numbers
-        return wrap_result(trace, result, args, kwargs)
+        return wrap_result(trace, _cleared(original, result), args, kwargs)
 
     call.__wrapped__ = original
     return named_like(call, original)
+
+
+def _are_numbers(args: tuple) -> bool:
+    """Whether arguments are plain numbers and shapes."""
+    for arg in args:
+        kind = type(arg)
+        if kind not in NUMBERS and not (kind is tuple and NUMBERS.issuperset(map(type, arg))):
+            return False
+    return True
+
+
+def _cleared(original, result):
+    """Return zeros for memory that is not initialised, which holds random numbers."""
+    return np.zeros_like(result) if original in (np.empty, np.empty_like) else result
 
 
 def _at_positions(trace, function, shape, *, dtype=float, like=None, **options):

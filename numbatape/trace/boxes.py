@@ -20,7 +20,7 @@ from ..usercode.frames import where_in_user_code
 from . import operations
 from .aliasing import has_twice, part, root_of, rooted
 from .array import TracedArray, new_traced, revalue
-from .cell_copies import OFFSET, SHIFT, is_pool, surrounding
+from .cell_copies import OFFSET, SHIFT, grid, is_pool, surrounding
 from .complex_array import TracedComplex
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
@@ -99,10 +99,10 @@ class Box:
         shape = *(root.shape[axis] for axis in order), root.itemsize // self.width
         if root.size * shape[-1] != len(self.cells) or has_twice(value):
             return None
-        slots = self.slots(value)
-        block = surrounding(slots, shape)
+        # What is around all entries is these.
+        block = () if value is root else surrounding(self.slots(value), shape)
         codes, levels = (memory.reshape(shape)[block] for memory in (self.cells, self.levels))
-        return (codes, levels) if codes.all() and codes.size <= MOST_AROUND * slots.size else None
+        return (codes, levels) if codes.all() and codes.size <= MOST_AROUND * value.size else None
 
     def touch(self) -> None:
         """Note that cells changed: value numbers are determined again when they are needed."""
@@ -251,12 +251,7 @@ def addresses(x) -> ndarray:
     if is_pool(storage):
         number = builder.view(storage, offset, (), ())
         return np.full(dims, ~number, np.int64)
-    codes = np.full(dims, storage << SHIFT | sizes.pin(offset), np.int64)
-    for axis, (n, step) in enumerate(zip(dims, strides, strict=True)):
-        shape = [1] * len(dims)
-        shape[axis] = n
-        codes += step * np.arange(n).reshape(shape)
-    return codes
+    return grid(storage << SHIFT | sizes.pin(offset), dims, strides)
 
 
 def code_of(x) -> int:

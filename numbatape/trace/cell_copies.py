@@ -6,6 +6,7 @@ scalar, whose value number stays the same when the scalar moves.
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from ..tape.tape import ACTIVE, CONSTANT, POOLS
 
 SHIFT = 32
 OFFSET = (1 << SHIFT) - 1
+FEW = 64  # cells that are compared with earlier ones in less time than they are cut into blocks
 
 
 class Block(NamedTuple):
@@ -88,6 +90,34 @@ def _stacked(parts: list[Block]) -> list[Block]:
 
 def blocks(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Block]:
     """Cut a list of cells into few blocks."""
+    if len(codes) > FEW:
+        return _blocks(codes, levels, slots)
+    # The turns of a loop write to arrays in the same way: how few cells are cut is known after the first one.
+    places: dict[int, int] = {}  # of each storage and each scalar in the order of the list
+    alike = []
+    for code in codes.tolist():
+        if code < 0:
+            alike.append(~places.setdefault(code, len(places)))
+        else:
+            alike.append(places.setdefault(code >> SHIFT, len(places)) << SHIFT | code & OFFSET)
+    found = _blocks_of_few(tuple(alike), tuple(levels.tolist()), tuple(slots.tolist()))
+    storages = list(places)
+    return [
+        block._replace(
+            source=storages[~block.source]
+            if block.source < 0
+            else storages[block.source >> SHIFT] << SHIFT | block.source & OFFSET
+        )
+        for block in found
+    ]
+
+
+@functools.lru_cache(256)
+def _blocks_of_few(*columns: tuple[int, ...]) -> list[Block]:
+    return _blocks(*map(np.array, columns))
+
+
+def _blocks(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Block]:
     parts = runs(codes, levels, slots)
     while len(stacked := _stacked(parts)) < len(parts):
         parts = stacked
@@ -113,13 +143,13 @@ def move_in(trace, codes, levels, slots, storage: int, family: int, movable: boo
     level = max(CONSTANT, int(levels.max(initial=CONSTANT)))
     if level > builder.storages[storage][2]:
         builder.set_level(storage, level)
-    kept = np.ones(codes.shape, bool)
-    for place in zip(*np.nonzero(codes < 0), strict=True) if movable else ():
+    kept, scalars = np.ones(codes.shape, bool), codes < 0
+    for place in zip(*np.nonzero(scalars), strict=True) if movable and scalars.any() else ():
         kept[place] = not builder.rehome(~int(codes[place]), storage, int(slots[place]))
     orders = [(codes[kept], levels[kept], slots[kept])]
     if not len(orders[0][0]):
         return
-    if codes.ndim > 1:  # Copying by columns is taken if it makes fewer pieces.
+    if sum(n > 1 for n in codes.shape) > 1:  # Copying by columns is taken if it makes fewer pieces.
         orders.append((codes.T[kept.T], levels.T[kept.T], slots.T[kept.T]))
     for block in min((blocks(*order) for order in orders), key=len):
         _copy(trace, block, storage, family)
@@ -160,19 +190,30 @@ def affine(builder, codes: np.ndarray) -> int | None:
             return None
         storage, offset, _ = builder.values[~first]
         return builder.view(storage, offset, codes.shape, (0,) * codes.ndim)
-    strides, expected = [], np.int64(first)
+    strides, reached = [], []
     for axis, n in enumerate(codes.shape):
         key = [0] * codes.ndim
         key[axis] = min(1, n - 1)
-        step = int(codes[tuple(key)]) - first
-        shape = [1] * codes.ndim
-        shape[axis] = n
-        expected = expected + step * np.arange(n).reshape(shape)
-        strides.append(step)
-    if not (codes == expected).all() or (codes >> SHIFT != first >> SHIFT).any():
+        strides.append(int(codes[tuple(key)]) - first)
+        reached.append(strides[-1] * (n - 1))
+    if first + sum(reached) != codes.item(-1):
+        return None
+    low, high = (first + sum(f(0, step) for step in reached) for f in (min, max))
+    if (
+        not low >> SHIFT == high >> SHIFT == first >> SHIFT
+        or (codes != grid(first, codes.shape, strides)).any()
+    ):
         return None
     steps = [builder.sizes.negative(step) for step in strides]
     return builder.view(first >> SHIFT, first & OFFSET, codes.shape, steps)
+
+
+def grid(first: int, shape, steps) -> np.ndarray:
+    """Return the codes of cells in equal steps along each axis."""
+    codes = np.array(first, np.int64)
+    for n, step in zip(shape, steps, strict=True):
+        codes = np.add.outer(codes, step * np.arange(n))
+    return codes
 
 
 def is_pool(storage: int) -> bool:

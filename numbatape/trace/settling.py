@@ -52,4 +52,10 @@ def _gathered(trace, box: Box, value: np.ndarray) -> int:
     codes[...] = slots | storage << SHIFT
     if codes.size == len(box.cells):
         box.home = box.used = None
+        if around:  # The storage is in the order of the memory.
+            start = (value.__array_interface__["data"][0] - box.first) // box.width
+            steps = [
+                step // box.width if n > 1 else 0 for n, step in zip(value.shape, value.strides, strict=True)
+            ]
+            return trace.tape.view(storage, start, value.shape, map(trace.tape.sizes.negative, steps))
     return affine(trace.tape, box.windows(value)[0]) if around else number

@@ -77,7 +77,8 @@ def expose(x) -> None:
     family = family_of(x._value.real)
     box = boxes.Box(root, family)
     number = trace.tape.literal(checked(box.numbers), family)
-    box.cells[...] = boxes.addresses(new_traced(trace, box.numbers, number, CONSTANT, family))
+    storage, offset, _ = trace.tape.values[number]  # its cells are in the order of the memory
+    box.cells[...] = boxes.grid(storage << boxes.SHIFT | offset, box.cells.shape, (1,))
     trace.memory.boxes[id(root)] = box
     for array in sharing:
         if type(array) is PlainArray:
@@ -102,11 +103,11 @@ def setitem(x: TracedArray, key, item) -> None:
         # NumPy raises this also where no entry is selected.
         raise ValueError("assignment destination is read-only")
     keys = key if type(key) is tuple else (key,)
-    if find_trace(keys) is not None and is_shared(trace, root_of(x._value)):
-        # Only the entries that are written become the other argument's, too.
-        key = keys = tuple(map(fixed, keys))
     if find_trace(keys) is not None:
-        if not _is_mask_for_number(keys, item):
+        if is_shared(trace, root_of(x._value)):
+            # Only the entries that are written become the other argument's, too.
+            key = keys = tuple(map(fixed, keys))
+        if find_trace(keys) is not None and not _is_mask_for_number(keys, item):
             key = keys = tuple(map(key_part, position_masks.as_positions(x, keys)))
         if find_trace(keys) is not None:
             operations.write_at(x, keys, item)
