@@ -308,6 +308,8 @@ EXACT = {
     "stdtr": student_cdf,
     "stdtrit": lambda v, p: inverse(lambda t: student_cdf(v, t), p, sc.stdtrit(float(v), float(p))),
     "stdtr_rise": student_quantile_slope,
+    "student_height": lambda v: mp.loggamma((v + 1) / 2) - mp.loggamma(v / 2) - mp.log(v * mp.pi) / 2,
+    "student_tail": lambda v, t: -(v + 1) / 2 * mp.log1p(t * t / v),
     "owens_t": owens_t,
     "dawsn": lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x),
     "expn": mp.expint,

@@ -32,6 +32,37 @@ def student_quantile_slope(n):
     return function
 
 
+# The logarithm of gamma((v + 1)/2)/gamma(v/2)/sqrt(v/2) is minus a series of odd powers of 1/v (DLMF 5.11.8), from 20 on.
+_RESTS = (1 / 4, -1 / 24, 1 / 20, -17 / 112, 31 / 36, -7.852272727272727, 105.01923076923077, -1936.6020833333334)
+
+
+def _horner(coefficients, u):
+    """Return the text of a polynomial."""
+    first, *rest = coefficients
+    return f"({first!r} + {u}*{_horner(rest, u)})" if rest else repr(first)
+
+
+_LOSS = _horner(_RESTS, "1.0/(x*x)") + "/x"
+
+
+def student_height(v):
+    """Return the logarithm of Student's density at 0."""
+    import numpy as np
+    import scipy.special
+
+    near, far = np.minimum(v, 20.0), np.maximum(v, 20.0)
+    near = np.log(scipy.special.poch(0.5 * near, 0.5)) - 0.5 * (np.log(near) + 1.1447298858494002)
+    far = -0.9189385332046727 - np.polyval(_RESTS[::-1], 1.0 / (far * far)) / far
+    return np.where(np.less(v, 20.0), near, far)[()]
+
+
+def student_tail(v, t):
+    """Return the logarithm of Student's density, over that at 0."""
+    import numpy as np
+
+    return np.where(np.equal(v, np.inf), -0.5 * t * t, -0.5 * (v + 1.0) * np.log1p(t * t / v))[()]
+
+
 THREE = (POSITIVE, POSITIVE, PROBABILITY)
 
 # ---- gamma and Poisson
@@ -114,8 +145,7 @@ def _student(t):
     From 20 degrees of freedom on by `student_rise`, which loses no digits, and below by the incomplete beta
     function, which has no place where it needs more than 60 terms.
     """
-    bell = "(0.25 - (1/24 - (1/20 - (17/112 - (31/36 - (7.852272727272727 - (105.01923076923077 - 1936.6020833333334/(x*x))/(x*x))/(x*x))/(x*x))/(x*x))/(x*x))/(x*x))/x"
-    bell = f"0.3989422804014327*math.exp(-{bell} - 0.5*({t}*{t} if x == math.inf else (x + 1.0)*math.log1p({t}*{t}/x)))"
+    bell = f"0.3989422804014327*math.exp(-{_LOSS} - 0.5*({t}*{t} if x == math.inf else (x + 1.0)*math.log1p({t}*{t}/x)))"
     density = f"({bell} if x >= 20.0 else sc.poch(0.5*x, 0.5)*math.exp(-0.5*(x + 1.0)*math.log1p({t}*{t}/x))/(1.772453850905516*math.sqrt(x)))"
     share, rest = f"x/(x + {t}*{t})", f"{t}*{t}/(x + {t}*{t})"  # the cdf is half a betainc of x/2 and 1/2 at the share
 
@@ -144,6 +174,19 @@ _density, _, _, _rise, _lift, _log_x, _log_t = _student("z")
 binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), loop="sc.stdtrit", dx=_rise, dy=f"1.0/({_density})",
        dxx=f"{_lift} - 2.0*dx*{_log_x} - dx*dx*{_log_t}", dxy=f"-dy*({_log_x} + dx*{_log_t})", dyy=f"-dy*dy*{_log_t}",
        smooth={"x": f"{_rise} if z != 0.0 else -z*{_log_x}"})
+# The density's logarithm has a height, which x degrees of freedom give, and a tail, which is zero at y = 0.
+_HEIGHT = "0.5*sc.psi(0.5*(x + 1.0)) - 0.5*sc.psi(0.5*x) - 0.5/x"
+_SLOPES = [(2.0 * k + 1.0) * rest for k, rest in enumerate(_RESTS)]
+unary("student_height", f"-0.9189385332046727 - {_LOSS} if x >= 20.0 else math.log(sc.poch(0.5*x, 0.5)) - 0.5*(math.log(x) + 1.1447298858494002)", student_height, POSITIVE,
+      dx=f"{_horner(_SLOPES, '1.0/(x*x)')}/(x*x) if x >= 20.0 else {_HEIGHT}",
+      dxx="student_bend(x, 0.0) if x >= 20.0 else 0.25*(zeta(2.0, 0.5*(x + 1.0)) - zeta(2.0, 0.5*x)) + 0.5/(x*x)")
+_SHARE = "y*y/(x + y*y)"
+binary("student_tail", "-0.5*y*y if x == math.inf else -0.5*(x + 1.0)*math.log1p(y*y/x)", student_tail, (POSITIVE, REAL),
+       dx="student_fall(x, y)", dy="-y if x == math.inf else -(x + 1.0)*y/(x + y*y)",
+       dxx=f"0.5*{_SHARE}*((x - 1.0)*{_SHARE} - 2.0*x/(x + y*y))/(x*x)", dxy="(1.0 - y*y)/(x + y*y)*y/(x + y*y)",
+       dyy="-1.0 if x == math.inf else (x + 1.0)*(y*y - x)/((x + y*y)*(x + y*y))",
+       smooth={"x": f"0.5*({_SHARE}/x - ({_SHARE}*{_SHARE}*{_horner([1 / k for k in range(2, 17)], _SHARE)} if {_SHARE} < 0.1 else math.log1p(y*y/x) - {_SHARE}))",
+               "y": "-y if x == math.inf else -y - y*(1.0 - y*y)/(x + y*y) if y*y < x else -(x + 1.0)*y/(x + y*y)"})
 # The rise is how fast a quantile y of Student's grows with x degrees of freedom, from 20 on; it has a
 # derivative for x, too.
 _rise, _log_t = "student_rise(1.0, x, y)", "(-y if x == math.inf else -(x + 1.0)*y/(x + y*y))"

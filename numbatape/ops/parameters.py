@@ -215,17 +215,23 @@ def uneven_beta_slope(p, q, a, b, x, rest, digamma, factor):
 # ---- Student's law, of which the number v of degrees of freedom is from 20 on, in the kernel language
 
 
-def student_score(v, t):
-    """The derivative of the density's logarithm at t: at 0 an asymptotic series (DLMF 5.11.2), and away from
-    there a function of the share t*t/(v + t*t), by its series where its terms cancel."""
-    u = 1.0 / (v * v)
+def student_fall(v, t):
+    """The derivative for v of -(v + 1)/2 log1p(t*t/v), the tail of the density's logarithm, for any v: a
+    function of the share t*t/(v + t*t), by its series where its terms cancel."""
     s = t * t / (v + t * t)
-    start = 1365.25 - u * (29049.03125 - u * (800572.75 - u * (27741322.625 - u * 1180529130.25)))
-    start = 0.25 - u * (0.125 - u * (0.25 - u * (1.0625 - u * (7.75 - u * (86.375 - u * start)))))
     bow = 1 / 10 + s * (1 / 11 + s * (1 / 12 + s * (1 / 13 + s * (1 / 14 + s * (1 / 15 + s / 16)))))
     bow = 1 / 5 + s * (1 / 6 + s * (1 / 7 + s * (1 / 8 + s * (1 / 9 + s * bow))))
     bow = s * s * (1 / 2 + s * (1 / 3 + s * (1 / 4 + s * bow))) if s < 0.1 else math.log1p(t * t / v) - s
-    return u * start + 0.5 * (s / v - bow)
+    return 0.5 * (s / v - bow)
+
+
+def student_score(v, t):
+    """The derivative of the density's logarithm for v at t: that of its tail, and of its height at 0, which
+    is an asymptotic series (DLMF 5.11.2)."""
+    u = 1.0 / (v * v)
+    start = 1365.25 - u * (29049.03125 - u * (800572.75 - u * (27741322.625 - u * 1180529130.25)))
+    start = 0.25 - u * (0.125 - u * (0.25 - u * (1.0625 - u * (7.75 - u * (86.375 - u * start)))))
+    return u * start + student_fall(v, t)
 
 
 def student_bend(v, t):
@@ -296,7 +302,7 @@ def gamma_text(n, a, x):
 
 def gamma_density(a, x):
     """Text of the derivative of gammainc(a, x) for x; the exponential's operand loses all digits of a large a."""
-    return f"(sc._igam_fac({a}, {x})/{x} if {a} > 1e5 and {x} > 0.0 else math.exp(sc.xlogy({a} - 1.0, {x}) - {x} - sc.gammaln({a})))"
+    return f"(sc._igam_fac({a}, {x})/{x} if {a} > 10.0 and {x} > 0.0 else math.exp(sc.xlogy({a} - 1.0, {x}) - {x} - sc.gammaln({a})))"
 
 
 def large_beta(a, b, x, rest, scale=""):

@@ -13,6 +13,7 @@ from .parameters import (  # noqa: F401  (formulas call them)
     log_of_rest,
     stirling_rest,
     student_bend,
+    student_fall,
     student_rise,
     student_score,
     uneven_factor,

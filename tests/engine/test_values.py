@@ -35,7 +35,7 @@ COMPOSED = {
     "cast",
 }  # NumPy has no loop of float64 for them
 # Nor for derivatives for parameters (`numbatape.ops.parameters`), results of loops that are named in full.
-COMPOSED |= {op.name for op in OPS if op.name.startswith(("gammainc_", "betainc_", "stdtr_rise"))}
+COMPOSED |= {op.name for op in OPS if op.name.startswith(("gammainc_", "betainc_", "stdtr_rise", "student_"))}
 COMPOSED |= {op.name for op in OPS if isinstance(op, Elementwise) and "__" in op.value}
 ROWS = [op for op in OPS if isinstance(op, Elementwise) and op.name not in COMPOSED]
 ROWS = [op for op in ROWS if not op.name.startswith(PREFIX)]  # see `test_bits_of_math`

@@ -246,3 +246,38 @@ def test_zeta_at_its_zeros_and_poles_and_far_away():
         np.testing.assert_array_equal(both(s, q)[0], pytest.approx(sc.zeta(s, q), nan_ok=True))
     value, _ = nt.vjp(lambda s: sc.zeta(s, np.float32(1.5)) + sc.zeta([s[0], 3.0], 2.0), np.array([2.3, 3.1]))
     np.testing.assert_allclose(value, sc.zeta([2.3, 3.1], 1.5) + sc.zeta([2.3, 3.0], 2.0), rtol=1e-15)
+
+
+def log_student(x, df):
+    return (
+        mpmath.loggamma((df + 1) / 2)
+        - mpmath.loggamma(df / 2)
+        - mpmath.log(df * mpmath.pi) / 2
+        - (df + 1) / 2 * mpmath.log1p(x * x / df)
+    )
+
+
+FAR_PARAMETERS = {
+    "t, many degrees": (st.t.logpdf, log_student, (1.3, 1e8)),
+    "t, beyond a share of a tenth": (st.t.logpdf, log_student, (80.0, 3e4)),
+    "kappa3, near zero": (st.kappa3.cdf, lambda x, a: x * (a + x**a) ** (-1 / a), (1.3, 1e-9)),
+    "kappa3, left of one": (
+        st.kappa3.logpdf, lambda x, a: mpmath.log(a) - (1 + 1 / a) * mpmath.log(a + x**a), (0.2, 1e-9)
+    ),
+    "gammainc, a large shape": (
+        lambda x, a: sc.gammainc(a, x),
+        lambda x, a: mpmath.gammainc(a, 0, x, regularized=True),
+        (3100.0, 3000.0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAR_PARAMETERS)
+def test_slopes_at_extreme_parameters(name):
+    """Differences of large terms lose the digits of plainer formulas there."""
+    f, exact, point = FAR_PARAMETERS[name]
+    slopes = nt.grad(f, (0, 1))(*point)
+    with mpmath.workdps(50):
+        point = [mpmath.mpf(x) for x in point]
+        wanted = [float(mpmath.diff(exact, point, order)) for order in ((1, 0), (0, 1))]
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-12)

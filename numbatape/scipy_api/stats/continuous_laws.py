@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.special as sc
 
+from ...trace.primitives import by_row
 from .distributions import register
-from .laws import INF, Law, is_infinity, pick
+from .laws import INF, Law, pick
 
 LOG2, LOGPI = 0.6931471805599453, 1.1447298858494002
 LOG_ROOT_2PI = 0.9189385332046727  # log(sqrt(2 pi))
@@ -71,11 +72,7 @@ def log_exponential_part(x, K):
 
 
 def student(x, df):
-    def bell():
-        scale = np.log(sc.poch(0.5 * df, 0.5)) - 0.5 * (np.log(df) + LOGPI)
-        return scale - (df + 1.0) / 2.0 * np.log1p(x * x / df)
-
-    return pick(is_infinity(df), lambda: normal(x), bell)
+    return by_row("student_tail")(df, x) + by_row("student_height")(df)
 
 
 def skew_cauchy(x, a):

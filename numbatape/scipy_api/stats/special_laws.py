@@ -98,6 +98,25 @@ def skew_t(x, a, b):
     return (a + 0.5) * np.log(skew_rest(-x, a, b)) + (b + 0.5) * np.log(skew_rest(x, a, b)) - scale
 
 
+def kappa_near(x, a):
+    """Return ``log(a + x**a)/a`` for x up to 1, without a difference that cancels near a = 0."""
+    return log1p_ratio(a, 1.0 + sc.boxcox(x, a))
+
+
+def kappa_three(x, a):
+    low = x < 1.0
+    size = np.where(low, 1.0, x)
+    far = np.log(size) + log1p_ratio(a, size**-a)
+    return np.log(a) - (a + 1.0) * np.where(low, kappa_near(np.where(low, x, 1.0), a), far)
+
+
+def kappa_three_below(x, a):
+    """Return the logarithm of the cumulative function, by that of x where the power of x is small."""
+    low = x**a < 0.05
+    far = log1p_ratio(a, np.where(low, 1.0, x) ** -a)
+    return np.where(low, np.log(x) - kappa_near(np.where(low, x, 1.0), a), -far)
+
+
 def kappa_tail(x, k):
     """Return ``(1 - k*x)**(1/k)``, which is smooth at k = 0."""
     return np.exp(-log1p_ratio(-k, x))
@@ -246,7 +265,7 @@ real("tukeylambda", tukey, far=True, open=True, low=lambda c: -tukey_end(c), hig
 right("dpareto_lognorm", pareto_lognormal, open=True, valid=lambda u, s, a, b: [s > 0, a > 0, b > 0])
 right("genexpon", lambda x, a, b, c: np.log(a - b * np.expm1(-c * x)) - exponent(x, a, b, c), cdf=lambda x, a, b, c: -np.expm1(-exponent(x, a, b, c)), logsf=lambda x, a, b, c: -exponent(x, a, b, c))
 right("geninvgauss", lambda x, p, b: (p - 1.0) * np.log(x) - 0.5 * b * (x + 1.0 / x) - LOG2 - log_k(p, b), open=True, valid=lambda p, b: [np.equal(p, p), b > 0])
-right("kappa3",   lambda x, a: np.log(a) - (1.0 / a + 1.0) * np.log(a + x**a), cdf=lambda x, a: x * (a + x**a) ** (-1.0 / a), sf=lambda x, a: -np.expm1(-np.log1p(a * x ** (-a)) / a), ppf=lambda q, a: (a / np.expm1(-a * np.log(q))) ** (1.0 / a), isf=lambda q, a: (a / np.expm1(-a * np.log1p(-q))) ** (1.0 / a))
+right("kappa3",   kappa_three, logcdf=kappa_three_below, sf=lambda x, a: -np.expm1(kappa_three_below(x, a)), ppf=lambda q, a: (a / np.expm1(-a * np.log(q))) ** (1.0 / a), isf=lambda q, a: (a / np.expm1(-a * np.log1p(-q))) ** (1.0 / a))
 right("kstwobign", lambda x: np.log(-by_row("kolmogorov_slope")(1.0, x)), open=True, sf=lambda x: sc.kolmogorov(x), isf=lambda q: sc.kolmogi(q))
 right("rel_breitwigner", breit_wigner, cdf=breit_wigner_below)
 
