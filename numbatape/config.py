@@ -10,7 +10,7 @@ from .savings import frozen
 
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
 PASSES = (
-    *("reroll", "buffers", "stack", "gathers", "broadcasts", "sums", "distribute"),
+    *("reroll", "buffers", "sources", "stack", "gathers", "broadcasts", "sums", "distribute"),
     *("linear", "histories", "literals", "merge", "reciprocals", "places", "stencils", "columns", "fuse"),
 )
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
@@ -54,7 +54,8 @@ class Config:
         that were not used for longest go first.
     passes : {"all", "none"} or tuple of str
         The rewrites of what was recorded that are done: all, none, or those named, of "reroll" (the turns of
-        loops in Python become vectors), "buffers" (buffers of cotangents start with the first one), "stack"
+        loops in Python become vectors), "buffers" (buffers of cotangents start with the first one), "sources"
+        (copies of copies are made from the originals), "stack"
         (instructions on small arrays that the turns of loops repeat become one on all of them),
         "gathers" (elementwise operations are done before ``x[positions]`` of captured positions that repeat),
         "broadcasts" (derivatives stay narrow), "sums" (sums are taken before factors),

@@ -65,6 +65,14 @@ def looped(x):
     return np.sum(last * np.exp(x)) + np.sum(sums)
 
 
+def overwritten(x):
+    """A loop that starts from an array to which numbers are written after it."""
+    y = np.sin(x)
+    last, _ = nt.scan(lambda c, row: (np.sin(c) * row + y, None), y, ROWS[:6])
+    y[0] = last[1] * y[2]
+    return np.sum(y * last)
+
+
 def stepped(x):
     """An equation of diffusion, in place."""
     u = np.concatenate([np.sin(x), x, x**2])
@@ -95,7 +103,20 @@ def scaled(x):
 
 
 FUNCTIONS = [
-    *(normal, columns, chained, transposed, masked, nested, looped, stepped, summed, rows_in_turn, gathered),
+    *(
+        normal,
+        columns,
+        chained,
+        transposed,
+        masked,
+        nested,
+        looped,
+        overwritten,
+        stepped,
+        summed,
+        rows_in_turn,
+        gathered,
+    ),
     scaled,
 ]
 
@@ -157,6 +178,20 @@ def test_each_pass_finds_work_by_itself(name, monkeypatch):
         if any(found):
             return
     raise AssertionError(f"{name} finds nothing to do")
+
+
+@pytest.mark.parametrize("function", [looped, overwritten])
+def test_what_directions_share_is_computed_once_in_loops(function):
+    """Without a copy of the original, all values of a step differ between the directions of a Hessian."""
+
+    def shared(chosen):
+        cache = nt.prepare_hessian_cache(function, X, config=nt.Config(passes=chosen))
+        nt.value_gradient_and_hessian(cache, X)
+        (evaluator,) = cache._wide._evaluators.values()
+        space = list(evaluator._workspaces.values())[-1]
+        return sum(run.space.plan.tape.uniform for call in space.calls._loops.values() for run in call.runs)
+
+    assert shared("all") >= shared(tuple(name for name in PASSES if name != "sources")) + 6
 
 
 def test_passes_leave_alone_what_no_sweep_would_be_faster_for():

@@ -92,6 +92,7 @@ REROLL = "reroll"
 PASSES = {
     REROLL: Pass(_later("reroll", "reroll"), leaves_dead=True, shortest=24),
     "buffers": Pass(_later("buffers", "start_buffers"), "repeats"),
+    "sources": Pass(_later("sources", "copy_originals"), "calls", derivatives=True),
     "stack": Pass(_later("stack", "stack"), functions=True, leaves_dead=True, shortest=24),
     "gathers": Pass(_later("gathers", "gather_last"), "index", functions=True),
     "broadcasts": Pass(
