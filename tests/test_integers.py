@@ -62,7 +62,29 @@ DATA = {
     "comparison with an array": lambda x, i: np.sum(np.where(x > i, x**2, x)),
     "in place": lambda x, i: np.sum(functools.reduce(operator.iadd, (i, 0.5 * i), x * x)),
     "entry": lambda x, i: np.array([1.0, 2.0, 3.0])[1] * x[i % 2] * x[-1 - i % 3],
+    "lists of positions": lambda x, i: (
+        np.sum(x[[i % 3, 0]] ** 2) + x[[[-1, i % 2]]][0, 1] * x[(i % 3, 1),][0]
+    ),
+    "arrays of positions": lambda x, i: (
+        x[np.array([[0, i % 3]])][0, 1] * np.outer(x, x)[[1, i % 3], [i % 2, 2]][1]
+    ),
+    "positions of functions": lambda x, i: (
+        np.sum(np.take(x, [i % 3, 1]) ** 2) * np.prod(np.delete(x, [i % 3]))
+    ),
+    "entries of arrays": lambda x, i: (
+        np.array([i, 0.5, x[0]]) @ x + np.sum(np.full(3, i) * np.asarray([i, 2, 1]))
+    ),
+    "positions to write at": lambda x, i: np.sum(written(x, i) * np.arange(1.0, 4.0)),
 }
+
+
+def written(x, i):
+    y, z = x * x, np.array([i, 1.0, 2.0])
+    y[[i % 3, 0]] = x[1:]  # One position may be written twice: the last entry stays.
+    y[np.array([1, i % 2])] += z[1:] * x[:2]
+    z[[i % 3]] = x[0]
+    np.add.at(y, [i % 3, 0, i % 3], z)
+    return y
 
 
 @pytest.mark.parametrize("name", DATA)
@@ -82,6 +104,7 @@ STEERING = {
     "branches on a remainder": (lambda x, i: x[i % 3] if i % 2 == 0 else 0.5 * x[0], 2),
     "slice": (lambda x, i: np.sum(x[i % 2 :] ** 2), 2),
     "axis": (lambda x, i: np.sum(np.sum(np.outer(x, x), axis=i % 2)[:1]), 2),
+    "shapes in arrays": (lambda x, i: np.sum(np.zeros(np.array([2, i % 4])) + x[0]), 4),
     "number of entries": (lambda x, i: np.sum(np.zeros(i % 4) + x[0]), 4),
     "list": (lambda x, i: x[0] * [1.0, 2.0, 3.0][i % 3], 3),
     "power of an argument": (lambda x, i: np.sum(x ** (abs(i) % 6)), 5),  # 4 and 5 share one

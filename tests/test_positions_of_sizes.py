@@ -81,6 +81,19 @@ def one_hot(x):
     return np.sum((table @ np.arange(4.0)) ** 2)
 
 
+def in_lists(x):
+    n, table, y = len(x), np.outer(x, np.sin(x)), np.zeros(len(x))
+    y[[n - 1, 0]] = x[[0, n // 2]]
+    y[[n // 2]] += np.array([n, x[0]])[1]
+    picked = table[[n - 1, 0], [n // 2, -1]] @ np.array([n, 0.5]) + np.sum(table[:, [n // 2, 0]])
+    return (
+        picked
+        + np.sum(np.take(x, [n - 1, n // 3]) ** 2)
+        + np.sum(y**2 * np.arange(n))
+        + np.sum(x * np.array(n))
+    )
+
+
 def ordered(selected):
     return np.sum(selected**2 * np.arange(1, 1 + len(selected)))
 
@@ -166,6 +179,7 @@ PROGRAMS = {
     "axes": (of_axes, 2),
     "pairs": (paired, 7),
     "a copy": (copied, 1),
+    "in lists": (in_lists, 1),
     "written": (written, 1),
     "causal": (causal, 2),
     "diagonal": (diagonal, 1),

@@ -11,6 +11,7 @@ import itertools
 import numpy as np
 
 from ..numpy_api.stand_ins import named_like, with_own_array, without_protocol
+from ..trace import operations
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
@@ -43,6 +44,7 @@ NAMES = (
     *("fromfunction", "indices", "vander", "outer", "broadcast_to", "where", "reshape"),
 )
 NUMBERS = frozenset({int, float})
+OF_ENTRIES = frozenset((np.array, np.asarray, np.asanyarray))
 
 
 def creating(original, stand_in=None):
@@ -77,7 +79,7 @@ def creating(original, stand_in=None):
             return args[0].as_array()
         if original is np.fromiter:
             args, kwargs = _entries(*args, **kwargs)
-        if stand_in is not None and (has_size(args) or has_size(tuple(kwargs.values()))):
+        if stand_in is not None and _has_integers(original, args, kwargs):
             made = stand_in(*args, **kwargs)
             if type(made) is TracedArray:
                 return made
@@ -109,6 +111,13 @@ def _are_numbers(args: tuple) -> bool:
 def _cleared(original, result):
     """Return zeros for memory that is not initialised, which holds random numbers."""
     return np.zeros_like(result) if original in (np.empty, np.empty_like) else result
+
+
+def _has_integers(original, args: tuple, options: dict) -> bool:
+    """Whether an argument is a size, or an entry of the array is a traced int."""
+    first, end = (0, 1) if original in OF_ENTRIES else (1, 2) if original is np.full else (0, 0)
+    rest = args[:first] + args[end:]
+    return operations.among(args[first:end]) or has_size(rest) or has_size(tuple(options.values()))
 
 
 def _at_positions(trace, function, shape, *, dtype=float, like=None, **options):

@@ -11,7 +11,7 @@ from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, find_trace, is_wrong, lift, lift_all, lift_first, may_be_guard, values_of
 from ..trace.plain_arrays import fixed
 from ..trace.primitives import BOOL, FLOAT64, elementwise, expand, value_of
-from ..trace.symbolic_sizes import has_size, is_size
+from ..trace.symbolic_sizes import is_size
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -203,8 +203,6 @@ def delete(arr, obj, axis=None):
     sized = imported(".sized", __package__)  # imported late, because a first gradient does without it
     if isinstance(obj, slice) and is_size(n):
         obj = sized.counted(n)[obj]
-    elif has_size(obj):
-        obj = sized.as_array(x._trace, list(obj))
     elif is_size(n) and find_trace(obj) is None and np.asarray(obj).dtype.kind != "b":
         obj = lift(x._trace, np.asarray(obj, int))
     if type(obj) is TracedArray and obj.dtype.kind == "b":

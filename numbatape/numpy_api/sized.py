@@ -54,22 +54,6 @@ def full(trace, shape, fill_value, dtype=None, order="C"):
     return np.copy(broadcast_to(x, [trace.tape.sizes.value(dim) for dim in dims], dims))
 
 
-def as_array(trace, object, dtype=None, device=None, **options):
-    """``np.array(len(x))`` and ``np.array(x.shape)``: arrays of integers; None for other lists."""
-    if options:
-        return None
-    if type(object) in (list, tuple):
-        if not all(type(n) is int or sizes.is_size(n) for n in object):
-            return None
-        x = np.stack([as_array(trace, n) if sizes.is_size(n) else lift_first(np.int64(n)) for n in object])
-        return x if dtype is None else np.astype(x, as_dtype(dtype))
-    if not sizes.is_size(object):
-        return None
-    x = object.lifted()
-    x = new_traced(trace, np.int64(x._value), x._id, x._level, x._family)
-    return x if dtype is None else np.astype(x, as_dtype(dtype))
-
-
 def indices(trace, dimensions, dtype=int, sparse=False):
     """Return the positions along each axis of a grid, one array an axis."""
     dims = _dims(trace, tuple(dimensions))
@@ -318,7 +302,6 @@ IMPLEMENTATIONS = {
     "arange": arange,
     "prod": prod,
     "broadcast_shapes": broadcast_shapes,
-    **{"array": as_array, "asarray": as_array, "asanyarray": as_array},
     **{"indices": indices, "fromfunction": fromfunction},
     "tri": tri,
     **{"diag_indices": diag_indices, "tril_indices": tril_indices, "triu_indices": triu_indices},
@@ -353,6 +336,8 @@ def with_sizes(original, implementation, make):
     def call(*args, **kwargs):
         if implementation is arange:
             args, kwargs = _with_whole_bounds(args, kwargs)
+        if implementation is full and operations.among(args[1:2]):
+            args = (args[0], operations.as_entries(args[1]), *args[2:])
         if implementation in OF_SHAPES:
             args = (*counted_sizes(args[:1]), *args[1:]) if implementation is full else counted_sizes(args)
         if sizes.has_size(args) or (kwargs and sizes.has_size(tuple(kwargs.values()))):
@@ -367,8 +352,22 @@ def with_sizes(original, implementation, make):
     return named_like(call, original)
 
 
+def of_integers(original, make):
+    """Return ``np.array``, or its like, which makes arrays of traced ints, sizes too, without a guard."""
+
+    def call(*args, **kwargs):
+        if operations.among(args[:1]):
+            args = (operations.as_entries(args[0]), *args[1:])
+        return otherwise(*args, **kwargs)
+
+    otherwise = make(original)
+    return named_like(call, original)
+
+
 def _register() -> None:
     makers = MAKERS["numpy"]
+    for name in ("array", "asarray", "asanyarray"):
+        makers[name] = functools.partial(of_integers, make=makers[name])
     makers["mgrid"] = makers["ogrid"] = SizedGrid
     for name, implementation in IMPLEMENTATIONS.items():
         makers[name] = functools.partial(with_sizes, implementation=implementation, make=makers.get(name))

@@ -59,6 +59,7 @@ def lift(trace: Trace, x) -> TracedArray:
             raise sizes.foreign()
         return x
     if isinstance(x, (list, tuple)) and find_trace(x) is not None:
+        x = operations.as_entries(x) if operations.among(x) else x
         return np.stack([lift(trace, item) for item in x])
     value = x if isinstance(x, np.ndarray) else np.asarray(x)
     if hasattr(type(value), "_as_traced"):  # a plain array, to which traced values may be written later
