@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.caches.evaluator import Evaluator
 
 pd = pytest.importorskip("pandas")
 
@@ -89,6 +90,24 @@ def test_frames_of_data():
     np.testing.assert_array_equal(by_text, [3.0, 3.0, 3.0])
     found = nt.grad(lambda d: np.sum(d["x"] * d["n"]))(MIXED)  # columns without a gradient are left out
     pd.testing.assert_frame_equal(found, pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": 0.0}, index=list("pqr")))
+
+
+def test_frames_of_data_need_no_general_call(monkeypatch):
+    texts = MIXED.reset_index(drop=True)
+    gradient = nt.grad(lambda w, d: np.sum((d["y"] - w * d["x"]) ** 2) * np.sum(d["s"] == "a"))
+    whole = nt.grad(lambda w, s: np.sum(w * s))
+    for data in (texts, texts[:2]) * 2:
+        gradient(2.0, data)
+        whole(2.0, data["x"])
+    longer = pd.concat([texts, texts], ignore_index=True)
+    gradient(2.0, longer)
+    monkeypatch.setattr(Evaluator, "forward", None)  # what general calls go through
+    for data in (texts, texts.assign(x=2.0 * texts.x), longer, texts[:2]):
+        expected = -2 * np.sum((data["y"] - 2.0 * data["x"]) * data["x"]) * np.sum(data["s"] == "a")
+        assert gradient(2.0, data) == pytest.approx(expected, rel=1e-14)
+        assert data is longer or whole(2.0, data["x"]) == data["x"].sum()
+    with pytest.raises(TypeError):
+        gradient(2.0, texts.assign(s="b"))  # other texts are another structure
 
 
 def test_prepared_caches_take_frames_of_other_lengths():

@@ -304,12 +304,18 @@ def test_structures_that_alternate_need_no_general_call(monkeypatch):
     """Two forms of the same call, one with a keyword: each is served by what was learned of it."""
     verb = nt.grad(lambda x, data, scale=1.0: scale * np.sum((x - data) ** 2))
     tree = nt.grad(lambda p: sum(np.sum(part**2) for part in p.values()))
+    kept = nt.grad(lambda x, data: np.sum((x - data["c"]) ** 2))
     forms = [
         (lambda: verb(X, Y), 2 * (X - Y)),
         (lambda: verb(X, Y, scale=3.0), 6 * (X - Y)),
         (lambda: verb(X, Y, 3.0), 6 * (X - Y)),
         (lambda: tree({"a": X})["a"], 2 * X),
         (lambda: tree({"a": X, "b": Y})["b"], 2 * Y),
+        # Containers that only optree takes apart, as an argument, as data, and as a keyword.
+        (lambda: tree(OrderedDict(b=Y, a=X))["b"], 2 * Y),
+        (lambda: kept(X, OrderedDict(c=Y)), 2 * (X - Y)),
+        (lambda: kept(X, nt.Constant(OrderedDict(c=Y + 1.0))), 2 * (X - Y - 1.0)),
+        (lambda: kept(X, data=OrderedDict(c=Y)), 2 * (X - Y)),
     ]
     for call, _ in forms * 2:
         call()

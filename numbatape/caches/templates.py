@@ -166,14 +166,26 @@ def _written(roles: tuple[tuple, dict], result) -> Callable:
 
 
 def _general(roles: tuple[tuple, dict], result) -> Callable:
-    known = _opened(roles)[1]
+    """Return a steady call that takes the arguments apart by optree, one by one."""
+    args, keywords = roles
+    names, count = sorted(keywords), len(args)
+    takers = [_taker(role) for role in (*args, *[keywords[name] for name in names])]
     made_like = pytrees.flatten(result)[1]
 
     def made_for(serve):
         def call(*args, **kwargs):
-            leaves, structure = _opened((args, kwargs))
-            if structure != known:
+            if len(args) != count or len(kwargs) != len(names):
                 return REFUSED
+            try:
+                given = (*args, *[kwargs[name] for name in names])
+            except KeyError:
+                return REFUSED
+            leaves: list = []
+            for take, argument in zip(takers, given, strict=True):
+                found = take(argument)
+                if found is None:
+                    return REFUSED
+                leaves += found
             made = serve(*leaves)
             return made if made is REFUSED else pytrees.unflatten(made_like, made)
 
@@ -182,7 +194,30 @@ def _general(roles: tuple[tuple, dict], result) -> Callable:
     return made_for
 
 
-def _opened(roles):
-    """Return the leaves and the structure of arguments; the value of a mark is one leaf."""
-    leaves, structure = pytrees.flatten(roles, is_mark)
-    return list(map(bare, leaves)), structure
+def _taker(role) -> Callable:
+    """Return a function that gives the leaves of an argument like one in some role; None for another one.
+
+    What is data may come without its mark, as in the general call.
+    """
+    if role.__class__ is Constant:
+        known = pytrees.flatten(role.value)[1]
+
+        def take(given):
+            leaves, structure = pytrees.flatten(given.value if given.__class__ is Constant else given)
+            return leaves if structure == known else None
+
+        return take
+    examples, known = pytrees.flatten(role, is_mark)
+    marks = [leaf.__class__ if is_mark(leaf) else None for leaf in examples]
+
+    def take_leaves(given):
+        leaves, structure = pytrees.flatten(given, is_mark)
+        if structure != known:
+            return None
+        if any(
+            is_mark(leaf) and leaf.__class__ is not mark for leaf, mark in zip(leaves, marks, strict=True)
+        ):
+            return None
+        return map(bare, leaves)
+
+    return take_leaves

