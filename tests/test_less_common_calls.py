@@ -263,3 +263,40 @@ def test_several_toeplitz_matrices_are_refused(call):
 def test_several_centres_of_moments_are_refused():
     with pytest.raises(nt.UnsupportedOperationError, match="several centers"):
         nt.grad(lambda x: np.sum(st.moment(A * x, 2, center=X)))(X)
+
+
+REDUCED = {
+    "bool": lambda x: x > 1.0,
+    "int": lambda x: (3 * x).astype(int),
+    "single": lambda x: x.astype(np.float32),
+    "double": lambda x: x - 1.5,
+    "complex": lambda x: x + 1j * x[::-1],
+    "no bool": lambda x: x[:0] > 1.0,
+    "no int": lambda x: x[:0].astype(int),
+}
+REDUCTIONS = (
+    *(np.sum, np.prod, np.max, np.min, np.nansum, np.nanprod, np.nanmax, np.nanmin),
+    *(np.add.reduce, np.multiply.reduce, np.logical_or.reduce, np.logical_and.reduce, np.logical_xor.reduce),
+    *(np.hypot.reduce, np.true_divide.reduce, np.logaddexp.reduce, np.fmax.reduce, np.subtract.reduce),
+)
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("kind", REDUCED)
+def test_an_initial_value_has_the_dtype_of_the_reduction(kind):
+    """Integers cut off its fraction, truth values take its truth, and single precision rounds it."""
+    x, operand = np.array([1.2, -0.4, 0.3, 2.5]), REDUCED[kind]
+    for function in REDUCTIONS:
+        for initial in (lambda x: 2 * x[0], lambda x: -0.7):
+            call = lambda x: function(operand(x), initial=initial(x))  # noqa: B023, E731
+            try:
+                expected = call(x)
+            except TypeError:
+                continue  # NumPy has no such reduction
+            try:
+                _, found = nt.grad(lambda x: (np.sum(x), call(x)), has_aux=True)(x)  # noqa: B023
+            except nt.UnsupportedOperationError:
+                assert kind == "complex"
+                continue
+            assert type(found) is type(expected), function
+            np.testing.assert_allclose(found, expected, rtol=1e-6 if kind == "single" else 1e-12, atol=1e-15)

@@ -108,8 +108,11 @@ def _on_parts(function, count: int):
         if meets([x for x in rest if not _is_dtype(x)]):
             raise unsupported(full_name(function), "its other arguments must be real")
         value = function(*values_of(args), **values_of(kwargs))
-        if kwargs.get("dtype") is not None and np.iscomplexobj(value):  # NumPy casts first
-            args = (*(np.astype(x, value.dtype) if _is_traced(x) else x for x in args[:count]), *args[count:])
+        if kwargs.get("dtype") is not None:  # NumPy casts first
+            kind = value.dtype if np.iscomplexobj(value) else as_dtype(kwargs["dtype"])
+            args = (*(np.astype(x, kind) if _is_traced(x) else x for x in args[:count]), *args[count:])
+            if kind.kind != "c":
+                return function(*args, **kwargs)
         kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}
         data, args = args[:count], tuple(_order(option, args[0]) for option in args)
         args = (*data, *(None if _is_dtype(option) else option for option in args[count:]))

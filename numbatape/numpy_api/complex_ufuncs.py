@@ -14,7 +14,7 @@ from .dispatch import inner_products
 from .function_tables import COMPLEX_UFUNCS
 from .ufuncs import METHODS, into_out, name_of
 
-REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}
+REDUCTIONS = {np.add: np.sum, np.multiply: np.prod}
 ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 

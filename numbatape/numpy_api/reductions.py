@@ -9,7 +9,7 @@ from ..emitter.instructions import row
 from ..tape.tape import F64, as_dtype
 from ..trace.array import TracedArray
 from ..trace.axes import along_axis, axes_of, count_of, length, one_axis, over_axes, reduced
-from ..trace.operands import adopt, lift, lift_first
+from ..trace.operands import adopt, begun, lift, lift_first
 from ..trace.primitives import BOOL, FLOAT64, array_instruction, expand
 from .function_tables import HOLDS
 from .registration import composes
@@ -81,14 +81,14 @@ def reduction(op: str, function):
 def sum_(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 0)
     result = over_axes("sum", x, axes_of(x, axis), np.add.reduce, flag(keepdims))
-    return held(result + initial if is_given(initial) else result, dtype)
+    return held(result + begun(initial, result.dtype) if is_given(initial) else result, dtype)
 
 
 @composes(np.prod, complex="complex_reductions.prod", usual=reduction("prod", np.multiply.reduce))
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 1)
     result = over_axes("prod", x, axes_of(x, axis), np.multiply.reduce, flag(keepdims))
-    return held(result * initial if is_given(initial) else result, dtype)
+    return held(result * begun(initial, result.dtype) if is_given(initial) else result, dtype)
 
 
 def _extremum(op: str, function, pairwise, worst):
@@ -97,11 +97,12 @@ def _extremum(op: str, function, pairwise, worst):
         axes = axes_of(x, axis)
         if not is_given(initial):
             return over_axes(op, x, axes, function, flag(keepdims))
+        initial = begun(initial, lift_first(a).dtype)
         # An op without an identity has no result for no entries.
         if any([length(x, axis) < 1 for axis in axes]):
             count_of(x, range(x.ndim))
             shape = np.shape(np.sum(x._value, axis, keepdims=flag(keepdims)))
-            return np.broadcast_to(np.astype(lift(x._trace, initial), x.dtype), shape)
+            return np.broadcast_to(lift(x._trace, initial), shape)
         return pairwise(over_axes(op, x, axes, function, flag(keepdims)), initial)
 
     return reduce

@@ -216,7 +216,7 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
 
 def _filled(a, fill):
     x = lift_first(a)
-    return np.where(np.isnan(x), fill, x)
+    return x if x.dtype.kind in "biu" else np.where(np.isnan(x), fill, x)
 
 
 @composes(np.nansum, complex=HOLDS)

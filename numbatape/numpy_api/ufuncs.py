@@ -18,7 +18,7 @@ from ..trace.axes import along_axis, axes_of
 from ..trace.complex_array import TracedComplex
 from ..trace.library_kinds import LABELLED, is_frame, is_series, package_of
 from ..trace.number_calls import note_number_row
-from ..trace.operands import NUMPYS, adopt, find_trace, lift, values_of
+from ..trace.operands import NUMPYS, adopt, begun, find_trace, lift, values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..usercode.frames import not_supported
@@ -259,8 +259,7 @@ def reduce(ufunc, inputs, kwargs):
     """Return ``ufunc.reduce`` of a traced array: by the function that does the same, if there is one."""
     _need_binary(ufunc, "reduce")
     (x,) = inputs
-    axis = kwargs.pop("axis", 0)
-    keepdims = kwargs.pop("keepdims", False)
+    axis, keepdims = kwargs.pop("axis", 0), kwargs.pop("keepdims", False)
     trace = find_trace(kwargs.get("where"), kwargs.get("initial"))
     if trace is not None:  # Where there is no trace, the call would come back here for ever.
         x = lift(trace, x)
@@ -271,7 +270,7 @@ def reduce(ufunc, inputs, kwargs):
             if function in (np.any, np.all):
                 initial = kwargs.pop("initial", np._NoValue)
                 found = function(x, axis=axis, keepdims=keepdims, **kwargs)
-                return found if initial is np._NoValue else ufunc(found, initial)
+                return found if initial is np._NoValue else ufunc(found, begun(initial, found.dtype))
             if dtype is not None:
                 x = np.astype(x, dtype)
         return function(x, axis=axis, keepdims=keepdims, **kwargs)
@@ -300,10 +299,12 @@ def reduce(ufunc, inputs, kwargs):
 
 def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
     """Return a ufunc's reductions of the parts of an array, one after the other."""
+    kind, of_parts, _ = ufunc.resolve_dtypes((None, x.dtype, None), reduction=True)
+    parts = [np.astype(part, of_parts, copy=False) for part in parts]
     start = ufunc.identity if initial is np._NoValue else initial
     if start is not None:
         shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
-        parts = [np.astype(np.broadcast_to(start, shape), x.dtype), *parts]
+        parts = [np.broadcast_to(begun(start, kind), shape), *parts]
         masks = masks and [None, *masks]
     elif not parts:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
@@ -312,9 +313,7 @@ def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
         more = ufunc(result, part)
         # Where entries may be left out, np.where gives an array without dimensions, and NumPy a number.
         result = more if masks is None else np.where(masks[k], more, _of_dtype(result, more.dtype))[()]
-    if not keepdims or not axes:
-        return result
-    return np.expand_dims(result, tuple(sorted(axes)))
+    return np.expand_dims(result, tuple(sorted(axes))) if keepdims and axes else result
 
 
 def _refuse_options(ufunc, method, kwargs):

@@ -132,3 +132,12 @@ def adopt(result, value):
     if isinstance(result, (list, tuple)) and not hasattr(result, "_fields"):
         return result.__class__([adopt(one, its) for one, its in zip(result, value, strict=True)])
     return result
+
+
+def begun(initial, dtype):
+    """Return the ``initial`` of a reduction in the dtype in which NumPy reduces; integers lose a fraction."""
+    if not hasattr(initial, "_value"):
+        initial = np.asarray(initial)
+    if initial.dtype.kind == "c" and dtype.kind not in "bc":
+        raise TypeError("float() argument must be a string or a real number, not 'complex'")
+    return np.reshape(np.astype(initial, dtype, copy=False), ())[()]
