@@ -126,7 +126,11 @@ class Cells(Fitting):
         buffer = self.buffers.get(storage)
         if buffer is None:
             buffer = self.buffers[storage] = Buffer()
-        buffer.pending.append((offset, dims, strides, ct if fits else self._fit(ct, dims)))
+        if not fits:
+            ct = self._fit(ct, dims)
+            if len(dims) > 1 and self.lanes is None and ct.__class__ is Symbol:
+                ct = self._in_memory_order(ct, its)
+        buffer.pending.append((offset, dims, strides, ct))
 
     def _add_to_cell(self, key: int, ct) -> None:
         known = self.cells.get(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..emitter import addresses
+from ..emitter import addresses, instructions
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..tape.tape import Layout, memory_order
@@ -75,6 +75,19 @@ class Fitting:
         if lead < 0:
             ct = emitter.expand(ct, range(lanes, lanes - lead))
         return emitter.broadcast(ct, (*self.lead, *dims))
+
+    def _in_memory_order(self, ct: Symbol, its: Layout) -> Symbol:
+        """Return a cotangent whose axes lie in memory as those of its value, a copy where they do not.
+
+        What the cotangent is multiplied with lies as the value does. If the cotangent did not, each of these
+        arrays would be copied to its order.
+        """
+        tape = self.tape
+        own, wanted = addresses.axis_order(tape, ct.layout), addresses.axis_order(tape, its)
+        if own is None or wanted is None or own == wanted:
+            return ct
+        layout = addresses.ordered(tape, ct.dims, wanted)
+        return Symbol(self.emitter, instructions.turned(tape, ct.number, layout, self.emitter.line))
 
     def _rearranged(self, pending: list[tuple], storage: int, offset, its: Layout) -> list[tuple]:
         """Return cotangents of a storage with their axes as in a view of it, if all are of all its cells.

@@ -91,6 +91,37 @@ def is_dense(tape: TapeBuilder, number: int) -> bool:
     return all(layout.strides[k] == expected[k] for k in wide)
 
 
+def axis_order(tape: TapeBuilder, layout: Layout) -> tuple[int, ...] | None:
+    """Return the axes from the outermost one in memory on.
+
+    None where not every cell is there once, and where the innermost one is none of the last two, as in images
+    whose channels are innermost: what follows, windows of such images, is faster row by row.
+    """
+    dims, strides = layout
+    axes = tuple(range(len(dims)))
+    if strides == tape.contiguous_strides(dims)[0]:
+        return axes
+    sizes = tape.sizes
+    left, step, order = [*axes], 1, []
+    while left:
+        expected = sizes.settled(step)
+        axis = next((k for k in reversed(left) if sizes.settled(strides[k]) == expected), None)
+        if axis is None or (not order and axis < len(dims) - 2):
+            return None
+        left.remove(axis)
+        order.append(axis)
+        step = sizes.mul(dims[axis], step)
+    return tuple(reversed(order))
+
+
+def ordered(tape: TapeBuilder, dims, order) -> int:
+    """Return the layout of new arrays whose axes lie in memory in the given order."""
+    strides = [0] * len(dims)
+    for axis, stride in zip(order, tape.contiguous_strides([dims[k] for k in order])[0], strict=True):
+        strides[axis] = stride
+    return tape.layout_number(tuple(dims), tuple(strides))
+
+
 def reshaped(tape: TapeBuilder, number: int, dims) -> int:
     """Return a dense value's cells in other dimensions, whose product is the same."""
     return view(tape, number, dims, tape.contiguous_strides(dims)[0])

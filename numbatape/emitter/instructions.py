@@ -86,12 +86,55 @@ def elementwise_of_level(
         operands = a, b, c, NONE
     found = tape.results.get(key)
     if found is None:
-        dims, level, active = _result(tape, op, numbers, line)
-        found = tape.results[key] = *tape.dense(dims), level, active, MAIN if level else PROLOGUE
-    layout, cells, level, active, stage = found
+        found = tape.results[key] = _elementwise_result(tape, op, numbers, line)
+    layout, cells, level, active, stage, otherwise = found
+    if otherwise:
+        given = [*operands]
+        for k in otherwise:
+            given[k] = turned(tape, given[k], layout, line)
+        operands = tuple(given)
     out = tape.new_array(layout, cells, family, level) if layout else tape.scalar(family, level)
     tape.code.recent += (code, active, stage, out, *operands, line)
     return out, level
+
+
+def _elementwise_result(tape: TapeBuilder, op: Elementwise, numbers, line: int) -> tuple:
+    dims, level, active = _result(tape, op, numbers, line)
+    layout, cells = tape.dense(dims)
+    otherwise: tuple = ()
+    if len(dims) > 1 and OPCODE[op.name] != COPY:  # a copy is what makes the cells row-major
+        layout, otherwise = _in_memory_order(tape, layout, numbers)
+    return layout, cells, level, active, MAIN if level else PROLOGUE, otherwise
+
+
+def _in_memory_order(tape: TapeBuilder, layout: int, numbers) -> tuple[int, tuple[int, ...]]:
+    """Return the layout of an elementwise op's result, and which operands are copied to it before.
+
+    The result has the order of axes that all operands have in memory, as in NumPy. Where they disagree,
+    constants take the order of the others, once; other operands become row-major.
+    """
+    dims, size = tape.layouts[layout].dims, tape.sizes.value
+    sizes = [*map(size, dims)]
+    full = []
+    for k, number in enumerate(numbers):
+        its = tape.layout_of(number)
+        if 0 not in its.strides and [*map(size, its.dims)] == sizes:  # what is broadcast lies in no order
+            full.append((k, addresses.axis_order(tape, its), tape.level_of(number) == CONSTANT))
+    orders = {order for _, order, constant in full if not constant} or {order for _, order, _ in full}
+    if None in orders or not orders:
+        return layout, ()
+    order = orders.pop() if len(orders) == 1 else tuple(range(len(dims)))
+    layout = addresses.ordered(tape, dims, order)
+    return layout, tuple(k for k, its, _ in full if its is not None and its != order)
+
+
+def turned(tape: TapeBuilder, number: int, layout: int, line: int) -> int:
+    """Return a copy of a value in another layout, which has the same dimensions and every cell once."""
+    family, level = tape.family_of(number), tape.level_of(number)
+    out = tape.new_array(layout, tape.dense(tape.layouts[layout].dims)[1], family, level)
+    active, stage = int(level == ACTIVE), MAIN if level else PROLOGUE
+    tape.code.recent += (opcode(COPY, family), active, stage, out, number, NONE, NONE, NONE, line)
+    return out
 
 
 def _result(tape: TapeBuilder, op: Elementwise, numbers, line: int) -> tuple[tuple[int, ...], int, int]:
