@@ -85,9 +85,13 @@ class OneWay:
         self._possible = (
             STRIPS in self._passes
             and not (config.debug_mode or config.strong_zero or variant.is_more_than_sweeps)
-            and not (tape.guards or tape.forward or (tape.calls and not self._in_lanes) or _may_fail(tape))
+            and not (tape.forward or (tape.calls and not self._in_lanes) or _may_fail(tape))
             and len(tape) <= MOST_INSTRUCTIONS
             and len(tape.outputs) == 1
+            and variant.counted is None
+            # A guard may fail behind the first gradient. If that is in memory that callers have, it may be an
+            # argument of this call, which another trace has to read.
+            and not (tape.guards and config.reuse_buffers)
             and _is_active_scalar(tape, tape.outputs[0])
         )
 
@@ -127,7 +131,9 @@ class OneWay:
         if both is None or not self.may_serve(both.cells, _longest(both)):
             return None
         tape = self._tape(dimensions)
-        if tape.guards or _may_fail(tape) or not _are_own(tape):  # a derivative may have more of them
+        if (
+            tape.guards != self._variant.tape.guards or _may_fail(tape) or not _are_own(tape)
+        ):  # a derivative may have more of them
             self._possible = False
             return None
         if self._in_lanes:
@@ -307,7 +313,7 @@ def _calls(tape: Tape) -> np.ndarray:
 
 def _may_fail(tape: Tape) -> bool:
     """Whether a factorisation may fail: a derivative must not, where the function itself has a value."""
-    rows = np.flatnonzero(np.bincount(tape.code["op"] >> 1))
+    rows = np.unique(tape.code["op"][tape.code["op"] != GUARD] >> 1)
     ops = [OPS[row] for row in rows.tolist()]
     return any(isinstance(op, ArrayOp) and op.fallible and not op.index for op in ops)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..ops import ROWS
 from ..tape import Tape
 from ..tape.instruction import GUARD, NONE, chosen
 from ..tape.tape import POOLS
@@ -56,7 +57,8 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray, partners: dict[int, i
     In turns, all other instructions run whose operands are there, and then all such instructions over vectors
     of one length, each followed by its partner. What needs a sum of these waits for the next turn, to stand
     beside what needs a number that follows from the sum. No instruction moves across one whose result it
-    reads or overwrites, or which reads what it overwrites.
+    reads or overwrites, or which reads what it overwrites. Guards keep their order, because one that fails
+    says that those before it have held, and what may fail stays behind the guards that protect it.
 
     Parameters
     ----------
@@ -72,11 +74,16 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray, partners: dict[int, i
     waits = [0] * len(code)
     rows = long_rows(tape, code, aux)
     kinds = [rows[k].cells if k in rows else 0 for k in range(first, len(code))]
+    guard, is_guard, may_fail = None, (tape.code["op"] == GUARD).tolist(), _may_fail(tape).tolist()
     for k in range(first, len(code)):
         out, *operands = (
             owners[value] for value in tape.code[["out", "a", "b", "c"]][k].item() if value != NONE
         )
         before = {writer.get(owner) for owner in (out, *operands)} | set(readers.get(out, ()))
+        if is_guard[k] or may_fail[k]:
+            before.add(guard)
+        if is_guard[k]:
+            guard = k
         for earlier in before - {None}:
             after[earlier].append(k)
             waits[k] += 1
@@ -116,6 +123,12 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray, partners: dict[int, i
             ready[kind] = sorted(later_turn)
     order = np.concatenate([np.arange(first), np.array(order, int)])
     return dataclasses.replace(tape, code=chosen(tape.code, order), positions=tape.positions[order])
+
+
+def _may_fail(tape: Tape) -> np.ndarray:
+    """Return which instructions may stop a sweep: those at positions, factorisations, and calls."""
+    failing = ROWS.with_trait("fallible") | ROWS.with_trait("calls")
+    return ROWS.is_any(failing, tape.code["op"])
 
 
 class _Growing:

@@ -373,6 +373,59 @@ def test_norms_of_long_vectors_are_in_blocks():
     assert not slopes.any()
 
 
+def with_tests(t, x):
+    """Tests of numbers, and of what strips compute; the last one protects a position."""
+    if t[1] <= 0.0:
+        return -np.inf
+    if np.any(x < -50.0):
+        return np.sum(x) * t[0]
+    shift = x[:9][t[2].astype(int)] if t[2] < 9.0 else 0.0
+    return np.sum(-0.5 * ((DATA - shift - t[0] * np.exp(x)) / t[1]) ** 2) - N * np.log(t[1])
+
+
+def test_functions_with_tests_take_one_sweep_and_each_path_is_traced_once():
+    start, far = np.array([1.0, 1.0, 2.5]), np.where(np.arange(N) == N - 2, -60.0, X)
+    one, two = (
+        nt.prepare_gradient_cache(with_tests, start, X, config=nt.Config(passes=passes))
+        for passes in ("all", PASSES)
+    )
+    assert is_one_way(one)
+    for _ in range(3):
+        for x, *t in [
+            (far, 1, 2, 99),
+            (X, 1, 1, 2),
+            (far, 1, 3, 99),
+            (X, 1, 2, 99),
+            (X, 2, -1, 2),
+            (-X, 2, 3, 4),
+        ]:
+            t = np.array(t, float)
+            (value, slopes), (its, its_slopes) = (nt.value_and_gradient(cache, t, x) for cache in (one, two))
+            np.testing.assert_allclose(value, its, rtol=1e-13)
+            np.testing.assert_allclose(one.bind(t, x)(), its, rtol=1e-13)
+            for found, expected in zip(slopes, its_slopes, strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+    assert len(one._program.variants) == len(two._program.variants) == 4
+
+
+def test_a_failing_guard_leaves_arguments_as_they_were():
+    """The gradient of the call before is the argument of one that takes another path."""
+
+    def f(x):
+        y = np.exp(x) - 1.0 + DATA * x
+        return np.sum(y * y) if np.sum(y) > 0.0 else np.sum(x * DATA)
+
+    cache = nt.prepare_gradient_cache(f, X, config=nt.Config(reuse_buffers=True))
+    x = X
+    for _ in range(6):
+        its, its_slopes = nt.value_and_grad(f)(x.copy())
+        value, (slopes,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, its, rtol=1e-12)
+        np.testing.assert_allclose(slopes, its_slopes, rtol=1e-12)
+        x = slopes
+        x *= -0.01 / np.abs(x).max()
+
+
 def test_what_needs_a_sum_is_in_one_block_with_what_needs_numbers_that_follow_from_it():
     """The three blocks: the norm, what needs it and its inverse, and what needs their sum."""
     cache = nt.prepare_gradient_cache(lambda x: np.sum(x / np.linalg.norm(x) * DATA), X)
