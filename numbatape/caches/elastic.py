@@ -78,6 +78,7 @@ class ElasticEntry:
         self._one_way = None if self._in_strips else space.one_way
         self.tape = tape = planner.tape
         self._frame = space.frame.copy()
+        self._frame[WORD["CONTINUED"]] = 0
         self._watched = space.watched  # kept alive, because the frame refers to captured arrays by address
         self._seeds, self._seed = space.seeds.copy(), space.seed.copy()
         self._at_seeds = memoryview(self._seeds)

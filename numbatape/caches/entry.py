@@ -127,6 +127,19 @@ class Entry(Served):
         self._natives: list[tuple] = []  # (words, rows) of the builtins there are
         self._retired = False
         self._stale = False  # whether the cells hold no prologue of the rows' constants
+        # How much is noted of what is captured, all of which its builtins compare.
+        noted = () if captured is None else vars(captured).values()
+        self.noted = sum(len(each) for each in noted if isinstance(each, (list, dict, set)))
+        self.missed: dict[
+            tuple, int
+        ] = {}  # how often another entry has served what this one stopped at, by stops
+        # These end that calls of other entries go on in this one's workspace (`numbatape.caches.continuing`).
+        self._entered: list[Callable[[], None]] = []
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its workspace serves it, and holds the prologue of its constants."""
+        return not (self._retired or self._stale)
 
     @functools.cached_property
     def builtin(self):
@@ -251,6 +264,7 @@ class Entry(Served):
             row.known[...] = row.cells  # its array may have been made writable and changed meanwhile
         self._data = [(k, self.rows[k]) for k, _ in self._data]
         self._frozen = [k for k in self._frozen if k not in places]
+        self.part()
         for words, _ in self._natives:
             words[ROW_COUNT] = -1
         self._natives.clear()
@@ -258,6 +272,18 @@ class Entry(Served):
         owner = self.owner()
         if owner is not None:
             owner.renew(self)
+
+    def is_entered_by(self, end: Callable[[], None]) -> None:
+        """Note that calls of another entry go on in this one's workspace, and what ends that."""
+        self._entered.append(end)
+
+    def part(self) -> None:
+        """Let no call go on in another entry's workspace, and none of another entry in this one's."""
+        if self.space.continued is not None:
+            self.space.continued.clear()
+            self.space.continued = None
+        while self._entered:
+            self._entered.pop()()
 
     def swept(self) -> bool:
         """Sweep; return whether the sweep has come to its end."""
@@ -268,6 +294,7 @@ class Entry(Served):
         space = self.space
         if space.variant.contents is not None:
             return False
+        self.part()
         space.constants = None  # the cells no longer hold what the general call loaded
         space.prologue_done = False
         self._set_stale(True)  # If a guard or an error stops the prologue, the entry stays marked as stale.
@@ -294,6 +321,7 @@ class Entry(Served):
     def occupy(self) -> None:
         """Take the workspace from the entry that it served before."""
         self.space.retire_entry()
+        self.part()
         self.space.entry = weakref.ref(self)
 
     def leave(self) -> None:
@@ -307,6 +335,7 @@ class Entry(Served):
         builtin refuses it.
         """
         self._retired = True
+        self.part()
         for words, _ in self._natives:
             words[ROW_COUNT] = -1
         owner = self.owner()

@@ -33,7 +33,11 @@ MOST_MET = 4096  # so many sizes without an entry are counted; then counting beg
 MOST_ALIKE, MOST_COUNTED = 4, 256
 MOST_ELASTIC = 8  # elastic entries; each new size asks all of them until one serves it
 # Of more entries with one key than FEW, what guards have seen says which one is next; so many are asked.
-FEW, MOST_TRIED = 8, 32
+FEW, MOST_TRIED = 2, 32
+# Two entries are joined, if they can be, when one has served so many calls that the other one stopped at.
+# Where sweeps are brief, it takes as many more as there are instructions to compare, at some 5 µs each. Where
+# they cannot be joined, this is tried again after so many times as many calls: quotients and remainders.
+MISSED, JOINING = 16, ((1, 0), (16, 0), (256, 0))
 
 
 class SteadyCalls:
@@ -67,6 +71,7 @@ class SteadyCalls:
         self.welcome = True  # whether an entry for the present call would pay
         self._front: Entry | LaneEntry | None = None  # the entry whose builtin is installed
         self._last: Entry | LaneEntry | None = None  # what served the last call that the front did not
+        self._stopped: Entry | LaneEntry | None = None  # where the present call has stopped
 
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
@@ -247,6 +252,9 @@ class SteadyCalls:
         if len(entries) > 1 and entries[0].counted is not None:
             first = front if front in entries else entries[0]
             return self._served_along(leaves, first, front, MOST_ALIKE, self._with_other_count)
+        if front is not None and front.__class__ is Entry and front.space.continued is not None:
+            front = front.space.continued.reached_of(entries) or front
+        self._stopped = front
         if self._paths is not None and len(entries) > FEW and entries[0].__class__ is Entry:
             first = front if front is not None and front.key == sizes else entries[0]
             result = self._served_along(leaves, first, front, MOST_TRIED, self._paths.after)
@@ -325,10 +333,25 @@ class SteadyCalls:
 
     def _note(self, entry: Entry | LaneEntry) -> None:
         """Put an entry in front that served twice in a row; sizes that alternate leave the front alone."""
+        stopped, self._stopped = self._stopped, None
+        if (
+            stopped is not entry
+            and stopped.__class__ is entry.__class__ is Entry
+            and stopped.key == entry.key
+        ):
+            self._note_path_beside(stopped, entry)
         if entry is not self._last:
             self._last = entry
         elif entry is not self._front and entry.owner() is self:
             self._put_in_front(entry)
+
+    def _note_path_beside(self, stopped: Entry, entry: Entry) -> None:
+        """Note that an entry has served what another one stopped at; join them if that comes often."""
+        stop = stopped.space.last_stop()
+        missed = stopped.missed[stop] = stopped.missed.get(stop, 0) + 1
+        plan = stopped.space.plan
+        if divmod(missed, MISSED + (len(plan.code) if plan.is_brief else 0)) in JOINING:
+            imported(".continuing", __package__).join_in_turn(stopped, entry)
 
 
 def _counts_of(space, dimensions: tuple[int, ...] | None) -> tuple:

@@ -274,6 +274,12 @@ class VariantWorkspace(Workspace):
         assumed = self.variant.recording.assumed
         return bool(assumed) and int(self.plan.tape.code["aux"][self.stopped]) in assumed
 
+    def last_stop(self) -> tuple[int, float]:
+        """Return the guard at which a sweep has stopped last, and what that has seen."""
+        at = self.stopped
+        # An array that is watched may have stopped it, whose number is no instruction's.
+        return at, self.guard_value(at) if at < len(self.plan.code) else 0.0
+
     def retire_entry(self) -> None:
         """Let the steady call that this workspace serves refuse all calls."""
         entry = None if self.entry is None else self.entry()

@@ -31,7 +31,6 @@ from .frame import (
     CELL_C,
     CELL_O,
     FROM_LAST,
-    MEMORY_WORDS,
     OPERANDS_MASK,
     STRIDE,
     TO_NEXT,
@@ -145,7 +144,7 @@ def sweep_source(direction: str) -> str:
         if forward or op.arity < 3:
             lines = forward_vector(op, pattern) if forward else reverse_vector(op, pattern)
             arms.append((code, f"{op.name} {pattern}", lines))
-    body = ((_FORWARD if forward else _REVERSE) + _COPIES).format(
+    body = (_FORWARD if forward else _REVERSE).format(
         GUARD=GUARD,
         SHIFT=ACTIVE_SHIFT,
         FIRST_KERNEL=FIRST_KERNEL,
@@ -153,9 +152,9 @@ def sweep_source(direction: str) -> str:
         arms=_chain(arms),
         STATUS_GUARD=status.GUARD,
         STATUS_CONSTANT=status.CONSTANT,
-        ROW_OF_MEMORY=", ".join(f"words_q[{MEMORY_WORDS} * k{at}]" for at in ("", " + 1", " + 2")),
         **{name: number for name, number in vars(frame).items() if isinstance(number, int)},
     )
+    body += "\n\n" + COPY_ALL
     return "# cells: f64\n" + constants(body) + helpers(body, scalars) + body
 
 
@@ -346,6 +345,8 @@ def pullback(w, pc):
 
 def gradient(w, pc):
     stopped = invoke(w[SWEEPS], {SWEEP_WATCHED}, w, pc)
+    if stopped == {STATUS_GUARD} and w[CONTINUED] != 0:
+        return invoke(w[CONTINUED], 0, w, pc)
     if stopped != 0:
         return stopped
     return pullback(w, pc)
@@ -362,11 +363,10 @@ def bound(w, pc):
     return 0
 """
 
-_COPIES = """
-
-def copy_all(words_q, count):
+_ROW_OF_MEMORY = ", ".join(f"words_q[{frame.MEMORY_WORDS} * k{at}]" for at in ("", " + 1", " + 2"))
+COPY_ALL = f"""def copy_all(words_q, count):
     for k in range(count):
-        copy_bytes({ROW_OF_MEMORY})
+        copy_bytes({_ROW_OF_MEMORY})
 """
 
 

@@ -43,6 +43,7 @@ WORDS = (
     "MOVED_C",
     "STRIPS",  # address of the blocks that run strip by strip, see `numbatape.engine.strip_kernels`
     "SWEEPS",  # address of the addresses of the functions `SWEEP_FUNCTIONS` of the forward sweeps
+    "CONTINUED",  # address of where gradients go on that a guard stops (`numbatape.engine.continued`), or 0
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
 # What strips and the reverse sweeps, which are modules of their own, call.

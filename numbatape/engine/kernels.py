@@ -107,6 +107,12 @@ def sweep_address(name: str) -> int:
     return _module_of(name).address[name]
 
 
+def continued_address() -> int:
+    """Return the address of the kernel that goes on where a guard stops a gradient."""
+    text = imported(".continued_kernels", __package__).continued_source()
+    return jit.load("continued", text).address["continued"]
+
+
 def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, turn=None):
     """Return a builtin that runs a sweep of a workspace and returns ``value[0]`` as a float.
 

@@ -14,6 +14,7 @@ from ..stalls import COMPILING
 from ..tape.column_scans import scan_source
 from .chain import sweep_source
 from .codegen import kernel_source
+from .continued_kernels import continued_source
 from .kernels import kernel_name
 from .loop_kernels import body_source, loop_source
 from .moving_source import moving_source
@@ -71,6 +72,7 @@ def _texts(dtypes: Sequence[str], values: Sequence[str]) -> Iterator[tuple[str, 
         yield from map(block_source, PAIR_OPCODES.values())
     yield "moves", moves_source()
     yield "moving", moving_source()
+    yield "continued", continued_source()
     yield "walk", walk_source()
     for choice in values:
         for row, op in enumerate(OPS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from .frame import CELL_A, WORD, WORDS
 from .placement import aligned
 from .plan import Plan
 from .segments import Segments
+
+if TYPE_CHECKING:
+    from .continued import Continued
 
 LONG_LITERAL = 1 << 14  # bytes of a literal whose cells are worth looking for
 SHORT_PLAN = 4096  # bytes of a plan that each workspace has a copy of, beside its frame
@@ -70,7 +74,11 @@ class Workspace:
         Family, first cell and cells of each output's adjoint; the cotangents, one after the other.
     frame
         What the kernels get.
+    continued
+        Where gradients go on that a guard of this workspace stops; None if nowhere.
     """
+
+    continued: Continued | None = None
 
     def __init__(self, plan: Plan, adjoints: Adjoints | None = None):
         self.plan = plan
