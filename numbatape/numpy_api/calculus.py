@@ -132,7 +132,8 @@ def _correlated(long, short, mode: str):
     if mode == "full":
         return whole
     width = length(short, 0)
-    return sliced(whole, 0, width - 1 - width // 2, length(long, 0) + width - 1 - width // 2)
+    first = width - 1 - width // 2
+    return sliced(whole, 0, first, first + length(long, 0))
 
 
 MODES = {0: "valid", 1: "same", 2: "full"}

@@ -158,7 +158,14 @@ class Sizes:
         if right >= 0:
             return self._shifted(left, -right)
         (base, by), (other, less) = self._apart(left), self._apart(right)
-        return self.negative(by - less) if base == other else self._combine(SUB, left, right)
+        if base == other:
+            return self.negative(by - less)
+        if base < 0:
+            operation, *terms = self.rows[-base - 1]
+            if operation == ADD and other in terms:  # ``x[k : k + n]`` has n entries
+                terms.remove(other)
+                return self._shifted(terms[0], by - less)
+        return self._combine(SUB, left, right)
 
     def _apart(self, code: int) -> tuple[int, int]:
         """Return a code as another one, without a number added to it, and that number."""

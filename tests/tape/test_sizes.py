@@ -81,6 +81,23 @@ def test_negative_strides_of_reversals_cancel(sizes):
     assert counts[1:] == [counts[1]] * 5
 
 
+def test_a_sum_without_one_of_its_terms_is_the_other(sizes):
+    k, n = sizes.input(2, 5), sizes.input(0, 3)
+    first = sizes.sub(sizes.mul(k, n), k)
+    for left, right in ((first, n), (n, first)):
+        end = sizes.add(left, right)
+        assert sizes.sub(end, first) == n
+        assert sizes.sub(sizes.add(end, 2), sizes.add(first, 1)) == sizes.add(n, 1)
+        assert sizes.sub(end, sizes.add(first, 1)) == sizes.sub(n, 1)
+    assert sizes.sub(sizes.add(k, k), k) == k
+    table = sizes.freeze()
+    code = sizes.sub(sizes.add(first, n), k)
+    assert code < 0
+    for a, b in ((3, 5), (7, 2)):
+        assert sizes.freeze().evaluate((a, 4, b))[-code - 1] == a * b - b + a - b
+    assert len(sizes.rows) == len(table.rows) + 1
+
+
 @pytest.mark.parametrize("factor", [-1, -3])
 def test_products_with_negative_numbers_are_those_of_numbers(sizes, factor):
     k, n, code = sizes.input(2, 5), sizes.input(0, 3), sizes.negative(factor)
