@@ -748,6 +748,13 @@ def wide(matrix):
     return matrix[2:], matrix[1:]
 
 
+def of_bands(band):
+    """Return solutions and factors of matrices with three diagonals, or with two."""
+    symmetric = linalg.cholesky_banded(band[:2]), linalg.cholesky_banded(band[1::-1], lower=True)
+    solved = linalg.solveh_banded(band[:2], band[2]), linalg.solveh_banded(band[1::-1], band[2], lower=True)
+    return np.stack([*symmetric[0], *symmetric[1], *solved, linalg.solve_banded((1, 1), band, band[0])])
+
+
 @pytest.mark.parametrize(
     "f",
     [
@@ -769,12 +776,14 @@ def wide(matrix):
         lambda x: sum(np.sum((basis @ basis.T) ** 3) for basis in map(linalg.null_space, wide(spaced(x)))),
         lambda x: np.sum(linalg.subspace_angles(spaced(x)[:, :1], spaced(x)[:, 1:2]) ** 3),
         lambda x: np.sum(np.linalg.tensorsolve(spaced(x), x) ** 3) * np.linalg.matrix_rank(spaced(x)),
+        lambda x: np.sum(of_bands(np.stack([x * 0.1, x**2 + 5, x**3])) ** 3),
+        lambda x: np.sum(linalg.solve_continuous_are(*[spaced(x)] * 3, np.eye(len(x))) ** 3),
         lambda x: sum(np.sum(fft.dct(x, k) ** 3 + fft.idst(x, k, norm="ortho") ** 3) for k in (1, 3, 4)),
     ],
     ids=[
         *("products", "cholesky", "eigh", "svd", "qr", "full svd", "lu", "tall lu", "logm", "eig", "polar"),
         *("complex svd", "pinvh", "lstsq", "orth", "null space", "subspace angles", "tensorsolve"),
-        "real transforms",
+        *("bands", "riccati", "real transforms"),
     ],
 )
 def test_second_derivatives_and_tangents_follow_sizes(f):

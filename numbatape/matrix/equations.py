@@ -7,7 +7,7 @@ import contextlib
 import numpy as np
 
 from ..trace.axes import length
-from .matrix_rule import MatrixRule, adjoint, call, conjugate
+from .matrix_rule import MatrixRule, adjoint, call, conjugate, identity
 
 
 def linalg():
@@ -94,7 +94,7 @@ def _continuous_are_pullback(ybar, y, a, b, q, r):
     gain = np.linalg.solve(r, np.matmul(adjoint(b), x))
     closed = a - np.matmul(b, gain)
     g = -sylvester(closed, adjoint(closed), ybar[0])
-    return _riccati(x, b, r, np.eye(a.shape[-1]), gain, g)
+    return _riccati(x, b, r, identity(a), gain, g)
 
 
 def _discrete_are_pullback(ybar, y, a, b, q, r):
@@ -170,17 +170,21 @@ SQRTM = MatrixRule("scipy.linalg.sqrtm", lambda a: linalg().sqrtm(a), _sqrtm_pul
 # ---- banded systems
 
 
+def without_last(x, count: int):
+    """Return an array without its last so many rows, for every size."""
+    return x[:-count] if count else x
+
+
 def transposed_band(lower: int, upper: int, ab):
     """Return the conjugate transpose of a matrix in the same storage, with ``upper`` diagonals below."""
-    n = ab.shape[-1]
     rows = []
     for k in range(lower + upper + 1):  # row k has the diagonal upper - k, of length n - |upper - k|
         shift = upper - k
         row = conjugate(ab[k])
         if shift >= 0:
-            rows.append(np.concatenate([row[shift:], np.zeros(min(shift, n))]))
+            rows.append(np.concatenate([row[shift:], np.zeros_like(row.real[:shift])]))
         else:
-            rows.append(np.concatenate([np.zeros(min(-shift, n)), row[: max(n + shift, 0)]]))
+            rows.append(np.concatenate([np.zeros_like(row.real[:-shift]), without_last(row, -shift)]))
     return np.stack(rows[::-1])
 
 
@@ -194,14 +198,12 @@ def banded(lower: int, upper: int, checked: bool = True) -> MatrixRule:
         (x,) = y
         turned = transposed_band(lower, upper, ab)
         t = call(banded(upper, lower, False), turned, ybar[0])[0]
-        n = ab.shape[-1]
         rows = []
         for k in range(lower + upper + 1):
             shift = upper - k  # the diagonal of the entries A[j - shift, j]
-            size = max(n - abs(shift), 0)
-            left, right = (t[:size], x[n - size :]) if shift >= 0 else (t[n - size :], x[:size])
-            row = -np.sum(left * conjugate(right), -1)
-            pad = np.zeros(n - size)
+            left, right = (t, x[shift:]) if shift >= 0 else (t[-shift:], x)
+            left, right = without_last(left, max(shift, 0)), without_last(right, max(-shift, 0))
+            row, pad = -np.sum(left * conjugate(right), -1), np.zeros_like(ab[k].real[: abs(shift)])
             rows.append(np.concatenate([pad, row] if shift >= 0 else [row, pad]))
         return np.stack(rows), t
 

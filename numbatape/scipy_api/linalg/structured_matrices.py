@@ -13,7 +13,7 @@ import numpy as np
 from ...matrix import equations
 from ...matrix.eigen import hermitian
 from ...matrix.equations import linalg
-from ...matrix.matrix_rule import MatrixRule, adjoint, call, conjugate, is_complex
+from ...matrix.matrix_rule import MatrixRule, adjoint, call, conjugate, diagonal, is_complex
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import positions
 from ...numpy_api.stand_ins import stands_for
@@ -48,14 +48,14 @@ def _hermitian_band(lower: bool, checked: bool = True) -> MatrixRule:
 
     def pullback(ybar, y, ab, b):
         (t,), (x,) = call(_hermitian_band(lower, False), ab, ybar[0]), y
-        width, n = ab.shape
         rows = []
-        for d in range(width):
-            size = max(n - d, 0)
-            i, j = (slice(n - size, n), slice(0, size)) if lower else (slice(0, size), slice(n - size, n))
-            row = -np.sum(t[i] * conjugate(x[j]) + conjugate(t[j]) * x[i], -1)
-            row = 0.5 * row if d == 0 else row
-            rows.append(np.concatenate([row, np.zeros(n - size)] if lower else [np.zeros(n - size), row]))
+        for d in range(len(ab)):
+            # Those of the rows and those of the columns of the diagonal's entries.
+            t_in, x_in = ((v[d:], equations.without_last(v, d)) for v in (t, x))
+            i, j = (0, 1) if lower else (1, 0)
+            row = -np.sum(t_in[i] * conjugate(x_in[j]) + conjugate(t_in[j]) * x_in[i], -1)
+            row, pad = 0.5 * row if d == 0 else row, np.zeros_like(ab[0].real[:d])
+            rows.append(np.concatenate([row, pad] if lower else [pad, row]))
         return np.stack(rows if lower else rows[::-1]), t
 
     return MatrixRule("scipy.linalg.solveh_banded", value, pullback)
@@ -69,12 +69,13 @@ def solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, che
 
 def _lower_triangle(ab, lower: bool):
     """Return the lower triangular matrix with this band, or a stack of them."""
-    width, n = ab.shape[-2:]
+    width, n = int(length(ab, -2)), length(ab, -1)
     total = None
-    for d in range(min(width, n)):
+    for d in range(width):
+        if not d < n:
+            break
         row = ab[..., d, : n - d] if lower else conjugate(ab[..., width - 1 - d, d:])
-        # A row's entries are those of the first columns of a square, which is moved below the diagonal.
-        part = np.eye(n)[d:, d:] * np.expand_dims(row, -2)
+        part = diagonal(row)  # which is moved below the diagonal
         part = np.pad(part, (*[(0, 0)] * (ab.ndim - 2), (d, 0), (0, d))) if d else part
         total = part if total is None else total + part
     return total
@@ -82,7 +83,7 @@ def _lower_triangle(ab, lower: bool):
 
 def _band(low, given, lower: bool):
     """Return the band of a lower triangle, or of its adjoint; unused places keep what is given."""
-    width, n = given.shape[-2:]
+    width, n = int(length(given, -2)), length(given, -1)
     rows = []
     for d in range(width):
         old = given[..., d if lower else width - 1 - d, :]
@@ -140,7 +141,7 @@ def eig_banded(a_band, lower=False, eigvals_only=False, overwrite_a_band=False, 
     if is_complex(band):  # the vectors of a complex matrix may be turned by any phase
         hint = "eigvals_banded is, and np.linalg.eigh of the whole matrix"
         raise unsupported_argument("scipy.linalg.eig_banded", "vectors of complex matrices", hint)
-    return tuple(call(_banded_eigen(band.shape[-2], bool(lower)), _lower_triangle(band, lower)))
+    return tuple(call(_banded_eigen(int(length(band, -2)), bool(lower)), _lower_triangle(band, lower)))
 
 
 # ---- constant along diagonals
