@@ -59,6 +59,8 @@ REAL = {
         np.vecdot(a, a, axis=0, keepdims=True), np.cov(a, dtype=complex), np.polyval(a, a[0]),
         *scipy.fft.fftn(a, s=3, axes=0), scipy.fft.irfftn(a, s=5), scipy.fft.rfftn(a, axes=-2),
         scipy.linalg.circulant(a[0, 0]), scipy.linalg.cho_factor(a[0, 0] ** 2)[0]]),
+    "fits": (X, lambda x: [
+        part for y in (Y, P[:, None]) for part in np.polyfit(x, y, 2, full=True, w=P)]),
     "intersect1d": (X, lambda x: [
         *np.intersect1d(x, np.concatenate([x[1:3], Y]), return_indices=True), np.union1d(x, Y)]),
     "insert": (A, lambda a: [
@@ -132,6 +134,10 @@ COMPLEX = {
         np.poly(z), *np.polydiv(z, z[:2])]),
     "order": (Z, lambda z: [np.sort(z), z[np.argsort(-z)], np.sort_complex(z), np.unique(z),
         np.union1d(z, Y), np.setdiff1d(Y, z), np.isin(z, X) * z]),
+    "extremes": (C, lambda z: [
+        np.max(z), z.min(0), np.max(z, (0, 1), keepdims=True), np.ptp(z, 1), z[0, np.argmax(z[0])],
+        np.argmin(z, 1, keepdims=True), np.maximum(z, C[::-1]), np.fmin(1.0, z), np.clip(z, -1.0, 1j - C),
+        np.max(z[0, 0]), np.maximum.reduce(z), np.nanmax(np.where(z.real > 1.0, np.nan, z), 0)]),
     "statistics": (C, lambda z: [
         np.cov(z), np.cov(z, aweights=P[:4]), np.corrcoef(z), np.cov(z, dtype=float),
         np.corrcoef(z, dtype="f8"), np.vecdot(z, z, axis=0, keepdims=True), np.vecdot(A, z, keepdims=False),
@@ -230,3 +236,15 @@ def test_numbers_of_python_among_joined_arrays_are_weakly_typed():
     joined, _ = nt.vjp(lambda x: np.r_[x, 1.0], x)
     assert joined.dtype == np.float32
     assert nt.vjp(lambda x: x.item(0) * np.float64(2.0), x)[0].dtype == np.float64
+
+
+def test_extremes_of_complex_numbers_are_ordered_by_the_imaginary_parts_of_equal_real_parts():
+    z = np.array(
+        [[1 - 2j, 1 + 3j, 0 + 9j], [1 + 3j, complex(1, -np.inf), 1 - 2j], [np.nan, 5, complex(7, np.nan)]]
+    )
+    for function in (np.max, np.min, np.argmax, np.argmin):
+        for axis in (None, 0, 1):
+            found = nt.vjp(lambda z, f=function, axis=axis: f(z, axis=axis) * 1.0, z)[0]
+            np.testing.assert_array_equal(found, function(z, axis=axis))
+    for ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
+        np.testing.assert_array_equal(nt.vjp(ufunc, z, z.T)[0], ufunc(z, z.T))

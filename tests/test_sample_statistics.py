@@ -188,6 +188,7 @@ def test_nan_in_lists_and_of_logarithms_are_left_out():
         (lambda x: stats.moment([x[0], x[1], x[2], 0.7], 2, nan_policy="omit"), row),
         (lambda x: stats.gstd(x, nan_policy="omit"), row),
         (lambda x: stats.gstd(x, nan_policy="omit"), np.array([0.3, -1.0, 1.2, 0.4])),
+        (lambda x: stats.gzscore(x, nan_policy="omit")[0], np.array([0.3, -1.0, 1.2, 0.4])),
     ):
         with np.errstate(invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -195,3 +196,9 @@ def test_nan_in_lists_and_of_logarithms_are_left_out():
             assert value == pytest.approx(statistic(x), rel=1e-14)
         np.testing.assert_allclose(gradient[[0, 2]], nt.grad(statistic)(np.where(x > 0, x, np.nan))[[0, 2]])
         assert gradient[1] == 0.0 and gradient[0] != 0.0
+
+
+@pytest.mark.parametrize("name", ["gmean", "hmean", "moment", "median_abs_deviation"])
+def test_a_number_is_a_sample_of_one(name):
+    statistic = getattr(stats, name)
+    assert nt.value_and_grad(statistic)(1.3) == (statistic(1.3), 1.0 if name.endswith("mean") else 0.0)

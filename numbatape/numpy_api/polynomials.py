@@ -12,7 +12,7 @@ from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import array_instruction, broadcast_to, dims_of, value_of
 from ..trace.symbolic_sizes import is_size
 from .function_tables import HOLDS, MAKERS
-from .registration import composes, unsupported_argument
+from .registration import composes
 from .stand_ins import class_that_makes
 
 
@@ -141,8 +141,6 @@ def polyint(p, m=1, k=None):
 @composes(np.polyfit)
 def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     """Solve the least squares of a scaled Vandermonde matrix, with the scale and the cutoff of NumPy."""
-    if full:
-        raise unsupported_argument(np.polyfit, "full")
     trace = find_trace(x, y, w)
     x, y = lift(trace, x) + 0.0, lift(trace, y) + 0.0
     matrix = np.vander(x, int(deg) + 1)
@@ -151,10 +149,13 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         matrix = matrix * w[:, None]
         y = y * (w[:, None] if y.ndim == 2 else w)
     scale = np.sqrt(np.sum(np.square(matrix), 0))
+    cutoff = entries(x, (0,)) * np.finfo(x.dtype).eps if rcond is None else rcond
     rcond = len(values_of(x)) * np.finfo(x.dtype).eps if rcond is None else rcond
     matrix = matrix / scale
-    solution = np.linalg.lstsq(matrix, y, rcond)[0]
+    solution, *details = np.linalg.lstsq(matrix, y, rcond)
     result = solution / (scale[:, None] if y.ndim == 2 else scale)
+    if full:
+        return result, *details, cutoff
     if not cov:
         return result
     covariance = np.linalg.inv(matrix.T @ matrix) / np.outer(scale, scale)

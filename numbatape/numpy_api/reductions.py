@@ -108,15 +108,15 @@ def _extremum(op: str, function, pairwise, worst):
     return reduce
 
 
-composes(np.max, np.amax, usual=reduction("max", np.maximum.reduce))(
+composes(np.max, np.amax, complex="complex_orders.largest", usual=reduction("max", np.maximum.reduce))(
     _extremum("max", np.maximum.reduce, np.maximum, LOWEST)
 )
-composes(np.min, np.amin, usual=reduction("min", np.minimum.reduce))(
+composes(np.min, np.amin, complex="complex_orders.smallest", usual=reduction("min", np.minimum.reduce))(
     _extremum("min", np.minimum.reduce, np.minimum, HIGHEST)
 )
 
 
-@composes(np.ptp)
+@composes(np.ptp, complex=HOLDS)
 def ptp(a, axis=None, out=None, keepdims=False):
     keepdims = flag(keepdims)
     return np.max(a, axis, keepdims=keepdims) - np.min(a, axis, keepdims=keepdims)
@@ -130,8 +130,8 @@ def _position(op: str, function):
     return reduce
 
 
-composes(np.argmax)(_position("argmax", np.argmax))
-composes(np.argmin)(_position("argmin", np.argmin))
+composes(np.argmax, complex="complex_orders.argmax")(_position("argmax", np.argmax))
+composes(np.argmin, complex="complex_orders.argmin")(_position("argmin", np.argmin))
 
 
 def _test(op: str, function, neutral):

@@ -46,7 +46,7 @@ def where(condition, x=None, y=None, /):
     return elementwise("where", condition, x, y, value=value)
 
 
-@composes(np.clip)
+@composes(np.clip, complex=HOLDS)
 def clip(a, a_min=np._NoValue, a_max=np._NoValue, out=None, *, min=np._NoValue, max=np._NoValue, **options):
     if options:
         raise unsupported_argument(np.clip, next(iter(options)))

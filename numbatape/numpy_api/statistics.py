@@ -262,8 +262,8 @@ def _nan_extremum(function, worst):
     return reduce
 
 
-composes(np.nanmax)(_nan_extremum(np.max, -np.inf))
-composes(np.nanmin)(_nan_extremum(np.min, np.inf))
+composes(np.nanmax, complex=HOLDS)(_nan_extremum(np.max, -np.inf))
+composes(np.nanmin, complex=HOLDS)(_nan_extremum(np.min, np.inf))
 
 
 @composes(np.nancumsum, complex=HOLDS)

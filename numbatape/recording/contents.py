@@ -164,6 +164,7 @@ COMPLEX_UFUNCS = {
     """,
     "numpy_api.complex_elementary": "cos cosh exp exp2 expm1 log log10 log1p log2 sin sinh sqrt tan tanh",
     "numpy_api.complex_inverse": "arccos arccosh arcsin arcsinh arctan arctanh",
+    "numpy_api.complex_orders": "fmax fmin maximum minimum",
     "numpy_api.complex_powers": "float_power power",
     "numpy_api.complex_products": "matmul matvec vecdot vecmat",
 }

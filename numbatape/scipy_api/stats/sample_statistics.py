@@ -19,12 +19,26 @@ from ..special.ufunc_table import is_active
 # SciPy 1.13 cuts NaN off with the largest entries in trim_mean, which has no nan_policy there.
 NAN_STAYS = "nan_policy" in inspect.signature(scipy.stats.trim_mean).parameters
 
+OF_NUMBERS = (
+    "gmean",
+    "hmean",
+    "kurtosis",
+    "median_abs_deviation",
+    "moment",
+    "pmean",
+    "sem",
+    "skew",
+    "variation",
+)
+
 
 def statistic(name: str):
     """Register a statistic, also under ``nan_policy``."""
 
     def register(function):
         def call(*args, nan_policy="propagate", **kwargs):
+            if name in OF_NUMBERS and getattr(args[0], "ndim", 1) == 0 and find_trace(args[0]) is not None:
+                args = (np.atleast_1d(args[0]), *args[1:])  # SciPy takes a number for a sample of one
             # A guard says whether something is NaN; SciPy has raised its own error already.
             given = [] if nan_policy == "propagate" else _arrays(*args, *kwargs.values())
             if nan_policy == "omit" and any(bool(np.any(np.isnan(x))) for x in given):
@@ -43,12 +57,12 @@ def statistic(name: str):
 def _arrays(*arguments):
     """Return those arguments that are arrays, or lists of traced numbers, which may hold NaN, too."""
     lists = [lift_first(x) for x in arguments if isinstance(x, (list, tuple)) and find_trace(x) is not None]
-    return lists + [x for x in arguments if hasattr(x, "ndim")]
+    return lists + [x for x in arguments if hasattr(x, "ndim") and not isinstance(x, type)]
 
 
 def _omitting(name: str, function, *args, **kwargs):
     """Return a statistic of the entries that are not NaN."""
-    if name in ("zscore", "gzscore", "zmap"):
+    if name in ("zscore", "zmap"):
         return function(*args, **kwargs, mean=np.nanmean, std=np.nanstd)
     bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
@@ -88,9 +102,14 @@ def _precision(x) -> float:
     return float(np.finfo(x.dtype).eps)
 
 
-@statistic("gzscore")
-def gzscore(a, *, axis=0, ddof=0, **by):
-    return zscore(np.log(lift_first(a)), axis, ddof, **by)
+@stands_for("scipy.stats", "gzscore")
+def gzscore(a, *, axis=0, ddof=0, nan_policy="propagate"):
+    """Return the scores of logarithms; SciPy's policy is about these."""
+    logs = np.log(lift_first(a))
+    if nan_policy == "raise":
+        is_wrong(np.any(np.isnan(logs)))  # a guard: SciPy has raised its own error already
+    by = {"mean": np.nanmean, "std": np.nanstd} if nan_policy == "omit" else {}
+    return zscore(logs, axis, ddof, **by)
 
 
 @statistic("gmean")
