@@ -124,6 +124,7 @@ RANKS = {
 @pytest.mark.parametrize("name", RANKS)
 def test_statistics_of_ranks_are_data(name):
     """They are SciPy's for the numbers of each call, and have no derivative."""
+    assert type(nt.vjp(lambda x: RANKS[name](x).statistic, SAMPLE)[0]) is type(RANKS[name](SAMPLE).statistic)
     statistic = nt.value_and_grad(lambda x: RANKS[name](x).statistic + x[0] ** 2)
     p = nt.value_and_grad(lambda x: x[0] * np.nan_to_num(RANKS[name](x).pvalue))
     for x in (SAMPLE, SAMPLE[::-1], SAMPLE**2 - 0.3):

@@ -102,12 +102,13 @@ binary("poch",      "sc.poch(x, y)",   "sc.poch",     POSITIVES, loop="sc.poch",
        dxx=f"dx*{_A} - z*{_AA}",
        dxy="dx*sc.psi(x + y) + z*zeta(2.0, x + y)",
        dyy="dy*sc.psi(x + y) + z*zeta(2.0, x + y)")
+_ROOT = "sc.gamma(x + 1.0)*sc.rgamma(x - y + 1.0)*sc.gamma(-y)*math.cos(3.141592653589793*(y + 1.0))*(1.0 + (sc.psi(x - y + 1.0) - sc.psi(-y))*(y - rint(y)))"
 _A, _B = _psi_rise("(x - y + 1.0)", "y", "(x + 1.0)"), _psi_rise("(y + 1.0)", "(x - 2.0*y)", "(x - y + 1.0)")
 _AA = _zeta_fall("(x - y + 1.0)", "y", "(x + 1.0)")
 binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), loop="sc.binom",
        dx=f"z*{_A} if x - y > -1.0 or floor(x - y) != x - y else {_POLE.format('x')}",
-       dy=f"z*{_B} if x - y > -1.0 or floor(x - y) != x - y else -{_POLE.format('y')}",
-       edges=((2.0, 4.0), (-0.5, 1.5), (1.5, 2.5)),
+       dy=f"({_ROOT} if y < 0.0 and floor(y) == y else z*{_B}) if x - y > -1.0 or floor(x - y) != x - y else -{_POLE.format('y')}",
+       edges=((2.0, 4.0), (-0.5, 1.5), (1.5, 2.5), (0.7, -1.0), (2.3, -3.0)),
        dxx=f"dx*{_A} - z*{_AA}",
        dxy=f"dy*{_A} + z*zeta(2.0, x - y + 1.0)",
        dyy=f"dy*{_B} - z*(zeta(2.0, x - y + 1.0) + zeta(2.0, y + 1.0))")

@@ -166,6 +166,9 @@ def test_the_logarithm_of_a_small_area_comes_from_the_area(law, shapes):
         (lambda x: st.pearson3.logpdf(x, 0.0), 0.0),
         (lambda x: st.dweibull.pdf(abs(x), 4.0), 0.0),
         (lambda x: st.dgamma.pdf(abs(x), 4.0), 0.0),
+        # where the reciprocal of a gamma function is zero
+        (lambda a: sc.eval_gegenbauer(0.7, 0.1 * a, 0.3), 0.0),
+        (lambda k: sc.binom(0.7, 0.1 * k), -10.0),
     ],
 )
 def test_derivatives_where_a_parameter_is_zero(f, at):

@@ -72,7 +72,8 @@ polynomial(
     lambda n, x, a: (2.0 * (n + a - 1.0) * x / n, (n + 2.0 * a - 2.0) / n),
     lambda n, x, a: (
         sc.gamma(n + 2.0 * a)
-        / (sc.gamma(n + 1.0) * sc.gamma(2.0 * a))
+        * sc.rgamma(2.0 * a)  # which has a slope at zero
+        / sc.gamma(n + 1.0)
         * sc.hyp2f1(-n, n + 2.0 * a, a + 0.5, 0.5 - 0.5 * x)
     ),
 )

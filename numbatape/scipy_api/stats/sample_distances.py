@@ -12,7 +12,7 @@ import scipy.stats
 from ...numpy_api.registration import run_record
 from ...numpy_api.stand_ins import stands_for
 from ...rules.searches import Search
-from ...trace.operands import find_trace, is_wrong, lift_all, values_of
+from ...trace.operands import adopt, find_trace, is_wrong, lift_all, values_of
 
 RANKS = ("ansari", "kendalltau", "mannwhitneyu", "weightedtau", "wilcoxon")
 
@@ -86,13 +86,14 @@ def _of_ranks(name: str) -> None:
         samples = lift_all(*(given[key] for key in traced))
         found = Search(f"scipy.stats.{name}", run, samples, any_size=True)
         plain = run(*values_of(samples))
-        made = type(plain)(
-            found.numbers("statistic", lambda result: result.statistic),
-            found.numbers("p-value", lambda result: result.pvalue),
-        )
+
+        def numbers(name):
+            return adopt(found.numbers(name, lambda result: getattr(result, name)), getattr(plain, name))
+
+        made = type(plain)(numbers("statistic"), numbers("pvalue"))
         for also in ("correlation", "zstatistic"):
             if hasattr(plain, also):
-                setattr(made, also, found.numbers(also, lambda result, also=also: getattr(result, also)))
+                setattr(made, also, numbers(also))
         return made
 
 
