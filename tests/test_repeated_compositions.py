@@ -119,6 +119,24 @@ def test_tapes_are_those_without_templates(name, monkeypatch):
         np.testing.assert_array_equal(gradient, its_gradient)
 
 
+def test_systems_of_noted_factors_are_repeated(monkeypatch):
+    """`cho_solve` reads the Cholesky factor that `cho_factor` has noted, not its own argument."""
+
+    def f(x):
+        factors = [scipy.linalg.cho_factor(MATRIX @ MATRIX.T * x[k]) for k in range(2)]
+        for k in range(10):
+            x = scipy.linalg.cho_solve(factors[k % 2], x) * 0.5 + np.sum(factors[k // 5][0]) * 0.01
+        return np.sum(x)
+
+    ours, ops, hits = recorded(f, monkeypatch)
+    plain, expected, _ = recorded(f, monkeypatch, patience=-1)
+    assert hits >= 6
+    assert ops == expected
+    for (value, (gradient,)), (its_value, (its_gradient,)) in zip(ours, plain, strict=True):
+        assert value == its_value
+        np.testing.assert_array_equal(gradient, its_gradient)
+
+
 def test_values_that_are_written_to_are_looked_at_again():
     def f(x):
         values, total = np.zeros(8), 0.0

@@ -116,7 +116,7 @@ def _describe(trace, args, parts: list, traced: list) -> None:
         kind = type(x)
         if kind is TracedArray:
             value, boxes = x._value, trace.memory.boxes
-            if x._trace is not trace or x._id in trace.reused.factors:
+            if x._trace is not trace:
                 raise Unrepeatable
             if value.__class__ is np.ndarray:
                 if boxes and id(root_of(value)) in boxes:
@@ -130,6 +130,10 @@ def _describe(trace, args, parts: list, traced: list) -> None:
                 parts += (storage, offset, trace.integers.fractions.get(x._id))
             else:
                 traced.append(x)
+            factor = trace.reused.factors.get(x._id)
+            if factor is not None:  # What is solved with the array may read its Cholesky factor in its place.
+                parts.append(Template)
+                _describe(trace, (new_traced(trace, value, factor, x._level, x._family),), parts, traced)
         elif kind in OPTIONS:
             parts += (kind, x)
         elif kind in NUMBERS or kind in COMPLEX:
