@@ -10,9 +10,9 @@ import scipy.special as sc
 
 from ...trace.primitives import by_row
 from .distributions import register
-from .laws import INF, Law, pick
+from .laws import INF, LOG2, Law, pick
 
-LOG2, LOGPI = 0.6931471805599453, 1.1447298858494002
+LOGPI = 1.1447298858494002
 LOG_ROOT_2PI = 0.9189385332046727  # log(sqrt(2 pi))
 LOG_ROOT_2_OVER_PI = -0.22579135264472744  # log(sqrt(2 / pi))
 PI = 3.141592653589793

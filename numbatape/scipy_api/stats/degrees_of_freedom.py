@@ -10,19 +10,17 @@ their digits in the tails, too. Nodes are data, found again in each call.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import scipy.special as sc
 
 from ...rules.searches import Search
 from ...trace.operands import find_trace, lift_all
 from ...trace.primitives import by_row
+from .laws import ROOT_2PI
 
 TERMS = 128  # nodes of a sum
 SPREADS = 240  # nodes of the integral for t
 FAR = 40.0  # how much smaller than its maximum the logarithm of what is left out is
-ROOT_2PI = math.sqrt(2.0 * math.pi)
 
 
 def _nodes(run, *args):

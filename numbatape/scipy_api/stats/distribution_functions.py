@@ -13,9 +13,9 @@ import numpy as np
 import scipy.special as sc
 
 from . import discrete_laws  # noqa: F401  (this file extends some of its laws)
-from .continuous_laws import LOG2, PI, log_exponential_part, log_normal_mass, normal
+from .continuous_laws import PI, log_exponential_part, log_normal_mass, normal
 from .distributions import extend, named
-from .laws import is_infinity, pick
+from .laws import LOG2, is_infinity, pick
 
 EULER = 0.5772156649015329
 

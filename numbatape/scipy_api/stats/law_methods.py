@@ -19,7 +19,7 @@ from ...trace.operands import find_trace, lift, lift_all
 from ...trace.primitives import sample_of
 from ...trace.symbolic_sizes import is_size
 from .law_moments import standard_moment
-from .laws import INF, Law, any_of
+from .laws import INF, Law, any_of, log_rest
 
 
 def operand(trace, x):
@@ -121,10 +121,6 @@ def _rest(log):
     return -np.expm1(log)
 
 
-def _log_rest(log):
-    return np.where(log > LOG_HALF, np.log(-np.expm1(log)), np.log1p(-np.exp(log)))
-
-
 def _log_of_smaller(f, rest):
     return np.where(f < 0.5, np.log(f), np.log1p(-rest))
 
@@ -136,7 +132,7 @@ def _routes(name: str, other: str) -> dict[str, tuple[tuple[tuple[str, ...], Cal
         log: (
             ((log,), _same),
             ((name, other), _log_of_smaller),
-            ((log_other,), _log_rest),
+            ((log_other,), log_rest),
             ((name,), np.log),
             ((other,), lambda f: np.log1p(-f)),
         ),
@@ -144,7 +140,6 @@ def _routes(name: str, other: str) -> dict[str, tuple[tuple[tuple[str, ...], Cal
 
 
 ROUTES = _routes("cdf", "sf") | _routes("sf", "cdf")
-LOG_HALF = -np.log(2.0)
 LIMITS = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-INF, 0.0), "logsf": (0.0, -INF)}
 
 

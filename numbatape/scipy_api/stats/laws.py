@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,14 @@ import numpy as np
 from ...trace.array import TracedArray
 
 INF = np.inf
+LOG2 = 0.6931471805599453
+LOG_HALF = -np.log(2.0)
+ROOT_2PI = math.sqrt(2.0 * math.pi)
+
+
+def log_rest(log):
+    """Return ``log(1 - exp(log))``, accurately also where the exponential is close to 0 or 1."""
+    return np.where(log > LOG_HALF, np.log(-np.expm1(log)), np.log1p(-np.exp(log)))
 
 
 def any_of(conditions):

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.special as sc
 
 from ...numpy_api.function_tables import MAKERS
-from .laws import is_infinity, pick
+from .laws import LOG2, is_infinity, pick
 from .multivariate_laws import (
     LAWS,
     LOG_2PI,
@@ -20,8 +20,6 @@ from .multivariate_laws import (
     multigammaln,
     sizes_of,
 )
-
-LOG2 = 0.6931471805599453
 
 
 def _spread_of_shares(shares, factor):

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.special as sc
 
 from ..special.formula_rules import formula_rule
-from .continuous_laws import LOG2, any_real, normal
+from .continuous_laws import any_real, normal
 from .degrees_of_freedom import chi2_for_freedom, f_for_freedom, t_density_for_freedom, t_for_freedom
 from .distributions import extend, register
-from .laws import INF, Law, pick
+from .laws import INF, LOG2, Law, pick
 
 
 def rule(name: str, slopes: dict):

@@ -15,7 +15,7 @@ from ...errors import UnsupportedOperationError
 from ...trace.operands import find_trace
 from ...trace.primitives import sample_of
 from ...usercode.frames import not_supported, where_in_user_code
-from .laws import INF, pick
+from .laws import INF, LOG_HALF, log_rest, pick
 
 AT_POINTS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf")
 AT_POINTS += ("ilogcdf", "ilogccdf")
@@ -24,14 +24,12 @@ OTHERS = (
     *("logentropy", "mode", "moment", "kurtosis", "sample", "plot"),
     *("tol", "cache_policy", "validation_policy", "reset_cache"),
 )
-LOG_HALF = -np.log(2.0)
 
 
 def log_of_difference(log_more, log_less):
     """Return ``log(exp(log_more) - exp(log_less))``, accurately also where the two are close."""
     gap = np.minimum(log_less - log_more, 0.0)
-    rest = np.where(gap > LOG_HALF, np.log(-np.expm1(gap)), np.log1p(-np.exp(gap)))
-    return np.where(np.equal(log_more, -INF), -INF, log_more + rest)
+    return np.where(np.equal(log_more, -INF), -INF, log_more + log_rest(gap))
 
 
 class RandomVariable:

@@ -13,10 +13,10 @@ from ...trace.operands import find_trace
 from ...trace.primitives import by_row, stop_gradient
 from ..special.ufunc_table import whole
 from ..special.zeta_functions import riemann
-from .continuous_laws import LOG2, LOG_ROOT_2PI, PI, log1p_ratio, log_difference, normal, right, unit
+from .continuous_laws import LOG_ROOT_2PI, PI, log1p_ratio, log_difference, normal, right, unit
 from .discrete_laws import count, log_choose, mass
 from .distributions import register
-from .laws import INF, Law, pick
+from .laws import INF, LOG2, Law, pick
 
 
 def full(c, value):

@@ -17,10 +17,10 @@ import scipy.special as sc
 from ...rules.searches import Search
 from ...trace.operands import find_trace, lift_all
 from .continuous_laws import right
+from .laws import ROOT_2PI
 
 SPREADS = 240  # nodes
 Z = np.linspace(-8.5, 8.5, 161)
-ROOT_2PI = math.sqrt(2.0 * math.pi)
 WEIGHTS = (Z[1] - Z[0]) * np.exp(-0.5 * Z * Z) / ROOT_2PI
 # Areas are counted from this side, so that they are differences of small ones.
 SIDES = np.where(Z > 0.0, -1.0, 1.0)
