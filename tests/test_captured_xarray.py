@@ -50,6 +50,46 @@ def test_arithmetic_with_traced_values_is_that_of_xarray(name):
     check_derivatives(lambda b: np.sum(f(b)), B, order=1)
 
 
+# Functions of a number, and of arrays with dimensions t and k, and t alone.
+OF_ARGUMENTS = {
+    "by names": lambda b, u, v: (b * u * v).sum() + (b * v * u.T).mean("k").std(),
+    "an outer product": lambda b, u, v: (b * v * v.rename(t="s")).sum() + (u @ v).sum() * b,
+    "selection": lambda b, u, v: b * u.sel(k="a").isel(t=1) * v[2] + u.where(u > 0.5, b).sum(),
+    "shifts": lambda b, u, v: b * (v.diff("t") ** 2).sum() + u.weighted(v).mean("t").sum(),
+    "arrays": lambda b, u, v: b * (v.values @ u.to_numpy()).sum() * u.sizes["t"] + np.sum(np.exp(-u.data)),
+    "kinds": lambda b, u, v: b * u.sum() if isinstance(u, xr.DataArray) and "k" in u.dims else b,
+    "steps": lambda b, u, v: sum((b * row * row.t).sum() for row in u) + b * len(v) * v.max(),
+}
+
+
+@pytest.mark.parametrize("name", OF_ARGUMENTS)
+def test_arguments_of_xarray_are_computed_with_by_names(name):
+    f, step = OF_ARGUMENTS[name], 1e-6 * np.sin(1.0 + DATA)
+    gradient = nt.value_and_grad(f, argnums=(0, 1, 2))
+    for u in (DATA, 0.8 * DATA):
+        value, (slope, of_u, of_v) = gradient(0.7, u, V)
+        assert value == pytest.approx(float(f(0.7, u, V)), rel=1e-13)
+        assert slope == pytest.approx(nt.grad(lambda b, u=u: f(b, u, V))(0.7), rel=1e-12)
+        assert of_u.dims == u.dims and of_v.coords.equals(V.coords)
+        moved = [float(f(0.7, u + sign * step, V)) for sign in (1.0, -1.0)]
+        assert float((of_u * step).sum()) == pytest.approx((moved[0] - moved[1]) / 2, rel=1e-6, abs=1e-15)
+
+
+def test_numbers_of_xarray_in_all_verbs():
+    """A result like ``array.sum()`` is a number: batches of its gradients were zero, and Hessians raised."""
+    f, plain = (lambda b: (DATA * b).sum() ** 2), (lambda b: np.sum(DATA.values * b) ** 2)
+    points = np.stack([B, 2.0 * B])
+    for verb in (
+        nt.hessian,
+        lambda f: lambda x: nt.hvp(f)(x, x),
+        lambda f: nt.grad(lambda x: nt.grad(f)(x)[0]),
+    ):
+        np.testing.assert_allclose(verb(f)(B), verb(plain)(B), rtol=1e-13)
+    np.testing.assert_allclose(nt.batch(f)(points)[1], nt.batch(plain)(points)[1], rtol=1e-13)
+    both = nt.grad(lambda x: np.sum(nt.batch(f)(x)[1]))(points)
+    np.testing.assert_allclose(both, nt.grad(lambda x: np.sum(nt.batch(plain)(x)[1]))(points), rtol=1e-13)
+
+
 def test_arrays_of_xarray_are_watched():
     data = DATA.copy()
     f = nt.value_and_grad(lambda b: (data * b[0]).sum())

@@ -62,7 +62,7 @@ class Linearised:
         self._start = len(trace.tape.code)
         trace.derivatives.order += 1
         try:
-            self.result = function(self.marks)
+            self.result = pytrees.without_labels(function(self.marks))
         finally:
             trace.derivatives.order -= 1
         self.inputs = numbers

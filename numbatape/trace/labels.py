@@ -1,9 +1,9 @@
 """Arrays with labels as containers: pandas' and polars' Series, and xarray's DataArray.
 
-Such an argument is taken apart into its array and its labels, which are part of the structure. A traced
-function gets the array alone, which has some attributes of the original (``.to_numpy()``, ``.values``,
-``.loc``); derivatives get the labels back. The packages are never imported here, because an argument of
-theirs says that they are there.
+Such an argument is taken apart into its array and its labels, which are part of the structure. Of a Series,
+a traced function gets the array alone, which has some attributes of the original (``.to_numpy()``,
+``.values``, ``.loc``); a DataArray stays one, with a traced array. Derivatives get the labels back. The
+packages are never imported here, because an argument of theirs says that they are there.
 """
 
 from __future__ import annotations
@@ -238,21 +238,23 @@ def polars_series_of(labels: Labels, parts):
 
 def apart_data_array(array) -> tuple:
     """Take a DataArray of xarray apart."""
-    attributes = {"values": ITSELF, "data": ITSELF, "to_numpy": ITSELF, "name": array.name}
-    attributes |= {"dims": array.dims, "coords": array.coords}
     parts = array.dims, array.name, array.shape, dict(array.coords.items())
     data = array.variable._data
     return (
         (data if type(data) is TracedArray else array.to_numpy(),),
-        Labels("xarray", parts, attributes),
+        Labels("xarray", parts),
         ("values",),
     )
 
 
 def data_array_of(labels: Labels, parts):
-    """Return a DataArray of xarray; a traced array, or a block of a Jacobian, stays an array."""
+    """Return a DataArray, which computes with traced arrays, too; a block of a Jacobian stays an array."""
     (part,) = parts
     dims, name, shape, coords = labels.parts
-    if type(part) is not np.ndarray or part.shape != shape:
-        return labels.on(part)
+    if type(part) is TracedArray:
+        expect_labels(part)
+    elif type(part) is not np.ndarray:
+        return part
+    if part.shape != shape:
+        return part
     return labels.library.DataArray(part, coords, dims, name)

@@ -224,6 +224,15 @@ def copied_leaf(leaf):
     return leaf.copy() if getattr(leaf, "ndim", 0) else leaf
 
 
+def without_labels(result):
+    """Return the number in an object with labels (``array.sum()`` of xarray's); other values as they are."""
+    cls = type(result)
+    if cls.__name__ in LABELLED.get(cls.__module__.partition(".")[0], ()):
+        found = leaves(result)
+        return found[0] if len(found) == 1 and not np.ndim(found[0]) else result
+    return result
+
+
 def leaves(tree) -> list:
     return flatten(tree)[0]
 
