@@ -118,6 +118,8 @@ RANKS = {
     "wilcoxon": lambda x: stats.wilcoxon(x, PAIRED),
     "wilcoxon, one sample": lambda x: stats.wilcoxon(x, alternative="greater"),
     "mannwhitneyu": lambda x: stats.mannwhitneyu(x, OTHER),
+    "cramervonmises_2samp": lambda x: stats.cramervonmises_2samp(x, OTHER),
+    "logrank": lambda x: stats.logrank(x, OTHER),
 }
 
 

@@ -217,8 +217,8 @@ STAND_INS = {
         "scipy_api.stats.covariances": "Covariance",
         "scipy_api.stats.variable_functions": "Mixture abs exp log order_statistic truncate",
         "scipy_api.stats.sample_distances": """
-            ansari energy_distance kendalltau mannwhitneyu obrientransform siegelslopes
-            wasserstein_distance weightedtau wilcoxon
+            ansari cramervonmises_2samp energy_distance kendalltau logrank mannwhitneyu obrientransform
+            siegelslopes wasserstein_distance weightedtau wilcoxon
         """,
         "scipy_api.stats.sample_statistics": """
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean

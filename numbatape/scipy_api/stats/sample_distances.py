@@ -14,7 +14,9 @@ from ...numpy_api.stand_ins import stands_for
 from ...rules.searches import Search
 from ...trace.operands import adopt, find_trace, is_wrong, lift_all, values_of
 
-RANKS = ("ansari", "kendalltau", "mannwhitneyu", "weightedtau", "wilcoxon")
+RANKS = (
+    "ansari", "cramervonmises_2samp", "kendalltau", "logrank", "mannwhitneyu", "weightedtau", "wilcoxon"
+)  # fmt: skip
 
 
 def _cumulative(values, weights, places):
