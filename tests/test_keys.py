@@ -1,5 +1,6 @@
 """Positions and truth values as keys of dictionaries, members of sets and arguments of cached functions."""
 
+import collections
 import decimal
 import functools
 from dataclasses import dataclass
@@ -59,15 +60,17 @@ def test_an_argument_is_a_key(k):
 
 def test_keys_that_are_kept_are_numbers():
     def made():
-        log, seen = {}, set()
+        log, seen, counts = {}, set(), collections.Counter()
 
         def f(x):
             k = np.argmax(x)
             log[k] = 2.0 * x[k]
             seen.add(k)
-            return x[k] * len(log) + len(seen) * x[0]
+            counts[k, x[0] > 1.0] += 1
+            counts.update(np.argsort(x))
+            return x[k] * len(log) + len(seen) * x[0] + len(counts)
 
-        return f, log, seen
+        return f, log, seen, counts
 
     f, *state = made()
     g, *expected = made()
@@ -75,6 +78,33 @@ def test_keys_that_are_kept_are_numbers():
     for x in POINTS:
         assert run(x)[0] == g(x)
         assert repr(state) == repr(expected)
+
+
+KEYED = {
+    "positions": lambda x: {k: x[k] for k in np.argsort(x)},
+    "truth values": lambda x: {k: 1.0 for k in x > 1.0},
+    "pairs": lambda x: ({(k, "a"): [x[0]] for k in np.argsort(x)}, 3),
+    "a counter": lambda x: [collections.Counter((x > 1.0).tolist())],
+    "others": lambda x: collections.OrderedDict(
+        {np.argmax(x): collections.defaultdict(list, {np.argmin(x): x})}
+    ),
+    "entries of lists": lambda x: {k: v / 2 for k, v in enumerate(x.astype(int).tolist())},
+    "Python's": lambda x: {k: type(k).__name__ for k in np.floor(x).astype(int).tolist()},
+    "Python's truth values": lambda x: [(k is True, k) for k in (x > 1.0).tolist()],
+}
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_results_have_numbers_as_keys(name):
+    """A dictionary in a result is taken apart in each call, by its keys."""
+    f = KEYED[name]
+    aux = nt.grad(lambda x: (np.sum(x), f(x)), has_aux=True)
+    sub = nt.function(lambda x: f(x))
+    for x in (*POINTS, *POINTS):
+        assert repr(aux(x)[1]) == repr(f(x))
+        if name in ("positions", "truth values"):
+            assert repr(nt.vjp(f, x)[0]) == repr(f(x))
+            assert nt.grad(lambda x: sum(sub(x).values()))(x).shape == x.shape
 
 
 def test_a_number_with_a_derivative_is_no_key():

@@ -300,3 +300,37 @@ def test_an_initial_value_has_the_dtype_of_the_reduction(kind):
                 continue
             assert type(found) is type(expected), function
             np.testing.assert_allclose(found, expected, rtol=1e-6 if kind == "single" else 1e-12, atol=1e-15)
+
+
+def _put(x, write):
+    mask = x > 1.0
+    write(mask, 1j * x)
+    return mask
+
+
+WHOLE = {
+    "signs": lambda x: np.copysign(1.0, x.astype(int)) + np.signbit((x / 3).astype(int)),
+    "angles": lambda x: np.arctan2(np.ceil(x - 0.3).astype(int), -1.0),
+    "quotients": lambda x: 1.0 / (x.astype(int) * -1) + x[:3] / -np.abs(x).astype(int),
+    "converted": lambda x: 1.0 / (x.astype(int) % -5).astype(float),
+    "truth in products": lambda x: np.einsum("i->", x > 0) * 0.5 + np.einsum("ij->i", np.outer(x, x) > 0),
+    "truth in sums": lambda x: np.sum(x > 0, dtype=bool) * 0.5 + np.add.reduce(x > 0, dtype=bool),
+    "truth of complex numbers": lambda x: _put(x, lambda mask, z: mask.__setitem__(slice(2), z[:2])) * x,
+    "truth of one": lambda x: _put(x, lambda mask, z: mask.__setitem__([0, 2], z[1])) * x,
+    "truth copied": lambda x: _put(x, lambda mask, z: np.copyto(mask, z, casting="unsafe")) * x,
+    "real loops": lambda x: np.add(x + 1j, x, dtype=np.float64, casting="unsafe"),
+    "complex reduce": lambda x: np.multiply.reduce(x + 1j),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@np.errstate(all="ignore")
+@pytest.mark.filterwarnings("ignore:.*discards the imaginary part")
+def test_integers_and_truth_values_are_numpys(name):
+    """Cells are floats: they may hold a negative zero, or a number of truths, where NumPy has none."""
+    f = WHOLE[name]
+    verb = nt.grad(lambda x: (np.sum(x), (f(x), f(x) * 1.0)), has_aux=True)
+    for x in (np.array([-0.3, 0.3, -1.2]), np.array([0.4, -0.6, 1.5]), np.array([-0.3, 0.3, -1.2])):
+        for found, expected in zip(verb(x)[1], (f(x), f(x) * 1.0), strict=True):
+            assert (found.dtype, type(found)) == (expected.dtype, type(expected))
+            np.testing.assert_allclose(found, expected, rtol=1e-14)

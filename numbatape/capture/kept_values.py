@@ -121,7 +121,7 @@ class Kept:
         elif isinstance(value, dict):
             self._look_into_names(value)
         elif isinstance(value, set):
-            if not _KINDS.isdisjoint(map(type, value)):
+            if not (_KINDS | {tuple}).isdisjoint(map(type, value)):
                 members = [self._replacement(part) for part in value]
                 value.clear()
                 value.update(members)
@@ -147,10 +147,12 @@ class Kept:
                     self._replace(reference.value, lambda new, slot=slot: slot.__set__(value, new))
 
     def _look_into_names(self, names: dict) -> None:
-        if not _KINDS.isdisjoint(map(type, names)):
+        if not (_KINDS | {tuple}).isdisjoint(map(type, names)):
             items = [(self._replacement(key), part) for key, part in names.items()]
-            names.clear()
-            names.update(items)
+            # The user's class may update in another way: a Counter counts pairs.
+            kind = collections.OrderedDict if isinstance(names, collections.OrderedDict) else dict
+            kind.clear(names)
+            kind.update(names, items)
         for key, part in list(names.items()):
             self._replace(part, lambda new, key=key: names.__setitem__(key, new))
 

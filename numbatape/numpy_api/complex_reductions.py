@@ -46,7 +46,7 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
         product = x[..., :half] * x[..., half : 2 * half]
         x = np.concatenate([product, x[..., 2 * half :]], -1) if x.shape[-1] % 2 else product
     last = x[..., 0] if x.shape[-1] else np.ones_like(value)
-    return np.reshape(last, np.shape(value)) if complex_parts.is_traced(last) else value
+    return np.reshape(last, np.shape(value))[()] if complex_parts.is_traced(last) else value
 
 
 def cumprod(a, axis=None, dtype=None, out=None):

@@ -65,6 +65,8 @@ def call(ufunc, inputs, kwargs):
     trace = complex_parts.trace_of(*inputs)
     values = [values_of(x) for x in inputs]
     value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
+    if dtype is not None and as_dtype(dtype).kind != "c":
+        return ufunc(*(np.astype(x, as_dtype(dtype)) for x in inputs))  # NumPy casts, if the rule allows it
     if function is None:
         if all(x._level == CONSTANT for x in inputs if complex_parts.is_traced(x)):
             trace.pin_constants()

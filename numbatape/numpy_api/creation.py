@@ -10,7 +10,7 @@ from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, pinned
 from ..trace.extents import arange, filled
 from ..trace.integers import lifted
-from ..trace.operands import adopt, find_trace, is_wrong, lift_all, values_of
+from ..trace.operands import adopt, find_trace, is_wrong, lift_all, values_of, with_signs
 from ..trace.plain_arrays import wrap
 from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
 from ..trace.symbolic_sizes import code_of, is_size
@@ -131,6 +131,7 @@ def _converted(x, dtype):
         return rounded(x, np.asarray(x._value).astype(dtype)[()])
     if dtype not in (np.float64, np.float32):
         raise unsupported_argument(np.astype, f"dtype={dtype}", "float64, float32 and float16 are")
+    x = with_signs(x)
     if x._family == family_of_dtype(dtype):
         return elementwise("copy", x, value=np.asarray(x._value).astype(dtype)[()])
     return _same_cells(x)  # NumPy's value has the new dtype

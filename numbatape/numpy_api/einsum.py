@@ -80,7 +80,10 @@ def einsum(value, *operands, out=None, optimize=False, dtype=None, order="K", ca
             needed = set(output).union(*(term.labels for term in (*terms, *chosen)))
             chosen.insert(0, contract_pair(first, second, needed))
         terms.append(chosen[0])
-    return adopt(_arranged(terms[0], output), value)
+    result = _arranged(terms[0], output)
+    if value.dtype == bool:
+        result = np.not_equal(result, 0)  # cells hold the number of true products
+    return adopt(result, value)
 
 
 def _order(subscripts, arrays) -> list[tuple[int, ...]]:

@@ -27,9 +27,11 @@ def prepared(x, dtype=None, where=NO, fill=None):
 
 
 def held(result, dtype=None):
-    """Return a sum or product of whole numbers as a small dtype holds it, in which they wrap around."""
-    if dtype is None or as_dtype(dtype).kind not in "iu":
+    """Return a sum or product of whole numbers as its dtype holds it: small integers wrap around."""
+    if dtype is None or as_dtype(dtype).kind not in "biu":
         return result
+    if as_dtype(dtype).kind == "b":
+        return np.not_equal(result, 0)
     return np.astype(result, as_dtype(dtype), copy=False)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..ops import Elementwise
 from ..trace import operations
+from ..trace.array import TracedArray
 from ..trace.operands import adopt, is_wrong, lift_all
 from ..trace.primitives import elementwise, expand, row, stop_gradient, value_of
 from ..usercode.frames import not_supported
@@ -132,3 +134,12 @@ def _vecmat(x1, x2):
 if hasattr(np, "matvec"):  # NumPy 2.2
     composed(np.matvec)(_matvec)
     composed(np.vecmat)(_vecmat)
+
+
+def divided_integers(op: Elementwise, x, divisor, value):
+    """Return a quotient or remainder of integers, which is 0 in NumPy where the divisor is 0."""
+    zero = np.equal(divisor, 0)
+    if type(zero) is not TracedArray and not np.any(zero):
+        return elementwise(op, x, divisor, value=value)
+    with np.errstate(all="ignore"):
+        return adopt(np.where(zero, 0, elementwise(op, x, np.where(zero, 1, divisor))), value)

@@ -18,14 +18,14 @@ from ..trace.axes import along_axis, axes_of
 from ..trace.complex_array import TracedComplex
 from ..trace.library_kinds import LABELLED, is_frame, is_series, package_of
 from ..trace.number_calls import note_number_row
-from ..trace.operands import NUMPYS, adopt, begun, find_trace, lift, values_of
+from ..trace.operands import NUMPYS, adopt, begun, find_trace, lift, values_of, with_signs
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..usercode.frames import not_supported
 from .dispatch import along, constant_only, inner_products, on_constants, unsupported
 from .function_tables import REAL
 from .registration import recorder_of
-from .ufunc_compositions import COMPOSED
+from .ufunc_compositions import COMPOSED, divided_integers
 
 REDUCTIONS = {
     np.add: np.sum,
@@ -48,6 +48,8 @@ BOOLEAN = {
     np.invert: np.logical_not,
 }
 OF_INTEGERS = (np.floor_divide, np.remainder, np.fmod)
+QUOTIENTS = (np.true_divide, np.copysign)
+SIGNED = (*QUOTIENTS, np.arctan2, np.signbit)  # the sign of a zero makes a difference to these
 BITWISE = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert)
 
 SEQUENCES = (list, tuple)
@@ -209,6 +211,10 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     value = ufunc(*map(value_of, inputs), **kwargs)
     if value.__class__ not in NUMPYS and not isinstance(value, (np.ndarray, np.generic)):
         return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
+    if ufunc in SIGNED:
+        inputs = (
+            (inputs[0], *map(with_signs, inputs[1:])) if ufunc in QUOTIENTS else [*map(with_signs, inputs)]
+        )
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
             op, inputs = SQUARE, inputs[:1]  # the adjoint of a square takes one pass instead of two
@@ -224,17 +230,8 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     if ufunc is np.multiply and inputs[0] is inputs[1] and value.dtype.kind == "f":
         op, inputs = SQUARE, inputs[:1]
     if ufunc in OF_INTEGERS and value.dtype.kind == "i" and {*map(type, map(value_of, inputs))} != {int}:
-        return _divided_integers(op, *inputs, value)
+        return divided_integers(op, *inputs, value)
     return elementwise(op, *inputs, value=value)
-
-
-def _divided_integers(op: Elementwise, x, divisor, value):
-    """Return a quotient or remainder of integers, which is 0 in NumPy where the divisor is 0."""
-    zero = np.equal(divisor, 0)
-    if not isinstance(zero, TracedArray) and not np.any(zero):
-        return elementwise(op, x, divisor, value=value)
-    with np.errstate(all="ignore"):
-        return adopt(np.where(zero, 0, elementwise(op, x, np.where(zero, 1, divisor))), value)
 
 
 LOOPS = tuple(map(np.dtype, "edfDF"))  # what a caller may choose

@@ -43,6 +43,7 @@ OPERATIONS = {
     "trace.size_fractions": "noted_ufunc rounded_to_size",
     "trace.integer_ranges": "checked_integers limit_pieces range_of",
     "trace.python_integers": "absolute_integer as_integer combine_bits combine_integers python_power",
+    "trace.plain_keys": "with_plain_keys",
     "trace.integers": "TracedInteger among arguments as_entries lifted operands settled",
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",

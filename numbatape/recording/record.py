@@ -23,7 +23,7 @@ from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import F64
 from ..threads import completed
-from ..trace import pytrees
+from ..trace import operations, pytrees
 from ..trace.array import TracedArray, compute_deferred, new_traced
 from ..trace.evaluation import AssumptionError
 from ..trace.integers import TracedInteger, lifted, settled
@@ -247,6 +247,8 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         trace.calls.rules.check()
     if result is None and len(trace.arguments.scratch) == 1:
         (result,) = trace.arguments.scratch  # the function writes its result into an argument
+    if trace.integers.hashed:
+        result = operations.with_plain_keys(result)
     leaves, structure = pytrees.flatten(result)
     noted, outputs, values = _outputs_of(trace, leaves)
     effects = None if environment is None else effects_of(trace, environment, outputs)

@@ -27,7 +27,7 @@ from ..recording.recorded import InputLeaf, Manner, Recording
 from ..tape import Tape
 from ..tape.loop import Branches, Loop
 from ..tape.tape import ACTIVE, F64, NARROW, VARYING
-from ..trace import pytrees
+from ..trace import operations, pytrees
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray, is_deferred, new_traced
 from ..trace.complex_array import TracedComplex
@@ -69,6 +69,8 @@ class Result:
         given = self.given
         trace = current()
         assert trace is not None
+        if trace.integers.hashed:
+            result = operations.with_plain_keys(result)
         parts, self.structure = parts_of(result)
         self.leaves, found = [], []
         owned = {

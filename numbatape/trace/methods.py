@@ -12,7 +12,7 @@ from ..tape.tape import as_dtype
 from ..usercode.frames import not_supported, where_in_user_code
 from ..usercode.ownership import sees_sizes
 from . import operations
-from .kinds import PYTHON, Kinds, check_attribute, length_of_scalar
+from .kinds import PYTHON, Kinds, check_attribute, length_of_scalar, truth
 from .symbolic_sizes import is_size, rely_on
 from .trace import standing
 
@@ -130,7 +130,11 @@ class Methods(Kinds):
         if isinstance(self._value, np.ndarray):
             raise TypeError("unhashable type: 'numpy.ndarray'")
         if np.asarray(self._value).dtype.kind in "biu":
-            return hash(int(self))  # a guard on the number: a position or a truth value
+            # After the trace, the number stays: what takes dictionaries apart does not bear an error here.
+            if not self._trace.closed:
+                self._trace.integers.hashed = True
+                int(self)  # a guard on the number: a position or a truth value
+            return hash(self._value)
         raise self._leak("hash(x)", "a traced value can be no key of a dict or a cache")
 
     def __reduce__(self):
@@ -302,7 +306,10 @@ class Methods(Kinds):
     def tolist(self):
         check_attribute(self, "tolist")
         if self.ndim == 0:
-            return _as_python_number(self) if self.dtype.kind == "f" else self
+            if self.dtype.kind == "f":
+                return _as_python_number(self)
+            number = operations.adopt(self.reshape(()), self._value.item())
+            return truth(number) if self.dtype.kind == "b" else number
         return [row.tolist() for row in self]
 
     def view(self, dtype=None, type=None):

@@ -215,6 +215,19 @@ def mapped(function: Callable, tree, *others):
     return library().tree_map(function, tree, *others, none_is_leaf=True, namespace=NAMESPACE)
 
 
+def key_orders(tree) -> tuple:
+    """Return the keys of a tree's dictionaries in their order, with their classes; empty if there are none.
+
+    Structures of optree are equal whatever the order, and for keys that are equal (1 and True).
+    """
+    if isinstance(tree, dict):
+        return tuple((type(key), key, key_orders(part)) for key, part in tree.items())
+    if isinstance(tree, (list, tuple)):
+        parts = tuple(map(key_orders, tree))
+        return parts if any(parts) else ()
+    return ()
+
+
 def copied(tree):
     """Return a tree with copies of its arrays, which may be written to."""
     return mapped(copied_leaf, tree)

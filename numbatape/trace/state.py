@@ -98,6 +98,8 @@ class Integers:
         Whether numbers of entries that data decide may be sizes (`numbatape.trace.extents.counted`).
     counted
         By value number: such numbers, as the size codes that they are.
+    hashed
+        Whether the hash of a traced number was taken, which may be a key of a dictionary now.
     met
         Whether there are traced ints (`numbatape.trace.integers`).
     sizes_met
@@ -119,6 +121,7 @@ class Integers:
         "counts",
         "drifts",
         "fractions",
+        "hashed",
         "met",
         "origins",
         "ranges",
@@ -127,7 +130,7 @@ class Integers:
     )
 
     def __init__(self):
-        self.symbolic = self.counts = self.met = self.sizes_met = False
+        self.symbolic = self.counts = self.met = self.sizes_met = self.hashed = False
         self.counted: dict[int, int] = {}
         self.origins: Any = None
         self.fractions: dict[int, tuple[str, int, int]] = {}

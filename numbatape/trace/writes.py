@@ -341,7 +341,7 @@ def converted(trace, item, x):
         if np.iscomplexobj(values_of(item)):
             # Raises NumPy's error, or gives its warning.
             np.empty(np.shape(values_of(item)), x._value.dtype)[...] = values_of(item)
-            item = np.real(item)
+            item = np.not_equal(item, 0) if x._value.dtype == bool else np.real(item)
         if find_trace(item) is None:
             return item
     item = lift(trace, item)
