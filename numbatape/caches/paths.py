@@ -55,7 +55,10 @@ class Paths:
         at = frame[STOPPED]
         cell = read.get(at)
         if cell is None:
-            cell = read[at] = int(entry.space.plan.code[at, CELL_A])
+            code = entry.space.plan.code
+            if at >= len(code):
+                return None  # an array that is watched has stopped it, and this is the number of that
+            cell = read[at] = int(code[at, CELL_A])
         stop = number, at, cells[cell]
         followers = self._followers.get(stop)
         if followers is None:
