@@ -11,7 +11,18 @@ from .savings import frozen
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
 PASSES = (
     *("reroll", "buffers", "sources", "stack", "gathers", "broadcasts", "sums", "distribute"),
-    *("linear", "histories", "literals", "merge", "reciprocals", "places", "stencils", "columns", "fuse"),
+    *(
+        "linear",
+        "histories",
+        "carries",
+        "literals",
+        "merge",
+        "reciprocals",
+        "places",
+        "stencils",
+        "columns",
+        "fuse",
+    ),
 )
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
 
@@ -60,11 +71,12 @@ class Config:
         "gathers" (elementwise operations are done before ``x[positions]`` of captured positions that repeat),
         "broadcasts" (derivatives stay narrow), "sums" (sums are taken before factors),
         "distribute" (sums of what few numbers are broadcast over are sums of coefficients), "linear"
-        (coefficients are multiplied first), "histories" (loops keep no carries that nobody reads), "literals"
-        (products with two literals become products with one), "merge" (what repeats is computed once),
-        "reciprocals" (in batches of points, a number that others are divided by several times is inverted
-        once), "places" (results are written where they would be copied to), "stencils" (linear expressions of
-        shifted slices become one instruction), "columns" (``x[:, 0]`` is copied before functions of it),
+        (coefficients are multiplied first), "histories" (loops keep no carries that nobody reads), "carries"
+        (nor compute them), "literals" (products with two literals become products with one), "merge" (what
+        repeats is computed once), "reciprocals" (in batches of points, a number that others are divided by
+        several times is inverted once), "places" (results are written where they would be copied to),
+        "stencils" (linear expressions of shifted slices become one instruction), "columns" (``x[:, 0]`` is
+        copied before functions of it),
         "fuse" (sums of products do) and "strips" (value and gradient of long vectors are computed together,
         some hundred entries at a time). Results stay what they are, to rounding.
     threads : int

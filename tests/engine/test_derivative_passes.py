@@ -15,6 +15,7 @@ from numbatape.tape.passes.linear_rows import linear_rows
 
 RNG = np.random.default_rng(5)
 DATA, ROWS, WEIGHTS = RNG.normal(size=60), RNG.normal(size=(20, 3)), RNG.uniform(0.5, 2.0, size=(20, 3))
+TURNED = np.array([[0.0, 0.7, 0.1], [-0.7, 0.0, 0.2], [0.1, 0.3, 0.5]])
 GROUP = np.arange(300) % 3
 X = np.array([0.4, -0.3, 0.7])
 
@@ -102,6 +103,23 @@ def scaled(x):
     return np.sum(0.5 * np.log1p((2.0 * x) ** 2)) + np.sum(np.sin(2.0 * x) * 0.5) + np.sum(np.cos(column))
 
 
+def mixed(x, rows, scan=nt.scan):
+    """What two loops mix, which no derivative reads, beside states, which derivatives read in each step."""
+
+    def step(c, row):
+        state, mixture = c
+        state = np.tanh(state * row + x)
+        return (state, TURNED @ mixture + np.log(1.0 + state**2)), None
+
+    carry, _ = scan(step, (x, np.sin(x)), rows)
+    return np.sum(scan(step, carry, rows[1:])[0][1])
+
+
+def inner_slope(x):
+    """A gradient without its value."""
+    return np.sum(nt.grad(mixed)(x, ROWS[:4]) * x)
+
+
 FUNCTIONS = [
     *(
         normal,
@@ -171,7 +189,7 @@ def test_each_pass_finds_work_by_itself(name, monkeypatch):
 
     its = passes.PASSES[name]
     monkeypatch.setitem(passes.PASSES, name, its._replace(run=run))
-    for function in FUNCTIONS:
+    for function in (*FUNCTIONS, inner_slope):
         config = nt.Config(passes=(name,))
         nt.prepare_gradient_cache(function, X, config=config)
         nt.value_gradient_and_hessian(nt.prepare_hessian_cache(function, X, config=config), X)
@@ -192,6 +210,27 @@ def test_what_directions_share_is_computed_once_in_loops(function):
         return sum(run.space.plan.tape.uniform for call in space.calls._loops.values() for run in call.runs)
 
     assert shared("all") >= shared(tuple(name for name in PASSES if name != "sources")) + 6
+
+
+def in_python(step, carry, rows):
+    for row in rows:
+        carry, _ = step(carry, row)
+    return carry, None
+
+
+@pytest.mark.parametrize("lengths", [(3, 0), (0, 2), (1, 3)])
+def test_loops_do_not_compute_what_no_derivative_reads(lengths):
+    """What has no rows at one length has some at another."""
+    slope, its = (nt.grad(lambda x, rows, s=s: mixed(x, rows, s)) for s in (nt.scan, in_python))
+    slopes = nt.vmap(slope, in_axes=(0, None))
+    for length in lengths:
+        rows = ROWS[:length]
+        expected = [its(x, rows) for x in (X, 0.5 * X)]
+        np.testing.assert_allclose(slopes(np.stack([X, 0.5 * X]), rows), expected, rtol=1e-12, atol=1e-13)
+    cache = nt.prepare_pullback_cache(slope, X, nt.Constant(ROWS[:3]))
+    bodies = "".join(loop.body.listing() for loop in cache.tape.calls if loop.name == "nt.scan")
+    assert " tanh " in bodies
+    assert " log " not in bodies
 
 
 def test_passes_leave_alone_what_no_sweep_would_be_faster_for():

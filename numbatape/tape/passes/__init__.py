@@ -104,6 +104,7 @@ PASSES = {
     ),
     "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
+    "carries": Pass(_later("unread_carries", "drop_carries"), "calls", derivatives=True, leaves_dead=True),
     "literals": Pass(
         _later("literals", "multiply_literals"), derivatives=True, leaves_dead=True, shortest=4, laneless=True
     ),
