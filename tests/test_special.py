@@ -280,6 +280,7 @@ def test_derivatives_at_ends_of_the_domain(name):
 CORNERS = {
     "agm, one zero": (sc.agm, (1.0, 0.0), (0.0, INF)),
     "agm, the other zero": (sc.agm, (0.0, 2.0), (INF, 0.0)),
+    "agm, a zero that stays": (lambda x: sc.agm(0.0, x), (2.0,), (0.0,)),
     "fdtridfd, where SciPy finds none": (sc.fdtridfd, (0.6, 0.75, 0.8), (0.0, 0.0, 0.0)),
     "stdtridf, where SciPy finds none": (sc.stdtridf, (0.9, 0.9), (0.0, 0.0)),
     "chndtrinc, where SciPy finds none": (sc.chndtrinc, (1.0, 3.0, 0.999), (0.0, 0.0, 0.0)),
@@ -302,6 +303,8 @@ def test_values_and_slopes_at_corners_of_the_domain(name):
     value, pull = nt.vjp(f, *x)
     np.testing.assert_array_equal(value, f(*x))
     np.testing.assert_allclose(pull(1.0), slopes, rtol=1e-14, atol=0.0)
+    if len(x) == 1:
+        np.testing.assert_allclose(nt.jvp(f, x, (1.0,))[1], slopes[0], rtol=1e-14, atol=0.0)
 
 
 @pytest.mark.parametrize("a", [1e9, 1e12, 1e18])

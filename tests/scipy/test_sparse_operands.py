@@ -201,6 +201,7 @@ MADE = {
     "diags, numbers": lambda x: sp.diags([x[0], 1.0, x[1] ** 2], [-1, 0, 1], shape=(3, 4)).toarray(),
     "diags_array": lambda x: sp.diags_array(x, offsets=1, format="csr").toarray(),
     "kron": lambda x: sp.kron(entries_of(x), BLOCK).toarray(),
+    "kron, a number": lambda x: sp.kron(x[0], sp.kron(x.reshape(2, 2), 2.0)).toarray(),
     "kron, dense": lambda x: sp.kron(BLOCK, x.reshape(2, 2)).toarray(),
     "vstack": lambda x: sp.vstack([entries_of(x), 2.0 * sp.eye_array(3)]).toarray(),
     "hstack": lambda x: sp.hstack([BLOCK, BLOCK * x[0], sp.diags_array(x[:2])], format="csc").toarray(),

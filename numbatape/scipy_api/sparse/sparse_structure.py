@@ -173,6 +173,11 @@ def _join(original) -> Callable:
     return join
 
 
+def _no_number(x):
+    """Return a factor; a number is a matrix of one entry."""
+    return [[x]] if isinstance(x, (int, float, complex)) or getattr(x, "ndim", None) == 0 else x
+
+
 def _kron(original) -> Callable:
     """Return the implementation of the Kronecker product of two sparse matrices."""
 
@@ -185,7 +190,7 @@ def _kron(original) -> Callable:
             numbered = [Numbered() for _ in "AB"]
             (a, rows, cols, shape), (b, others, ends, block) = (
                 entries(numbered.matrix(_scipy().coo_array(numbered.of(x))))
-                for x, numbered in zip((A, B), numbered, strict=True)
+                for x, numbered in zip(map(_no_number, (A, B)), numbered, strict=True)
             )
             arrays = [x for x in (A, B) if is_sparse(x)]
             found = summed_up(

@@ -317,7 +317,8 @@ def agm(a, b):
     large, small = np.where(a_is_large, a, b), np.where(a_is_large, b, a)
     far = apart(np.where(alike, large, 2.0), np.where(alike, small, 1.0))
     # The root is zero and has an infinite slope. At two zeros the slopes are those of equal arguments.
-    root = np.sqrt(np.where(a_is_zero, np.where(a_is_zero, a, 1.0), np.where(b_is_zero, b, 1.0)))
+    roots = [np.sqrt(np.where(z, x, 1.0)) for z, x in ((a_is_zero, a), (b_is_zero, b))]
+    root = np.where(a_is_zero, *roots)
     # Infinity and zero have no mean, nor have two numbers of different signs.
     endless = np.where(zero | np.not_equal(np.sign(a), np.sign(b)), np.nan, large)
     rest = np.where(infinite, endless, np.where(zero, root, np.where(alike, far, np.nan)))
