@@ -5,6 +5,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.caches.evaluator import Evaluator
+from numbatape.caches.front import MOST_STRUCTURES, Front
 
 pd = pytest.importorskip("pandas")
 
@@ -108,6 +109,22 @@ def test_frames_of_data_need_no_general_call(monkeypatch):
         assert data is longer or whole(2.0, data["x"]) == data["x"].sum()
     with pytest.raises(TypeError):
         gradient(2.0, texts.assign(s="b"))  # other texts are another structure
+
+
+def test_resampled_frames_do_not_make_each_other_slower(monkeypatch):
+    """Each resample has other labels, and a call is tried with the steady calls that are known."""
+    fronts, table = [], Front._table
+    monkeypatch.setattr(Front, "_table", lambda self, *args: fronts.append(self) or table(self, *args))
+    shuffled = [MIXED.iloc[np.random.default_rng(k).integers(0, 3, 9)] for k in range(30)]
+    whole = nt.value_and_grad(lambda w, d: np.sum(w * d["x"]))
+    for data in [*shuffled, *shuffled[:2], *shuffled[-5:]]:
+        assert whole(2.0, data) == (2.0 * data.x.sum(), data.x.sum())
+    (front,) = set(fronts)
+    assert len(front._known) == len(front._tables) == len(front._made_for) == MOST_STRUCTURES
+    assert len(front._firsts) <= MOST_STRUCTURES
+    monkeypatch.setattr(Evaluator, "forward", None)  # what general calls go through
+    for data in shuffled[-5:]:
+        assert whole(2.0, data)[1] == data.x.sum()
 
 
 def test_prepared_caches_take_frames_of_other_lengths():

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .lane_calls import LaneEntry
 
 
+# Structures of containers whose calls are known; each call of another structure is tried with all of them.
+MOST_STRUCTURES = 16
+
+
 class Front:
     """The steady calls of one cache or verb.
 
@@ -141,16 +145,32 @@ class Front:
 
     def elsewhere(self, *args, **kwargs):
         """Serve a call of another structure than the last one had, if one is known; else `REFUSED`."""
-        for table, call, keywords in self._known:
+        for known in reversed(self._known.copy()):
+            table, call, keywords = known
             if table is not self._current and (keywords or not kwargs):
                 result = call(*args, **kwargs)
                 if result is not REFUSED:
+                    if known in self._known:  # the last that served is the last to be forgotten
+                        self._known.remove(known)
+                        self._known.append(known)
                     return result
         return REFUSED
+
+    def _forget_oldest(self) -> None:
+        """Forget the table that has served no call for longest."""
+        known = next(each for each in self._known if each[0] is not self._current)
+        self._known.remove(known)
+        table = known[0]
+        table.clear()
+        self._made_for.pop(table, None)
+        for key in [key for key, its in self._tables.items() if its is table]:
+            del self._tables[key]
 
     def _table(self, roles, result, contained: bool) -> SteadyCalls:
         """Return a new table, whose entries install themselves in front."""
         # A table for containers gets their leaves, and the general call the containers: see `_either`.
+        if len(self._known) >= MOST_STRUCTURES:
+            self._forget_oldest()
         table = SteadyCalls(self, refuse if contained else self._last_resort)
         known: Callable = table.known
         if contained:

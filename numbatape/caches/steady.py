@@ -139,6 +139,12 @@ class SteadyCalls:
         if entry is self._front:
             self._front = None  # its builtin hands every call on to the fallback
 
+    def clear(self) -> None:
+        """Forget all calls."""
+        for entries in list(self._entries.values()):
+            for entry in list(entries):
+                self.drop(entry)
+
     def renew(self, entry: Entry) -> None:
         """Ask an entry for another builtin when it serves the next time."""
         self._alone.clear()
