@@ -108,7 +108,7 @@ class Program:
 
     def refresh(self) -> bool:
         """Forget all traces if a captured value is no longer what it was; return whether that is so."""
-        changed = self.environment.rebound() or self.environment.rewritten()
+        changed = self.environment.changed()
         if changed and self._without_unread():
             return False
         if changed:
@@ -125,7 +125,7 @@ class Program:
         with self._tracing, self._lock:
             if self._observes or not self.variants or not self._plain_arguments:
                 return False
-            if not (self.environment.rebound() or self.environment.rewritten()):
+            if not self.environment.changed():
                 return True  # another thread has done it
             unread = imported("..capture.unread", __package__)
             written = self._written
@@ -261,7 +261,7 @@ class Program:
             if self._unread:  # this trace may read what earlier ones do not
                 former, self._unread = self.environment, False
                 self.environment = self._environment(self._written)
-                if former.rebound() or former.rewritten():  # by another thread, since `refresh`
+                if former.changed():  # by another thread, since `refresh`
                     self.variants.clear()
                     self.version += 1
             watched = self.environment
@@ -288,7 +288,7 @@ class Program:
         # a call without a trace can do the same.
         written = [] if recording.effects is None else recording.effects.places
         environment.forget(written)
-        changes = (recording.kept and not written) or environment.rebound() or environment.rewritten()
+        changes = (recording.kept and not written) or environment.changed()
         with self._lock:
             self._data_integers, self._captures = recording.data_integers, recording.captures
             self.traces += 1

@@ -151,7 +151,7 @@ class Shelf:
         """Whether everything that the function captures is as it was when it was traced."""
         with self._lock:
             programs = [*self._programs.values(), *(derived.program for derived in self._derived.values())]
-        return not any(p.environment.rebound() or p.environment.rewritten() for p in programs)
+        return not any(p.environment.changed() for p in programs)
 
     def clear(self) -> None:
         with self._lock:

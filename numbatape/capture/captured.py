@@ -175,9 +175,9 @@ class Captured:
                 return True
         return any(read() != before for _, read, before in self._contents)
 
-    def rewritten(self) -> bool:
-        """Whether the contents of an array are other than before."""
-        return any(True for _ in self.written_arrays())
+    def changed(self) -> bool:
+        """Whether a name is bound to another value than before, or an array has other contents."""
+        return self.rebound() or any(True for _ in self.written_arrays())
 
     def written_arrays(self):
         """Yield arrays that have other contents, another shape or another dtype than before."""

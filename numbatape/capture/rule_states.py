@@ -45,13 +45,13 @@ class RuleStates:
     def leave(self) -> None:
         """Note that a rule has run: what has changed is what rules keep, and memory that they write to."""
         for rule, state in self._known.items():
-            if state is not None and (state.rebound() or (rule is self._new and state.rewritten())):
+            if state is not None and (state.changed() if rule is self._new else state.rebound()):
                 self._known[rule] = None
 
     def check(self) -> None:
         """Raise if the function has changed what a rule refers to after it has called it."""
         for rule, state in self._known.items():
-            if state is not None and (state.rebound() or state.rewritten()):
+            if state is not None and state.changed():
                 _check(rule, state)
 
 

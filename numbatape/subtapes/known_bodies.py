@@ -220,7 +220,7 @@ class KnownBodies:
     @property
     def is_stale(self) -> bool:
         """Whether something that the function captures has changed."""
-        return self._environment.rebound() or self._environment.rewritten()
+        return self._environment.changed()
 
     def refers_to(self, ids: set[int]) -> bool:
         """Whether the function refers to an object, directly or indirectly."""
@@ -286,7 +286,7 @@ class KnownBodies:
             return True
         places = [*places, *(place for callee, _ in callees for place in callee.written)]
         environment.forget(places)
-        if environment.rebound() or environment.rewritten():
+        if environment.changed():
             environment.undo()
             self.in_place = True
             return True
