@@ -44,12 +44,13 @@ class LoopLanes:
 def lanes_of(loop: Loop, plan: Plan, row) -> LoopLanes | None:
     """Return the lanes of an instruction whose lanes the body can compute at once; None for other ones.
 
-    Lanes may take different numbers of steps, where these are data. And the kernel knows the first lane by
-    its cells of the result, which a loop that computes nothing but what may fail does not have.
+    Lanes may take different numbers of steps, where these are data that differ between lanes. And the kernel
+    knows the first lane by its cells of the result, which a loop that computes nothing but what may fail does
+    not have.
     """
     out, *operands = (int(row[name]) for name in ("out", "a", "b"))
     *batch, _ = plan.shape(out)
-    if len(batch) != 1 or batch[0] < 2 or loop.test is not None or loop.steps is not None:
+    if len(batch) != 1 or batch[0] < 2 or loop.test is not None:
         return None
     if not plan.size(loop.extents[0]):
         return None
@@ -60,6 +61,8 @@ def lanes_of(loop: Loop, plan: Plan, row) -> LoopLanes | None:
         steps.append(strides[0] if len(strides) == 2 else 0)
         if len(strides) == 2:
             same = _shared(plan, operand)
+            if number == 1 and loop.steps is not None and plan.size(loop.steps) not in same:
+                return None
             starts = {k: plan.size(port.start) for k, port in enumerate(loop.ports) if port.operand == number}
             laned |= {k for k, start in starts.items() if start not in same}
     keys = keys_of(loop.body.values)

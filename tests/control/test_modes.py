@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.engine import calls
 from tests.control.programs import PROGRAMS
 from tests.control.python_loops import Python
 
@@ -227,3 +228,28 @@ def test_reverse_sweeps_keep_of_each_step_what_they_read(curvature, most):
     np.testing.assert_allclose(
         nt.value_and_gradient(cache, x)[1][0], nt.grad(lambda x: f(Python, x))(x), rtol=1e-12, atol=1e-14
     )
+
+
+def test_directions_of_a_loop_with_a_condition_are_computed_together(monkeypatch):
+    """They take the same steps; points may take different numbers of them, and are computed one by one."""
+    found, lanes_of = [], calls.lanes_of
+    monkeypatch.setattr(calls, "lanes_of", lambda *each: found.append(lanes_of(*each)) or found[-1])
+
+    def body(c):
+        return c[0] + 1, np.tanh(c[1][::-1] * c[1] + 0.3 * c[1])
+
+    def f(x):
+        return np.sum(nt.while_loop(lambda c: np.sum(c[1] ** 2) > 0.2, body, (0, x), max_steps=9)[1] ** 2)
+
+    def in_python(x):
+        c = 0, x
+        while np.sum(c[1] ** 2) > 0.2:
+            c = body(c)
+        return np.sum(c[1] ** 2)
+
+    points = np.array([[0.25, 0.9, 0.4], [0.85, 0.2, 0.6]])
+    expected = [nt.hessian(in_python)(x) for x in points]
+    for x, its in zip(points, expected, strict=True):
+        np.testing.assert_allclose(nt.hessian(f)(x), its, rtol=1e-12, atol=1e-14)
+    assert len([each for each in found if each is not None and each.count == 3]) >= 3
+    np.testing.assert_allclose(nt.vmap(nt.hessian(f))(points), expected, rtol=1e-12, atol=1e-14)
