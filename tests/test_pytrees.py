@@ -88,3 +88,25 @@ def test_leaves_are_marked_by_the_caller():
 def test_containers_are_registered_when_optree_is_there():
     assert "optree" in sys.modules
     assert pytrees.leaves({"z": nt.Constant(1.0)}) == [nt.Constant(1.0)]
+
+
+def test_a_function_may_go_through_a_dictionary_in_its_order():
+    """Structures are equal whatever the order of keys; the same keys in another order are another tape."""
+
+    def f(d):
+        return sum(k * v for k, v in enumerate(d.values(), 1)) * (1 if type(next(iter(d))) is str else 2)
+
+    orders = ({"a": 3.0, "b": 2.0}, {"b": 2.0, "a": 3.0}, {1: 2.0, 0: 1.0}, {True: 2.0, False: 1.0})
+    verb, sub = nt.value_and_grad(f), nt.function(f)
+    constant = nt.value_and_grad(lambda x, d: x * f(d))
+    for d in (*orders, *orders, *orders[::-1]):
+        value, gradient = verb(d)
+        assert value == f(d)
+        assert list(gradient) == list(d)
+        assert list(gradient.values()) == ([1.0, 2.0] if type(next(iter(d))) is str else [2.0, 4.0])
+        assert constant(2.0, nt.Constant(d)) == (2.0 * f(d), f(d))
+        assert constant(2.0, collections.OrderedDict(d))[0] == 2.0 * f(d)
+        assert nt.grad(lambda x, d=d: sub({key: x * v for key, v in d.items()}))(1.0) == f(d)
+    cache = nt.prepare_gradient_cache(f, orders[0])
+    for d in (*orders[:2], *orders[:2]):
+        assert nt.value_and_gradient(cache, d)[0] == f(d)

@@ -143,6 +143,8 @@ class Flattened:
         The structure of ``(args, kwargs)``; `Constant` and `Static` are leaves of it.
     structure
         Hashable; equal for arguments of equal structure.
+    orders
+        The keys of dictionaries in their order, in which the function may go through them.
     """
 
     def __init__(self, args: tuple, kwargs: dict, names: tuple[str, ...] = (), holomorphic: bool = False):
@@ -172,6 +174,7 @@ class Flattened:
             inner if inner is not None else leaf.__class__ in (Static, Cache)
             for leaf, inner in zip(self.marks, self.inner, strict=True)
         )
+        self.orders = pytrees.key_orders([arg.value if arg.__class__ is Constant else arg for arg in args])
         self.structure = (self.outer, roles)
 
     def _constant(self, mark: Constant, argument: int, path: str) -> None:

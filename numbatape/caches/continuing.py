@@ -85,6 +85,7 @@ def _are_alike(entry: Entry, other: Entry) -> bool:
     return (
         own[0] == own[1]
         and here.variant.statics == there.variant.statics
+        and here.variant.orders == there.variant.orders
         and _watch_same(here, there)
         and len(entry.rows) == len(other.rows)
         and all(_takes_same(*rows, here, there) for rows in zip(entry.rows, other.rows, strict=True))

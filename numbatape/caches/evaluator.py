@@ -147,7 +147,7 @@ class Evaluator:
         program = self.program
         if traced is None:
             program.refresh()
-        key = (flat.statics, flat.dimensions, program.version)
+        key = (flat.statics, flat.orders, flat.dimensions, program.version)
         variant = self._last.get(key) if traced is None else traced
         if variant is None or variant.contents is not None or variant.memory is not None:
             variant = traced

@@ -27,7 +27,7 @@ def excluding(recording: Recording, flat: Flattened, others: Iterable[Variant]) 
     sizes = Sizes.resume(tape.sizes, [*range(len(dimensions))], dimensions)
     before = len(sizes.guards)
     for other in others:
-        if other.statics == flat.statics and not _diverge(other.tape, tape):
+        if other.statics == flat.statics and other.orders == flat.orders and not _diverge(other.tape, tape):
             _exclude(sizes, other, len(flat.dimensions))
     if len(sizes.guards) == before:
         return recording

@@ -65,6 +65,8 @@ class _Writer:
         self.require(f"{name}.__class__ is {self.object(cls)}")
         if cls is dict or cls in (tuple, list) or _is_named_tuple(cls):
             self.require(f"len({name}) == {len(children)}")
+            if cls is dict and len(children) > 1:  # a function may go through it in the order of its keys
+                self.require(f"[*{name}] == {self.object(list(example))}")
             fetched = f"{self.object(itemgetter(*entries))}({name})" if cls is dict and entries else name
             if len(children) == 1 and cls is dict:
                 self.lines.append(f"{parts[0]} = {fetched}")
@@ -200,19 +202,20 @@ def _taker(role) -> Callable:
     What is data may come without its mark, as in the general call.
     """
     if role.__class__ is Constant:
-        known = pytrees.flatten(role.value)[1]
+        known, order = pytrees.flatten(role.value)[1], pytrees.key_orders(role.value)
 
         def take(given):
-            leaves, structure = pytrees.flatten(given.value if given.__class__ is Constant else given)
-            return leaves if structure == known else None
+            given = given.value if given.__class__ is Constant else given
+            leaves, structure = pytrees.flatten(given)
+            return leaves if structure == known and pytrees.key_orders(given) == order else None
 
         return take
-    examples, known = pytrees.flatten(role, is_mark)
+    (examples, known), order = pytrees.flatten(role, is_mark), pytrees.key_orders(role)
     marks = [leaf.__class__ if is_mark(leaf) else None for leaf in examples]
 
     def take_leaves(given):
         leaves, structure = pytrees.flatten(given, is_mark)
-        if structure != known:
+        if structure != known or pytrees.key_orders(given) != order:
             return None
         if any(
             is_mark(leaf) and leaf.__class__ is not mark for leaf, mark in zip(leaves, marks, strict=True)

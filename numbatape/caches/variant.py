@@ -38,7 +38,7 @@ class Variant:
     def __init__(self, recording: Recording, flat: Flattened, values: str = "fast"):
         self.recording = recording
         self.tape = recording.tape
-        self.statics = flat.statics
+        self.statics, self.orders = flat.statics, flat.orders
         self.dimensions = flat.dimensions  # the sizes at which it was traced
         # The contents of the constants where the tape holds for no others, else None.
         self.contents = constant_contents(flat) if recording.pinned else None
@@ -212,7 +212,9 @@ class Variant:
 
     def fits(self, flat: Flattened, contents) -> bool:
         """Whether this trace may hold for some arguments (guards on values aside)."""
-        if self.statics != flat.statics or (self.contents is not None and self.contents != contents()):
+        if (self.statics, self.orders) != (flat.statics, flat.orders):
+            return False
+        if self.contents is not None and self.contents != contents():
             return False
         if self.memory is not None and self.memory != self._memory_of(flat):
             return False
