@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from ..emitter import addresses, instructions
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
-from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Branches, Loop
+from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Branches, Loop, Port
 from ..tape.tape import ACTIVE, F64
 from . import branches
 from .adjoint import Adjoint, Rules
@@ -169,7 +169,15 @@ def pull(emitter: Emitter, loop: Loop, out: int, numbers, ct: Symbol, rules: Rul
         for k, place in places.items():
             out = derived.outs[body.order.index(place)]
             found[k] = outer.cells(result.number, out.start, outer.out_extent(out))
-    return _assembled(call, [(k, port) for k, port in enumerate(loop.ports) if port.operand == 0], found)
+    parts = [(k, port) for k, port in enumerate(loop.ports) if port.operand == 0]
+    return _assembled(call, [*parts, *_of_the_test(loop)], found)
+
+
+def _of_the_test(loop: Loop) -> list[tuple[int, Port]]:
+    """Return the parts of the first operand that the condition alone reads, which have no cotangent."""
+    known = {port.start for port in loop.ports if port.operand == 0}
+    captured = [port for port in loop.test_ports if port.role == CAPTURE and port.operand == 0]
+    return [(-1, port) for port in captured if port.start not in known]
 
 
 def _assembled(call: Call, ports, found: dict[int, Symbol]) -> Symbol | None:

@@ -230,7 +230,10 @@ def test_reverse_sweeps_keep_of_each_step_what_they_read(curvature, most):
     )
 
 
-def test_directions_of_a_loop_with_a_condition_are_computed_together(monkeypatch):
+@pytest.mark.parametrize(
+    "holds", [lambda c, x: np.sum(c[1] ** 2) > 0.2, lambda c, x: c[0] < 10.0 * x[0]], ids=["carry", "capture"]
+)
+def test_directions_of_a_loop_with_a_condition_are_computed_together(holds, monkeypatch):
     """They take the same steps; points may take different numbers of them, and are computed one by one."""
     found, lanes_of = [], calls.lanes_of
     monkeypatch.setattr(calls, "lanes_of", lambda *each: found.append(lanes_of(*each)) or found[-1])
@@ -239,11 +242,11 @@ def test_directions_of_a_loop_with_a_condition_are_computed_together(monkeypatch
         return c[0] + 1, np.tanh(c[1][::-1] * c[1] + 0.3 * c[1])
 
     def f(x):
-        return np.sum(nt.while_loop(lambda c: np.sum(c[1] ** 2) > 0.2, body, (0, x), max_steps=9)[1] ** 2)
+        return np.sum(nt.while_loop(lambda c: holds(c, x), body, (0, x), max_steps=9)[1] ** 2)
 
     def in_python(x):
         c = 0, x
-        while np.sum(c[1] ** 2) > 0.2:
+        while holds(c, x):
             c = body(c)
         return np.sum(c[1] ** 2)
 
