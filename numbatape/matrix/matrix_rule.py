@@ -111,6 +111,8 @@ def _tuple(result) -> tuple:
 class Split(Callee):
     """A rule on real arrays, two for each complex one; each call site has its own."""
 
+    reads_cotangents = False  # the pullbacks of `numbatape.matrix` are linear in them, and do not branch
+
     def __init__(self, rule: MatrixRule, kinds: list[bool]):
         self.rule, self.kinds, self.name, self.observed = rule, kinds, rule.name, rule.observed
         self.results: list[bool] = []  # Which results are complex is known after the first call.

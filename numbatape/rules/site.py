@@ -96,6 +96,8 @@ class Callee(abc.ABC):
         Whether the sweep calls compiled code.
     follows_sizes
         Whether that is the same for all sizes, but for those of arguments and results.
+    reads_cotangents
+        Whether the pullback may do otherwise for other numbers of cotangents.
     observed
         The shapes that its results have had. None if it may depend on the sizes for which it was traced (it
         was made while tracing), so that a tape which calls it holds for these sizes alone.
@@ -107,7 +109,7 @@ class Callee(abc.ABC):
     workspace: Callable | None = None
     pushforward: Callable | None = None
     push_formula: Callable | None = None
-    traceable = has_formula = True
+    traceable = has_formula = reads_cotangents = True
     is_compiled = follows_sizes = False
     observed: ObservedShapes | None = None
 
