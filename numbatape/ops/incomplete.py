@@ -185,7 +185,7 @@ binary("student_tail", "-0.5*y*y if x == math.inf else -0.5*(x + 1.0)*math.log1p
        dx="student_fall(x, y)", dy="-y if x == math.inf else -(x + 1.0)*y/(x + y*y)",
        dxx=f"0.5*{_SHARE}*((x - 1.0)*{_SHARE} - 2.0*x/(x + y*y))/(x*x)", dxy="(1.0 - y*y)/(x + y*y)*y/(x + y*y)",
        dyy="-1.0 if x == math.inf else (x + 1.0)*(y*y - x)/((x + y*y)*(x + y*y))",
-       smooth={"x": f"0.5*({_SHARE}/x - ({_SHARE}*{_SHARE}*{_horner([1 / k for k in range(2, 17)], _SHARE)} if {_SHARE} < 0.1 else math.log1p(y*y/x) - {_SHARE}))",
+       smooth={"x": f"0.5*({_SHARE}/x - ({_SHARE}*{_SHARE}*{_horner([1 / k for k in range(2, 17)], _SHARE)} if math.fabs({_SHARE}) < 0.1 else math.log1p(y*y/x) - {_SHARE}))",
                "y": "-y if x == math.inf else -y - y*(1.0 - y*y)/(x + y*y) if y*y < x else -(x + 1.0)*y/(x + y*y)"})
 # The rise is how fast a quantile y of Student's grows with x degrees of freedom, from 20 on; it has a
 # derivative for x, too.

@@ -221,7 +221,7 @@ def student_fall(v, t):
     s = t * t / (v + t * t)
     bow = 1 / 10 + s * (1 / 11 + s * (1 / 12 + s * (1 / 13 + s * (1 / 14 + s * (1 / 15 + s / 16)))))
     bow = 1 / 5 + s * (1 / 6 + s * (1 / 7 + s * (1 / 8 + s * (1 / 9 + s * bow))))
-    bow = s * s * (1 / 2 + s * (1 / 3 + s * (1 / 4 + s * bow))) if s < 0.1 else math.log1p(t * t / v) - s
+    bow = s * s * (1 / 2 + s * (1 / 3 + s * (1 / 4 + s * bow))) if math.fabs(s) < 0.1 else math.log1p(t * t / v) - s
     return 0.5 * (s / v - bow)
 
 
