@@ -114,7 +114,7 @@ def warmup(
     --------
     >>> import numbatape as nt
     >>> nt.warmup(dtypes=())[:6]
-    ['audit', 'bodies', 'builtin', 'c_function_0', 'c_function_1', 'crew']
+    ['audit', 'bodies', 'builtin', 'c_function_0', 'c_function_1', 'continued']
     """
     wanted: list[tuple[str, Callable[[], object]]] = [
         (name, partial(jit.load, name, text, optimised=True)) for name, text in texts(dtypes, values)

@@ -283,7 +283,7 @@ def stand_in(
             return wrap_result(inner, original(*as_ndarrays(args), **as_ndarrays(kwargs)), args, kwargs)
         # Functions that only read a plain array get the ndarray.
         if trace.integers.met:
-            args, kwargs = integers.arguments(original, args, kwargs, knows_sizes)
+            args, kwargs = operations.arguments(original, args, kwargs, knows_sizes)
         args, kwargs = as_ndarrays(args), {k: v if k == "out" else as_ndarrays(v) for k, v in kwargs.items()}
         with failing(trace):
             return traced(*args, **kwargs)

@@ -9,7 +9,7 @@ import operator
 
 import numpy as np
 
-from . import integers, size_fractions
+from . import integers, operations, size_fractions
 from . import symbolic_sizes as sizes
 from .array import TracedArray
 from .plain_arrays import is_plain
@@ -20,7 +20,7 @@ def key_part(k):
     """Turn lists into arrays and index-like objects into int; keep traced integer scalars."""
     if is_plain(k):
         k = k._value
-    k = integers.positions(integers.as_index(k))
+    k = operations.positions(integers.as_index(k))
     if type(k) is TracedArray and k._trace.integers.origins is not None:
         # A number is read, and a mask, unless the number of its entries may be a size that is counted.
         decides = (k.ndim == 0) if k.dtype.kind != "b" else k.ndim and not sizes.may_count(k._trace)

@@ -23,7 +23,6 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .complex_array import TracedComplex
 from .integer_arithmetic import INTEGER, exact_integer, number_of, required, with_float
-from .operands import find_trace, lift
 from .primitives import value_of
 from .pytrees import leaf
 
@@ -234,18 +233,6 @@ def but_sizes(tree):
     return tree.settled() if type(tree) is TracedInteger and sizes.is_size(tree) else tree
 
 
-OF_POSITIONS = frozenset({np.take, np.delete})  # their lists are arrays, or positions in arrays
-
-
-def arguments(function, args, kwargs, knows_sizes: bool = False) -> tuple[tuple, dict]:
-    """Return the arguments of a call of a NumPy function; it gets sizes as they are if it knows them."""
-    keeps = knows_sizes or sizes.knows_sizes(function)
-    if function in OF_POSITIONS:
-        args = tuple(map(positions, args))
-        kwargs = {name: positions(x) for name, x in kwargs.items()}
-    return settled(args, keeps), settled(kwargs, keeps)
-
-
 def lifted(x):
     """Return a traced int as an operand; other things as they are."""
     return x.lifted() if type(x) is TracedInteger else x
@@ -259,41 +246,6 @@ def as_index(k):
         return k._value
     x = k.lifted()
     return new_traced(x._trace, np.int64(k._value), x._id, x._level, x._family)
-
-
-def as_entries(tree):
-    """Return numbers, and lists of numbers, with traced ints, sizes too, as entries of an integer array."""
-    kind = type(tree)
-    if kind is list or kind is tuple:
-        return kind([as_entries(part) for part in tree])
-    if kind is not TracedInteger:
-        return tree
-    if tree._settled:
-        return tree._value
-    x = tree.lifted()
-    return new_traced(x._trace, np.int64(tree._value), x._id, x._level, x._family)
-
-
-def among(tree) -> bool:
-    """Whether a number, or a list of numbers, is a traced int or has one."""
-    kind = type(tree)
-    return any(map(among, tree)) if kind is list or kind is tuple else kind is TracedInteger
-
-
-def positions(x):
-    """Return a list with traced ints as a traced array of positions; other things as they are."""
-    if type(x) not in (list, tuple) or not among(x):
-        return x
-    x = as_entries(x)
-    trace = find_trace(x)
-    return np.asarray(x) if trace is None else lift(trace, x)
-
-
-def positions_in(key):
-    """Return an index to write at: lists as arrays of positions, and plain ints in place of traced ones."""
-    if type(key) is not tuple:
-        return settled(positions(key), but_sizes=True)
-    return tuple([settled(positions(part), but_sizes=True) for part in key])
 
 
 def _is_number(x) -> bool:

@@ -109,7 +109,7 @@ def store(out, result, what: str, again, doubtful=False):
 
 def ufunc_at(ufunc, x, indices, *operands) -> None:
     """Do ``ufunc.at(x, indices, operand)``, which repeats for repeated positions."""
-    indices, operands = integers.settled(integers.positions_in(indices)), integers.settled(operands)
+    indices, operands = integers.settled(operations.positions_in(indices)), integers.settled(operands)
     if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):
         x._trace.memory.check_write(root_of(x._value))
         ufunc.at(x._value, as_ndarrays(indices), *as_ndarrays(operands))

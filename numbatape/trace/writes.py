@@ -36,7 +36,7 @@ HALF = 20  # bits of a place in the real part of a complex number; its other bit
 
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
-    key, item = integers.positions_in(key), integers.lifted(item)
+    key, item = operations.positions_in(key), integers.lifted(item)
     trace = find_trace(target, item, *(key if type(key) is tuple else (key,)))
     if is_plain(target) and not (has_size(key) and becomes_traced(target)):
         if trace is None and all(map(is_plain, boxes.sharers(target))):
