@@ -1,6 +1,7 @@
 """Structures are equal for trees of equal structure, whoever has taken them apart."""
 
 import collections
+import dataclasses
 import itertools
 import sys
 import types
@@ -110,3 +111,30 @@ def test_a_function_may_go_through_a_dictionary_in_its_order():
     cache = nt.prepare_gradient_cache(f, orders[0])
     for d in (*orders[:2], *orders[:2]):
         assert nt.value_and_gradient(cache, d)[0] == f(d)
+
+
+@dataclasses.dataclass
+class Holder:
+    """A container of a dictionary."""
+
+    parts: dict
+
+
+def test_a_function_may_go_through_keywords_and_inner_dictionaries_in_their_order():
+    def f(x, **named):
+        return x * sum(k * v for k, v in enumerate(named.values(), 1))
+
+    def held(holder):
+        return sum(k * v for k, v in enumerate(holder.parts.values(), 1))
+
+    orders = ({"a": 3.0, "b": 2.0}, {"b": 2.0, "a": 3.0})
+    verb, sub, inside = nt.value_and_grad(f), nt.function(f), nt.value_and_grad(held)
+    contained = nt.value_and_grad(lambda tree, **named: f(tree["x"], **named) + held(tree["h"]))
+    for d in (*orders, *orders, *orders[::-1]):
+        total = f(1.0, **d)
+        assert verb(2.0, **d) == (2.0 * total, total)
+        assert nt.grad(lambda x, d=d: sub(x, **{key: x * v for key, v in d.items()}))(1.0) == 2.0 * total
+        value, gradient = inside(Holder(d))
+        assert value == total
+        assert gradient.parts == {key: k for k, key in enumerate(d, 1)}
+        assert contained({"x": 2.0, "h": Holder(d)}, **d)[0] == 3.0 * total

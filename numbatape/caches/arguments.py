@@ -174,7 +174,9 @@ class Flattened:
             inner if inner is not None else leaf.__class__ in (Static, Cache)
             for leaf, inner in zip(self.marks, self.inner, strict=True)
         )
-        self.orders = pytrees.key_orders([arg.value if arg.__class__ is Constant else arg for arg in args])
+        named = {name: arg.value if arg.__class__ is Constant else arg for name, arg in kwargs.items()}
+        given = [arg.value if arg.__class__ is Constant else arg for arg in args]
+        self.orders = pytrees.key_orders([*given, named])
         self.structure = (self.outer, roles)
 
     def _constant(self, mark: Constant, argument: int, path: str) -> None:

@@ -142,6 +142,8 @@ def _written(roles: tuple[tuple, dict], result) -> Callable:
         writer.lines.append(f"{', '.join(names)}, = args")
     for name, role in zip(names, args, strict=True):
         writer.argument(name, role)
+    if len(kwargs) > 1:  # a function may take them as one dictionary
+        writer.require(f"[*kwargs] == {writer.object([*kwargs])}")
     for k, key in enumerate(sorted(kwargs)):  # optree goes through a dictionary by sorted keys
         writer.lines.append(f"b{k} = kwargs[{key!r}]")
         writer.argument(f"b{k}", kwargs[key])
@@ -170,13 +172,13 @@ def _written(roles: tuple[tuple, dict], result) -> Callable:
 def _general(roles: tuple[tuple, dict], result) -> Callable:
     """Return a steady call that takes the arguments apart by optree, one by one."""
     args, keywords = roles
-    names, count = sorted(keywords), len(args)
+    names, count, order = sorted(keywords), len(args), [*keywords]
     takers = [_taker(role) for role in (*args, *[keywords[name] for name in names])]
     made_like = pytrees.flatten(result)[1]
 
     def made_for(serve):
         def call(*args, **kwargs):
-            if len(args) != count or len(kwargs) != len(names):
+            if len(args) != count or [*kwargs] != order:
                 return REFUSED
             try:
                 given = (*args, *[kwargs[name] for name in names])

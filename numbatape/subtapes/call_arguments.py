@@ -102,7 +102,7 @@ class Arguments:
         self.leaves: list = []
         self.kinds: list[Kind] = []
         self.statics: dict[int, Any] = {}
-        key: list[Hashable] = [self._structure, pytrees.key_orders(args)]
+        key: list[Hashable] = [self._structure, pytrees.key_orders((*args, kwargs))]
         for place, part in enumerate(map(as_ndarrays, parts)):
             kind = kind_of(part)
             if kind is not None:
