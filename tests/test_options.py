@@ -35,6 +35,10 @@ REAL = {
         f(a, axis=axis, keepdims=np.int64(1))
         for f in (np.sum, np.prod, np.max, np.any, np.all, np.mean, np.var, np.std)
         for axis in (None, 0, (0, 1))]),
+    "joined in a dtype that cuts off": (A, lambda a: [
+        join([3.3 * a, 5.7 * a], dtype=dtype, casting="unsafe") * a[0, 0]
+        for join in (np.concatenate, np.stack, np.vstack, np.hstack)
+        for dtype in (int, bool, np.int8)]),
     "products in complex numbers": (A, lambda a: [
         f(a, 0, dtype) for f in (np.sum, np.prod, np.mean, np.cumsum, np.cumprod)
         for dtype in (complex, np.complex128)]),
@@ -118,6 +122,10 @@ REAL = {
         np.add.reduceat(a, [0, 2, 1], 1), np.mean(a, 1, keepdims=True, where=a < 9)]),
 }  # fmt: skip
 COMPLEX = {
+    "joined in a real dtype": (Z, lambda z: [
+        join([3.3 * z, 5.7 * z.real], dtype=dtype, casting="unsafe") * z.imag[0]
+        for join in (np.concatenate, np.hstack)
+        for dtype in (float, int)]),
     "edges and initial": (Z, lambda z: [
         np.diff(z, prepend=1.5), np.diff(z, 2, -1, 1.5, 2j), np.ediff1d(z, to_begin=[2.0, 1j], to_end=z[:1]),
         np.sum(z, initial=1.0), np.sum(z, 0, None, None, False, 2 + 1j), np.prod(z, initial=2.0),

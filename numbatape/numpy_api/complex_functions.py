@@ -110,7 +110,7 @@ def _on_parts(function, count: int):
         value = function(*values_of(args), **values_of(kwargs))
         if kwargs.get("dtype") is not None:  # NumPy casts first
             kind = value.dtype if np.iscomplexobj(value) else as_dtype(kwargs["dtype"])
-            args = (*(np.astype(x, kind) if _is_traced(x) else x for x in args[:count]), *args[count:])
+            args = (*(_cast(x, kind) for x in args[:count]), *args[count:])
             if kind.kind != "c":
                 return function(*args, **kwargs)
         kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}
@@ -128,6 +128,13 @@ def _on_parts(function, count: int):
 
 def _is_traced(x) -> bool:
     return type(x) in (TracedArray, TracedComplex)
+
+
+def _cast(x, dtype):
+    """Return a traced array, or a list of such arrays, in another dtype."""
+    if isinstance(x, (list, tuple)):
+        return [_cast(part, dtype) for part in x]
+    return np.astype(x, dtype) if _is_traced(x) else x
 
 
 def _order(option, x):

@@ -27,6 +27,11 @@ def _numbers(trace, parts, family: int) -> list[int]:
     return [operand(trace, x if type(x) in OPERANDS else lift(trace, x), family) for x in parts]
 
 
+def _cast(trace, arrays, dtype):
+    """Return arrays in the dtype that the caller asks for, which may cut off or round what they hold."""
+    return arrays if dtype is None else [np.astype(lift(trace, x), dtype) for x in arrays]
+
+
 def join(trace, arrays, axis: int, value) -> TracedArray:
     """Return arrays one after another along an axis, as the new array ``value``."""
     family = family_of_dtype(value.dtype)
@@ -46,6 +51,7 @@ def join_stacked(trace, arrays, axis: int, value) -> TracedArray:
 @records(np.concatenate, complex="by_parts")
 def concatenate(value, arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind"):
     trace = find_trace(arrays)
+    arrays = _cast(trace, arrays, dtype)
     if axis is None:
         arrays = [lift(trace, x) for x in arrays]
         return join(trace, [merge(x, [x.ndim]) for x in arrays], 0, value)
@@ -54,7 +60,8 @@ def concatenate(value, arrays, /, axis=0, out=None, *, dtype=None, casting="same
 
 @records(np.stack, complex="by_parts")
 def stack(value, arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
-    return join_stacked(find_trace(*arrays), arrays, axis % value.ndim, value)
+    trace = find_trace(*arrays)
+    return join_stacked(trace, _cast(trace, arrays, dtype), axis % value.ndim, value)
 
 
 # Which axes NumPy's functions give arrays of fewer dimensions, by their number.
@@ -65,7 +72,7 @@ COLUMNS = {0: (0, 1), 1: (1,)}
 def _stacker(function, axes, axis_of):
     def stack(value, tup, *, dtype=None, casting="same_kind"):
         trace = find_trace(*tup)
-        arrays = [lift(trace, x) for x in tup]
+        arrays = [lift(trace, x) for x in _cast(trace, tup, dtype)]
         arrays = [expand(x, axes[x.ndim]) if x.ndim in axes else x for x in arrays]
         return join(trace, arrays, axis_of(arrays), value)
 
