@@ -35,6 +35,10 @@ REAL = {
         f(a, axis=axis, keepdims=np.int64(1))
         for f in (np.sum, np.prod, np.max, np.any, np.all, np.mean, np.var, np.std)
         for axis in (None, 0, (0, 1))]),
+    "means that are whole numbers": (A, lambda a: [
+        mean * a[0, 0] for dtype in (int, bool, np.int16)
+        for mean in (np.mean(7.7 * a, dtype=dtype), (7.7 * a).mean(0, dtype), np.mean(
+            7.7 * a, 1, dtype, keepdims=True, where=A > -0.5), np.mean((9 * a).astype(int), dtype=dtype))]),
     "joined in a dtype that cuts off": (A, lambda a: [
         join([3.3 * a, 5.7 * a], dtype=dtype, casting="unsafe") * a[0, 0]
         for join in (np.concatenate, np.stack, np.vstack, np.hstack)

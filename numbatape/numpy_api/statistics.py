@@ -86,7 +86,9 @@ def _usual_deviation(a, axis=None, *options, ddof=0, keepdims=False, **named):
 @composes(np.mean, complex="by_parts", usual=_usual_mean)
 def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
     x = lift_first(a, where)
-    return _mean(x, axes_of(x, axis), flag(keepdims), where, dtype)
+    result = _mean(x, axes_of(x, axis), flag(keepdims), where, dtype)
+    # NumPy writes the quotient to where the sum was.
+    return np.astype(result, dtype) if dtype is not None and as_dtype(dtype).kind in "biu" else result
 
 
 @composes(np.var, complex="complex_reductions.var", usual=at_first(_usual_variance))
