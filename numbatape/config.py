@@ -11,18 +11,8 @@ from .savings import frozen
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
 PASSES = (
     *("reroll", "buffers", "sources", "stack", "gathers", "broadcasts", "sums", "distribute"),
-    *(
-        "linear",
-        "histories",
-        "carries",
-        "literals",
-        "merge",
-        "reciprocals",
-        "places",
-        "stencils",
-        "columns",
-        "fuse",
-    ),
+    *("linear", "histories", "carries", "literals", "merge", "reciprocals", "places", "stencils", "columns"),
+    "fuse",
 )
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
 

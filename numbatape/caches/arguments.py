@@ -174,9 +174,8 @@ class Flattened:
             inner if inner is not None else leaf.__class__ in (Static, Cache)
             for leaf, inner in zip(self.marks, self.inner, strict=True)
         )
-        named = {name: arg.value if arg.__class__ is Constant else arg for name, arg in kwargs.items()}
-        given = [arg.value if arg.__class__ is Constant else arg for arg in args]
-        self.orders = pytrees.key_orders([*given, named])
+        named = {name: data_of(arg) for name, arg in kwargs.items()}
+        self.orders = pytrees.key_orders([*map(data_of, args), named])
         self.structure = (self.outer, roles)
 
     def _constant(self, mark: Constant, argument: int, path: str) -> None:
@@ -333,6 +332,11 @@ class Flattened:
 def is_mark(x) -> bool:
     """Whether an argument comes as a `Constant`, a `Static` or a `Cache`."""
     return x.__class__ is Constant or x.__class__ is Static or x.__class__ is Cache
+
+
+def data_of(argument):
+    """Return the value of an argument that comes as a `Constant`."""
+    return argument.value if argument.__class__ is Constant else argument
 
 
 def bare(argument):

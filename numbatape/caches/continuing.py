@@ -21,7 +21,7 @@ from ..jit import address
 from ..tape.tape import CONSTANT
 from .entry import Entry
 from .leaf_rows import DataRow, KnownNumberRow, LaneRow, Row, SameRow
-from .outs import Out
+from .outs import Out, memory_of
 from .variant import Variant, VariantWorkspace
 
 
@@ -145,7 +145,7 @@ def _results(here: VariantWorkspace, outs: Sequence[Out], others: Sequence[Out])
     tape = here.plan.tape
     kept = kept_groups(tape)
     own = {
-        _place(view)
+        memory_of(view)
         for value, view, is_adjoint in here.results()
         if view is not None and (is_adjoint or group_of(tape, value) not in kept)
     }
@@ -158,7 +158,7 @@ def _results(here: VariantWorkspace, outs: Sequence[Out], others: Sequence[Out])
                 return None
             continue
         (cells, how), (its, its_way) = _cells(out), _cells(other)
-        if cells is None or its is None or how != its_way or _place(cells) not in own:
+        if cells is None or its is None or how != its_way or memory_of(cells) not in own:
             return None
         if cells.dtype != its.dtype or cells.shape != its.shape:
             return None
@@ -175,18 +175,8 @@ def _are_same(one, other) -> bool:
 
 def _cells(out: Out) -> tuple[np.ndarray | None, str]:
     """Return the contiguous array that a result is made of, and how; no array where that is unknown."""
-    source = out.source
-    cells, how = (
-        (source, "")
-        if out.kind == jit.steady.ENTRY
-        else (
-            getattr(source, "__self__", None),
-            getattr(source, "__name__", ""),
-        )
-    )
+    cells, how = out.source, ""
+    if out.kind != jit.steady.ENTRY:  # a method of the array
+        cells, how = getattr(out.source, "__self__", None), getattr(out.source, "__name__", "")
     known = type(cells) is np.ndarray and cells.flags.c_contiguous and how in ("", "copy", "item")
     return (cells if known else None), how
-
-
-def _place(cells: np.ndarray) -> tuple[int, int]:
-    return address(cells), cells.nbytes

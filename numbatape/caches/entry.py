@@ -130,9 +130,8 @@ class Entry(Served):
         # How much is noted of what is captured, all of which its builtins compare.
         noted = () if captured is None else vars(captured).values()
         self.noted = sum(len(each) for each in noted if isinstance(each, (list, dict, set)))
-        self.missed: dict[
-            tuple, int
-        ] = {}  # how often another entry has served what this one stopped at, by stops
+        # How often another entry has served what this one stopped at, by stops.
+        self.missed: dict[tuple, int] = {}
         # These end that calls of other entries go on in this one's workspace (`numbatape.caches.continuing`).
         self._entered: list[Callable[[], None]] = []
 

@@ -131,9 +131,8 @@ class OneWay:
         if both is None or not self.may_serve(both.cells, _longest(both)):
             return None
         tape = self._tape(dimensions)
-        if (
-            tape.guards != self._variant.tape.guards or _may_fail(tape) or not _are_own(tape)
-        ):  # a derivative may have more of them
+        # A derivative may have more guards.
+        if tape.guards != self._variant.tape.guards or _may_fail(tape) or not _are_own(tape):
             self._possible = False
             return None
         if self._in_lanes:

@@ -57,6 +57,11 @@ def copied(out: Out) -> ndarray | None:
     return cells if whole else None
 
 
+def memory_of(cells: ndarray) -> tuple[int, int]:
+    """Return where cells begin in memory, and how many bytes they have."""
+    return address(cells), cells.nbytes
+
+
 def out_of(cells: ndarray, kept) -> Out:
     """Return the out that makes of cells what NumPy would return, of which ``kept`` is an example."""
     cells = without_lanes(cells, kept)

@@ -16,7 +16,7 @@ from .. import jit
 from ..engine.strip_copies import StripCopies
 from ..jit import address
 from .leaf_rows import ArrayRow
-from .outs import Out, copied
+from .outs import Out, copied, memory_of
 from .variant import VariantWorkspace
 
 ndarray = np.ndarray
@@ -42,13 +42,13 @@ class SteadyStrips:
 
     def __init__(self, space: VariantWorkspace, rows: Sequence, outs: Sequence[Out]):
         inputs = zip(space.plan.tape.inputs, space.inputs, strict=True)
-        values = {_place(view): slot.value for slot, view in inputs}
-        values |= {_place(view): value for value, view, _ in space.results() if view is not None}
+        values = {memory_of(view): slot.value for slot, view in inputs}
+        values |= {memory_of(view): value for value, view, _ in space.results() if view is not None}
         arrays = {k: row for k, row in enumerate(rows) if row.__class__ is ArrayRow}
         cells = {k: row.cells for k, row in arrays.items() if row.cells.dtype == row.dtype}
-        sources = {k: values[_place(view)] for k, view in cells.items() if _place(view) in values}
+        sources = {k: values[memory_of(view)] for k, view in cells.items() if memory_of(view) in values}
         views = {k: view for k, out in enumerate(outs) if (view := copied(out)) is not None}
-        targets = {k: values[_place(view)] for k, view in views.items() if _place(view) in values}
+        targets = {k: values[memory_of(view)] for k, view in views.items() if memory_of(view) in values}
         if len({*targets.values()}) < len(targets):
             targets = {}  # an array is returned twice
         bounds = [np.lib.array_utils.byte_bounds(view) for view in space.gradients if view is not None]
@@ -108,7 +108,3 @@ class _Written:
         written = self._array
         self._next()
         return written
-
-
-def _place(cells: ndarray) -> tuple[int, int]:
-    return address(cells), cells.nbytes

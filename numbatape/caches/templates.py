@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 
 from ..trace import pytrees
-from .arguments import Constant, Flattened, Static, bare, is_mark
+from .arguments import Constant, Flattened, Static, bare, data_of, is_mark
 from .entry import REFUSED
 
 
@@ -207,7 +207,7 @@ def _taker(role) -> Callable:
         known, order = pytrees.flatten(role.value)[1], pytrees.key_orders(role.value)
 
         def take(given):
-            given = given.value if given.__class__ is Constant else given
+            given = data_of(given)
             leaves, structure = pytrees.flatten(given)
             return leaves if structure == known and pytrees.key_orders(given) == order else None
 

@@ -19,7 +19,7 @@ from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import CONSTANT, FAMILY_DTYPE, POOLS
 from .frame import ACTIVE_SHIFT, OPERANDS_MASK
-from .placement import evaluated, overwritten, read_backwards, storage_sizes
+from .placement import ALIGNMENT, evaluated, overwritten, read_backwards, storage_sizes
 from .segments import work_of
 from .workspace import Workspace
 
@@ -27,13 +27,11 @@ from .workspace import Workspace
 MOST_INSTRUCTIONS = 2048
 # What a cell that is copied takes, as work of instructions (`work_of`), and what a row of copies takes.
 COPIED, ROW_OF_COPIES = 2.0, 16.0
-NOT_WHOLE = (
-    1000.0  # what is lost where a call cannot go on once more, because what nothing needs is not copied
-)
+# What is lost where a call cannot go on once more, because what nothing needs is not copied.
+NOT_WHOLE = 1000.0
 # The first bits of an instruction of the plan: what runs, and which operands take an adjoint. Above them are
 # those that say which numbers stay in a register.
 RUNS = 0xFFFF | OPERANDS_MASK << ACTIVE_SHIFT
-LINE = 64  # bytes of a line of the caches, on which cells of float64 begin
 
 Group = tuple[int, int]  # cells that are written separately: a storage and 0, or a pool and a cell of it
 Memory = tuple[int, int, int]  # target, source, bytes
@@ -124,7 +122,7 @@ class _Side:
         if storage < len(POOLS):
             return known
         family, first, _ = self.cells((storage, 0))
-        return (self.plan.size(offset), FAMILY_DTYPE[family].itemsize * first % LINE, *known)
+        return (self.plan.size(offset), FAMILY_DTYPE[family].itemsize * first % ALIGNMENT, *known)
 
     def cells(self, group: Group) -> tuple[int, int, int]:
         """Return the family of a group, its first cell, and how many cells it has."""

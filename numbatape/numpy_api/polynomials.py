@@ -71,9 +71,8 @@ def polydiv(u, v):
 def polyval(p, x):
     p, x = lift_all(p, x)
     dtype = np.result_type(values_of(p), values_of(x))
-    if (
-        p.ndim == 1 and is_size(length(p, 0)) and (dtype.kind == "f" or dtype == np.int64)
-    ):  # smaller integers wrap around
+    exact = dtype.kind == "f" or dtype == np.int64  # smaller integers wrap around
+    if p.ndim == 1 and is_size(length(p, 0)) and exact:
         return _horner(p, x)
     result = np.zeros_like(x)
     for k in range(pinned(p, 0)):  # p[k] is a row of numbers where polynomials stand side by side

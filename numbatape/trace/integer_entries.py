@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import symbolic_sizes as sizes
-from .array import new_traced
-from .integers import TracedInteger, settled
+from .integers import TracedInteger, as_entry, settled
 from .operands import find_trace, lift
 
 OF_POSITIONS = frozenset({np.take, np.delete})  # their lists are arrays, or positions in arrays
@@ -26,12 +25,7 @@ def as_entries(tree):
     kind = type(tree)
     if kind is list or kind is tuple:
         return kind([as_entries(part) for part in tree])
-    if kind is not TracedInteger:
-        return tree
-    if tree._settled:
-        return tree._value
-    x = tree.lifted()
-    return new_traced(x._trace, np.int64(tree._value), x._id, x._level, x._family)
+    return as_entry(tree) if kind is TracedInteger else tree
 
 
 def among(tree) -> bool:

@@ -242,10 +242,15 @@ def as_index(k):
     """Return a traced int as a traced index; sizes and other things as they are."""
     if type(k) is not TracedInteger or sizes.is_size(k):
         return k
-    if k._settled:
-        return k._value
-    x = k.lifted()
-    return new_traced(x._trace, np.int64(k._value), x._id, x._level, x._family)
+    return as_entry(k)
+
+
+def as_entry(n: TracedInteger):
+    """Return a traced int as an entry of an array of integers: its value where a guard has fixed that."""
+    if n._settled:
+        return n._value
+    x = n.lifted()
+    return new_traced(x._trace, np.int64(n._value), x._id, x._level, x._family)
 
 
 def _is_number(x) -> bool:
