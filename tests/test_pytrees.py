@@ -138,3 +138,31 @@ def test_a_function_may_go_through_keywords_and_inner_dictionaries_in_their_orde
         assert value == total
         assert gradient.parts == {key: k for k, key in enumerate(d, 1)}
         assert contained({"x": 2.0, "h": Holder(d)}, **d)[0] == 3.0 * total
+
+
+class Frozen(dict):
+    """A dictionary with a hash, which selects a tape."""
+
+    def __hash__(self):
+        return hash(frozenset(self.items()))
+
+
+def test_equal_keys_and_equal_static_values_that_a_function_tells_apart_have_tapes_of_their_own():
+    def weight(key):
+        return (2.0 if type(key) is bool else 1.0) * (3.0 if np.signbit(key) else 1.0)
+
+    def f(d):
+        return sum(k * weight(key) * v for k, (key, v) in enumerate(d.items(), 1))
+
+    verb, sub, constant = nt.value_and_grad(f), nt.function(f), nt.value_and_grad(lambda x, d: x * f(d))
+    lists = ({1: 3.0}, {True: 3.0}, {1.0: 3.0, 0.0: 2.0}, {1.0: 3.0, -0.0: 2.0}, {1: 3.0, 0: 2.0})
+    cache = nt.prepare_gradient_cache(f, lists[2])
+    for d in (*lists, *lists, *lists[::-1]):
+        expected = {key: k * weight(key) for k, key in enumerate(d, 1)}
+        assert repr(verb(d)) == repr((f(d), {key: np.float64(v) for key, v in expected.items()}))
+        assert constant(1.0, nt.Constant(d))[0] == constant(1.0, nt.Static(Frozen(d)))[0] == f(d)
+        assert nt.grad(lambda x, d=d: sub({key: x * v for key, v in d.items()}))(1.0) == f(d)
+        if len(d) == 2:
+            assert nt.value_and_gradient(cache, d)[0] == f(d)
+    ends = nt.grad(lambda x, r: x * r.stop)
+    assert [ends(1.0, nt.Static(range(0, stop, 2))) for stop in (3, 4, 3)] == [3.0, 4.0, 3.0]

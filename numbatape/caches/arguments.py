@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..capture.references import exact_key
+from ..capture.references import exact_key, key_orders
 from ..errors import DtypeError, ShapeError, SpecError
 from ..recording.recorded import InputLeaf
 from ..savings import frozen
@@ -175,7 +175,7 @@ class Flattened:
             for leaf, inner in zip(self.marks, self.inner, strict=True)
         )
         named = {name: data_of(arg) for name, arg in kwargs.items()}
-        self.orders = pytrees.key_orders([*map(data_of, args), named])
+        self.orders = key_orders([*map(data_of, args), named])
         self.structure = (self.outer, roles)
 
     def _constant(self, mark: Constant, argument: int, path: str) -> None:

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..capture.references import key_orders
 from ..jit.steady import ALONE, PAIR, TUPLE
 from ..threads import Turn
 from ..trace import pytrees
@@ -120,7 +121,7 @@ class Front:
         given = (*given, *extras)
         contained = form is None or bool(keywords) or not all(map(_is_leaf, given))
         shape = pytrees.flatten((given, keywords), is_mark)[1], pytrees.flatten(result)[1]
-        key = flat.signature, flat.orders, contained, *shape, pytrees.key_orders(result)
+        key = flat.signature, flat.orders, contained, *shape, key_orders(result)
         table = self._tables.get(key)
         if table is not None and not table.welcome:
             return

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 
+from ..capture.references import exact_key, key_orders
 from ..trace import pytrees
 from .arguments import Constant, Flattened, Static, bare, data_of, is_mark
 from .entry import REFUSED
@@ -40,6 +41,18 @@ class _Writer:
     def require(self, condition: str) -> None:
         self.lines.append(f"if not ({condition}): return refused")
 
+    def require_keys(self, name: str, keys: list) -> None:
+        """Require a dictionary's keys in their order, because a function may go through them.
+
+        Of a single text the dictionary itself is asked, when its value is fetched.
+        """
+        if not {*map(type, keys)} <= {str}:  # the key 1 would fetch the value of True
+            self.require(
+                f"[*map({self.object(exact_key)}, {name})] == {self.object([*map(exact_key, keys)])}"
+            )
+        elif len(keys) > 1:
+            self.require(f"[*{name}] == {self.object(keys)}")
+
     def argument(self, name: str, role) -> None:
         """Write the statements that take an argument of some role apart."""
         if not is_mark(role):
@@ -65,8 +78,8 @@ class _Writer:
         self.require(f"{name}.__class__ is {self.object(cls)}")
         if cls is dict or cls in (tuple, list) or _is_named_tuple(cls):
             self.require(f"len({name}) == {len(children)}")
-            if cls is dict and len(children) > 1:  # a function may go through it in the order of its keys
-                self.require(f"[*{name}] == {self.object(list(example))}")
+            if cls is dict:
+                self.require_keys(name, list(example))
             fetched = f"{self.object(itemgetter(*entries))}({name})" if cls is dict and entries else name
             if len(children) == 1 and cls is dict:
                 self.lines.append(f"{parts[0]} = {fetched}")
@@ -204,20 +217,20 @@ def _taker(role) -> Callable:
     What is data may come without its mark, as in the general call.
     """
     if role.__class__ is Constant:
-        known, order = pytrees.flatten(role.value)[1], pytrees.key_orders(role.value)
+        known, order = pytrees.flatten(role.value)[1], key_orders(role.value)
 
         def take(given):
             given = data_of(given)
             leaves, structure = pytrees.flatten(given)
-            return leaves if structure == known and pytrees.key_orders(given) == order else None
+            return leaves if structure == known and key_orders(given) == order else None
 
         return take
-    (examples, known), order = pytrees.flatten(role, is_mark), pytrees.key_orders(role)
+    (examples, known), order = pytrees.flatten(role, is_mark), key_orders(role)
     marks = [leaf.__class__ if is_mark(leaf) else None for leaf in examples]
 
     def take_leaves(given):
         leaves, structure = pytrees.flatten(given, is_mark)
-        if structure != known or pytrees.key_orders(given) != order:
+        if structure != known or key_orders(given) != order:
             return None
         if any(
             is_mark(leaf) and leaf.__class__ is not mark for leaf, mark in zip(leaves, marks, strict=True)

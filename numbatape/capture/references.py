@@ -18,11 +18,12 @@ import types
 import typing
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..trace.pytrees import NAMESPACE, library
 from ..usercode import ownership
 from ..usercode.bytecode import DYNAMIC, LOOKUPS, globals_used, names_of, passed_on, texts_of
 from ..usercode.ownership import (
@@ -50,6 +51,7 @@ ATOMS = (
 _EXACT = frozenset((int, float, complex, str, bytes, bool, type(None), np.float64))
 # Exact classes of most values that do refer to others, which the slower test of `is_atom` would find, too.
 _NO_ATOMS = frozenset((types.FunctionType, types.ModuleType, type, dict, list, tuple, property, staticmethod))
+_NO_CONTAINERS = (int, float, complex, str, bytes, type(None))
 _EQUAL_BY_CONTENT = frozenset((int, str, bytes, bool, type(None)))
 _EQUAL_BY_NUMBER = ("decimal", "datetime")  # 1.0 and 1.00 are equal decimals, noon here and there equal times
 # Numbers of these modules that differ have different texts.
@@ -139,8 +141,9 @@ def same(now, before) -> bool:
 def exact_key(value) -> Hashable:
     """Return a key that differs for hashable values between which a function may distinguish.
 
-    Python's own equality does not: 1, 1.0 and True are equal, and so are 0.0 and -0.0, or tuples of them.
-    Values of classes that the user has written are told apart by these classes' own equality.
+    Python's own equality does not: 1, 1.0 and True are equal, and so are 0.0 and -0.0, tuples of them,
+    dictionaries in any order of their keys, and ranges that end at 3 or at 4. Values of classes that the user
+    has written are told apart by these classes' own equality, and mappings among them by their items as well.
     """
     cls = type(value)
     if cls in _EQUAL_BY_CONTENT:
@@ -152,6 +155,10 @@ def exact_key(value) -> Hashable:
         return cls, value, tuple(map(exact_key, value))
     if isinstance(value, frozenset):
         return cls, value, frozenset(map(exact_key, value))
+    if cls is range:
+        return cls, value.start, value.stop, value.step
+    if isinstance(value, Mapping):
+        return cls, value, tuple((exact_key(key), key_of(part)) for key, part in value.items())
     fields = getattr(cls, "__dataclass_fields__", None)
     if fields is None or cls.__hash__ is object.__hash__:
         return cls, value
@@ -159,6 +166,36 @@ def exact_key(value) -> Hashable:
         field.name for field in fields.values() if (field.compare if field.hash is None else field.hash)
     )
     return cls, value, tuple(exact_key(getattr(value, name, None)) for name in hashed)
+
+
+def key_of(value) -> Hashable:
+    """Return what tells a value from others: its `exact_key` if it has a hash, else its identity."""
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), id(value)
+    return exact_key(value)
+
+
+def key_orders(tree) -> tuple:
+    """Return the keys of a tree's dictionaries in their order; empty if there are none.
+
+    Structures of optree are equal whatever the order, and for keys that are equal.
+    """
+    if isinstance(tree, dict):
+        return tuple((exact_key(key), key_orders(part)) for key, part in tree.items())
+    if isinstance(tree, (list, tuple)):
+        children = tree
+    elif isinstance(tree, _NO_CONTAINERS) or hasattr(tree, "ndim") or "optree" not in sys.modules:
+        return ()  # optree is imported for the first container that Python's own classes are not
+    else:
+        try:
+            one_level = library().tree_flatten_one_level
+            children = one_level(tree, none_is_leaf=True, namespace=NAMESPACE)[0]
+        except ValueError:  # a leaf of another class
+            return ()
+    parts = tuple(map(key_orders, children))
+    return parts if any(parts) else ()
 
 
 def atoms_only(values) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..capture.references import exact_key
+from ..capture.references import key_of, key_orders
 from ..control.trees import parts_of
 from ..errors import SpecError
 from ..tape.tape import ACTIVE
@@ -102,7 +102,7 @@ class Arguments:
         self.leaves: list = []
         self.kinds: list[Kind] = []
         self.statics: dict[int, Any] = {}
-        key: list[Hashable] = [self._structure, pytrees.key_orders((*args, kwargs))]
+        key: list[Hashable] = [self._structure, key_orders((*args, kwargs))]
         for place, part in enumerate(map(as_ndarrays, parts)):
             kind = kind_of(part)
             if kind is not None:
@@ -126,15 +126,6 @@ class Arguments:
         count = len(self.statics) + len(self.kinds)
         parts = [self.statics[k] if k in self.statics else next(given) for k in range(count)]
         return pytrees.unflatten(self._structure, parts)
-
-
-def key_of(value) -> Hashable:
-    """Return what tells a static value from others: its `exact_key` if it has a hash, else its identity."""
-    try:
-        hash(value)
-    except TypeError:
-        return type(value), id(value)
-    return exact_key(value)
 
 
 class StaticNames:

@@ -8,7 +8,6 @@ other container than tuples: for arguments and results that are arrays and numbe
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from functools import cache, lru_cache
 from types import SimpleNamespace
@@ -214,30 +213,6 @@ def mapped(function: Callable, tree, *others):
         found, structure = flatten(tree)
         return unflatten(structure, [function(leaf) for leaf in found])
     return library().tree_map(function, tree, *others, none_is_leaf=True, namespace=NAMESPACE)
-
-
-_NO_CONTAINERS = (int, float, complex, str, bytes, type(None))
-
-
-def key_orders(tree) -> tuple:
-    """Return the keys of a tree's dictionaries in their order, with their classes; empty if there are none.
-
-    Structures of optree are equal whatever the order, and for keys that are equal (1 and True).
-    """
-    if isinstance(tree, dict):
-        return tuple((type(key), key, key_orders(part)) for key, part in tree.items())
-    if isinstance(tree, (list, tuple)):
-        children = tree
-    elif isinstance(tree, _NO_CONTAINERS) or hasattr(tree, "ndim") or "optree" not in sys.modules:
-        return ()  # optree is imported for the first container that Python's own classes are not
-    else:
-        try:
-            one_level = library().tree_flatten_one_level
-            children = one_level(tree, none_is_leaf=True, namespace=NAMESPACE)[0]
-        except ValueError:  # a leaf of another class
-            return ()
-    parts = tuple(map(key_orders, children))
-    return parts if any(parts) else ()
 
 
 def copied(tree):
