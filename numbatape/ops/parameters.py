@@ -302,7 +302,7 @@ def gamma_text(n, a, x):
 
 def gamma_density(a, x):
     """Text of the derivative of gammainc(a, x) for x; the exponential's operand loses all digits of a large a."""
-    return f"(sc._igam_fac({a}, {x})/{x} if {a} > 10.0 and {x} > 0.0 else math.exp(sc.xlogy({a} - 1.0, {x}) - {x} - sc.gammaln({a})))"
+    return f"(sc._igam_fac({a}, {x})/({x}) if {a} > 10.0 and {x} > 0.0 else math.exp(sc.xlogy({a} - 1.0, {x}) - {x} - sc.gammaln({a})))"
 
 
 def large_beta(a, b, x, rest, scale=""):
