@@ -83,3 +83,79 @@ def test_compositions_of_narrow_arrays(narrow):
     y = np.array([1, 2, 3]).astype(narrow)
     agree(lambda x: {"elliprc": sc.elliprc(y, x), "elliprf": sc.elliprf(x, y, 2.0)}, X)
     agree(lambda x: {"elliprc": sc.elliprc(y, x), "elliprf": sc.elliprf(x, y, 2.0)}, X.astype(float))
+
+
+@pytest.mark.filterwarnings("ignore:Converting input from bool")
+def test_truth_values_that_become_small_integers():
+    def results(x):
+        b = x[0] > 0.4
+        found = {
+            "square": b**2,
+            "cube": b**3,
+            "by itself": b**b,
+            "function": np.power(b, 2),
+            "number": b[0] ** 2,
+        }
+        found |= {"np.square": np.square(b), "quotient": b // (x[0] > 0), "rest": b % (x[0] > 0)}
+        found |= {"conjugate": np.conj(b), "angle": np.angle(b), "method": b.conj(), "real": np.real(b)}
+        found |= {"choice": np.choose(b, [x[1], 2.0]), "counts": np.histogram(b, 2)[0], "sum": np.sum(b**2)}
+        return found
+
+    agree(results, X)
+    with pytest.raises(TypeError, match="'positive' did not contain a loop"):
+        nt.grad(lambda x: x * (+(x > 0)))(np.float64(1.0))
+
+
+def test_numpys_types_make_numbers_of_arrays_without_dimensions():
+    kinds = (np.float64, np.float32, np.float16, np.int64, np.bool_, np.complex128)
+
+    def results(x):
+        y = np.array(x[0, 1])
+        made = np.float64(y), np.float32(y), np.float16(y), np.int64(y), np.bool_(y), np.complex128(y)
+        return {kind: each for kind, each in zip(kinds, made, strict=True)}
+
+    agree(results, X)
+    assert [*map(type, nt.vjp(results, X)[0].values())] == [*kinds]
+
+
+ZEROS = {
+    "truncated": lambda x: x.astype(int),
+    "int32": lambda x: x.astype(np.float32).astype(np.int32),
+    "times a negative number": lambda x: np.abs(x).astype(int) * -3,
+    "negative": lambda x: -np.abs(x).astype(int),
+    "quotient": lambda x: np.abs(x).astype(int) // -5,
+    "remainder": lambda x: np.abs(x).astype(int) % -5,
+    "product": lambda x: np.prod(x.astype(int)[:, None] * [1, -1], axis=1),
+    "running product": lambda x: np.cumprod(x.astype(int) - 1) * 0,
+    "number": lambda x: x[0].astype(int),
+    "array": lambda x: np.array(x, dtype=int),
+    "written": lambda x: (y := np.zeros(3, int), y.__setitem__(0, x[0]))[0],
+}
+
+
+@pytest.mark.parametrize("name", ZEROS)
+def test_integers_have_no_negative_zeros(name):
+    """Cells hold floats, in which -0.3 is truncated to -0.0, whose reciprocal has the other sign."""
+
+    def results(x, c):
+        k, m = ZEROS[name](x), ZEROS[name](c)
+        found = {
+            "times a float": 1.0 / (k * 1.5),
+            "times an array": 1.0 / (k * np.abs(x)),
+            "quotient": 1.0 / k,
+        }
+        found |= {
+            "joined": 1.0 / np.append(k, x[:1]),
+            "chosen": 1.0 / np.where(x > -9, k, x),
+            "sine": 1.0 / np.sin(k),
+        }
+        found |= {"sum": 1.0 / (k + x * 0.0), "angle": np.arctan2(k, -1.0), "of a constant": x / (m * 1.5)}
+        return found
+
+    x = np.array([-0.3, 0.3, -1.2])
+    cache = nt.prepare_pullback_cache(results, x, nt.Constant(x))
+    with np.errstate(all="ignore"):
+        expected = results(x, x)
+    found = nt.value_and_pullback(cache, expected, x, nt.Constant(x))[0]
+    for key, want in expected.items():
+        np.testing.assert_array_equal(found[key], want, err_msg=key)

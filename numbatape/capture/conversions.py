@@ -71,7 +71,10 @@ def as_numpys(kind: type, *args, **kwargs):
     elif (type(x) is list or type(x) is tuple) and (trace := find_trace(x)) is not None:
         x = lift(trace, x)
     traced = type(x) is TracedArray or (type(x) is TracedComplex and issubclass(kind, np.complexfloating))
-    return x.astype(kind) if traced else kind(*args, **kwargs)
+    if not traced:
+        return kind(*args, **kwargs)
+    made = x.astype(kind)
+    return made if made.ndim else made[()]  # an array without dimensions becomes a number
 
 
 _FLOATS = (np.float64, np.float32, np.float16)

@@ -10,7 +10,7 @@ from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length, pinned
 from ..trace.extents import arange, filled
 from ..trace.integers import lifted
-from ..trace.operands import adopt, find_trace, is_wrong, lift_all, values_of, with_signs
+from ..trace.operands import adopt, find_trace, is_wrong, lift_all, values_of
 from ..trace.plain_arrays import wrap
 from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
 from ..trace.symbolic_sizes import code_of, is_size
@@ -123,7 +123,8 @@ def _converted(x, dtype):
     if dtype.kind == "b":
         return np.not_equal(x, 0)
     if dtype.kind in "iu":
-        whole = elementwise("trunc", x) if x.dtype.kind == "f" else _same_cells(x)
+        # Truncated, -0.3 is -0.0, which is no integer.
+        whole = elementwise("add", elementwise("trunc", x), 0.0) if x.dtype.kind == "f" else _same_cells(x)
         # Traced integers count and number entries, whose range is that of int32; data may have any.
         narrow = dtype.itemsize <= (2 if x._level != CONSTANT or x.dtype.kind == "f" else 4)
         return _wrapped(whole, dtype) if narrow and not np.can_cast(x.dtype, dtype) else whole
@@ -131,7 +132,6 @@ def _converted(x, dtype):
         return rounded(x, np.asarray(x._value).astype(dtype)[()])
     if dtype not in (np.float64, np.float32):
         raise unsupported_argument(np.astype, f"dtype={dtype}", "float64, float32 and float16 are")
-    x = with_signs(x)
     if x._family == family_of_dtype(dtype):
         return elementwise("copy", x, value=np.asarray(x._value).astype(dtype)[()])
     return _same_cells(x)  # NumPy's value has the new dtype
@@ -235,7 +235,7 @@ def ix_(*args):
 
 @implements(np.angle, complex=HOLDS)
 def angle(z, deg=False):
-    turn = np.arctan2(z.imag, z.real)
+    turn = np.arctan2(z.imag, z.real) if z.dtype.kind == "c" else np.arctan2(0, z)
     return turn * (180.0 / np.pi) if deg else turn
 
 

@@ -155,7 +155,8 @@ def take_along_axis(arr, indices, axis=-1):
 @composes(np.choose, complex=HOLDS)
 def choose(a, choices, out=None, mode="raise"):
     trace = find_trace(a, choices)
-    entries = np.broadcast_arrays(a, *choices)
+    a = lift(trace, a)
+    entries = np.broadcast_arrays(np.astype(a, int) if a.dtype.kind == "b" else a, *choices)
     stacked = np.stack([lift(trace, part) for part in entries[1:]])
     positions = wrapped(entries[0], len(choices), mode)
     if mode == "raise":  # NumPy does not count from the end here

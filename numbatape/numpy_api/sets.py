@@ -17,6 +17,11 @@ def _flat(x):
     return np.ravel(x)
 
 
+def _counted(x):
+    """Return truth values as the numbers that NumPy takes them for in a histogram."""
+    return np.astype(x, int) if x.dtype.kind == "b" else x
+
+
 @composes(np.isin, complex=HOLDS)
 def isin(element, test_elements, assume_unique=False, invert=False, *, kind=None):
     x, tests = lift_all(element, test_elements)
@@ -149,7 +154,7 @@ def _given(ends, *others):
 @composes(np.histogram)
 def histogram(a, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each entry is data."""
-    x = _flat(lift_first(a, weights, bins, range))
+    x = _counted(_flat(lift_first(a, weights, bins, range)))
     edges = _edges(x, bins, range) if _is_number(bins) else _given(bins, x)
     low, high = edges[:-1, None], edges[1:, None]
     inside = np.logical_and(np.greater_equal(x, low), np.less(x, high))

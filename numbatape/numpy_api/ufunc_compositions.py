@@ -8,7 +8,7 @@ from ..ops import Elementwise
 from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.operands import adopt, is_wrong, lift_all
-from ..trace.primitives import elementwise, expand, row, stop_gradient, value_of
+from ..trace.primitives import elementwise, expand, stop_gradient, value_of
 from ..usercode.frames import not_supported
 
 COMPOSED: dict[np.ufunc, object] = {}
@@ -47,7 +47,9 @@ def power(x, y):
                 if exponent == 4.0:
                     return elementwise("square", square, value=value)
                 return elementwise("mul", square, x, value=value)
-    return elementwise("power", x, y)
+    value = np.power(value_of(x), value_of(y))
+    result = of_truths(np.power, (x, y), value)
+    return elementwise("power", x, y, value=value) if result is None else result
 
 
 @composed(np._core.umath.clip)
@@ -111,9 +113,16 @@ def _scaled(x, power):
     return elementwise("ldexp", x, power, value=value)
 
 
-@composed(np.positive, np.conjugate)
+@composed(np.positive)
 def positive(x):
-    return elementwise(row("copy"), x)
+    return elementwise("copy", x, value=np.positive(value_of(x)))
+
+
+@composed(np.conjugate)
+def conjugate(x):
+    return adopt(
+        elementwise("copy", np.astype(x, int) if x.dtype.kind == "b" else x), np.conjugate(value_of(x))
+    )
 
 
 @composed(np.isnat)
@@ -134,6 +143,15 @@ def _vecmat(x1, x2):
 if hasattr(np, "matvec"):  # NumPy 2.2
     composed(np.matvec)(_matvec)
     composed(np.vecmat)(_vecmat)
+
+
+def of_truths(ufunc, args, value) -> TracedArray | None:
+    """Return a result of truth values that NumPy computes as int8: it is 0 or 1. None for other operands."""
+    if getattr(value, "dtype", None) != np.int8 or {getattr(x, "dtype", None) for x in args} != {
+        np.dtype(bool)
+    }:
+        return None
+    return adopt(ufunc(*[np.astype(x, int) if type(x) is TracedArray else x * 1 for x in args]), value)
 
 
 def divided_integers(op: Elementwise, x, divisor, value):

@@ -18,14 +18,14 @@ from ..trace.axes import along_axis, axes_of
 from ..trace.complex_array import TracedComplex
 from ..trace.library_kinds import LABELLED, is_frame, is_series, package_of
 from ..trace.number_calls import note_number_row
-from ..trace.operands import NUMPYS, adopt, begun, find_trace, lift, values_of, with_signs
+from ..trace.operands import NUMPYS, adopt, begun, find_trace, lift, values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..usercode.frames import not_supported
 from .dispatch import along, constant_only, inner_products, on_constants, unsupported
 from .function_tables import REAL
 from .registration import recorder_of
-from .ufunc_compositions import COMPOSED, divided_integers
+from .ufunc_compositions import COMPOSED, divided_integers, of_truths
 
 REDUCTIONS = {
     np.add: np.sum,
@@ -48,8 +48,6 @@ BOOLEAN = {
     np.invert: np.logical_not,
 }
 OF_INTEGERS = (np.floor_divide, np.remainder, np.fmod)
-QUOTIENTS = (np.true_divide, np.copysign)
-SIGNED = (*QUOTIENTS, np.arctan2, np.signbit)  # the sign of a zero makes a difference to these
 BITWISE = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert)
 
 SEQUENCES = (list, tuple)
@@ -211,10 +209,6 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     value = ufunc(*map(value_of, inputs), **kwargs)
     if value.__class__ not in NUMPYS and not isinstance(value, (np.ndarray, np.generic)):
         return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
-    if ufunc in SIGNED:
-        inputs = (
-            (inputs[0], *map(with_signs, inputs[1:])) if ufunc in QUOTIENTS else [*map(with_signs, inputs)]
-        )
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
             op, inputs = SQUARE, inputs[:1]  # the adjoint of a square takes one pass instead of two
@@ -222,6 +216,9 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])
     elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype != np.int64):
+        result = None if ufunc in BITWISE else of_truths(ufunc, inputs, value)
+        if result is not None:
+            return result
         # Cells are floats: they have no bits of integers, and do not wrap around as small dtypes do, or as
         # unsigned ones do below zero.
         if constant_only(inputs):

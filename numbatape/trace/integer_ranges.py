@@ -22,6 +22,8 @@ from .state import MOST_ENTRIES, Drift
 USUAL = ((2**24, MOST_ENTRIES), (2**36, 2**40))
 
 ARITHMETIC = frozenset(("sum", "product", "power", "sum at"))
+# In cells, 0 * -3 and -0 are -0.0, which is no integer: its reciprocal would have the other sign.
+MAKES_NEGATIVE_ZEROS = frozenset(("mul", "neg", "remainder", "fmod", "floor_divide", "prod", "cumprod"))
 
 
 def checked_integers(trace, op, args, result: TracedArray) -> TracedArray:
@@ -51,7 +53,7 @@ def checked_integers(trace, op, args, result: TracedArray) -> TracedArray:
     else:
         bound = None
     trace.integers.limit(trace.tape.values[result._id], bound)
-    return result
+    return elementwise("add", result, 0) if op.name in MAKES_NEGATIVE_ZEROS else result
 
 
 def limit_pieces(trace, parts, number: int) -> None:

@@ -12,7 +12,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .axes import drop_axes
 from .complex_array import TracedComplex
-from .primitives import BOOL, FLOAT64, family_of, rounded, trace_of
+from .primitives import FLOAT64, family_of, rounded, trace_of
 from .trace import CURRENT, Trace
 
 
@@ -141,12 +141,3 @@ def begun(initial, dtype):
     if initial.dtype.kind == "c" and dtype.kind not in "bc":
         raise TypeError("float() argument must be a string or a real number, not 'complex'")
     return np.reshape(np.astype(initial, dtype, copy=False), ())[()]
-
-
-def with_signs(x):
-    """Return integers as floats with NumPy's signs of zeros, for what tells them apart; others as they are.
-
-    Cells hold what arithmetic of floats gives: truncated, -0.3 is -0.0 there, which is no integer.
-    """
-    varies = type(x) is TracedArray and x._level != CONSTANT
-    return x + 0.0 if varies and getattr(x._value, "dtype", BOOL).kind == "i" else x

@@ -243,8 +243,14 @@ def _power(left, right):
         with failing(trace):
             result = operations.power_of_scalars(left, right)
     if result is None:
-        result = general(np.power, left, right)
+        # NumPy's operator, other than its function, takes the power of truth values for a square.
+        result = np.square(left) if _is_square_of_truths(left, right) else general(np.power, left, right)
     return operations.python_power(result, left, right) if of_python else result
+
+
+def _is_square_of_truths(left, right) -> bool:
+    value = left._value if type(left) is TracedArray else left
+    return isinstance(value, ndarray) and value.dtype.kind == "b" and type(right) is int and right == 2
 
 
 def _is_usual(left, right) -> bool:
@@ -305,7 +311,7 @@ def _neg(self):
 def _pos(self):
     if _is_whole(self):
         return operations.as_integer(self)
-    return np.positive(self) if isinstance(self._value, ndarray) else self
+    return self if type(self._value) in (float, float64) else np.positive(self)
 
 
 def _abs(self):
