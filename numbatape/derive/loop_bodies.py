@@ -18,7 +18,7 @@ from ..tape.combinations import flatnonzero
 from ..tape.instruction import value_numbers
 from ..tape.loop import CAPTURE, SLICE, STACK, Branches, Loop, Out, Port
 from ..tape.passes import PASSES
-from ..tape.resume import resumed, without_guards
+from ..tape.resume import keep_histories, resumed, without_guards
 from ..tape.sizes import INPUT, Sizes
 from ..tape.tape import ACTIVE, F64, InputSlot
 
@@ -149,6 +149,7 @@ class Body:
         self.dimensions = tuple(map(sizes.value, loop.dimensions))
         # The call that a derivative belongs to has checked the guards of its body.
         self.tape = resumed(without_guards(loop.body), self.dimensions, ROWS)
+        keep_histories(self.tape)
         around = call.emitter
         self.emitter = Emitter(self.tape, around.strong, around.cubes)
         self.stop = len(self.tape.code)

@@ -13,7 +13,7 @@ from ..emitter.symbol import Symbol
 from ..ops import ROWS
 from ..tape import Tape
 from ..tape.passes import PASSES
-from ..tape.resume import resumed
+from ..tape.resume import keep_histories, resumed
 from ..tape.shared_results import Results
 from ..tape.tape import ACTIVE, CONSTANT, POOLS, VARYING
 from .adjoint import Adjoint
@@ -62,7 +62,7 @@ def gradient(tape: Tape, dimensions: tuple[int, ...], passes: Collection[str] = 
     Tape
         Its inputs are those of ``tape``. Its outputs are the value, and one gradient for each active input.
     """
-    emitter = Emitter(resumed(tape, tuple(dimensions), ROWS))
+    emitter = _emitter(tape, dimensions)
     outputs, sources = _active_outputs(emitter, tape), _active_inputs(tape)
     stop = len(emitter.tape.code)
     parts = Adjoint(emitter, rules=LoopRules()).run(0, stop, sources, [(outputs[0], 1.0)])
@@ -118,9 +118,16 @@ def pushforward(
 
 def _derived(derive: Callable, tape: Tape, dimensions, strong: bool, lanes: int | None) -> Tape:
     def make() -> Tape:
-        return derive(Emitter(resumed(tape, tuple(dimensions), ROWS)), tape, strong, lanes)
+        return derive(_emitter(tape, dimensions), tape, strong, lanes)
 
     return _kept.of(tape, (derive, tuple(dimensions), strong, lanes), make)
+
+
+def _emitter(tape: Tape, dimensions) -> Emitter:
+    """Return what appends the derivative to a tape."""
+    builder = resumed(tape, tuple(dimensions), ROWS)
+    keep_histories(builder)
+    return Emitter(builder)
 
 
 def _adjoint(emitter: Emitter, tape: Tape, strong: bool, lanes: int | None) -> Tape:

@@ -11,8 +11,10 @@ import numpy as np
 from .builder import TapeBuilder
 from .cell_literals import Literals
 from .code import Code
+from .combinations import flatnonzero
 from .draft_values import SCALAR_LAYOUT
-from .instruction import GUARD, chosen
+from .instruction import GUARD, chosen, copied
+from .loop import Loop
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
@@ -50,6 +52,32 @@ def resumed(
     builder.past = tape.lines
     _index(builder)
     return builder
+
+
+def keep_histories(builder: TapeBuilder) -> None:
+    """Let the loops of a resumed tape keep their carries before each step, from which derivatives start.
+
+    A loop that does not keep them would run a second time for each derivative of it, and derivatives of these
+    runs would have to be added. The pass "histories" drops what no derivative has read.
+    """
+    code = builder.columns()
+    rows = flatnonzero(builder.ops.is_any(builder.ops.with_trait("calls"), code["op"])).tolist()
+    numbers = [int(builder.numbers[int(code["c"][k])]) for k in rows]
+    code = copied(code)
+    for k, number in zip(rows, numbers, strict=True):
+        loop, out = builder.calls[number], int(code["out"][k])
+        if not isinstance(loop, Loop) or loop.history is not None or not loop.carries:
+            continue
+        storage, first, layout = builder.values[out]
+        if first or numbers.count(number) > 1 or len(builder.layouts[layout].dims) != 1:
+            continue  # A longer result of one lane would move those of the next ones.
+        if storage < len(POOLS) or builder.storages[storage][0] != loop.extents[0]:
+            continue
+        builder.calls[number] = longer = loop.with_history(builder.sizes)
+        extent = longer.extents[0]
+        builder.storages[storage] = (extent, *builder.storages[storage][1:])
+        code["out"][k] = builder.view(storage, 0, (extent,), (1,))
+    builder.code = Code(code)
 
 
 def without_guards(tape: Tape) -> Tape:

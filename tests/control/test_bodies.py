@@ -11,6 +11,7 @@ import scipy.special
 import scipy.stats
 
 import numbatape as nt
+from numbatape.derive.tapes import adjoint, pushforward
 from numbatape.engine.plan import make_plan
 from numbatape.engine.workspace import Workspace
 from numbatape.errors import VerificationError
@@ -48,6 +49,32 @@ def test_carries_are_kept_for_derivatives_alone():
     assert pushforwards
     alone = nt.prepare_gradient_cache(decay, X).tape.calls
     assert all(loop.history is None for loop in (*pushforwards, *alone))
+
+
+def test_derivatives_do_not_run_an_inner_loop_again_to_keep_its_carries():
+    def f(x):
+        def outer(c, _):
+            c, _ = nt.scan(lambda c, v: (np.sin(c * v), None), c, x)
+            return c, c
+
+        return np.sum(nt.scan(outer, np.sum(x), None, length=4)[1])
+
+    def in_python(x):
+        total, c = 0.0, np.sum(x)
+        for _ in range(4):
+            for v in x:
+                c = np.sin(c * v)
+            total = total + c
+        return total
+
+    np.testing.assert_allclose(nt.hessian(f)(X), nt.hessian(in_python)(X), rtol=1e-12)
+    first = pushforward(nt.prepare_gradient_cache(f, X).tape, X.shape)
+    second = adjoint(first, (*X.shape, *X.shape))
+    names = [[its.name for its in loop.body.calls] for loop in second.calls]
+    # The adjoint of a step's tangent has the loop, its tangents, and the adjoints of both; each is two loops,
+    # the first of which takes several steps at once.
+    assert max(map(len, names)) == 8
+    assert all(len(each) <= 2 * len({*each}) for each in names)
 
 
 def test_the_digest_covers_the_body():
