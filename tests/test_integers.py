@@ -98,6 +98,63 @@ def test_one_trace_serves_all_values(name):
         same(DATA[name], X, i)
 
 
+LONG, TABLE = np.linspace(-1.0, 2.0, 12), np.cos(np.arange(24.0)).reshape(12, 2)
+windows = np.lib.stride_tricks.sliding_window_view
+ENTRIES = {
+    "first": lambda x, k: np.sum(x[:k] ** 2),
+    "from": lambda x, k: np.sum(x[k:] * x[:-k]),
+    "last": lambda x, k: np.sum(x[-k:] ** 3) * x[k],
+    "between": lambda x, k: np.sum(x[k : k + 4] * x[2:6]) + np.sum(np.outer(x, x)[:k, k:]),
+    "steps": lambda x, k: np.sum(x[::k] ** 3) + np.sum(x[1:-1:k]) + np.sum(np.outer(x, x)[1::k, ::-1][:, :2]),
+    "batches": lambda x, k: np.mean(x[k % 3 * 4 : k % 3 * 4 + 4] ** 2),
+    "zeros": lambda x, k: np.sum(np.zeros(k) + x[0]) + np.sum(np.ones((k, 2)) * x[:2] + np.zeros([k, 1])),
+    "grids": lambda x, k: np.sum(np.arange(k) * x[1]) + np.sum(np.linspace(0.0, 1.0, k + 1) * x[0]),
+    "matrices": lambda x, k: np.sum(np.eye(k) * x[0]) + np.sum(np.full((k, k), x[1])[np.tril_indices(k)]),
+    "repeated": lambda x, k: np.sum(np.repeat(x, k) ** 2) + np.sum(np.tile(x, k)) * x[0],
+    "padded": lambda x, k: np.sum(np.pad(x, (k, 0))[2:14] * x) + np.sum(np.pad(x, k, mode="edge") ** 2),
+    "reflected": lambda x, k: np.sum(np.pad(x, (1, k), mode="reflect") ** 2),
+    "rolled": lambda x, k: np.sum(np.roll(x, k) * x * x) + np.sum(np.roll(np.outer(x, x), -k, 1)[0] * x),
+    "moving average": lambda x, k: np.sum(np.convolve(x, np.ones(k) / k, "valid") ** 2),
+    "windows": lambda x, k: np.sum(windows(x, k).sum(1) ** 2),
+    "rows of a length": lambda x, k: np.sum(x[: 12 // k * k].reshape(-1, k).sum(0) ** 2),
+    "parts": lambda x, k: sum(np.sum(part) ** 3 for part in np.split(x, [k, k + 2])),
+    "transforms": lambda x, k: np.sum(np.abs(np.fft.rfft(x, k + 13)) ** 2) + np.abs(np.fft.fft(x)[k]) ** 2,
+    "masks": lambda x, k: np.sum(np.where(np.arange(12) < k, x, 0.0) ** 2) + np.sum(x[np.arange(12) != k]),
+    "one-hot": lambda x, k: np.eye(12)[k] @ x**2 + np.sum((np.arange(12) == k) * x) + np.sum(x * TABLE[k, 0]),
+    "positions": lambda x, k: (
+        np.take(x, k) ** 2 + np.sum(np.delete(x, k)) + np.sum(np.insert(x, k, 1.0) ** 2)
+    ),
+    "written": lambda x, k: np.sum(written_at(x, k) * np.arange(12.0)),
+}
+
+
+def written_at(x, k):
+    y, rows = x * x, np.ones((12, 3)) * x[3]
+    y[k] = 3.0 * x[0]
+    y[-k] += x[1]
+    y[k + 2 :] = x[: 10 - k] ** 2
+    rows[k] = x[:3]
+    rows[k:, 1] = 0.5
+    return y + rows[:, 1] * rows[:, 0]
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_ints_that_number_entries_and_positions_need_one_trace(name):
+    f = ENTRIES[name]
+    cache = nt.prepare_gradient_cache(f, LONG, 3)
+    for k in (3, 5, 2, 6, 4, 5, 2):
+        value, (gradient, _) = nt.value_and_gradient(cache, LONG, k)
+        np.testing.assert_allclose(value, f(LONG, k), rtol=1e-13)
+        same(f, LONG, k)
+    np.testing.assert_array_equal(gradient, nt.grad(lambda x, k: f(x, k))(LONG, k))
+    assert cache.traces == 1, cache.guards()
+    hessian = nt.hessian(f)
+    for k in (3, 6, 5):
+        np.testing.assert_allclose(hessian(LONG, k), nt.jacobian(nt.grad(f))(LONG, k), rtol=1e-9, atol=1e-9)
+    for k in (0, 1, -3, 12, 30, -1, 5, -20, 0, 30):  # ends outside of the array, errors, other traces
+        same(f, LONG, k)
+
+
 STEERING = {
     "range": (lambda x, i: sum((x[0] * k for k in range(i)), 0.0 * x[0]), 9),
     "branch": (lambda x, i: x[0] if i > 2 else x[1], 2),
@@ -309,7 +366,7 @@ def test_optimisers_loop():
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
         np.testing.assert_array_equal(nt.grad(bias_corrected)(w, m, v, step), np.ones(2))
         w = w - 0.1 * m / (1 - 0.9 ** (step + 1)) / (np.sqrt(v / (1 - 0.999 ** (step + 1))) + 1e-8)
-    assert traces_of(loss) == 3  # one a batch
+    assert traces_of(loss) == 1  # which entries a batch has is data
     assert traces_of(bias_corrected) == 1
 
 

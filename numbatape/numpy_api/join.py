@@ -217,10 +217,11 @@ def roll(a, shift, axis=None):
 
 
 def _rolled(x, shift, axis: int):
-    if is_size(shift) and not (0 < shift < length(x, axis)):
-        shift = int(shift)
+    places = length(x, axis)
+    if is_size(shift) and not (0 < shift < places):
+        shift = shift % places if places > 0 else int(shift)
     n = np.shape(x._value)[axis]
-    if n == 0 or shift == 0:
+    if n == 0 or (not is_size(shift) and shift == 0):
         pinned(x, axis)
         return x[...]
     if type(shift) is int and abs(shift) >= n:
@@ -229,7 +230,8 @@ def _rolled(x, shift, axis: int):
         if shift == 0:
             return x[...]
     lead = (slice(None),) * axis
-    return np.concatenate([x[(*lead, slice(-shift, None))], x[(*lead, slice(None, -shift))]], axis)
+    first = places - shift if is_size(shift) else -shift
+    return np.concatenate([x[(*lead, slice(first, None))], x[(*lead, slice(None, first))]], axis)
 
 
 @composes(np.resize, complex="by_parts")
@@ -260,7 +262,7 @@ def pad(array, pad_width, mode="constant", **options):
     # The mode computes entries: means, extremes, ramps, reflections at a point, functions.
     if mode != "constant" and not copies:
         return operations.library_copy(np.pad._implementation)(array, pad_width, mode, **options)
-    if has_size(pad_width) and mode == "constant":
+    if has_size(pad_width):
         widths = _widths_of_sizes(x, pad_width)
     elif isinstance(pad_width, dict):
         widths = [(0, 0)] * x.ndim
@@ -298,7 +300,7 @@ def _continued(x, axis: int, width, mode: str, options):
     # With fewer entries than this, an end is more than one slice: the array is reflected or repeated again.
     least = {"edge": 1, "reflect": max(width) + 1, "symmetric": max(width), "wrap": max(width)}[mode]
     if not n >= least:
-        return np.take(x, np.pad(np.arange(pinned(x, axis)), width, mode, **options), axis)
+        return np.take(x, np.pad(np.arange(pinned(x, axis)), settled(width), mode, **options), axis)
 
     def part(first, last, step=1):
         """Return entries in this order, or the other one where the step is negative."""

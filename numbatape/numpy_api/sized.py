@@ -297,6 +297,7 @@ def _implementation(name: str):
     return call
 
 
+AT_PLACES = ("linspace", "logspace", "geomspace", "repeat", "tile", "broadcast_to", "reshape")
 IMPLEMENTATIONS = {
     **{"zeros": zeros, "empty": zeros, "ones": ones, "full": full, "eye": eye, "identity": identity},
     "arange": arange,
@@ -307,25 +308,29 @@ IMPLEMENTATIONS = {
     **{"diag_indices": diag_indices, "tril_indices": tril_indices, "triu_indices": triu_indices},
     **{name: _window(of_angles) for name, of_angles in WINDOWS.items()},
     "kaiser": kaiser,
-    **{
-        name: _implementation(name)
-        for name in ("linspace", "logspace", "geomspace", "repeat", "tile", "broadcast_to", "reshape")
-    },
+    **{name: _implementation(name) for name in AT_PLACES},
 }
 
 
-OF_SHAPES = (zeros, ones, full, eye, identity, arange)
+OF_SHAPES = (zeros, ones, eye, identity, arange)
+# Only the first arguments of these are sizes; those of the others are at places that have a table.
+BEGIN_WITH_SHAPES = (
+    *(full, indices, tri, tril_indices, triu_indices, diag_indices, kaiser),
+    *(IMPLEMENTATIONS[name] for name in WINDOWS),
+)
 
 
 def counted_sizes(args: tuple) -> tuple:
     """Return the arguments of ``np.zeros(k.max() + 1)`` with a size for an integer that data decide."""
     shape, *rest = args or (None,)
-    if type(shape) is tuple:
-        return (counted_sizes(shape), *rest) if any(type(n) is TracedArray for n in shape) else args
-    return tuple(_counted(n) if type(n) is TracedArray else n for n in args)
+    if type(shape) is tuple or type(shape) is list:
+        return (counted_sizes(tuple(shape)), *map(_counted, rest))
+    return tuple(map(_counted, args))
 
 
-def _counted(n: TracedArray):
+def _counted(n):
+    if type(n) is not TracedArray:
+        return extents.as_size(n)
     return operations.counted(n) if n.ndim == 0 and n.dtype.kind == "i" and n._level == CONSTANT else n
 
 
@@ -339,7 +344,11 @@ def with_sizes(original, implementation, make):
         if implementation is full and operations.among(args[1:2]):
             args = (args[0], operations.as_entries(args[1]), *args[2:])
         if implementation in OF_SHAPES:
-            args = (*counted_sizes(args[:1]), *args[1:]) if implementation is full else counted_sizes(args)
+            args = counted_sizes(args)
+        elif implementation in BEGIN_WITH_SHAPES:
+            args = (*counted_sizes(args[:1]), *args[1:])
+        elif original.__name__ in AT_PLACES:
+            args, kwargs = operations.sized_arguments(original, args, kwargs)
         if sizes.has_size(args) or (kwargs and sizes.has_size(tuple(kwargs.values()))):
             trace = current()
             with failing(trace):

@@ -6,11 +6,10 @@ import numpy as np
 
 from ..emitter.instructions import broadcast_dims
 from ..tape.tape import CONSTANT
-from . import boxes, primitives
+from . import boxes, operations, primitives
 from .aliasing import contents_to_compare, is_as_it_was, memory_of, root_of
 from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
-from .integers import settled
 from .operands import adopt, find_trace, lift, values_of
 from .plain_arrays import as_ndarrays
 from .primitives import dims_of
@@ -143,7 +142,7 @@ def each(z: TracedComplex, function, value) -> TracedComplex:
 
 def complex_entries(z: TracedComplex, key) -> TracedComplex:
     """Return ``z[key]``."""
-    key = as_ndarrays(settled(key, but_sizes=True))
+    key = as_ndarrays(operations.positions_in(key))
     return each(z, lambda part: part[key], z._value[values_of(valued(key))])
 
 

@@ -24,6 +24,7 @@ from ..tape.sizes import (
     fraction,
 )
 from ..tape.tape import CONSTANT, F64, as_dtype, family_of_dtype
+from . import operations
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .primitives import array_instruction, elementwise
@@ -118,3 +119,19 @@ def counted(number: TracedArray):
     more = elementwise("sub", number, sizes.number_of(trace, code), value=np.float64(0.0))
     trace.tape.guard(more._id, "count", 0, more._level, trace.line(), len(integers.counted) - 1)
     return sizes.seen(trace, code)
+
+
+def as_size(n):
+    """Return an int among the arguments as a size, so that one trace serves all; other things as they are.
+
+    It counts the entries of a further input, as numbers do that data decide. A negative one is the contrary
+    of a count, as in ``x[-k:]``.
+    """
+    if type(n) is not operations.TracedInteger or n._settled or n._code is not None:
+        return n
+    if not sizes.may_count(n._trace):
+        return n.settled()
+    if n._value >= 0:
+        return counted(n.lifted())
+    contrary = 0 - n
+    return 0 - (counted(contrary.lifted()) if type(contrary) is operations.TracedInteger else contrary)

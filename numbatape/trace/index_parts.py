@@ -6,6 +6,7 @@ What basic indices select are size codes: the first entry, the number of entries
 from __future__ import annotations
 
 import operator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,12 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray
 from .plain_arrays import is_plain
 from .primitives import value_of
+
+
+class SizedStep(NamedTuple):
+    """The step of a slice that is a size, by its code: as a number it could be taken for a negative step."""
+
+    code: int
 
 
 def key_part(k):
@@ -49,6 +56,7 @@ def _bound(k):
     if type(k) is TracedArray and k.dtype.kind == "i":
         size = size_fractions.rounded_to_size(k, size_fractions.DOWN)  # ``np.floor_divide(len(x), 2)``
         k = k if size is None else size
+    k = operations.as_size(k)
     return k if k is None or sizes.is_size(k) else operator.index(k)
 
 
@@ -111,8 +119,12 @@ def spans_of(x: TracedArray, key, dims) -> list[tuple]:
     dims
         The size codes of the array's axes.
     """
-    key = tuple(map(key_part, key))
+    key = tuple(map(_with_known_step, map(key_part, key)))
     return [span_of(x._trace, k, dim) for k, dim in zip(full_key(x, key), dims, strict=True)]
+
+
+def _with_known_step(k):
+    return slice(k.start, k.stop, integers.settled(k.step)) if type(k) is slice else k
 
 
 def span_of(trace, k, dim: int) -> tuple:
@@ -161,13 +173,17 @@ def _slice_codes(trace, k: slice, dim: int):
         if k.start is None and k.stop is None and step < 0 and n and not sizes.is_size(k.step):
             table.guard(dim, ">=", 1)
             return table.sub(dim, 1), table.floordiv(table.add(dim, -step - 1), -step), step
-        if step > 0 and not sizes.is_size(k.step):
+        if step > 0:
             first, last = _end(trace, k.start, 0, dim), _end(trace, k.stop, dim, dim)
             if start > stop:
                 table.guard(first, ">=", last)
                 return 0, 0, step
             table.guard(last, ">=", first)
             size = table.sub(last, first)
+            if sizes.is_size(k.step):
+                code = sizes.code_of(trace, k.step)
+                table.guard(code, ">=", 1)
+                return first, table.floordiv(table.add(size, table.sub(code, 1)), code), SizedStep(code)
             if step > 1:  # every step-th entry, the first one included
                 size = table.floordiv(table.add(size, step - 1), step)
             return first, size, step

@@ -11,7 +11,7 @@ from . import boxes, integers, operations, position_masks, regions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
-from .index_parts import axes_of, full_key, is_basic, key_part, marks_of, span_of
+from .index_parts import SizedStep, axes_of, full_key, is_basic, key_part, marks_of, span_of
 from .operands import adopt
 from .primitives import (
     array_instruction,
@@ -177,7 +177,8 @@ def _selection(x: TracedArray, key: tuple) -> tuple[int, int, list | None]:
     """Return what a basic index selects of an array.
 
     That is how far its first cell is from the array's, the layout, and for each axis of the array the first
-    entry, the number of entries and the step, as size codes; these are None where the index makes new axes.
+    entry, the number of entries and the step, as size codes. These are None where the index makes new axes or
+    has a size for a step.
     """
     layout = layout_of(x)
     tape = x._trace.tape
@@ -193,11 +194,15 @@ def _selection(x: TracedArray, key: tuple) -> tuple[int, int, list | None]:
         first, size, step = span = span_of(x._trace, k, dim)
         spans.append(span)
         shift = table.add(shift, table.mul(first, stride))
-        if step is not None:
+        if type(step) is SizedStep:
+            dims.append(size)
+            strides.append(table.mul(step.code, stride))
+        elif step is not None:
             dims.append(size)
             strides.append(stride if step == 1 else table.mul(table.negative(step), stride))
     number = tape.layout_number(tuple(dims), tuple(strides))
-    return shift, number, None if None in key else spans
+    known = None not in key and not any(type(step) is SizedStep for _, _, step in spans)
+    return shift, number, spans if known else None
 
 
 # ---- index arrays

@@ -4,20 +4,55 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import operations
 from . import symbolic_sizes as sizes
-from .integers import TracedInteger, as_entry, settled
+from .integers import TracedInteger, as_entry, as_index, settled
 from .operands import find_trace, lift
 
 OF_POSITIONS = frozenset({np.take, np.delete})  # their lists are arrays, or positions in arrays
+# Where the arguments of functions that know sizes are numbers of entries: by place and by name.
+NUMBERS_OF_ENTRIES = {
+    **dict.fromkeys((np.linspace, np.logspace, np.geomspace), (2, "num")),
+    **dict.fromkeys((np.reshape, np.broadcast_to), (1, "shape")),
+    np.insert: (1, "obj"),
+    np.lib.stride_tricks.sliding_window_view: (1, "window_shape"),
+    np.pad: (1, "pad_width"),
+    np.repeat: (1, "repeats"),
+    np.roll: (1, "shift"),
+    np.tile: (1, "reps"),
+}
+OF_PARTS = frozenset({np.split, np.array_split})  # a list says where to cut, an int how many parts there are
+OF_TRANSFORMS = (1, "n")
 
 
 def arguments(function, args, kwargs, knows_sizes: bool = False) -> tuple[tuple, dict]:
     """Return the arguments of a call of a NumPy function; it gets sizes as they are if it knows them."""
-    keeps = knows_sizes or sizes.knows_sizes(function)
+    keeps = sizes.knows_sizes(function)
     if function in OF_POSITIONS:
-        args = tuple(map(positions, args))
-        kwargs = {name: positions(x) for name, x in kwargs.items()}
+        args = tuple(map(positions, map(as_index, args)))
+        kwargs = {name: positions(as_index(x)) for name, x in kwargs.items()}
+    elif keeps:
+        args, kwargs = sized_arguments(function, args, kwargs)
+    keeps = keeps or knows_sizes
     return settled(args, keeps), settled(kwargs, keeps)
+
+
+def sized_arguments(function, args, kwargs) -> tuple[tuple, dict]:
+    """Return the arguments of a function that knows sizes, with ints that number entries as sizes."""
+    place, name = NUMBERS_OF_ENTRIES.get(function, OF_TRANSFORMS)
+    if function in OF_PARTS:
+        name = "indices_or_sections"
+        sized = lambda tree: _sized(tree) if type(tree) in (list, tuple) else tree  # noqa: E731
+    else:
+        sized = _sized
+    args = tuple([sized(x) if k == place else x for k, x in enumerate(args)])
+    return args, {key: sized(x) if key == name else x for key, x in kwargs.items()}
+
+
+def _sized(tree):
+    if type(tree) in (list, tuple):
+        return type(tree)([_sized(part) for part in tree])
+    return operations.as_size(tree)
 
 
 def as_entries(tree):
@@ -44,7 +79,11 @@ def positions(x):
 
 
 def positions_in(key):
-    """Return an index to write at: lists as arrays of positions, and plain ints in place of traced ones."""
-    if type(key) is not tuple:
-        return settled(positions(key), but_sizes=True)
-    return tuple([settled(positions(part), but_sizes=True) for part in key])
+    """Return an index with ints, and lists of them, as positions, and with the ends of slices as sizes."""
+    return tuple(map(_part, key)) if type(key) is tuple else _part(key)
+
+
+def _part(k):
+    if type(k) is slice:
+        return slice(*map(operations.as_size, (k.start, k.stop, k.step)))
+    return settled(positions(as_index(k)), but_sizes=True)

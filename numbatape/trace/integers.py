@@ -76,13 +76,14 @@ class TracedInteger:
                 trace.tape.sizes.pin(self._code, trace.line())
             else:
                 trace.guard(self._array, "int", self._value)
+                sizes.pin_count(trace, self._array._id)
             self._settled = True
         return self._value
 
     __int__ = __trunc__ = settled
 
     def __index__(self):
-        if self._code is not None and not self._settled and self._trace.capture.refuses(sys._getframe(1)):
+        if not self._settled and self._trace.capture.refuses(sys._getframe(1)):
             raise self._trace.validity.plain_index()
         return self.settled()
 
@@ -346,6 +347,7 @@ def _with_array(name: str, left, right) -> tuple:
     return lifted(left), lifted(right)
 
 
+COMPARISONS = frozenset({np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal})
 NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "truediv",
          np.floor_divide: "floordiv", np.remainder: "mod", np.power: "pow"}  # fmt: skip
 
@@ -375,6 +377,8 @@ def operands(ufunc, inputs, method: str) -> tuple:
         return settled(inputs)
     if ufunc in NAMES and others and isinstance(others[0], _ARRAYS):
         return _with_array(NAMES[ufunc], *inputs)
+    if ufunc in COMPARISONS and others and isinstance(others[0], _ARRAYS) and others[0].dtype.kind in "iu":
+        return tuple(map(lifted, inputs))  # NumPy compares whatever numbers of all integer dtypes
     # NumPy computes in floats if an operand is one, or if the function only knows floats (``np.sqrt(n)``).
     kinds = [x.dtype for x in others if isinstance(x, _ARRAYS)] + [float for x in others if type(x) is float]
     whole = sum(type(x) is int for x in others)

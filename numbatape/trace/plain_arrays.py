@@ -81,6 +81,8 @@ class Plain:
         return repr(self._value)
 
     def __getitem__(self, key):
+        if self._trace.integers.met:
+            key = operations.positions_in(key)
         key = as_ndarrays(key)
         keys = key if key.__class__ is tuple else (key,)
         if any(type(k) is TracedArray for k in keys):

@@ -79,6 +79,13 @@ def may_count(trace) -> bool:
     return len(integers.counted) < MOST_COUNTED
 
 
+def pin_count(trace, number: int) -> None:
+    """Fix the size that a number has become, because Python has read the number."""
+    code = trace.integers.counted.get(number)
+    if code is not None:
+        trace.tape.sizes.pin(code, trace.line())
+
+
 def foreign() -> ForeignTraceError:
     """Return the error for a value of another trace, whose numbers and size codes mean others in this one."""
     return ForeignTraceError(
