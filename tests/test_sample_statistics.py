@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -205,3 +206,25 @@ def test_nan_in_lists_and_of_logarithms_are_left_out():
 def test_a_number_is_a_sample_of_one(name):
     statistic = getattr(stats, name)
     assert nt.value_and_grad(statistic)(1.3) == (statistic(1.3), 1.0 if name.endswith("mean") else 0.0)
+
+TOO_FEW = {
+    "zscore": lambda x, d: stats.zscore(x, ddof=d),
+    "zscore, omit": lambda x, d: stats.zscore(np.where(x > 2, np.nan, x), ddof=d, nan_policy="omit"),
+    "gzscore": lambda x, d: stats.gzscore(x, ddof=d),
+    "zmap": lambda x, d: stats.zmap(x, x[:2], ddof=d),
+    "gstd": lambda x, d: stats.gstd(x, ddof=d),
+    "variation": lambda x, d: stats.variation(x, ddof=d),
+    "sem": lambda x, d: stats.sem(x[0, :1], ddof=d) + stats.sem(x[:1], ddof=d),
+    "nanstd": lambda x, d: np.nanstd(x, axis=0, ddof=d),
+    "nanvar of integers": lambda x, d: np.nanvar(x.astype(int), ddof=d) * x,
+}
+
+
+@pytest.mark.parametrize("name", TOO_FEW)
+def test_too_few_entries_for_their_degrees_of_freedom(name):
+    f = TOO_FEW[name]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for x, ddof in itertools.product((X, X[:2], X[:3]), (0, 1, 2, 3, 4)):
+            value = nt.jvp(lambda x, d=ddof: f(x, d), (x,), (x,))[0]
+            np.testing.assert_allclose(value, f(x, ddof), rtol=1e-12)

@@ -238,8 +238,12 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
 
 @composes(np.nanvar, complex=HOLDS)
 def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
-    ddof = correction if correction is not NO else ddof
-    return np.var(a, axis, dtype, None, ddof, flag(keepdims), where=_present(a, where), mean=mean)
+    ddof, keeps, present = correction if correction is not NO else ddof, flag(keepdims), _present(a, where)
+    spread = np.var(a, axis, dtype, None, ddof, keeps, where=present, mean=mean)
+    if lift_first(a).dtype.kind in "biu":
+        return spread
+    # Of no more entries than degrees of freedom are lost, np.var is infinite.
+    return np.where(np.sum(present, axis, keepdims=keeps) <= ddof, np.nan, spread)
 
 
 @composes(np.nanstd, complex=HOLDS)

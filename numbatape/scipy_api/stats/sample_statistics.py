@@ -84,14 +84,19 @@ def _central(x, axis):
     return x - np.mean(x, axis, keepdims=True)
 
 
+def _deviation(x, axis, ddof, keepdims):
+    """Return deviations, which are NaN in SciPy, and infinite in NumPy, of too few entries."""
+    return np.where(_count(x, axis) <= ddof, np.nan, np.std(x, axis, ddof=ddof, keepdims=keepdims))
+
+
 @statistic("zmap")
-def zmap(scores, compare, axis=0, ddof=0, *, mean=np.mean, std=np.std):
+def zmap(scores, compare, axis=0, ddof=0, *, mean=np.mean, std=_deviation):
     compare = lift_first(compare, scores)
     return (scores - mean(compare, axis, keepdims=True)) / std(compare, axis, ddof=ddof, keepdims=True)
 
 
 @statistic("zscore")
-def zscore(a, axis=0, ddof=0, *, mean=np.mean, std=np.std):
+def zscore(a, axis=0, ddof=0, *, mean=np.mean, std=_deviation):
     a = lift_first(a)
     middle, spread = mean(a, axis, keepdims=True), std(a, axis, ddof=ddof, keepdims=True)
     return np.where(spread <= np.abs(_precision(middle) * middle), np.nan, (a - middle) / spread)
@@ -175,10 +180,10 @@ def gstd(a, axis=0, ddof=1, *, keepdims=False, nan_policy="propagate"):
     """Return the geometric deviation; SciPy's policy is about logarithms, which negative entries lack."""
     logs = np.log(lift_first(a))
     if nan_policy == "omit" and bool(np.any(np.isnan(logs))):
-        return without_nan(logs, axis, keepdims, lambda row: np.exp(np.std(row, 0, ddof=ddof)))
+        return without_nan(logs, axis, keepdims, lambda row: np.exp(_deviation(row, 0, ddof, False)))
     if nan_policy == "raise":
         is_wrong(np.any(np.isnan(logs)))  # a guard: SciPy has raised its own error already
-    return np.exp(np.std(logs, axis, ddof=ddof, keepdims=keepdims))
+    return np.exp(_deviation(logs, axis, ddof, keepdims))
 
 
 @statistic("moment")
@@ -225,13 +230,17 @@ def kurtosis(a, axis=0, fisher=True, bias=True, *, keepdims=False):
 @statistic("sem")
 def sem(a, axis=0, ddof=1, *, keepdims=False):
     a = lift_first(a)
-    return np.std(a, axis, ddof=ddof, keepdims=keepdims) / np.sqrt(1.0 * _count(a, axis))
+    count = _count(a, axis)
+    error = np.std(a, axis, ddof=ddof, keepdims=keepdims) / np.sqrt(1.0 * count)
+    # SciPy has none of a sample of one entry, and zeros of several such samples.
+    return np.where(count <= 1, np.nan, error) if axis is None or a.ndim == 1 else error
 
 
 @statistic("variation")
 def variation(a, axis=0, *, ddof=0, keepdims=False):
     a = lift_first(a)
-    return np.std(a, axis, ddof=ddof, keepdims=keepdims) / np.mean(a, axis, keepdims=keepdims)
+    ratio = np.std(a, axis, ddof=ddof, keepdims=keepdims) / np.mean(a, axis, keepdims=keepdims)
+    return np.where(_count(a, axis) < ddof, np.nan, ratio)
 
 
 @statistic("trim_mean")
