@@ -207,6 +207,7 @@ def test_a_number_is_a_sample_of_one(name):
     statistic = getattr(stats, name)
     assert nt.value_and_grad(statistic)(1.3) == (statistic(1.3), 1.0 if name.endswith("mean") else 0.0)
 
+
 TOO_FEW = {
     "zscore": lambda x, d: stats.zscore(x, ddof=d),
     "zscore, omit": lambda x, d: stats.zscore(np.where(x > 2, np.nan, x), ddof=d, nan_policy="omit"),

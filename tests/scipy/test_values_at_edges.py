@@ -118,3 +118,36 @@ def test_values_where_scipy_has_its_own(name):
 def test_the_tests_of_scipy_keep_no_traced_numbers():
     nt.value_and_grad(lambda x: np.sum(x) * st.ansari(x, EVEN).statistic)(EVEN[:5] + 0.01)
     assert st.ansari(EVEN[:5] + 0.01, EVEN).pvalue <= 1.0  # SciPy keeps the sizes of its last call
+
+
+COMPLEX_DISTANCES = {
+    **{
+        name: lambda u, v, name=name: getattr(distance, name)(u, v)
+        for name in (
+            "canberra",
+            "braycurtis",
+            "euclidean",
+            "sqeuclidean",
+            "cityblock",
+            "chebyshev",
+            "minkowski",
+        )
+    },
+    "weights": lambda u, v: distance.euclidean(u, v, [0.5, 2.0, 1.0]),
+    "seuclidean": lambda u, v: distance.seuclidean(u, v, [0.5, 2.0, 1.0]),
+    "pairs": lambda u, v: distance.pdist(np.stack([u, v, u * v]), "seuclidean"),
+    "all": lambda u, v: distance.cdist(np.stack([u, v]), np.stack([u * v, u]), "cosine"),
+    "truth values, canberra": lambda u, v: distance.canberra(u.real > 0.5, v.real > 0.5),
+    "truth values, braycurtis": lambda u, v: distance.braycurtis(u.real > 0.5, v.real > 0.5),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex:numpy.exceptions.ComplexWarning", "ignore:invalid value")
+@pytest.mark.parametrize("name", COMPLEX_DISTANCES)
+def test_distances_of_complex_vectors(name):
+    """SciPy's compiled metrics read real parts, and some functions convert the second vector."""
+    f = COMPLEX_DISTANCES[name]
+    u, v = np.array([1 + 2j, 0.3 - 1j, 0.7j]), np.array([0.2j, 1.5 - 1j, 0.1 + 0.4j])
+    value, _ = nt.jvp(f, (u, v), (u, v))
+    np.testing.assert_allclose(value, f(u, v), rtol=1e-13)
+    assert np.asarray(value).dtype == np.asarray(f(u, v)).dtype

@@ -29,6 +29,15 @@ def _as_floats(x):
     return np.astype(x, float) if x.dtype.kind in "iub" else x
 
 
+def _as_doubles(x):
+    """Return what SciPy's compiled metrics read: of complex numbers the real parts."""
+    return _as_floats(np.real(x))
+
+
+def _squares(x):
+    return x.real**2 + x.imag**2 if x.dtype.kind == "c" else _as_floats(x) ** 2
+
+
 def _total(terms, w):
     return np.sum(terms if w is None else w * terms, -1)
 
@@ -78,11 +87,11 @@ def _mahalanobis(x, y, VI):
 
 
 def _seuclidean(x, y, V):
-    return _root(np.sum((x - y) ** 2 / V, -1))
+    return _root(np.sum(_squares(x - y) / V, -1))
 
 
 METRICS = {
-    "euclidean": lambda x, y, w=None: _root(_total(_as_floats(x - y) ** 2, w)),
+    "euclidean": lambda x, y, w=None: _root(_total(_squares(x - y), w)),
     "sqeuclidean": lambda x, y, w=None: _total((_as_floats(x) - _as_floats(y)) ** 2, w),
     "cityblock": lambda x, y, w=None: _total(np.abs(x - y), w),
     "chebyshev": _chebyshev,
@@ -129,9 +138,9 @@ def cdist(XA, XB, metric="euclidean", *, out=None, **options):
     if out is not None:
         raise unsupported_argument("scipy.spatial.distance.cdist", "out", "take the result")
     x, y = lift_all(XA, XB)
-    distance, options = _chosen(metric, options, lambda: np.concatenate([x, y]))
+    distance, options = _chosen(metric, options, lambda: _as_doubles(np.concatenate([x, y])))
     if distance in METRICS.values():  # SciPy's own metrics compute with doubles
-        x, y = _as_floats(x), _as_floats(y)
+        x, y = _as_doubles(x), _as_doubles(y)
     return distance(x[:, None, :], y[None, :, :], **options)
 
 
@@ -147,9 +156,9 @@ def pdist(X, metric="euclidean", *, out=None, **options):
         raise unsupported_argument("scipy.spatial.distance.pdist", "out", "take the result")
     x = lift_first(X)
     rows, cols = _pairs(x)
-    distance, options = _chosen(metric, options, lambda: x)
+    distance, options = _chosen(metric, options, lambda: _as_doubles(x))
     if distance in METRICS.values():
-        x = _as_floats(x)
+        x = _as_doubles(x)
     return distance(x[rows], x[cols], **options)
 
 
@@ -221,6 +230,8 @@ for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "c
         if args:
             (centered,) = args
         _require_valid(**options)
+        if _name in ("canberra", "braycurtis"):  # SciPy converts the second vector only
+            v = _as_doubles(v)
         if _name == "canberra":  # SciPy leaves NaN out here, and not in `cdist`
             options["omits"] = True
         return METRICS[_name if centered else "cosine"](u, v, **options)
