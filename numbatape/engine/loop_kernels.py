@@ -12,6 +12,7 @@ from ..jit import call_words
 from ..ops import status
 from .branch_kernels import BRANCH_TEXT, BRANCH_WORD, NO_BODY
 from .deferred_products import ONE_THREAD
+from .loop_lane_kernels import FEW_STEPS, LANES_TEXT, PART
 from .loop_words import FIELDS, LENGTHS, WORD
 
 # What loops and bodies that run once have in common.
@@ -226,9 +227,10 @@ def steps(w, s_q):
         carried(s_q, s_q[CARRY], s_q[CARRY_COUNT])
     if s_q[TEST] != 0:
         d = s_q[V]
-        counted = w[CALL_OUT] + s_q[COUNTED]
-        d[counted] = float(step)
-        d[counted + 1] = float(more)
+        for lane in range(s_q[LANES]):
+            counted = w[CALL_OUT] + s_q[COUNTED] + lane * s_q[LANE_OUT]
+            d[counted] = float(step)
+            d[counted + 1] = float(more)
     given(w, s_q, s_q[LEAVE], s_q[LEAVE_COUNT], 0)
     return 0
 
@@ -309,15 +311,6 @@ def step_back(w, s_q, step, length):
     return 0
 
 
-def forward(w, pc):
-    # An instruction with lanes is called once for each. Where the body has lanes, too, the call for the first
-    # one computes all of them.
-    s_q = pc
-    if s_q[LANES] > 1 and w[CALL_OUT] != s_q[FIRST]:
-        return 0
-    return steps(w, s_q)
-
-
 def back(w, s_q):
     if s_q[AGAIN] != 0:
         status = steps(w, s_q)
@@ -374,20 +367,22 @@ FEW = 12  # copying so many cells one by one takes no longer than a call of memc
 TOO_MANY = 99  # This is no status of a sweep; it says that there would be more steps than a loop may take.
 # This is no status of a sweep, either; it says that a signal's handler has raised an exception.
 INTERRUPTED = 98
+ALONE_STOPPED = 97  # nor this, which says that the loop of a single lane has stopped
 
 
 def _numbers() -> str:
     numbers = {name: k for name, k in vars(call_words).items() if name.startswith("CALL_")}
     numbers |= WORD | BRANCH_WORD | FIELDS | LENGTHS
     numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
-    numbers |= {"FEW": FEW, "ONE_THREAD": ONE_THREAD}
+    numbers |= {"FEW": FEW, "ONE_THREAD": ONE_THREAD, "ALONE_STOPPED": ALONE_STOPPED}
+    numbers |= {"FEW_STEPS": FEW_STEPS, "PART": PART}
     return "".join(f"{name} = {value}\n" for name, value in numbers.items())
 
 
 @functools.cache
 def loop_source() -> str:
     """Return the module of the kernels of loops."""
-    return _numbers() + _SHARED + _LOOPS
+    return _numbers() + _SHARED + _LOOPS + LANES_TEXT
 
 
 @functools.cache

@@ -30,7 +30,7 @@ from .failures import failure
 from .frame import WORD as FRAME_WORD
 from .interrupts import Lookout, steps_between_looks, work_of_plan
 from .kernels import sweep_address
-from .loop_kernels import INTERRUPTED, TOO_MANY, body_source, loop_source
+from .loop_kernels import ALONE_STOPPED, INTERRUPTED, TOO_MANY, body_source, loop_source
 from .loop_lanes import LoopLanes, laned_body
 from .loop_tables import LoopTables
 from .loop_words import WORD
@@ -116,7 +116,7 @@ class LoopRun:
         self._body = loop.body
         self._lanes = lanes or LoopLanes(1, 0, (0, 0, 0), frozenset())
         if lanes is not None and lanes.ports:
-            self._body = laned_body(loop, lanes.ports, dimensions)
+            self._body = laned_body(loop.body, lanes.ports, dimensions)
             dimensions = (*dimensions, lanes.count)
         deferred: list[DeferredProduct] = []
         self.reverse, self._may_defer = reverse, reverse and lanes is None and not loop.runs_once
@@ -124,9 +124,10 @@ class LoopRun:
             self._body, deferred = deferred_products(loop, dimensions)
         self.size, self._plan = size, body_plan(self._body, dimensions, values)
         self._space = space = _space(workspace, self._plan)
-        self._test = (
-            None if loop.test is None else _space(workspace, body_plan(loop.test, dimensions, values))
-        )
+        self._test = None if loop.test is None else _space(workspace, self._plan_of_test(values))
+        self._alone: LoopRun | None = None  # computes the lanes that take many more steps than others
+        if self._lanes.apart:
+            self._alone = LoopRun(loop, size, values, workspace, reverse, again)
         frame = space.frame
         # The words are zero, because the loop's kernels clear and seed the adjoints themselves.
         for name in ("SEED_COUNT", "CELLS64", "CELLS32"):
@@ -149,9 +150,19 @@ class LoopRun:
         tables.write_forward()
         if self._test is not None:
             tables.write_test(self._test)
+        if self._alone is not None:
+            tables.write_apart(self._lanes.count, self._alone.state)
         if reverse:
             tables.write_reverse()
             tables.write_deferred(deferred)
+
+    def _plan_of_test(self, values: str) -> Plan:
+        """Return the plan of the test before each step."""
+        test, dimensions, tested = self.loop.test, self.dimensions, self._lanes.tested
+        assert test is not None
+        if not tested:
+            return body_plan(test, dimensions, values)
+        return body_plan(laned_body(test, tested, dimensions), (*dimensions, self._lanes.count), values)
 
     def _write_words(self, again: bool) -> None:
         """Write the words of the state that say what the kernels do."""
@@ -206,11 +217,13 @@ class LoopRun:
     def place(self, v: int, g: int) -> None:
         """Set the base addresses of the cells and adjoints that the instruction's words count from."""
         self.state[WORD["V"]], self.state[WORD["G"]] = v, g
+        if self._alone is not None:
+            self._alone.place(v, g)
 
     @property
     def runs(self) -> list[LoopRun]:
         """What runs bodies."""
-        return [self]
+        return [self] if self._alone is None else [self, self._alone]
 
     @property
     def space(self):
@@ -256,6 +269,8 @@ class LoopRun:
     def interrupt(self) -> BaseException | None:
         """Return, and forget, the exception of a signal's handler that stopped the last step, if one did."""
         stopped = int(self.state[WORD["STOPPED"]])
+        if stopped == ALONE_STOPPED and self._alone is not None:
+            return self._alone.interrupt()
         if stopped == INTERRUPTED and self._lookout is not None:
             return self._lookout.taken()
         if stopped != status.CALL:
@@ -280,6 +295,8 @@ class LoopRun:
         """Return what stopped the last step; ``operands`` are the cells of both."""
         self._settle()
         stopped, space = int(self.state[WORD["STOPPED"]]), self._space
+        if stopped == ALONE_STOPPED and self._alone is not None:
+            return self._alone.error(operands)
         if stopped == INTERRUPTED:
             return self.interrupt() or KeyboardInterrupt()
         if stopped == TOO_MANY:

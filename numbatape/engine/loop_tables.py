@@ -161,20 +161,19 @@ class LoopTables:
             if count:
                 yield loop.body.inputs[k].value, self._start(start), self._start(count)
 
-    def _cells(self, value: int, like: int | None = None) -> tuple[Address, int, int]:
+    def _cells(self, value: int, like: int, of_test: bool = False) -> tuple[Address, int, int]:
         """Return the address of a value of the body, and its steps from cell to cell and from lane to lane.
 
-        ``like`` is the value of the body without lanes.
+        ``like`` is the value of the body without lanes. With ``of_test`` they are values of the test.
         """
-        plan = self._plan
-        strides, rank = plan.strides(value), len(self._rank_of(value if like is None else like))
+        plan, tape = self._plan, self.loop.body
+        if of_test:
+            plan, tape = self._test_space.plan, self.loop.test
+        strides, rank = plan.strides(value), len(tape.layout_of(like).dims)
+        address = self._address(value, of_test=of_test)
         if len(strides) == rank:
-            return self._address(value), 1, 0
-        return self._address(value), (strides[-1] if rank else 1), strides[0]
-
-    def _rank_of(self, value: int) -> tuple[int, ...]:
-        tape = self.loop.body
-        return tape.layout_of(value).dims
+            return address, 1, 0
+        return address, (strides[-1] if rank else 1), strides[0]
 
     def write_forward(self) -> None:
         """Fill in the words for the forward sweep: addresses of what enters, is carried, and leaves."""
@@ -216,22 +215,31 @@ class LoopTables:
     def write_test(self, space) -> None:
         """Fill in the words for the test before each step."""
         loop, self._test_space = self.loop, space
-        assert loop.test is not None
+        test, its = loop.test, space.plan.tape
+        assert test is not None
         enter, carried = [], []
-        for port, slot in zip(loop.test_ports, loop.test.inputs, strict=True):
-            count, address = self._start(port.count), self._address(slot.value, of_test=True)
+        for port, slot, old in zip(loop.test_ports, its.inputs, test.inputs, strict=True):
+            count, (address, step, lane) = self._start(port.count), self._cells(slot.value, old.value, True)
             if port.role == CARRY and port.count:
-                carried.append(
-                    (self._address(loop.body.inputs[port.start].value), address, count, 1, 0, 1, 0)
-                )
+                source = self._cells(self._body.inputs[port.start].value, loop.body.inputs[port.start].value)
+                carried.append((source[0], address, count, *source[1:], step, lane))
             elif port.count:
-                enter.append((port.operand, self._start(port.start), address, count, 1, 0))
+                enter.append((port.operand, self._start(port.start), address, count, step, lane))
         self._table("TEST_ENTER", enter)
         self._table("TEST_CARRY", carried)
-        result = self._address(loop.test.outputs[0], of_test=True)
+        result, _, self.words[WORD["TEST_LANE"]] = self._cells(its.outputs[0], test.outputs[0], True)
         self._word("TEST_RESULT", result)
         self.words[WORD["TEST"]] = space.address
         self.words[WORD["STRICT"]] = int(loop.strict)
+
+    def write_apart(self, lanes: int, alone: np.ndarray) -> None:
+        """Fill in the words for lanes that take different numbers of steps.
+
+        ``alone`` is the state of a loop that computes one lane.
+        """
+        self.words[WORD["APART"]] = 1
+        self.words[WORD["COUNTS"]] = self._allocated(8 * lanes)
+        self.words[WORD["ALONE"]] = alone.ctypes.data
 
     def write_reverse(self) -> None:
         """Fill in the words for the reverse sweep: what is saved, cleared, seeded and added to the operands.

@@ -36,6 +36,10 @@ STATE = (
     "RESULT",  # cells of the result, if a body that runs once does not write all of them; else 0
     "LOOK",  # address of what looks for Ctrl-C
     "EVERY",  # after how many steps LOOK is called; 0 for never
+    "TEST_LANE",  # step from lane to lane of what the test gives; 0 where all lanes share it
+    "APART",  # whether lanes may take different numbers of steps (`numbatape.engine.loop_lane_kernels`)
+    "COUNTS",  # address of the number of steps of each lane, if they may
+    "ALONE",  # address of the state of a loop that computes one lane, if they may
     "COUNTED",  # where the result has the number of steps and whether there would be more, if there is a test
 )
 # The rows of tables. An address is that of cells of the body; STEP and LANE are their steps from cell to cell

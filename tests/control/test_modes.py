@@ -234,7 +234,7 @@ def test_reverse_sweeps_keep_of_each_step_what_they_read(curvature, most):
     "holds", [lambda c, x: np.sum(c[1] ** 2) > 0.2, lambda c, x: c[0] < 10.0 * x[0]], ids=["carry", "capture"]
 )
 def test_directions_of_a_loop_with_a_condition_are_computed_together(holds, monkeypatch):
-    """They take the same steps; points may take different numbers of them, and are computed one by one."""
+    """They take the same steps; points that do not are in `tests/control/test_steps_of_lanes.py`."""
     found, lanes_of = [], calls.lanes_of
     monkeypatch.setattr(calls, "lanes_of", lambda *each: found.append(lanes_of(*each)) or found[-1])
 
