@@ -114,7 +114,7 @@ class Entry(Served):
             others = tuple(out.source for out in outs[1:])
             outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
-        self._is_gradient = sweep == "gradient"
+        self.is_gradient = sweep == "gradient"
         self.sweep, self.captured, self.turn = space.entry_point(sweep), captured, turn
         self.rebound = None if captured is None else captured.rebound
         self.counted = space.variant.counted
@@ -154,9 +154,14 @@ class Entry(Served):
     def _strips(self) -> SteadyStrips | None:
         """What calls read and make in place of cells, where value and gradient run strip by strip."""
         strips = self.space.plan.strips
-        if not self._is_gradient or strips is None or not strips.extents:
+        if not self.is_gradient or strips is None or not strips.extents:
             return None  # what others leave in the cells may be read by later sweeps
         return imported(".steady_strips", __package__).SteadyStrips(self.space, self.rows, self.outs)
+
+    @functools.cached_property
+    def _in_place(self) -> Any:
+        """What calls read in place of the cells of constants, None where there is nothing."""
+        return imported(".steady_data", __package__).data_of(self, self._strips) if self._data else None
 
     def native(self, fallback: Callable):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
@@ -166,16 +171,22 @@ class Entry(Served):
         rows = [row.native(alive) for row in self.rows]
         if any(row is None for row in rows):
             return None
-        entered, its_outs = kernels.entry_words(self.space, self.sweep), self.outs
-        if self._strips is not None:
-            rows, its_outs = self._strips.rows(rows), self._strips.outs
-            entered["frame"] = address(self._strips.frame)
+        entered = kernels.entry_words(self.space, self.sweep)
+        its_outs = self.outs if self._strips is None else self._strips.outs
+        for part in filter(None, (self._strips, self._in_place)):
+            rows, entered["frame"] = part.rows(rows), address(part.frame)
         outs = [out.native() for out in its_outs]
-        alive += [self.space, self.rows, self._strips, its_outs, [out.source for out in its_outs]]
-        hits = self.space.variant.counter
+        alive += [
+            self.space,
+            self.rows,
+            self._strips,
+            self._in_place,
+            its_outs,
+            [out.source for out in its_outs],
+        ]
         made = kernels.steady_call(
             *(entered, fallback, rows, outs, self.form),
-            *(self.rebound, self.watch_rows(alive), self.turn, hits, alive),
+            *(self.rebound, self.watch_rows(alive), self.turn, self.space.variant.counter, alive),
         )
         if made is None:
             return None

@@ -14,7 +14,18 @@ from ..ops import OPS, ArrayOp, Elementwise, scalars
 from ..ops.table import OPERANDS, parameters
 from ..ops.text import helpers, modules_of, source_of, without_docstring
 from .formula_text import LIBRARY_CALL, UNIT, is_simd, kernel_text, product, uses, with_elementary
-from .frame import ACTIVE_SHIFT, CELL_A, CELL_B, CELL_O, RECORD_WORD, STRIDE, constants
+from .frame import (
+    ACTIVE_SHIFT,
+    CELL_A,
+    CELL_B,
+    CELL_O,
+    OUTSIDE_A,
+    OUTSIDE_B,
+    OUTSIDE_WORDS,
+    RECORD_WORD,
+    STRIDE,
+    constants,
+)
 from .plan_tables import (
     CORE_CELLS,
     CORE_HEAD,
@@ -92,6 +103,15 @@ def _head(cells: str) -> str:
     a = code[at + {CELL_A}]
     b = code[at + {CELL_B}]
     record = code[at + {RECORD_WORD}]
+"""
+
+
+def _outside(flag: int, x: str) -> str:
+    """Return what computes the first cell of an operand outside of the cells, counted from theirs."""
+    return f"""    if active & {flag}:
+        row_q = w[OUTSIDE] + {8 * OUTSIDE_WORDS} * {x}
+        word_q = row_q[0]
+        {x} = row_q[1] + (word_q[0] - v) // 8
 """
 
 
@@ -294,6 +314,8 @@ def _array_text(op: ArrayOp, cells: str, direction: str) -> str:
     places = {"c": CORE_THIRD, "s0": CORE_SCRATCH, "cells": CORE_CELLS}
     head = _head(cells) + "".join(f"    {name} = r[record + {k}]\n" for name, k in places.items()) + fields
     head += "".join(f"    need_{x} = (active >> {j}) & 1\n" for j, x in enumerate("abc"))
+    if op.product and cells == "f64":
+        head += _outside(OUTSIDE_A, "a") + _outside(OUTSIDE_B, "b")
     base = f"(record + {CORE_HEAD + len(sizes) + len(strides)})"
     text = ""
     function = op.forward if direction == "forward" else op.reverse

@@ -43,6 +43,7 @@ WORDS = (
     "MOVED_C",
     "STRIPS",  # address of the blocks that run strip by strip, see `numbatape.engine.strip_kernels`
     "SWEEPS",  # address of the addresses of the functions `SWEEP_FUNCTIONS` of the forward sweeps
+    "OUTSIDE",  # address of (address of an array's address, cells from there) per operand outside
     "CONTINUED",  # address of where gradients go on that a guard stops (`numbatape.engine.continued`), or 0
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
@@ -60,6 +61,9 @@ ACTIVE_SHIFT = 16
 OPERANDS_MASK = 7  # flags: operand k takes an adjoint (bit k)
 FROM_LAST = 8  # operand a is the result of the instruction before, still in a register
 TO_NEXT = 16  # the result is operand a of the next instruction: its cotangent is in a register
+# Flags of products: in place of its first cell, operand a or b has the number of its row of OUTSIDE.
+OUTSIDE_A, OUTSIDE_B = 32, 64
+OUTSIDE_WORDS = 2
 # `plan_tables` has the records. In a level of one, these are the places of the strides.
 LEVEL_O, LEVEL_A, LEVEL_B, LEVEL_C = 1, 2, 3, 4
 # Rows of the table SEEDS: family, first cell, cells.
