@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,17 +42,41 @@ class ArrayRow:
 
     def native(self, alive: list) -> dict | None:
         """Return the row's words for the builtin, None where it has no such row."""
-        if self.cells.dtype != self.dtype or not self.cells.flags.c_contiguous:
+        if self.cells.dtype != self.dtype:
+            return None
+        whole = self.cells.flags.c_contiguous
+        kind = {"kind": jit.steady.ARRAY} if whole else spread_words(self.cells)
+        if kind is None:
             return None
         alive.append(self.cells)
         return {
-            "kind": jit.steady.ARRAY,
+            **kind,
             "object": id(self.dtype),
             "ndim": len(self.size),
             "shape": self.size,
             "cells": address(self.cells),
             "bytes": self.cells.nbytes,
         }
+
+
+def spread_words(cells: ndarray) -> dict | None:
+    """Return the words by which a builtin writes an array to cells with gaps; None where it cannot.
+
+    All but the first axis must have steps like those of one axis. So have lanes: their axis is the first one
+    of the array, and the last one in memory.
+    """
+    if cells.itemsize != jit.object_layout.WORD or not cells.size:
+        return None
+    axes = [(n, step) for n, step in zip(cells.shape[1:], cells.strides[1:], strict=True) if n > 1]
+    if any(outer != n * step for (_, outer), (n, step) in itertools.pairwise(axes)):
+        return None
+    return {
+        "kind": jit.steady.SPREAD,
+        "blocks": cells.shape[0],
+        "block_step": cells.strides[0],
+        "words": cells.size // cells.shape[0],
+        "word_step": axes[-1][1] if axes else 0,
+    }
 
 
 class NumberRow:

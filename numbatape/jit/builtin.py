@@ -88,6 +88,31 @@ class Text:
     def at(self, block) -> None:
         self.builder.position_at_end(block)
 
+    def load(self, address, kind, offset=0):
+        place = self.builder.gep(address, [self.i64(offset)])
+        return self.builder.load(self.builder.bitcast(place, kind.as_pointer()))
+
+    def spread(self, source, target, where: dict) -> None:
+        """Copy contiguous 64-bit words to places with gaps.
+
+        Parameters
+        ----------
+        source, target
+            Addresses.
+        where
+            How many ``blocks`` of ``words`` there are, and how many bytes the places of two blocks, and of
+            two words of a block, are apart: ``block_step`` and ``word_step``.
+        """
+        builder = self.builder
+        block, end_of_blocks = self.each(where["blocks"])
+        given = builder.gep(builder.bitcast(source, self.words), [builder.mul(block, where["words"])])
+        places = builder.gep(target, [builder.mul(block, where["block_step"])])
+        word, end = self.each(where["words"])
+        place = builder.gep(places, [builder.mul(word, where["word_step"])])
+        builder.store(builder.load(builder.gep(given, [word])), builder.bitcast(place, self.words))
+        end()
+        end_of_blocks()
+
     def each(self, count):
         """Begin a loop over ``0 .. count - 1``; return its counter and a function that ends its body."""
         before, turn, inside, behind = self.builder.block, self.block(), self.block(), self.block()

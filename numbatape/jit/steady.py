@@ -57,7 +57,7 @@ WORDS = (
 )
 # A leaf has this row. Which fields it uses depends on its kind.
 ROW = (
-    "kind",  # ARRAY, NUMBER, SAME, DATA_ARRAY or PLACED
+    "kind",  # ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED or SPREAD
     "object",  # an array's dtype, a number's type, or the very object that the leaf must be
     "ndim",
     "shape",  # address of the sizes
@@ -65,8 +65,9 @@ ROW = (
     "bytes",  # number of bytes that are copied or compared
     "contents",  # address of what a data array must contain
     *("begin", "end"),  # addresses between which a placed array must not lie
+    *("blocks", "block_step", "words", "word_step"),  # where a spread array goes, see `Text.spread`
 )
-ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED = range(5)
+ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD = range(6)
 OUT = (
     "kind",
     "object",  # what is called, indexed or returned; of what is made of cells, the dtype
@@ -124,10 +125,6 @@ class _Text(Text):
 
     def call(self, name, *arguments):
         return self.builder.call(self.api[name], arguments)
-
-    def load(self, address, kind, offset=0):
-        place = self.builder.gep(address, [self.i64(offset)])
-        return self.builder.load(self.builder.bitcast(place, kind.as_pointer()))
 
     def fields(self, table, number, names) -> dict:
         """Return the words of one record of a table by name."""
@@ -218,7 +215,7 @@ class _Text(Text):
         """Go on if a leaf is what its row says."""
         builder, i64 = self.builder, self.i64
         is_array = functools.reduce(
-            builder.or_, [self.equal(row["kind"], i64(kind)) for kind in (ARRAY, DATA_ARRAY, PLACED)]
+            builder.or_, [self.equal(row["kind"], i64(kind)) for kind in (ARRAY, DATA_ARRAY, PLACED, SPREAD)]
         )
         with builder.if_else(is_array) as (array, otherwise):
             with array:
@@ -311,6 +308,8 @@ class _Text(Text):
         with builder.if_then(self.equal(row["kind"], i64(ARRAY))):
             source = self.load(leaf, self.pointer, DATA)
             builder.call(self.memcpy, [self.address(row["cells"]), source, row["bytes"], self.i1(0)])
+        with builder.if_then(self.equal(row["kind"], i64(SPREAD))):
+            self.spread(self.load(leaf, self.pointer, DATA), self.address(row["cells"]), row)
         with builder.if_then(self.equal(row["kind"], i64(PLACED))):
             builder.store(self.load(leaf, i64, DATA), builder.inttoptr(row["cells"], i64.as_pointer()))
         with builder.if_then(self.equal(row["kind"], i64(NUMBER))):

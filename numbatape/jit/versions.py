@@ -10,4 +10,4 @@ COMPILER = (
     "4325e1fc93135723"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The files builtin, steady, object_layout, audit, c_function and crew write the IR of builtins.
-BUILTINS = "adbbc1a6a758a0bf"
+BUILTINS = "8f2510f4ab4266f0"

@@ -8,11 +8,12 @@ For ``y' = f(y, t, p)`` with solution y at times ``t_0, ..., t_N``:
 - the derivative of y_i with respect to its time is ``f(y_i, t_i)``, with respect to t_0 it is ``-S f(y_0,
 t_0)``.
 
-Both are solved by the same solver as y, with its tolerances. A pullback uses sensitivities where these are
-few: they are as stable as the solution, and need one pass. The adjoint equation costs less where there are
-many, but integrates y backwards. A solution is a rule whose pullback and pushforward are solutions of the
-same kind, so that there are derivatives of all orders. See L. Petzold et al., "Sensitivity analysis of
-differential-algebraic equations and partial differential equations" (2006).
+Both are solved by the same solver as y, with its tolerances. Where sensitivities along all directions are
+few, they are solved for together, for pullbacks and pushforwards: they are as stable as the solution, and
+need one pass. Where there are many, a pushforward has those along its own direction, and a pullback the
+adjoint equation, which costs less but integrates y backwards. A solution is a rule whose pullback and
+pushforward are solutions of the same kind, so that there are derivatives of all orders. See L. Petzold et al.
+(2006), "Sensitivity analysis of differential-algebraic equations and partial differential equations".
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..verbs.directions import jvp
 from ..verbs.vjp import vjp
 from .kept_derivatives import KeptDerivatives
 
-FEW = 256  # pullbacks use forward sensitivities up to this many equations
+FEW = 256  # equations, with which sensitivities along all directions are solved for together
 
 
 def vector(parts, size: int):
@@ -50,7 +51,7 @@ class Flow:
     n : int
         Number of equations.
     few : int
-        Pullbacks use forward sensitivities up to this many equations.
+        Up to this many equations sensitivities along all directions are solved for together.
     at : callable, optional
         ``at(p)`` is f as a function of y and t, for plain values p; where it is faster than f.
     """
@@ -77,41 +78,79 @@ class Flow:
         start = np.zeros(self.n) if dy0 is None else dy0
         if dtimes is not None:
             start = start - self.f(y0, times[0], *p) * dtimes[0]
-        directions = [
-            np.zeros((1, *np.shape(x))) if d is None else d[None] for x, d in zip(p, dp, strict=True)
-        ]
-        moved = self._along(np.reshape(start, (1, -1)), directions, y0, times, p)[:, 0]
+        both = zip(p, dp, strict=True)
+        if self._has_few(p):
+            # These do not depend on the direction, so that all columns of a Jacobian share them.
+            along = [start, *(np.zeros(np.size(x)) if d is None else np.reshape(d, (-1,)) for x, d in both)]
+            moved = np.einsum("tkn,k->tn", self._sensitivities(y0, times, p), np.concatenate(along))
+        else:
+            directions = [np.zeros((1, *np.shape(x))) if d is None else d[None] for x, d in both]
+            moved = self._along(np.reshape(start, (1, -1)), directions, y0, times, p)[:, 0]
         return moved if dtimes is None else moved + self._slopes(y, times, p) * dtimes[:, None]
+
+    def _has_few(self, p) -> bool:
+        """Whether sensitivities along all directions are few enough to be solved for together."""
+        return self.n * (1 + self.n + sum(np.size(x) for x in p)) <= self.few
+
+    def _sensitivities(self, y0, times, p):
+        """Return derivatives for the entries of y0 and of all p, one after the other: times, entries, n."""
+        arguments = y0, times, *p
+        plain = find_trace(arguments) is None
+        last = self._last
+        if plain and last and all(map(np.array_equal, arguments, last[0])):
+            return last[1]
+        sizes = [self.n, *(int(np.size(x)) for x in p)]
+        unit, ends = np.eye(sum(sizes)), np.cumsum(sizes)
+        directions = [
+            np.ascontiguousarray(np.reshape(unit[:, end - size : end], (-1, *np.shape(x))))
+            for x, end, size in zip(p, ends[1:], sizes[1:], strict=True)
+        ]
+        moved = self._along(unit[:, : self.n], directions, y0, times, p)
+        if plain:
+            self._last = [np.array(x) for x in arguments], moved
+        return moved
 
     def _along(self, start, directions, y0, times, p):
         """Return derivatives of the solution along directions (the first axis): times, directions, n."""
         count = start.shape[0]
         flow = self._more.get(count)
         if flow is None:
-            name, f = f"sensitivities of {self.name}", self._moving(count, len(p))
-            flow = self._more[count] = Flow(name, f, self.integrate, self.n * (1 + count), self.few)
+            name, (f, at) = f"sensitivities of {self.name}", self._moving(count, len(p))
+            n = self.n * (1 + count)
+            flow = self._more[count] = Flow(name, f, self.integrate, n, self.few, at)
         start = np.concatenate([np.reshape(y0, (-1,)), np.reshape(start, (-1,))])
         both = flow.solve(start, times, *p, *directions)
         return np.reshape(both[:, self.n :], (both.shape[0], count, self.n))
 
     def _moving(self, count: int, given: int):
-        """Return the right-hand side for the solution and its derivatives along some directions."""
+        """Return the right-hand side for the solution and its derivatives along some directions.
 
-        def f(z, t, *p_and_directions):
+        Returns
+        -------
+        f, at
+            As those of `Flow`; the parameters are p and then the directions.
+        """
+
+        def at(p_and_directions):
             p, directions = p_and_directions[:given], p_and_directions[given:]
-            y, moved = z[: self.n], np.reshape(z[self.n :], (count, self.n))
-            if find_trace((y, t, *p_and_directions)) is None:
-                primals, tangents = (y, float(t), *p), (moved, np.zeros(count), *directions)
-                rate, rates = self._kept.push(primals, tangents, count)
-            else:
-                pairs = [
-                    jvp(self.f, (y, t, *p), (moved[k], 0.0 * t, *(d[k] for d in directions)))
-                    for k in range(count)
-                ]
-                rate, rates = pairs[0][0], np.stack([its for _, its in pairs])
-            return np.concatenate([rate, np.reshape(rates, (-1,))])
+            plain = find_trace(p_and_directions) is None
+            push = self._kept.along(p, directions, count) if plain else None
 
-        return f
+            def rate(z, t):
+                y, moved = z[: self.n], np.reshape(z[self.n :], (count, self.n))
+                if push is not None and find_trace((z, t)) is None:
+                    rate, rates = push(y, float(t), moved)
+                else:
+                    pairs = [
+                        jvp(self.f, (y, t, *p), (moved[k], 0.0 * t, *(d[k] for d in directions)))
+                        for k in range(count)
+                    ]
+                    rate, rates = pairs[0][0], np.stack([its for _, its in pairs])
+                return np.concatenate([rate, np.reshape(rates, (-1,))])
+
+            return rate
+
+        return lambda z, t, *p_and_directions: at(p_and_directions)(z, t), at
 
     def _slopes(self, y, times, p):
         """Return the right-hand sides at all times, of one copy: gradients that it takes are traced once."""
@@ -123,8 +162,7 @@ class Flow:
     def _pullback(self, ybar, y, y0, times, *p):
         if find_trace(ybar) is None and not np.any(ybar):  # a zero cotangent: the solution does not count
             return (None,) * (2 + len(p))
-        count = self.n + sum(np.size(x) for x in p)
-        if self.n * (1 + count) <= self.few:
+        if self._has_few(p):
             start, *pbar = self._weighed(ybar, y0, times, p)
         else:
             start, *pbar = self._adjoint(ybar, y, times, p)
@@ -135,22 +173,9 @@ class Flow:
         return (start, timesbar, *pbar)
 
     def _weighed(self, ybar, y0, times, p) -> list:
-        sizes = [self.n, *(int(np.size(x)) for x in p)]
-        unit, ends = np.eye(sum(sizes)), np.cumsum(sizes)
-        directions = [
-            np.reshape(unit[:, end - size : end], (-1, *np.shape(x)))
-            for x, end, size in zip(p, ends[1:], sizes[1:], strict=True)
-        ]
-        arguments = y0, times, *p
-        plain = find_trace(arguments) is None
-        last = self._last
-        if plain and last and all(map(np.array_equal, arguments, last[0])):
-            moved = last[1]
-        else:
-            moved = self._along(unit[:, : self.n], directions, y0, times, p)
-            if plain:
-                self._last = [np.array(x) for x in arguments], moved
-        total = np.sum(np.reshape(np.moveaxis(moved, 1, 0) * ybar, (len(unit), -1)), 1)
+        moved = self._sensitivities(y0, times, p)
+        ends = np.cumsum([self.n, *(int(np.size(x)) for x in p)])
+        total = np.sum(np.reshape(np.moveaxis(moved, 1, 0) * ybar, (ends[-1], -1)), 1)
         parts = np.split(total, ends[:-1])
         return [parts[0], *(np.reshape(part, np.shape(x)) for part, x in zip(parts[1:], p, strict=True))]
 

@@ -11,12 +11,19 @@ from collections.abc import Callable
 import numpy as np
 
 from ..caches.arguments import Constant
-from ..caches.derivative import prepare_derivative_cache, value_and_derivative
+from ..caches.derivative import prepare_derivative_cache
 from ..caches.pullback import prepare_pullback_cache, value_and_pullback
 
 
 def _dimensions(args) -> tuple:
     return tuple(map(np.ndim, args))
+
+
+def _moving(x, tangent, lanes: int):
+    """Return the tangent of an argument as caches take it; None for one that does not move."""
+    if tangent is None or np.asarray(x).dtype.kind != "f":
+        return None
+    return tangent[0] if lanes == 1 else tangent
 
 
 class KeptDerivatives:
@@ -31,36 +38,47 @@ class KeptDerivatives:
 
         Arguments whose tangent is None do not move, and neither do integers.
         """
-        moving = tuple(
-            None if d is None or np.asarray(x).dtype.kind != "f" else d[0] if lanes == 1 else d
-            for x, d in zip(primals, tangents, strict=True)
-        )
+        moving = tuple(_moving(x, d, lanes) for x, d in zip(primals, tangents, strict=True))
+        return self._pushed(self._pushes(primals, moving, lanes), primals, moving, lanes)
 
-        def prepare():
+    def along(self, fixed: tuple, tangents: tuple, lanes: int = 1):
+        """Return what computes `push` of ``f(y, t, *fixed)``, given y, t and the tangents of y.
+
+        The time does not move. What is the same at all times is looked at once.
+        """
+        idle = None
+        moving = tuple(_moving(x, d, lanes) for x, d in zip(fixed, tangents, strict=True))
+        still = _moving(0.0, np.zeros(lanes), lanes)
+
+        def push(y, t, moved):
+            nonlocal idle
+            primals, its = (y, t, *fixed), (moved[0] if lanes == 1 else moved, still, *moving)
+            if idle is None:
+                idle = self._pushes(primals, its, lanes)
+            return self._pushed(idle, primals, its, lanes)
+
+        return push
+
+    def _pushes(self, primals: tuple, moving: tuple, lanes: int) -> list:
+        """Return the idle caches for such arguments."""
+        return self._idle.setdefault((lanes, *(d is None for d in moving), _dimensions(primals)), [])
+
+    def _pushed(self, idle: list, primals: tuple, moving: tuple, lanes: int):
+        if idle:
+            cache = idle.pop()
+        else:
             given = [Constant(x) if d is None else x for x, d in zip(primals, moving, strict=True)]
-            return prepare_derivative_cache(self._f, *given, lanes=lanes)
-
-        pairs = [x if d is None else (x, d) for x, d in zip(primals, moving, strict=True)]
-        value, moved = self._lent(
-            (lanes, *(d is None for d in moving), _dimensions(primals)),
-            prepare,
-            value_and_derivative,
-            tuple(pairs),
+            cache = prepare_derivative_cache(self._f, *given, lanes=lanes)
+        value, moved = cache.push(
+            tuple([x if d is None else (x, d) for x, d in zip(primals, moving, strict=True)])
         )
+        idle.append(cache)
         return value, moved[None] if lanes == 1 else moved
 
     def pull(self, ybar, *args):
         """Return the value and the cotangents of the arguments."""
-        return self._lent(
-            ("pullback", _dimensions(args)),
-            lambda: prepare_pullback_cache(self._f, *args),
-            value_and_pullback,
-            (np.array(ybar), *args),
-        )
-
-    def _lent(self, key, prepare: Callable, run: Callable, args: tuple):
-        idle = self._idle.setdefault(key, [])
-        cache = idle.pop() if idle else prepare()
-        result = run(cache, *args)
+        idle = self._idle.setdefault(("pullback", _dimensions(args)), [])
+        cache = idle.pop() if idle else prepare_pullback_cache(self._f, *args)
+        result = value_and_pullback(cache, np.array(ybar), *args)
         idle.append(cache)
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import os
 import subprocess
@@ -67,6 +68,26 @@ def test_what_it_serves(dtype, shape):
 
 class Thing:
     pass
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 1, 3), (1,)])
+def test_directions_go_to_lanes_that_have_gaps(shape, dtype, monkeypatch):
+    """The axis of lanes is the first one of the directions, and the last one in memory."""
+    rng = np.random.default_rng(0)
+    cache = nt.prepare_derivative_cache(
+        lambda x, y: [np.sin(v) * y for v in x.ravel()], np.zeros(shape, dtype), 1.0, lanes=4
+    )
+    for k in range(4):
+        x, dx = rng.normal(size=shape).astype(dtype), rng.normal(size=(4, *shape)).astype(dtype)
+        y, dy = rng.normal(), rng.normal(size=4)
+        if k == 2 and dtype == np.float64:
+            monkeypatch.setattr("numbatape.caches.entry.Entry.serve_as_bound", None)
+        value, slopes = nt.value_and_derivative(cache, (x, dx), (y, dy))
+        flat, moved = x.ravel(), dx.reshape(4, -1)
+        close = functools.partial(np.testing.assert_allclose, rtol=0.0, atol=8 * np.finfo(dtype).eps)
+        close(value, np.sin(flat) * y)
+        close(np.transpose(slopes), np.cos(flat) * y * moved + np.sin(flat) * dy[:, None])
 
 
 def test_arrays_of_objects_among_the_results_hold_references():

@@ -33,7 +33,7 @@ def decay(y, t, k):
 
 @pytest.fixture(params=["sensitivities", "adjoint"])
 def way(request, monkeypatch):
-    """Pullbacks of both kinds."""
+    """Pullbacks of both kinds; pushforwards along all directions together, and along their own."""
     few = flow.FEW if request.param == "sensitivities" else 0
     monkeypatch.setattr(flow.Flow.__init__, "__defaults__", (few, None))
     return request.param
@@ -329,6 +329,19 @@ def test_dense_output(span):
     steps = 1e-4 * np.eye(4)
     differences = np.stack([(nt.vjp(f, p + d)[0] - nt.vjp(f, p - d)[0]) / 2e-4 for d in steps], -1)
     np.testing.assert_allclose(nt.jacobian(f)(p), differences, rtol=1e-6, atol=1e-6)
+
+
+def test_columns_of_a_jacobian_share_one_solution_of_the_sensitivities(monkeypatch):
+    """Of more than one column, too, and with the time between the user's calls spent in builtins."""
+    solved, value = [], flow.Flow._value
+    monkeypatch.setattr(flow.Flow, "_value", lambda its, *given: solved.append(its.n) or value(its, *given))
+    f = nt.jacobian(lambda th: odeint(predators, Y0 * th[0], T, tuple(th), **TIGHT)[-1], mode="forward")
+    for k in range(3):
+        f(THETA * (1.0 + 0.01 * k))
+    solved.clear()
+    monkeypatch.setattr("numbatape.caches.entry.Entry.serve_as_bound", None)
+    f(THETA)
+    assert sorted(solved) == [2, 2 * (1 + 2 + 4)]
 
 
 def test_a_call_copies_the_right_hand_side_some_times_and_not_for_each_time(monkeypatch):
