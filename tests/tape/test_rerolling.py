@@ -213,6 +213,32 @@ def test_derivatives_are_taken_of_vectors(function):
     assert 2 * len(short) < len(long)
 
 
+def predators(x):
+    """Lines with several instructions that are alike, so that few of them are a turn apart from the last."""
+    u, v, total = x[0], x[1], 0.0
+    for _ in range(N):
+        w = u * v
+        u, v = u + 0.02 * (x[2] * u - w), v + 0.02 * (x[3] * w - x[4] * v)
+        total = total + (u - 1.0) ** 2 + (v - 1.0) ** 2
+    return total
+
+
+def test_lines_with_several_instructions_that_are_alike():
+    """The turns are found, and products beside cells of the new arrays are fused with sums as elsewhere."""
+    plain, rolled = caches(predators, X)
+    assert len(rolled.tape) <= 8 * N + 20 < len(plain.tape)
+    results = [nt.value_and_gradient(each, X) for each in (plain, rolled)]
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-13)
+    np.testing.assert_allclose(results[1][1][0], results[0][1][0], rtol=1e-11, atol=1e-13)
+    products = [
+        nt.prepare_hvp_cache(predators, X, config=nt.Config(passes=passes)) for passes in (OTHERS, "all")
+    ]
+    found = [nt.value_and_hvp(each, Y, X)[2] for each in products]
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-11, atol=1e-11)
+    long, short = (its._single.program.variants.popitem()[1].tape for its in products)
+    assert 1.1 * len(short) < len(long)
+
+
 @pytest.mark.parametrize("function", [autoregression, volatility], ids=lambda function: function.__name__)
 def test_instructions_know_their_lines(function):
     """Each instruction stands in a line of the function's body."""

@@ -23,6 +23,8 @@ from ..tape import Layout
 # order that is tried.
 NEGATED = (((1, 1), "sub", "ba"), ((1, -1), "add", "b"))
 
+NEAR = 8  # A product and the sum that reads it mostly stand so near to each other.
+
 
 def fuse(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Turn products and the sums that alone read them into one instruction each."""
@@ -71,9 +73,27 @@ class _Fusion:
             if not seen_flat:
                 wanted &= makers["out"] == values[found]
             for place in "ab":
-                wanted &= self.last[self.group[makers[place]]] <= at[found]
+                wanted &= ~self._written(self.group[makers[place]], at[found], rows[found])
             at[found[~wanted]] = -1
         return at
+
+    def _written(self, groups, makers, readers) -> np.ndarray:
+        """Whether groups may be written to between two instructions.
+
+        What a loop has re-rolled around it writes to a cell of an array in each turn: the last of these
+        instructions comes late, but none of them stands between a product and a sum of one turn.
+        """
+        written = self.last[groups] > makers
+        late = flatnonzero(written)
+        if len(late):
+            groups, makers, readers = groups[late], makers[late], readers[late]
+            between = readers - makers > NEAR
+            for step in range(1, NEAR):
+                inside = makers + step < readers
+                row = chosen(self.code, np.minimum(makers + step, readers))
+                between |= inside & ((self.group[row["out"]] == groups) | (row["aux"] != NONE))
+            written[late] = between
+        return written
 
     def _rewrite(self, rows, name: str, a, b, c, active) -> None:
         code = self.code
