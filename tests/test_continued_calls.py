@@ -1,4 +1,4 @@
-"""Gradients that go on in the workspace of another path where a guard stops them: bits, and what ends it."""
+"""Calls that go on in the workspace of another path where a guard stops them: bits, and what ends it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,35 @@ def first_of_all(b):
     return np.sum(b * b) if b[0] > 0 else np.prod(b)
 
 
+def rows(b):
+    """A result whose Jacobian is put together of columns, in either order in memory."""
+    z = np.tanh(X[:6] @ b)
+    z = z * b[0] if b[0] > 0 else np.cumsum(z)
+    return np.sort(z) if z[1] > z[2] else z * z
+
+
+def late(b):
+    """One path needs an array behind the test whose cells others have by then on the other path."""
+    z = X @ b
+    parts = [0.5 * z]
+    for _ in range(11):
+        parts.append(np.sin(parts[-1]))
+    total = sum(one @ other for one, other in zip(parts, parts[::-1], strict=True))
+    return total if b[0] > 0 else total + np.sum(z * z)
+
+
 PROGRAMS = fit, narrow, many_tests, nested, integers, factors, appended, first_of_all
+DIRECTION = np.cos(np.arange(4.0))
+# Forward sweeps, in whose workspaces values take the cells of others that nothing needs any more.
+FORWARD = {
+    "hessian": (nt.hessian, (many_tests, nested, factors)),
+    "jvp": (
+        lambda f: lambda b: nt.jvp(f, (b,), (DIRECTION.astype(b.dtype),)),
+        (narrow, integers, late),
+    ),
+    "columns": (lambda f: nt.jacobian(f, mode="forward"), (rows,)),
+    "rows": (lambda f: nt.jacobian(f, mode="reverse"), (rows,)),
+}
 
 
 def points_of(program):
@@ -118,17 +146,27 @@ def rows_of(entry):
 
 
 @pytest.mark.filterwarnings("ignore::numbatape.RetracingWarning")
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_bits_depend_on_no_path_before(program, at_once, monkeypatch):
+@pytest.mark.parametrize(
+    ("verb", "program"),
+    [
+        *((gradient_of, program) for program in PROGRAMS),
+        *((verb, program) for verb, programs in FORWARD.values() for program in programs),
+    ],
+    ids=[
+        *(program.__name__ for program in PROGRAMS),
+        *(f"{name}-{program.__name__}" for name, (_, programs) in FORWARD.items() for program in programs),
+    ],
+)
+def test_bits_depend_on_no_path_before(verb, program, at_once, monkeypatch):
     points = points_of(program)
     alone = []
     for x in points:
-        own = gradient_of(type(program)(program.__code__, program.__globals__))
+        own = verb(type(program)(program.__code__, program.__globals__))
         alone.append([bits(own(x)) for _ in range(3)][-1])
     missed = []
     again = steady.SteadyCalls.again
     monkeypatch.setattr(steady.SteadyCalls, "again", lambda *a: missed.append(1) or again(*a))
-    both = gradient_of(program)
+    both = verb(program)
     for x in points:
         both(x)
     for turn in range(40):

@@ -1,4 +1,4 @@
-"""Gradients that go on in the workspace of another path where a guard stops them: who is joined to whom.
+"""Calls that go on in the workspace of another path where a guard stops them: who is joined to whom.
 
 `numbatape.engine.continued` has what serves them then. Two entries with the same key have traces that part at
 a guard. If both take the same leaves and make the same kind of results, the sweep of the first one may go on
@@ -9,8 +9,10 @@ loses its workspace (`Entry.part`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from operator import is_
+from typing import Any, cast
 
 import numpy as np
 
@@ -56,7 +58,7 @@ def join(entry: Entry, other: Entry) -> bool:
     if continued is not None and not continued.takes(beginning, is_bool):
         return False
     hits = here.variant.counter, there.variant.counter
-    continued = here.continued = continued or Continued(here)
+    continued = here.continued = continued or Continued(here, entry.sweep)
     other.is_entered_by(continued.add(beginning, there, other, results, hits))
     return True
 
@@ -85,6 +87,7 @@ def _are_alike(entry: Entry, other: Entry) -> bool:
     return (
         own[0] == own[1]
         and here.variant.statics == there.variant.statics
+        and here.widths == there.widths
         and here.variant.orders == there.variant.orders
         and _watch_same(here, there)
         and len(entry.rows) == len(other.rows)
@@ -96,7 +99,7 @@ def _are_alike(entry: Entry, other: Entry) -> bool:
 def _is_simple(entry: Entry) -> bool:
     """Whether an entry sweeps one plan forward and back, and does nothing besides."""
     space = entry.space
-    usual = space.__class__ is VariantWorkspace and entry.sweep == "gradient" and not space.widths
+    usual = space.__class__ is VariantWorkspace and entry.sweep in ("gradient", "forward")
     calls = space.segments is not None or space.calls is not None or space.variant.effects is not None
     return usual and not calls and space.plan.strips is None and entry.counted is None and entry.is_current
 
@@ -160,7 +163,7 @@ def _results(here: VariantWorkspace, outs: Sequence[Out], others: Sequence[Out])
         (cells, how), (its, its_way) = _cells(out), _cells(other)
         if cells is None or its is None or how != its_way or memory_of(cells) not in own:
             return None
-        if cells.dtype != its.dtype or cells.shape != its.shape:
+        if (cells.dtype, cells.shape, cells.strides) != (its.dtype, its.shape, its.strides):
             return None
         if address(cells) != address(its):
             rows.append((address(cells), address(its), cells.nbytes))
@@ -173,10 +176,18 @@ def _are_same(one, other) -> bool:
     return one is other
 
 
-def _cells(out: Out) -> tuple[np.ndarray | None, str]:
-    """Return the contiguous array that a result is made of, and how; no array where that is unknown."""
-    cells, how = out.source, ""
-    if out.kind != jit.steady.ENTRY:  # a method of the array
-        cells, how = getattr(out.source, "__self__", None), getattr(out.source, "__name__", "")
-    known = type(cells) is np.ndarray and cells.flags.c_contiguous and how in ("", "copy", "item")
+def _cells(out: Out) -> tuple[np.ndarray | None, Any]:
+    """Return the array without gaps that a result is made of, and how; no array where that is unknown."""
+    cells, how = out.source, cast("tuple", ())
+    if isinstance(out.source, functools.partial):  # see `made_of`
+        cells, how = out.source.args[0], (out.source.func, *out.source.args[1:])
+    elif out.kind != jit.steady.ENTRY:  # a method of the array
+        cells, how = getattr(out.source, "__self__", None), (getattr(out.source, "__name__", ""),)
+    known = type(cells) is np.ndarray and _is_without_gaps(cells)
     return (cells if known else None), how
+
+
+def _is_without_gaps(cells: np.ndarray) -> bool:
+    """Whether an array is a contiguous one, or a transposed one."""
+    axes = sorted(range(cells.ndim), key=lambda axis: -cells.strides[axis])
+    return cells.transpose(axes).flags.c_contiguous

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..jit.steady import CALLED
 from ..nested.recorded_derivatives import pushforward
 from ..recording.recorded import Output
 from ..trace import pytrees
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
-from .outs import Out, out_of, reshaped_out
+from .outs import Out, made_of, out_of, reshaped_out
 from .results import in_dtype, per_argument, require_derivative, value_of
 from .variant import VariantWorkspace
 
@@ -188,7 +187,11 @@ def outs_of(flat: Flattened, derived: Derived, by_columns: bool) -> list[Out] | 
     if not by_columns or not full:
         return [out_of(value, kept), reshaped_out(view, full, dtype)]
     matrix = view.reshape(lanes, -1).T if view.flags.c_contiguous else np.moveaxis(view, 0, -1)
-    return [out_of(value, kept), Out(CALLED, lambda: np.array(matrix, order="C").reshape(full))]
+    return [out_of(value, kept), made_of(matrix, _in_rows, full)]
+
+
+def _in_rows(matrix: np.ndarray, shape: tuple) -> np.ndarray:
+    return np.array(matrix, order="C").reshape(shape)
 
 
 def one_matrix(flat: Flattened, assembled) -> np.ndarray:

@@ -198,7 +198,7 @@ class Derived:
             return
         evaluator = self.evaluator(slots, fixed)
         left_out = omitted | {extended.count - 1}
-        front.learn(extended, evaluator, space, result, outs, "watched", left_out, trees, rows)
+        front.learn(extended, evaluator, space, result, outs, "forward", left_out, trees, rows)
 
     def preferred_width(
         self, extended: Flattened, total: int, traced: Variant | None = None

@@ -274,7 +274,7 @@ class OneWayWorkspace(VariantWorkspace):
         return [*gradients, (tape.outputs[0], self.outputs[0], False)]
 
     def entry_point(self, name: str) -> str:
-        return {"gradient": "watched", "bound": "bound_value"}.get(name, name)
+        return {"gradient": "forward", "bound": "bound_value"}.get(name, name)
 
     def require_reverse(self) -> None:
         """There is no reverse sweep that could fail."""

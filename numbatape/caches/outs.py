@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -62,24 +63,37 @@ def memory_of(cells: ndarray) -> tuple[int, int]:
     return address(cells), cells.nbytes
 
 
+def made_of(cells: ndarray, how: Callable, *more) -> Out:
+    """Return the out that is ``how(cells, *more)``.
+
+    The cells can be told from it, and whether another one is made in the same way.
+    """
+    return Out(jit.steady.CALLED, functools.partial(how, cells, *more))
+
+
+def _number(cells: ndarray, kind: type):
+    return kind(cells[0])
+
+
+def _reshaped(cells: ndarray, shape: tuple, dtype):
+    return cells.astype(dtype, order="C").reshape(shape)[()]
+
+
 def out_of(cells: ndarray, kept) -> Out:
     """Return the out that makes of cells what NumPy would return, of which ``kept`` is an example."""
     cells = without_lanes(cells, kept)
     if isinstance(kept, ndarray):
         if cells.dtype == kept.dtype:
             return Out(jit.steady.CALLED, cells.copy)
-        dtype = kept.dtype
-        return Out(jit.steady.CALLED, lambda: cells.astype(dtype))
+        return made_of(cells, ndarray.astype, kept.dtype)
     alone = cells.reshape(-1)
     if type(kept) is float:
         return Out(jit.steady.CALLED, alone.item)
     if type(kept) in (int, bool):
-        kind = type(kept)
-        return Out(jit.steady.CALLED, lambda: kind(alone[0]))
+        return made_of(alone, _number, type(kept))
     if cells.dtype == kept.dtype:
         return Out(jit.steady.ENTRY, alone)
-    number = kept.dtype.type
-    return Out(jit.steady.CALLED, lambda: number(alone[0]))
+    return made_of(alone, _number, kept.dtype.type)
 
 
 def constant_out(leaf) -> Out:
@@ -174,13 +188,13 @@ def parts_outs(flat: Flattened, space: VariantWorkspace, parts, arguments: Itera
 def reshaped_out(cells: ndarray, shape: tuple, dtype=None) -> Out:
     """Return the out that copies cells in another shape and dtype; a number where there are no dimensions."""
     if dtype is not None and cells.dtype != dtype:
-        return Out(jit.steady.CALLED, lambda: cells.astype(dtype).reshape(shape)[()])
+        return made_of(cells, _reshaped, shape, dtype)
     if not shape:
         return Out(jit.steady.ENTRY, cells.reshape(-1))
     view = cells.reshape(shape)
     if np.may_share_memory(view, cells):
         return Out(jit.steady.CALLED, view.copy)
-    return Out(jit.steady.CALLED, lambda: cells.copy().reshape(shape))
+    return made_of(cells, _reshaped, shape, cells.dtype)
 
 
 def _joined(real: ndarray, imag: ndarray, is_array: bool) -> Out:

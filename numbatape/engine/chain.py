@@ -1,12 +1,8 @@
 """The sweeps as text: a dispatch chain of one-cell instructions, and the entry points.
 
 Each direction is a module of its own: a tape that is only swept forward does not wait for the compiler to
-finish the other chain, which is as large.
-
-A chain of serial arithmetic (``s = s + x[i]``) is bound by the latency of storing a result and
-loading it again in the next instruction, 7 of some 11 cycles. So arithmetic keeps its last result
-in a register: an instruction flagged FROM_LAST takes operand ``a`` from it, one flagged TO_NEXT its
-cotangent in the reverse sweep. `numbatape.engine.plan` sets the flags.
+finish the other chain, which is as large. Arithmetic keeps its last result in a register
+(`numbatape.engine.frame`).
 """
 
 from __future__ import annotations
@@ -14,24 +10,18 @@ from __future__ import annotations
 import functools
 import textwrap
 
-import numpy as np
-
 from ..ops import OPS, Elementwise, scalars, status
 from ..ops.table import OPERANDS
 from ..ops.text import helpers
-from ..tape.instruction import GUARD, opcode
-from ..tape.tape import F64
+from ..tape.instruction import GUARD
 from . import frame
 from .codegen import FIRST_KERNEL
 from .formula_text import kernel_text, product, uses
 from .frame import (
     ACTIVE_SHIFT,
-    CELL_A,
-    CELL_B,
     CELL_C,
     CELL_O,
     FROM_LAST,
-    OPERANDS_MASK,
     STRIDE,
     TO_NEXT,
     constants,
@@ -279,6 +269,13 @@ def watched(w, pc):
     return forward_range(w, w[SPLIT], w[COUNT])
 
 
+def forward(w, pc):
+    stopped = watched(w, pc)
+    if stopped == {STATUS_GUARD} and w[CONTINUED] != 0:
+        return invoke(w[CONTINUED], 0, w, pc)
+    return stopped
+
+
 def bound_forward(w, pc):
     copy_all(w[COPY_IN], w[COPY_IN_COUNT])
     return forward_range(w, w[SPLIT], w[COUNT])
@@ -368,33 +365,3 @@ COPY_ALL = f"""def copy_all(words_q, count):
     for k in range(count):
         copy_bytes({_ROW_OF_MEMORY})
 """
-
-
-@functools.cache
-def in_register() -> np.ndarray:
-    """Return, for every opcode, whether its arm keeps the result in the register."""
-    table = np.zeros(1 << 16, bool)
-    rows = (k for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.in_register)
-    table[[opcode(k, F64) for k in rows]] = True
-    return table
-
-
-def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
-    """Return FROM_LAST and TO_NEXT for each of a plan's instructions, shifted into place."""
-    ops = code[:, 0] & 0xFFFF
-    operands = (code[:, 0] >> ACTIVE_SHIFT) & OPERANDS_MASK
-    arithmetic = in_register()[ops]
-    flags = np.zeros(len(code), np.int32)
-    if len(code) < 2:
-        return flags
-    follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, CELL_A] == code[:-1, CELL_O])
-    if 0 < prologue < len(code):
-        # The main part is a sweep of its own, so the prologue hands no register to it.
-        follows[prologue - 1] = False
-    flags[1:][follows] |= FROM_LAST
-    back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0)
-    back &= (code[1:, CELL_B] != code[1:, CELL_A]) & (
-        code[1:, CELL_C] != code[1:, CELL_A]
-    )  # else its adjoint is a sum
-    flags[:-1][back] |= TO_NEXT
-    return flags << ACTIVE_SHIFT

@@ -1,9 +1,9 @@
-"""`Continued`: where the gradients of a workspace go on whose forward sweep a guard stops.
+"""`Continued`: where the calls of a workspace go on whose forward sweep a guard stops.
 
 Where a guard stops a sweep, another trace of the function went the other way there. The sweep's kernel then
-copies what that trace's workspace needs of the values so far, sweeps forward from there and back in that
-workspace, and copies the results to where the caller looks for them. So the call needs no Python, and it
-computes nothing twice that both traces have in common (`numbatape.engine.shared_beginnings`).
+copies what that trace's workspace needs of the values so far, sweeps forward from there in that workspace,
+and back if the results need it, and copies the results to where the caller looks for them. So the call needs
+no Python, and nothing is computed twice that both traces share (`numbatape.engine.shared_beginnings`).
 
 Where a guard of that trace stops the call again, it goes on from there in the same way: a function with many
 tests comes to the path that its numbers take by one workspace for each test that went the other way.
@@ -29,7 +29,7 @@ from .workspace import Workspace
 
 MOST_ROWS = 8
 OPEN, STOP, WHOLE = map(ROW.index, ("OPEN", "STOP", "WHOLE"))
-ROWS, REACHED = map(HEAD.index, ("ROWS", "REACHED"))
+ROWS, REACHED, PULLBACK = map(HEAD.index, ("ROWS", "REACHED", "PULLBACK"))
 
 
 class Continued:
@@ -39,12 +39,16 @@ class Continued:
     ----------
     space
         The workspace. It owns the table, so the table does not refer to it.
+    sweep
+        The entry point of its sweeps: "gradient" or "forward".
     """
 
-    def __init__(self, space: Workspace):
+    def __init__(self, space: Workspace, sweep: str):
         self._frame = space.frame
         self._words = np.zeros(len(HEAD) + MOST_ROWS * len(ROW), np.int64)
-        addresses = kernels.continued_address(), *map(kernels.sweep_address, ("resume", "pullback"))
+        # There is no sweep back where the forward sweep computes all results.
+        sweeps = ("resume",) if sweep == "forward" else ("resume", "pullback")
+        addresses = kernels.continued_address(), *map(kernels.sweep_address, sweeps)
         self._words[: len(addresses)] = addresses
         self._rows = self._words[len(HEAD) :].reshape(MOST_ROWS, len(ROW))
         # Who has the workspace that each row leads to, weakly; and what the row refers to.
@@ -92,7 +96,8 @@ class Continued:
         hits
             The numbers of calls of the two traces.
         """
-        other.require_reverse()
+        if self._words[PULLBACK]:
+            other.require_reverse()
         k = self._leads_to.index(None)
         leaving, between = _apart(results)
         tables = [_table(rows) for rows in (beginning.copies, leaving)]

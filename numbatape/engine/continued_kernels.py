@@ -1,4 +1,4 @@
-"""The kernel that goes on where a guard stops a gradient's sweep, see `numbatape.engine.continued`."""
+"""The kernel that goes on where a guard stops a sweep, see `numbatape.engine.continued`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def entered(t_q, row_q):
     # Go on in another workspace.
     copy_all(row_q[{ENTER}], row_q[{ENTER_COUNT}])
     stopped = invoke(t_q, {RESUME}, row_q[{FRAME}], row_q[{START}])
-    if stopped != 0:
+    if stopped != 0 or t_q[{PULLBACK}] == 0:
         return stopped
     return invoke(t_q, {PULLBACK}, row_q[{FRAME}], 0)
 

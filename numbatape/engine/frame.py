@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
+import numpy as np
+
+from ..ops import OPS, Elementwise
 from ..ops.text import names_in
+from ..tape.instruction import opcode
+from ..tape.tape import F64
 
 WORDS = (
     "CODE",  # address of the plan's instructions, five 32-bit words each
@@ -44,7 +51,7 @@ WORDS = (
     "STRIPS",  # address of the blocks that run strip by strip, see `numbatape.engine.strip_kernels`
     "SWEEPS",  # address of the addresses of the functions `SWEEP_FUNCTIONS` of the forward sweeps
     "OUTSIDE",  # address of (address of an array's address, cells from there) per operand outside
-    "CONTINUED",  # address of where gradients go on that a guard stops (`numbatape.engine.continued`), or 0
+    "CONTINUED",  # address of where calls go on that a guard stops (`numbatape.engine.continued`), or 0
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
 # What strips and the reverse sweeps, which are modules of their own, call.
@@ -77,3 +84,37 @@ def constants(text: str) -> str:
     """Return the frame's words that a generated text names, as assignments for its head."""
     used = names_in(text)
     return "".join(f"{name} = {k}\n" for k, name in enumerate(WORDS) if name in used)
+
+
+# A chain of serial arithmetic (``s = s + x[i]``) is bound by the latency of storing a result and loading it
+# again in the next instruction, 7 of some 11 cycles. So arithmetic keeps its last result in a register: an
+# instruction flagged FROM_LAST takes operand ``a`` from it, one flagged TO_NEXT its cotangent in the reverse
+# sweep.
+@functools.cache
+def in_register() -> np.ndarray:
+    """Return, for every opcode, whether its arm keeps the result in the register."""
+    table = np.zeros(1 << 16, bool)
+    rows = (k for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.in_register)
+    table[[opcode(k, F64) for k in rows]] = True
+    return table
+
+
+def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
+    """Return FROM_LAST and TO_NEXT for each of a plan's instructions, shifted into place."""
+    ops = code[:, 0] & 0xFFFF
+    operands = (code[:, 0] >> ACTIVE_SHIFT) & OPERANDS_MASK
+    arithmetic = in_register()[ops]
+    flags = np.zeros(len(code), np.int32)
+    if len(code) < 2:
+        return flags
+    follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, CELL_A] == code[:-1, CELL_O])
+    if 0 < prologue < len(code):
+        # The main part is a sweep of its own, so the prologue hands no register to it.
+        follows[prologue - 1] = False
+    flags[1:][follows] |= FROM_LAST
+    back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0)
+    back &= (code[1:, CELL_B] != code[1:, CELL_A]) & (
+        code[1:, CELL_C] != code[1:, CELL_A]
+    )  # else its adjoint is a sum
+    flags[:-1][back] |= TO_NEXT
+    return flags << ACTIVE_SHIFT

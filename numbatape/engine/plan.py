@@ -13,8 +13,8 @@ from ..savings import frozen
 from ..tape import Tape
 from ..tape.combinations import flatnonzero
 from . import plan_tables as names
-from .chain import register_flags
 from .codegen import FIRST_KERNEL
+from .frame import register_flags
 from .placement import SMALL, Placement, evaluated, place_storages, storage_table
 from .segments import Cuts, find_cuts
 from .vectors import FIRST_VECTOR

@@ -14,9 +14,9 @@ from ..threads import survives_fork
 from . import plan_tables as names
 from . import replan_kernels as more
 from . import segments
-from .chain import in_register
 from .codegen import FIRST_KERNEL
 from .extents_proof import ends_stay_inside, extents_hold_for_all_sizes
+from .frame import in_register
 from .placement import lenders_at_all_sizes
 from .plan import Plan, make_plan
 from .segments import Cuts, cuts_of_work, weights

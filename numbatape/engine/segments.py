@@ -273,7 +273,7 @@ class Segments:
         if name in ("prologue", "resume", "lanes"):
             first = uniform if name == "lanes" else start
             return self._forward(first, split if name == "prologue" else count)
-        if name in ("watched", "gradient"):
+        if name in ("watched", "forward", "gradient"):
             frame[WORD["COUNT"]] = split
             outcome = self._watched()
             if outcome:

@@ -9,7 +9,9 @@ compared by their contents, everything else by the instructions that have writte
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -124,6 +126,25 @@ class _Side:
         family, first, _ = self.cells((storage, 0))
         return (self.plan.size(offset), FAMILY_DTYPE[family].itemsize * first % ALIGNMENT, *known)
 
+    def still_has(self, group: Group) -> bool:
+        """Whether the cells of a group still have its numbers when the sweep comes to the guard.
+
+        Where a tape is only swept forward, others take the cells of storages that nothing reads any more.
+        """
+        storage = group[0]
+        return self._holders.get((self.families[storage], self._bases[storage]), storage) == storage
+
+    @functools.cached_property
+    def _holders(self) -> dict[tuple[int, int], int]:
+        """Which storage was the last to write to the cells from a place on, by family and place."""
+        holders: dict[tuple[int, int], int] = {}
+        for op, _, out, *_, aux in self.rows[self.first : self.stop]:
+            for value in () if op == GUARD else (out,) if aux == NONE else (out, aux):
+                storage = self._values[value][0]
+                if storage >= len(POOLS) and self.sizes[storage]:
+                    holders[self.families[storage], self._bases[storage]] = storage
+        return holders
+
     def cells(self, group: Group) -> tuple[int, int, int]:
         """Return the family of a group, its first cell, and how many cells it has."""
         storage, offset = group
@@ -132,7 +153,7 @@ class _Side:
 
 
 def shared_beginning(one: Workspace, other: Workspace, guard: int) -> Beginning | None:
-    """Return where a gradient goes on in another workspace where a guard has stopped the sweep of one.
+    """Return where a call goes on in another workspace where a guard has stopped the sweep of one.
 
     It goes on at the guard of the other tape, if the instructions before that are known to have the same
     results, and to copy these takes less than they do: all results, or only those that are needed. Else the
@@ -150,18 +171,22 @@ def shared_beginning(one: Workspace, other: Workspace, guard: int) -> Beginning 
         return None
     parted = guard, here.stop, there.stop
     alone = Beginning(*parted, there.first, _copies(here, there, same))
-    if here.stop > MOST_INSTRUCTIONS or _shares_cells(here, there):
+    if here.stop > MOST_INSTRUCTIONS or _overwrites(here, there):
         return alone
     if not _Matching(here, there, same).holds():
         return alone
     sizes = there.plan.sizes
     work = work_of(there.tape, lambda codes: evaluated(codes, sizes))[there.first : there.stop].sum()
-    whole = Beginning(*parted, there.stop, _copies(here, there, same))
+    choices = [(work, alone)]
     needed = _needed(there)
-    some = _copies(here, there, {its: group for its, group in same.items() if needed(its)})
-    part = Beginning(*parted, there.stop, some, whole=False)
-    costs = work, _work_of_copies(whole.copies), _work_of_copies(some) + NOT_WHOLE
-    return (alone, whole, part)[costs.index(min(costs))]
+    left = {its: group for its, group in same.items() if there.still_has(its)}
+    some = {its: group for its, group in left.items() if needed(its)}
+    for groups, more in (left, 0.0), (some, NOT_WHOLE):
+        if all(map(here.still_has, groups.values())):
+            copies = _copies(here, there, groups)
+            goes_on = Beginning(*parted, there.stop, copies, whole=not more)
+            choices.append((_work_of_copies(copies) + more, goes_on))
+    return min(choices, key=itemgetter(0))[1]
 
 
 def _work_of_copies(copies: list[Memory]) -> float:
@@ -185,10 +210,9 @@ def _inputs(here: _Side, there: _Side) -> dict[Group, Group] | None:
     return same
 
 
-def _shares_cells(here: _Side, there: _Side) -> bool:
-    """Whether a value may have the cells of an older one, in either workspace."""
-    tapes = here.tape, there.tape
-    return any(tape.forward or tape.calls or overwritten(tape) is not None for tape in tapes)
+def _overwrites(here: _Side, there: _Side) -> bool:
+    """Whether an instruction may change a value that an older one has computed, in either workspace."""
+    return any(tape.calls or overwritten(tape) is not None for tape in (here.tape, there.tape))
 
 
 class _Matching:

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..tape import Tape
 from ..tape.tape import F32, F64
-from .chain import register_flags
-from .frame import CELL_B
+from .frame import CELL_B, register_flags
 from .placement import evaluated, place_storages, storage_sizes, storage_table
 from .plan import Plan, derive, make_plan
 from .segments import find_cuts, work_of

@@ -18,9 +18,8 @@ from ..jit import address
 from ..ops import OPS, ArrayOp
 from ..tape.combinations import combinations, flatnonzero
 from . import plan_tables as names
-from .chain import register_flags
 from .codegen import FIRST_KERNEL
-from .frame import RECORD_WORD
+from .frame import RECORD_WORD, register_flags
 from .placement import storage_table
 from .verifier import call_numbers, failure, op_info
 

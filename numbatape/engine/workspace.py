@@ -75,7 +75,7 @@ class Workspace:
     frame
         What the kernels get.
     continued
-        Where gradients go on that a guard of this workspace stops; None if nowhere.
+        Where calls go on that a guard of this workspace stops; None if nowhere.
     """
 
     continued: Continued | None = None
