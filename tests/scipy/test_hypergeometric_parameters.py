@@ -1,4 +1,4 @@
-"""Derivatives of 0F1, 1F1 and 2F1 for their parameters, against mpmath with many digits."""
+"""Derivatives of 0F1, 1F1, 2F1, Tricomi's U and Wright's function for their parameters, against mpmath."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ import scipy.stats as stats
 
 import numbatape as nt
 
-FUNCTIONS = {"hyp0f1": mp.hyp0f1, "hyp1f1": mp.hyp1f1, "hyp2f1": mp.hyp2f1}
+
+
+def wright_bessel(a, b, x):
+    return mp.nsum(lambda k: x**k * mp.rgamma(a * k + b) / mp.factorial(k), [0, 60])
+
+
+FUNCTIONS = {
+    "hyp0f1": mp.hyp0f1,
+    "hyp1f1": mp.hyp1f1,
+    "hyp2f1": mp.hyp2f1,
+    "hyperu": mp.hyperu,
+    "wright_bessel": wright_bessel,
+}
 # Series at once; polynomials; alternating terms that cancel; continuations
 PLACES = [
     ("hyp0f1", (2.5, -40.0)),
@@ -22,10 +34,21 @@ PLACES = [
     ("hyp2f1", (-3.0, 1.2, 0.5, 0.8)),
     ("hyp2f1", (1.2, 2.3, 3.1, -2.5)),
 ]
+# A line, a loop, a polynomial; terms at poles of gamma and beside them
+INTEGRALS = [
+    ("hyperu", (1.3, 0.7, 2.0)),
+    ("hyperu", (-3.4, 4.3, 0.5)),
+    ("hyperu", (-2.0, 12.0, 3.0)),
+    ("wright_bessel", (1.3, 0.7, 3.0)),
+    ("wright_bessel", (0.0, 1e-5, 0.5)),
+]
 
 
-@pytest.mark.parametrize(("name", "place"), PLACES)
-def test_derivatives_of_both_orders(name, place):
+@pytest.mark.parametrize(
+    ("name", "place", "error"),
+    [(*case, 2e-15) for case in PLACES] + [(*case, 4e-13) for case in INTEGRALS],
+)
+def test_derivatives_of_both_orders(name, place, error):
     function, exact, count = getattr(sc, name), FUNCTIONS[name], len(place)
     wanted = np.zeros((count, count))
     with mp.workdps(45):
@@ -40,11 +63,21 @@ def test_derivatives_of_both_orders(name, place):
             for j in range(i, count):
                 wanted[i, j] = wanted[j, i] = partial(i, j)
     found = nt.grad(lambda p: function(*p))(np.array(place))
-    np.testing.assert_allclose(found[:-1], slopes[:-1], rtol=2e-15)
-    np.testing.assert_allclose(found[-1], slopes[-1], rtol=1e-13)  # SciPy's own value
+    np.testing.assert_allclose(found[:-1], slopes[:-1], rtol=error)
+    np.testing.assert_allclose(found[-1], slopes[-1], rtol=max(error, 1e-13))  # SciPy's own value
     bends = nt.hessian(lambda p: function(*p))(np.array(place))
-    np.testing.assert_allclose(bends[:-1, :-1], wanted[:-1, :-1], rtol=2e-15)
+    np.testing.assert_allclose(bends[:-1, :-1], wanted[:-1, :-1], rtol=error)
     np.testing.assert_allclose(bends, wanted, rtol=1e-12)
+
+
+def test_the_logarithm_of_wrights_function_where_that_overflows():
+    """The logarithm of the sum is, to first order, the exponent of its largest term."""
+    place = np.array([1.3, 0.7, 1e6])
+    assert np.isinf(sc.wright_bessel(*place))
+    found = nt.grad(lambda p: sc.log_wright_bessel(*p))(place)
+    ends = [sc.log_wright_bessel(*(place * (1.0 + sign * 1e-6))) for sign in (1.0, -1.0)]
+    assert found @ place == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-8)
+    nt.check(lambda a, b, x: sc.log_wright_bessel(a, b, x), *np.array([1.3, 0.7, 2.0]))
 
 
 def test_where_differences_of_parameters_are_whole_numbers():

@@ -35,7 +35,7 @@ def _gauss(nodes: int):
     return np.polynomial.legendre.leggauss(nodes)
 
 
-def _panels(start: float, end: float, count: int):
+def panels(start: float, end: float, count: int):
     """Return points and weights of Gauss's rule on panels between two ends."""
     points, weights = _gauss(NODES)
     half = 0.5 * (end - start) / count
@@ -56,7 +56,7 @@ def _vertical(n, v, r, m, a) -> complex:
     """
     end = 2.0 * math.asin(min(1.0, math.sqrt(0.5 * NEGLIGIBLE / r))) if r > 0.0 else math.pi
     turns = v * (end - math.sin(end)) if m == v else (m + v) * end
-    t, weights = _panels(0.0, end, 6 + int(turns / 8.0))
+    t, weights = panels(0.0, end, 6 + int(turns / 8.0))
     decay = np.exp(-2.0 * r * np.square(np.sin(0.5 * t)) + 1j * (m * np.sin(t) - v * t))
     return np.sum(weights * (-a - 1j * t) ** n * decay)
 
@@ -70,7 +70,7 @@ def _horizontal(n, v, r, m, a) -> complex:
         end = min(end, math.asinh(NEGLIGIBLE / m))
     if r > 0.0:
         end = min(end, math.acosh(1.0 + NEGLIGIBLE / r))
-    t, weights = _panels(0.0, end, 6 + int(end))
+    t, weights = panels(0.0, end, 6 + int(end))
     decay = np.exp(-r * (np.cosh(t) + 1.0) - m * np.sinh(t) - v * t)
     return _turned(v) * np.sum(weights * (-a - t - 1j * math.pi) ** n * decay)
 
@@ -106,7 +106,7 @@ def _growing(n, v, x) -> float:
 
     right = reach(1.0, 5.0 + math.asinh(NEGLIGIBLE / x) if v <= x else 60.0)
     left = reach(-1.0, peak)
-    s, weights = _panels(-left, right, 16 + int(left + right))
+    s, weights = panels(-left, right, 16 + int(left + right))
     total = np.sum(weights * (peak + s) ** n * np.exp(exponent(s)))
     height = v * peak - r
     return math.inf if height > 700.0 else math.exp(height) * total

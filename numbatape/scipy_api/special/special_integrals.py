@@ -67,11 +67,6 @@ UFUNCS["besselpoly"] = _BESSELPOLY = formula_rule(
     {0: lambda z, a, lmb, nu: _BESSELPOLY(a, lmb + 1.0, nu - 1.0) - _BESSELPOLY(a, lmb + 1.0, nu + 1.0)},
 )
 
-# This is DLMF 10.46.1, differentiated term by term.
-UFUNCS["log_wright_bessel"] = _LOG_WRIGHT = formula_rule(
-    "log_wright_bessel", {2: lambda z, a, b, x: np.exp(_LOG_WRIGHT(a, a + b, x) - z)}
-)
-
 
 @ufunc("kelvin")
 def kelvin(x):
