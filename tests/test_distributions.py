@@ -58,7 +58,7 @@ CONTINUOUS = {
 DISCRETE = {
     "2.3": "zipf",
     "1.3 9": "zipfian",
-    "15 6 7 1.4": "nchypergeom_fisher",
+    "15 6 7 1.4": "nchypergeom_fisher nchypergeom_wallenius",
     "0.3": "bernoulli geom logser planck dlaplace",
     "2.4": "poisson yulesimon",
     "7 0.35": "binom",
@@ -95,7 +95,11 @@ def test_every_law_has_a_case():
         if not name.startswith(("_methods.", "_implied."))
         and not any(kind(getattr(stats, name, None)) for kind in others)
     }
-    assert {name for text in texts for name in text.split()} == laws - {*VALUES_ONLY, "studentized_range"}
+    assert {name for text in texts for name in text.split()} == laws - {
+        *VALUES_ONLY,
+        "poisson_binom",
+        "studentized_range",
+    }
 
 
 def agree(got, want, rtol=5e-12, atol=1e-13):
@@ -795,6 +799,50 @@ def test_scipy_moves_stable_laws_of_order_one(frozen):
     np.testing.assert_allclose(slope, expected, rtol=1e-5)
     densities, _ = nt.jvp(lambda x: x * nt.stop_gradient(parts(0.3 * x, 2.0 * x, True)), (1.0,), (1.0,))
     np.testing.assert_allclose(densities, parts(0.3, 2.0, True), rtol=1e-13)
+
+
+def test_wallenius_against_draws_one_by_one():
+    """The masses of all counts follow from those of one draw fewer."""
+    balls, good, drawn, found = 300, 100, 50, 20
+
+    def exact(odds):
+        masses = {0: mpmath.mpf(1)}
+        for draw in range(drawn):
+            after = dict.fromkeys(range(draw + 2), mpmath.mpf(0))
+            for k, mass in masses.items():
+                yes, no = odds * (good - k), balls - good - (draw - k)
+                after[k + 1] += mass * yes / (yes + no)
+                after[k] += mass * no / (yes + no)
+            masses = after
+        return mpmath.log(masses[found])
+
+    law = stats.nchypergeom_wallenius
+    value, slope = nt.value_and_grad(lambda odds: law.logpmf(found, balls, good, drawn, odds))(1.5)
+    assert value == pytest.approx(float(exact(mpmath.mpf(1.5))), rel=1e-12)
+    assert slope == pytest.approx(float(mpmath.diff(exact, mpmath.mpf(1.5))), rel=1e-12)
+    assert nt.grad(lambda odds: law.logpmf(4, 9, 4, 9, odds))(1.5) == 0.0  # the whole urn
+
+
+OF_TRIALS = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "mean", "var", "std", "entropy")
+
+
+@pytest.mark.parametrize("name", OF_TRIALS)
+def test_successes_of_trials_with_probabilities_of_their_own(name):
+    p, law = np.array([[0.2, 0.7, 0.45, 0.9], [0.1, 0.2, 0.3, 0.4]]), stats.poisson_binom
+    if name in ("mean", "var", "std", "entropy"):
+        functions = [getattr(law, name), lambda p: getattr(law(p, 1), name)()]
+    else:
+        functions = [
+            lambda p: getattr(law, name)(np.array([2, 1]), p),
+            lambda p: getattr(law(p[0], loc=1), name)(np.array([2, 3, 4])),
+            lambda p: getattr(law, name)(np.array([-1, 6, 3]), p[0])[2],
+        ]
+    for f in functions:
+        np.testing.assert_allclose(nt.vjp(f, p)[0], f(p), rtol=1e-13)
+        nt.check(f, p)
+    assert np.isnan(nt.vjp(lambda p: law.pmf(2, p), np.array([0.5, 1.5]))[0])
+    moments = lambda p: np.stack(law.stats(p, moments="mvsk"))  # noqa: E731
+    np.testing.assert_allclose(nt.jvp(moments, (p[0],), (p[1],))[0], moments(p[0]), rtol=1e-12)
 
 
 def test_p_values_of_kolmogorov_and_smirnov():

@@ -6,7 +6,6 @@ import numpy as np
 
 from ..trace.axes import is_empty, lengths
 from .eigen import _turn, folded
-from .equations import sylvester
 from .matrix_rule import (
     MatrixRule,
     adjoint,
@@ -15,7 +14,6 @@ from .matrix_rule import (
     identity,
     is_complex,
     solve_triangle,
-    traced,
 )
 
 
@@ -177,12 +175,22 @@ def _polar(a):
 
 
 def _hermitian_sylvester(p, q):
-    """Return X with ``P X + X P = Q`` of a positive definite P."""
-    if traced(p) or traced(q):
-        return sylvester(p, p, q)
+    """Return X with ``P X + X P = Q`` of a positive P; NaN of a singular one, whose factors have none."""
     w, v = np.linalg.eigh(p)
-    inner = np.matmul(adjoint(v), np.matmul(q, v)) / (w[..., :, None] + w[..., None, :])
+    sums = w[..., :, None] + w[..., None, :]
+    lost = sums <= w.shape[-1] * np.finfo(w.dtype).eps * np.max(w, -1, initial=0.0)[..., None, None]
+    inner = np.matmul(adjoint(v), np.matmul(q, v)) / np.where(lost, np.nan, sums)
     return np.matmul(v, np.matmul(inner, adjoint(v)))
+
+
+def _hermitian_sylvester_pullback(ybar, y, p, q):
+    """The solution S for Xbar is the cotangent of Q, as P is Hermitian; that of P is ``-(S X^H + X^H S)``."""
+    share = call(OF_POLAR, p, ybar[0])[0]
+    x = adjoint(y[0])
+    return -(np.matmul(share, x) + np.matmul(x, share)), share
+
+
+OF_POLAR = MatrixRule("scipy.linalg.polar", _hermitian_sylvester, _hermitian_sylvester_pullback)
 
 
 def _polar_pullback(ybar, y, a):
@@ -190,7 +198,7 @@ def _polar_pullback(ybar, y, a):
     (ubar, pbar), (u, p) = ybar, y
     ubar = ubar + np.matmul(a, adjoint(pbar))
     inner = np.matmul(adjoint(u), ubar)
-    turn = _hermitian_sylvester(p, inner)
+    (turn,) = call(OF_POLAR, p, inner)
     result = np.matmul(u, pbar + turn - adjoint(turn))
     m, n = lengths(a)[-2:]
     if m > n:

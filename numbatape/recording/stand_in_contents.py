@@ -189,10 +189,12 @@ STAND_INS = {
         "scipy_api.stats.histograms": "rv_histogram _methods.histogram",
         "scipy_api.stats.kernel_density": "gaussian_kde",
         "scipy_api.stats.normality": "shapiro",
+        "scipy_api.stats.poisson_binomial": "poisson_binom",
         "scipy_api.stats.special_laws": """
             argus crystalball dpareto_lognorm gausshyper genexpon genhalflogistic
             genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign
-            nchypergeom_fisher pearson3 rel_breitwigner truncweibull_min tukeylambda zipf zipfian
+            nchypergeom_fisher nchypergeom_wallenius pearson3 rel_breitwigner truncweibull_min tukeylambda
+            zipf zipfian
         """,
         "scipy_api.stats.noncentral_laws": "irwinhall ncf nct ncx2 skewnorm",
         "scipy_api.stats.distribution_functions": """

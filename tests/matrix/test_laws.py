@@ -318,3 +318,15 @@ def test_slogdet_of_singular_matrices_has_derivatives_that_are_not_numbers(real)
     regular = np.array([[2.0, 1.0], [0.5, 3.0]])
     expected = np.linalg.inv(regular).T + np.diag([4.0, 0.0])
     np.testing.assert_allclose(nt.grad(chosen)(regular), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda a: sl.polar(a)[0], lambda a: sl.polar(a)[1], lambda a: sl.orthogonal_procrustes(a, cases.A)[0]],
+)
+def test_polar_factors_of_a_singular_matrix_have_no_derivative(f):
+    """Neither mode gives numbers: the factors jump, or have a kink, where a singular value is zero."""
+    singular = cases.A.copy()
+    singular[:, 1] = 0.5 * singular[:, 0]
+    assert np.isnan(nt.grad(lambda a: np.sum(f(a) ** 3))(singular)).all()
+    assert np.isnan(nt.jvp(f, (singular,), (np.eye(4),))[1]).all()

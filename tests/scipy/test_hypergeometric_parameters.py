@@ -11,7 +11,6 @@ import scipy.stats as stats
 import numbatape as nt
 
 
-
 def wright_bessel(a, b, x):
     return mp.nsum(lambda k: x**k * mp.rgamma(a * k + b) / mp.factorial(k), [0, 60])
 

@@ -1,10 +1,10 @@
 """Tricomi's U (``hyperu``) and Wright's Bessel function, with derivatives for their parameters.
 
-There is no closed form. With ``f(t) = exp(-x t) t**(a - 1) (1 + t)**(b - a - 1)``, U is the integral of f over
-t > 0, divided by gamma(a), DLMF 13.4.4: it is differentiated under the integral sign, in the logarithm of t,
-where the integrand has one peak. Small and negative a take the loop around zero, 13.4.14: a circle, and both
-sides of the rest of the real line. Wright's function is the sum of ``x**m / (m! gamma(a m + b))``, 10.46.1,
-whose terms are all positive.
+There is no closed form. With ``f(t) = exp(-x t) t**(a - 1) (1 + t)**(b - a - 1)``, U is the integral of f
+over t > 0, divided by gamma(a), DLMF 13.4.4: it is differentiated under the integral sign, in the logarithm
+of t, where the integrand has one peak. Small and negative a take the loop around zero, 13.4.14: a circle,
+and both sides of the rest of the real line. Wright's function is the sum of ``x**m / (m! gamma(a m + b))``,
+10.46.1, whose terms are all positive.
 
 Both are Taylor polynomials in changes of a and b: arrays with a row for each order in a.
 """
@@ -57,7 +57,7 @@ def _reach(exponent, sign: float) -> float:
 
 
 def _line(i: int, j: int, a: float, b: float, x: float, start: float | None = None):
-    """Return the logarithm of a scale of the integral of f from a start, or from 0, and its polynomial beside it."""
+    """Return a scale's logarithm of f's integral from a start, or from 0, and the polynomial beside it."""
     linear = x - b + 1.0  # the slope of f in the logarithm of t is a - linear*t - x*t**2 over 1 + t
     square = linear * linear + 4.0 * x * a
     root = math.sqrt(max(square, 0.0))
@@ -81,7 +81,7 @@ def _line(i: int, j: int, a: float, b: float, x: float, start: float | None = No
 
 
 def _circle(i: int, j: int, a: float, b: float, x: float):
-    """Return the radius of a circle, the logarithm of a scale of its part of the loop, and the polynomial beside it.
+    """Return the radius of a circle, and as ``_line`` does, a scale and a polynomial of its part of the loop.
 
     The radius is that at which the largest integrand on the circle is smallest.
     """
@@ -109,9 +109,7 @@ def _loop(i: int, j: int, a: float, b: float, x: float):
     above, rest = _line(i, j, a, b, x, radius)
     part = math.fmod(a, 2.0)
     waves = [sc.sindg(180.0 * part), sc.cosdg(180.0 * part)]
-    sines = [
-        waves[n % 2] * (-1.0) ** (n // 2) * math.pi ** (n - 1) / math.factorial(n) for n in range(i + 1)
-    ]
+    sines = [waves[n % 2] * (-1.0) ** (n // 2) * math.pi ** (n - 1) / math.factorial(n) for n in range(i + 1)]
     top = max(height, above)
     return top, math.exp(height - top) * terms + math.exp(above - top) * _product(i, sines, rest)
 
@@ -226,9 +224,7 @@ def _with_parameters(name: str) -> None:
         {3 + k: lambda z, *args, k=k: slope(*_raised(k, args)) for k in range(3)},
         home=__name__,
     )
-    UFUNCS[name] = formula_rule(
-        name, {k: lambda z, *args, k=k: slope(*FIRST[k], *args) for k in range(3)}
-    )
+    UFUNCS[name] = formula_rule(name, {k: lambda z, *args, k=k: slope(*FIRST[k], *args) for k in range(3)})
 
 
 _with_parameters("hyperu")

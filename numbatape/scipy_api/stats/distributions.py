@@ -86,10 +86,10 @@ def method_of(distribution, name: str, law: Law, evaluate):
         def implementation(x, *args, **kwargs):
             return run(x, args=args, kwargs=kwargs)
 
-    return stand_in(getattr(distribution, name), implementation, _run_broadcast, knows_sizes=True)
+    return stand_in(getattr(distribution, name), implementation, run_broadcast, knows_sizes=True)
 
 
-def _run_broadcast(implementation, value, args, kwargs):
+def run_broadcast(implementation, value, args, kwargs):
     """Broadcast a moment to NumPy's shape: the variance has that of ``loc``, on which it does not depend."""
 
     def run():

@@ -242,6 +242,26 @@ def fisher_hypergeometric(k, M, n, N, odds):
     return weight(k, odds) - logsumexp(weight(every, np.expand_dims(odds, -1)), -1)
 
 
+def wallenius(k, M, n, N, odds):
+    """Return the logarithm of the integral of ``(1 - v**odds)**k * (1 - v)**(N - k)`` with the counts of choices.
+
+    The integral goes over v**left from 0 to 1, where left is what the balls that are left weigh. In the
+    logarithm of -log(v), from the place of the peak on, the integrand is no narrower than 1/sqrt(N + 1) for
+    any odds, and equal steps of a part of that have all digits.
+    """
+    N = whole("nchypergeom_wallenius", N)
+    left = odds * (n - k) + (M - n) - (N - k)
+    steps, step = np.linspace(-45.0, 5.0, int(150.0 * np.sqrt(N + 1.0)), retstep=True)
+    k, left, odds = (np.expand_dims(part, -1) for part in (k, left, odds))
+    some = np.where(left > 0.0, left, 1.0)
+    place = np.exp(steps) * (N + 1.0) / some
+    taken = sc.xlogy(k, -np.expm1(-odds * place)) + sc.xlogy(N - k, -np.expm1(-place))
+    terms = taken - some * place + np.log(some * place) + np.log(step)
+    whole_urn = np.squeeze(left, -1) <= 0.0  # all balls are drawn, with certainty
+    k = np.squeeze(k, -1)
+    return np.where(whole_urn, 0.0, log_choose(n, k) + log_choose(M - n, N - k) + logsumexp(terms, -1))
+
+
 def real(name, log, **options):
     register(name, Law(log, **options))
 
@@ -281,3 +301,4 @@ unit("truncweibull_min", lambda x, c, a, b: np.log(c) + sc.xlogy(c - 1.0, x) - x
 mass("zipf",      lambda k, a: -a * np.log(k) - np.log(riemann(a)), low=1.0, valid=lambda a: [a > 1])
 mass("zipfian",   zipfian, low=1.0, high=lambda a, n: n, valid=lambda a, n: [a >= 0, *count(n), n >= 1])
 mass("nchypergeom_fisher", fisher_hypergeometric, low=lambda M, n, N, odds: np.maximum(N - (M - n), 0.0), high=lambda M, n, N, odds: np.minimum(n, N), valid=lambda M, n, N, odds: [*count(M), *count(n), *count(N), n <= M, N <= M, odds > 0])
+mass("nchypergeom_wallenius", wallenius, low=lambda M, n, N, odds: np.maximum(N - (M - n), 0.0), high=lambda M, n, N, odds: np.minimum(n, N), valid=lambda M, n, N, odds: [*count(M), *count(n), *count(N), n <= M, N <= M, odds > 0])
