@@ -208,6 +208,8 @@ def test_positions_follow_sizes(name):
         fresh = nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x)[1][0]
         np.testing.assert_allclose(gradient, fresh, rtol=1e-12, atol=1e-13)
     assert cache.traces <= most + 1
+    counts = any(guard["kind"] == "count" for guard in cache.guards())
+    assert counts == (name == "other masks of pairs")  # all others are positions that follow from the length
 
 
 def visited(x):

@@ -272,6 +272,47 @@ def test_new_sizes_of_what_calls_rules_and_loops_take_no_general_call(f, monkeyp
     assert cache.traces <= 2  # the result of one entry fewer is a law that two sizes tell
 
 
+def padded_to_rows(x, rows, labels):
+    """Several traces: the array is padded or not, and one or two of its parts have an entry more."""
+    parts = np.array_split(x, 3)
+    table = np.pad(x, (0, -len(x) % 4)).reshape(-1, 4)
+    return np.sum(table.mean(1) ** 2) + sum(np.sum(part) ** 2 for part in parts) * np.mean(
+        (rows @ x[:3]) ** 2
+    )
+
+
+def of_constants(x, rows, labels):
+    return np.mean((rows @ x[:3] - rows[:, 0]) ** 2) + np.sum(x[labels] ** 3) + np.sum(x)
+
+
+def of_standardised_constants(x, rows, labels):
+    return np.mean(((rows - rows.mean(0)) @ x[:3]) ** 2) + np.sum(np.eye(3)[labels] @ x[:3]) + np.sum(x * x)
+
+
+@pytest.mark.parametrize("f", [padded_to_rows, of_constants, of_standardised_constants])
+def test_new_sizes_of_several_traces_and_of_constants_take_no_general_call(f, monkeypatch):
+    rng = np.random.default_rng(4)
+
+    def point(n):
+        return (
+            rng.normal(size=n),
+            nt.Constant(rng.normal(size=(n + 1, 3))),
+            nt.Constant(rng.integers(0, 3, n)),
+        )
+
+    cache = nt.prepare_gradient_cache(f, *point(4))
+    for n in (4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18):
+        nt.value_and_gradient(cache, *point(n))
+    points = [point(n) for n in (31, 40, 13, 26, 100, 41, 19, 39, 3)]
+    expected = [nt.value_and_gradient(nt.prepare_gradient_cache(f, *each), *each) for each in points]
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluator, "forward", lambda *_, **__: pytest.fail("a general call"))
+        for each, (value, (gradient, *_)) in zip(points, expected, strict=True):
+            found, (its, *_) = nt.value_and_gradient(cache, *each)
+            assert found == value
+            np.testing.assert_array_equal(its, gradient)
+
+
 def smooth_terms(x):
     y = np.exp(-x * x) * x[0]
     for _ in range(6):  # more vectors than are alive at once: a tape that is swept forward uses cells again

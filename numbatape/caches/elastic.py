@@ -29,7 +29,7 @@ from ..engine.strip_replan_kernels import OTHER_WAY
 from ..ops.status import DONE, GUARD
 from ..tape.tape import F64, FAMILY_DTYPE
 from .counted_sizes import MOST_COUNTS
-from .elastic_ends import UNKNOWN, Input, Result, Seed, address_of, ends_of, result_of
+from .elastic_ends import UNKNOWN, Input, Result, Seed, address_of, ends_of, result_of, rows_for_all_sizes
 from .leaf_rows import ArrayRow, DataRow, FrozenRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
 from .outs import in_form
@@ -37,7 +37,7 @@ from .variant import LONG, MANY
 
 ndarray = np.ndarray
 ROW = {name: k for k, name in enumerate(jit.steady.ROW)}
-CELLS_OF, BYTES, CONTENTS, OBJECT = (ROW[name] for name in ("cells", "bytes", "contents", "object"))
+CELLS_OF, BYTES, OBJECT = (ROW[name] for name in ("cells", "bytes", "object"))
 FRAME, LOCKED = jit.steady.WORDS.index("frame"), jit.steady.WORDS.index("locked")
 OUT, SOURCE = len(jit.steady.OUT), jit.steady.OUT.index("object")
 MOST_DIMENSIONS = 64
@@ -63,7 +63,8 @@ class ElasticEntry:
         self._results = [(k, result) for k, result in enumerate(results) if result is not None]
         counted = self._counted = self.variant.counted
         given = len(inputs) if counted is None else len(inputs) - len(counted.guards)
-        kinds = [row.__class__ for row in entry.rows]
+        self._leaf_rows = rows_for_all_sizes(entry.rows, planner.tape)
+        kinds = [row.__class__ for row in self._leaf_rows]
         copied = {k for k, kind in enumerate(kinds) if kind is ArrayRow}
         self._filled = [at for at in inputs if at.row not in copied]
         self._seeded = seeds
@@ -107,8 +108,8 @@ class ElasticEntry:
         entry = self._entry
         alive: list = [self._frame, entry.rows, entry.rebound]
         # An array that nobody writes to is compared as well: at other sizes there is another one.
-        kinds = [DataRow if row.__class__ is FrozenRow else row.__class__ for row in entry.rows]
-        its_rows: list = [kind.native(row, alive) for kind, row in zip(kinds, entry.rows, strict=True)]
+        kinds = [DataRow if row.__class__ is FrozenRow else row.__class__ for row in self._leaf_rows]
+        its_rows: list = [kind.native(row, alive) for kind, row in zip(kinds, self._leaf_rows, strict=True)]
         if any(row is None for row in its_rows):
             return False
         outs = [{"kind": out.kind, "object": id(out.source)} for out in entry.outs]
@@ -139,7 +140,7 @@ class ElasticEntry:
             if at.row in self._copied:
                 words = rows + WORD_BYTES * len(ROW) * at.row
                 cells, count = words + WORD_BYTES * CELLS_OF, words + WORD_BYTES * BYTES
-                itemsize = self._entry.rows[at.row].dtype.itemsize
+                itemsize = self._leaf_rows[at.row].dtype.itemsize
                 places = cells, count, self._at_shapes[at.row], at.family, at.place
                 leaves.append((*places, itemsize, first, at.ndim))
             first += at.ndim
@@ -187,11 +188,11 @@ class ElasticEntry:
 
     def _in_segments(self, leaves: Sequence, refused):
         """Do what the builtin does, between whose sweeps Python looks for signals."""
-        entry, first = self._entry, self._first
-        if not all(map(_is_like, entry.rows, leaves)) or (entry.rebound is not None and entry.rebound()):
+        entry, rows, first = self._entry, self._leaf_rows, self._first
+        if not all(map(_is_like, rows, leaves)) or (entry.rebound is not None and entry.rebound()):
             return refused
         for at in self._inputs:
-            if at.row is not None and entry.rows[at.row].__class__ in (ArrayRow, NumberRow):
+            if at.row is not None and rows[at.row].__class__ in (ArrayRow, NumberRow):
                 cell, leaf = first[at.place], leaves[at.row]
                 self._v[at.family][cell : cell + np.size(leaf)] = np.reshape(leaf, -1)
         start = 0
@@ -327,7 +328,7 @@ class ElasticEntry:
         if at.row is None:
             cells[cell : cell + at.fixed.size] = at.fixed.reshape(-1)
             return True
-        leaf, row, words = leaves[at.row], self._entry.rows[at.row], self._rows
+        leaf, row, words = leaves[at.row], self._leaf_rows[at.row], self._rows
         place = len(ROW) * at.row
         words[place + CELLS_OF] = self._at_v[at.family] + ITEMSIZE[at.family] * cell
         if at.ndim:
@@ -338,9 +339,9 @@ class ElasticEntry:
         if kind is DataRow or kind is FrozenRow:
             if not row.computes(leaf):
                 return False
-            known = self._known[at.row] = np.array(leaf, order="C")
-            words[place + BYTES], words[place + CONTENTS] = known.nbytes, address_of(known)
-            cells[cell : cell + known.size] = known.reshape(-1)
+            # What was copied a moment ago is not compared.
+            words[place + BYTES] = 0
+            cells[cell : cell + leaf.size] = leaf.reshape(-1)
         elif kind is KnownNumberRow:
             if not row.fits(leaf):
                 return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from .. import jit
 from ..engine.frame import SEED_CELLS
 from ..engine.plan_tables import STORAGE_WORDS
 from ..tape.tape import ACTIVE
+from .leaf_rows import ArrayRow, DataRow, FrozenRow
 from .outs import Out
 
 ndarray = np.ndarray
@@ -119,3 +121,15 @@ def result_of(space, out: Out) -> Any:
 def address_of(array: ndarray) -> int:
     """Return where an array's first entry is."""
     return array.__array_interface__["data"][0]
+
+
+def rows_for_all_sizes(rows: Sequence, tape) -> list:
+    """Return the rows of leaves of any sizes; without a prologue, constant arrays are copied like others."""
+    if tape.prologue:
+        return list(rows)
+    return [
+        ArrayRow(row.cells, row.known.dtype, row.size)
+        if row.__class__ in (DataRow, FrozenRow) and row.cells.dtype == row.known.dtype
+        else row
+        for row in rows
+    ]

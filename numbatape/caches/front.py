@@ -21,6 +21,7 @@ from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
     from .lane_calls import LaneEntry
+    from .variant import Variant
 
 
 # Structures of containers whose calls are known; each call of another structure is tried with all of them.
@@ -102,7 +103,7 @@ class Front:
         def made(form: int, turn: Turn):
             return entry_for(evaluator, flat, space, outs, form, sweep, omitted, more, turn=turn)
 
-        self.keep(flat, result, made, omitted, extras)
+        self.keep(flat, result, made, omitted, extras, space.variant)
 
     def keep(
         self,
@@ -111,10 +112,11 @@ class Front:
         made: Callable,
         omitted: frozenset[int] = frozenset(),
         extras: tuple = (),
+        variant: Variant | None = None,
     ) -> None:
         """Keep the entry of calls like one that has just been served, see `learn`.
 
-        ``made(form, turn)`` makes it; None if it would serve none.
+        ``made(form, turn)`` makes it; None if it would serve none. ``variant`` is the only trace that it has.
         """
         form = _form(result)
         given, keywords = roles_of(flat, omitted)
@@ -123,7 +125,7 @@ class Front:
         shape = pytrees.flatten((given, keywords), is_mark)[1], pytrees.flatten(result)[1]
         key = flat.signature, flat.orders, contained, *shape, key_orders(result)
         table = self._tables.get(key)
-        if table is not None and not table.welcome:
+        if table is not None and not table.wants(variant):
             return
         entry = made(TUPLE if contained or form is None else form, self._turn)
         if entry is None:

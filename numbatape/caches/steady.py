@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .front import Front
     from .lane_calls import LaneEntry
     from .paths import Paths
+    from .variant import Variant
 
 ndarray = np.ndarray
 AT_ONCE = 2  # this many sizes get an entry at their first call; further ones when they come again
@@ -66,6 +67,7 @@ class SteadyCalls:
         self._wanted: tuple | None = None  # the key of the one that the last call would have needed
         self._elastic: list[ElasticEntry] = []  # what serves new sizes, the last used first
         self._untried: list[Entry] = []  # entries of traces that may have no elastic entry yet
+        self._variants: weakref.WeakSet = weakref.WeakSet()  # the traces that entries have been made for
         self._met: dict[tuple, int] = {}  # how often sizes came that no entry is for
         self._learned = 0  # how many entries there have been; those of large workspaces soon go again
         self.welcome = True  # whether an entry for the present call would pay
@@ -76,13 +78,24 @@ class SteadyCalls:
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
 
+    def wants(self, variant: Variant | None) -> bool:
+        """Whether an entry for a call that was just served would pay.
+
+        The first entry of each trace always pays: what serves its other sizes is made from it.
+        """
+        if self.welcome or variant is None:
+            return self.welcome
+        return len(self._variants) < MOST_ELASTIC and variant not in self._variants
+
     def learn(self, entry: Any) -> None:
         """Keep an entry for calls with leaves of its sizes."""
         entry.occupy()
         entry.belongs_to(self)
         self._learned += 1
-        if isinstance(entry, Entry) and entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
-            self._untried.append(entry)
+        if isinstance(entry, Entry):
+            self._variants.add(entry.space.variant)
+            if entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
+                self._untried.append(entry)
         sizes = _key(tuple(row.size for row in entry.rows))
         entries = self._entries.setdefault(sizes, [])
         if _is_full(entries):

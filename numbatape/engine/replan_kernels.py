@@ -140,7 +140,9 @@ def evaluate(w):
                 value = left - right
             elif operation == SIZE_MUL:
                 value = left * right
-            elif left < 0:  # Python rounds in another way
+            elif operation == SIZE_FLOORDIV and left < 0 and right > 0:  # Python rounds down
+                value = -((right - 1 - left) // right)
+            elif left < 0:
                 return False
             elif operation == SIZE_ROOT:
                 value = int(math.sqrt(float(left)))

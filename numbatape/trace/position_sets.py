@@ -353,4 +353,6 @@ class _Masks(Positions):
                 return None, ()
         elif (offset, layout) != (self._tape.offset_of(row.out), self._tape.layout_of(row.out)):
             return None, ()  # a part of what was made
+        elif op.signs == (1, 1) and self._number(row.b) == 0:
+            return self._maker(row.a)  # integers get 0 added, so that they have no negative zeros
         return op, (row.a, row.b, row.c)
