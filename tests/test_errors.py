@@ -626,6 +626,14 @@ def test_masked_arrays_of_traced_values(f):
         nt.grad(f)(np.ones(2))
 
 
+def test_a_masked_array_that_is_an_index_is_its_data():
+    mask = np.ma.array([True, True, False], mask=[False, True, False])
+    places = np.ma.array([0, 2], mask=[True, False])
+    x = np.array([1.0, 2.0, 3.0])
+    for key in (mask, places, (mask,)):
+        np.testing.assert_array_equal(nt.vjp(lambda x, key=key: x[key], x)[0], x[key])
+
+
 @pytest.mark.parametrize(
     "verb", [nt.vmap, nt.batch, lambda f, config: nt.prepare_gradient_cache(f, 1.0, config=config)]
 )

@@ -1051,6 +1051,9 @@ def test_unsupported_arguments_name_function_argument_and_line(f, shapes, text):
         (lambda x: np.squeeze(x, 0), V, ValueError),
         (lambda x: np.sum(x, nonsense=1), V, TypeError),
         (lambda x: math.log(x[0] - 9.0), V, ValueError),
+        (lambda x: np.add.accumulate(x), (), TypeError),
+        (lambda x: np.hsplit(x, 1), (), ValueError),
+        (lambda x: np.multiply(x, x, out=x * 1, where=x), V, TypeError),
     ],
 )
 def test_numpys_own_errors(f, shape, error):

@@ -23,6 +23,7 @@ CASES = {
         np.array([3.0, 1.0, 2.5, 8.0, 5.0]),
     ),
     "argpartition": (lambda x: x[np.argpartition(x, 1)[1]] ** 2, B),
+    "partition of no entries": (lambda x: np.sum(np.partition(x[:0], 3)) + np.sum(x), B),
     "lexsort": (lambda x: x[np.lexsort((B[[0, 1, 2, 0, 1]], np.floor(x)))] * np.arange(5.0), A + 0.5),
     "poly": (lambda x: np.poly(x), B),
     "roots": (lambda p: np.abs(np.roots(p) - 0.3), np.array([2.0, 1.0, 5.0, 3.0])),

@@ -184,6 +184,8 @@ records(np.split, np.array_split, complex="by_parts", several=True)(_split)
 
 @implements(np.hsplit, complex="by_parts")
 def hsplit(ary, indices_or_sections):
+    if ary.ndim == 0:
+        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
     return np.split(ary, indices_or_sections, 0 if ary.ndim == 1 else 1)
 
 

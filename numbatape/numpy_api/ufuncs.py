@@ -147,7 +147,8 @@ def into_out(ufunc, method, inputs, kwargs):
 
     def again():
         values, copies = duplicates(values_of(as_ndarrays((inputs, out))))
-        getattr(ufunc, method)(*values, **values_of(as_ndarrays(kwargs)), out=copies)
+        options = kwargs if where is True else {**kwargs, "where": where}
+        getattr(ufunc, method)(*values, **values_of(as_ndarrays(options)), out=copies)
         return copies
 
     options = {name: value for name, value in kwargs.items() if name != "casting"}
@@ -321,6 +322,8 @@ def _refuse_options(ufunc, method, kwargs):
 def accumulate(ufunc, inputs, kwargs):
     _need_binary(ufunc, "accumulate")
     (x,) = inputs
+    if not x.ndim:
+        raise TypeError("cannot accumulate on a scalar")
     axis = kwargs.pop("axis", 0)
     function = ACCUMULATIONS.get(ufunc)
     if function is not None:

@@ -27,6 +27,8 @@ def key_part(k):
     """Turn lists into arrays and index-like objects into int; keep traced integer scalars."""
     if is_plain(k):
         k = k._value
+    elif isinstance(k, np.ndarray) and type(k) is not np.ndarray:
+        k = np.asarray(k)  # NumPy reads the data of a masked array that is an index, whatever its mask says
     k = operations.positions(integers.as_index(k))
     if type(k) is TracedArray and k._trace.integers.origins is not None:
         # A number is read, and a mask, unless the number of its entries may be a size that is counted.
