@@ -7,6 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import gc
 import math
 import sys
 import threading
@@ -24,6 +25,7 @@ import numbatape as nt
 from numbatape.capture import rebinding
 from numbatape.errors import LeakError
 from numbatape.trace import pytrees
+from numbatape.trace.trace import Trace
 from tests.every_case import every
 
 X = np.array([0.5, 1.5, 2.0])
@@ -226,6 +228,39 @@ def lwt(h):
 @case
 def lru_traced(x):
     return np.sum(lwt(H(x)) * x)
+
+
+@functools.cache
+def twice(a):
+    return a + a
+
+
+@functools.lru_cache
+def power(*, of, times=1):
+    return math.exp(of) * times
+
+
+@functools.lru_cache
+def first(h):
+    return h.x[0]
+
+
+@case
+def lru_of_traced_numbers(x):
+    return x[0] * x[0] + twice(x[1]) * x[1] + power(of=x[2]) * x[2]
+
+
+@case
+def lru_of_traced_pairs(x):
+    @functools.cache
+    def entry(k, pair):
+        return first(H(x)) if k == 0 else pair[0] + pair[0] if k == 1 else math.exp(pair[1])
+
+    @functools.cache
+    def total(k):
+        return 0.0 if k < 0 else entry(k, (x[1], x[2])) * x[k] + total(k - 1)
+
+    return total(2) + 0.0 * total(1)
 
 
 def gen(x):
@@ -815,9 +850,45 @@ def test_a_classes_own_state_arrives():
 
 
 def test_a_users_lru_cache_keeps_no_traced_value():
-    lwt.cache_clear()
-    nt.grad(lru_traced)(X)
-    assert lwt.cache_info().currsize == 0
+    for cached in (lwt, twice, power, first):
+        cached.cache_clear()
+    for f in (lru_traced, lru_of_traced_numbers, lru_of_traced_pairs):
+        nt.grad(f)(X)
+    assert [cached.cache_info().currsize for cached in (lwt, twice, power, first)] == [0] * 4
+
+
+def test_what_is_remembered_is_remembered_by_values_and_not_by_numbers():
+    """Equal numbers have derivatives of their own; a function that counts its calls runs once for a value."""
+    calls = []
+
+    @functools.cache
+    def square(a):
+        calls.append(1)
+        return a * a
+
+    def f(x):
+        a, b = x[0], x[1]
+        return 3.0 * square(a) + square(b) + square(a) + square(2.0)
+
+    value, gradient = nt.value_and_grad(f)(np.ones(2))
+    assert len(calls) == 3
+    assert value == 9.0
+    np.testing.assert_array_equal(gradient, [8.0, 2.0])
+    with pytest.raises(TypeError, match="unhashable type"):
+        nt.grad(lambda x: np.sum(square(x)))(X)
+
+
+def test_what_is_remembered_keeps_no_trace():
+    """A finished trace is freed without the collector."""
+    before = {id(kept) for kept in gc.get_objects() if type(kept) is Trace}
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        nt.grad(lambda x: twice(x[0]) * power(of=x[1]))(X)
+        assert not [kept for kept in gc.get_objects() if type(kept) is Trace and id(kept) not in before]
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def test_other_threads_notice_nothing():

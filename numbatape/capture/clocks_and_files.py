@@ -294,6 +294,7 @@ def _table() -> dict[str, dict[str, Callable]]:
         "numpy": {"errstate": _error_state, "seterr": _error_state, "geterr": _present_errors}
         | {"get_printoptions": _noting("np.get_printoptions")},
         "decimal": {name: _noting(f"decimal.{name}") for name in ("getcontext", "localcontext")},
+        "functools": {"lru_cache": _memo("of_lru_cache"), "cache": _memo("of_cache")},
         "gc": {"isenabled": _noting("gc.isenabled")},
         "sys": {name: _noting(f"sys.{name}") for name in OF_INTERPRETER},
         "warnings": {
@@ -340,6 +341,11 @@ def _numbers(tree):
     if isinstance(tree, (list, tuple)):
         return [_numbers(part) for part in tree]
     return tree.settled() if type(tree) is TracedInteger else as_ndarrays(tree)
+
+
+def _memo(name: str) -> Callable:
+    """Return a maker of `numbatape.capture.memos`, which few programs need."""
+    return lambda original: getattr(imported(f"{__package__}.memos"), name)(original)
 
 
 def _of_filters(name: str) -> Callable:

@@ -123,8 +123,8 @@ class Copies(CopiedClasses):
             if atoms_only(parts):
                 return value
             copies = [self.value(part) for part in parts]
-            if all(map(is_, copies, parts)):
-                return value
+            if all(map(is_, copies, parts)) and type(value) is not CACHED:
+                return value  # but what a cache keeps of this trace must not stay in it
             made = holder.made(value, copies)
             self._objects[id(made)] = made
             self._own[id(made)] = value

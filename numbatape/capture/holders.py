@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import copy
 import functools
+import inspect
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,10 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..late import imported
 from ..trace import pytrees
 from ..trace.operands import find_trace
 
 CACHED = type(functools.lru_cache(len))
+_TAKE_ANY = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Wrapper(ABC):
@@ -133,7 +136,14 @@ def _dispatching(value, parts):
 def _cached_parts(value) -> tuple:
     """Return what ``lru_cache`` wraps, unless that takes no arguments: then it is a constant."""
     code = getattr(value.__wrapped__, "__code__", None)
-    return (value.__wrapped__,) if code is None or code.co_argcount else ()
+    takes = code is None or code.co_argcount or code.co_kwonlyargcount or code.co_flags & _TAKE_ANY
+    return (value.__wrapped__,) if takes else ()
+
+
+def _cached(value, parts):
+    """Return the stand-in for what ``lru_cache`` makes of a function."""
+    made = functools.lru_cache(**value.cache_parameters())(*parts)
+    return imported(".memos", __package__).remembering(made, *parts)
 
 
 def _remembered(value, parts):
@@ -220,7 +230,7 @@ HOLDERS: dict[type, Holder] = {
         lambda v: (v.func, *v.dispatcher.registry.values()), _dispatching_method
     ),
     np.vectorize: Holder(lambda v: (v.pyfunc,), _vectorized),
-    CACHED: Holder(_cached_parts, lambda v, parts: functools.lru_cache(**v.cache_parameters())(*parts)),
+    CACHED: Holder(_cached_parts, _cached),
 }
 # Builtin containers that classes may derive from.
 CONTAINERS = (dict, list, tuple, collections.deque, set, frozenset)

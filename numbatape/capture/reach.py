@@ -9,7 +9,7 @@ import numpy as np
 from ..usercode.bytecode import DYNAMIC, globals_used, imports, names_of, passed_on
 from ..usercode.ownership import MARK, is_users_function, is_users_object_class, module_of
 from .conversions import CALLS, calling_types
-from .holders import parts_of
+from .holders import CACHED, parts_of
 from .references import GLOBAL, Reference, Walk, contents, of_function, of_module, references
 
 
@@ -146,7 +146,7 @@ def _function_needs(function: types.FunctionType, known) -> bool:
 def _other_needs(value, names, known) -> bool:
     if known.stand_in(value) is not None or python_function(value) is not None:
         return True
-    if type(value) is np.vectorize:
+    if type(value) is np.vectorize or (type(value) is CACHED and parts_of(value)):
         return True
     if type(value) is not types.ModuleType:
         return False

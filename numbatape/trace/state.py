@@ -275,6 +275,8 @@ class Capture:
         ``(container, its copy, entries of both, how to change the container)``.
     lent
         ``(class, name)`` of members that are behind a switch (`numbatape.capture.lending`).
+    remembered
+        Results of functions that remember them, and the traced arguments (`numbatape.capture.memos`).
     snapshots
         By id: an array of the user's, and a copy of it for rules.
     float_errors
@@ -293,6 +295,7 @@ class Capture:
         "library_copies",
         "objects",
         "reads_constants",
+        "remembered",
         "snapshots",
         "stand_ins",
     )
@@ -309,6 +312,7 @@ class Capture:
         self.stand_ins: list = []
         self.containers: list = []
         self.lent: list = []
+        self.remembered: dict[tuple, tuple] = {}
         self.snapshots: dict[int, tuple] = {}
         self.float_errors = np.geterr()
 

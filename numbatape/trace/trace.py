@@ -258,6 +258,7 @@ class Trace:
             self.calls.sites,
             self.memory.sharing,
             self.memory.boxes,
+            self.capture.remembered,
             self.capture.snapshots,
         ):
             held.clear()
