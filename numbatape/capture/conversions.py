@@ -1,4 +1,4 @@
-"""``float(x)``, ``int(x)``, ``np.float64(x)`` and their like in copies of the user's functions.
+"""``float(x)``, ``int(x)``, ``np.float64(x)`` and their like in copies of functions.
 
 The names mean types, too (``dtype=float``, ``isinstance(n, int)``), so only the instructions that call them
 refer to these functions (`numbatape.usercode.called_types`).
@@ -33,6 +33,16 @@ def as_float(*args):
         if type(x) is TracedArray and _depends_on_sizes(x):
             return new_traced(x._trace, float(x._value), x._id, x._level, x._family)
     return float(*args)
+
+
+def as_librarys_float(*args):
+    """``float(x)`` in a library's function, which means the number's type; a derivative is kept."""
+    if not args or find_trace(args) is None:
+        return as_float(*args)
+    x = args[0]
+    if x.size != 1 or x.dtype.kind == "c":
+        return float(x._value)  # Python raises its own error here
+    return np.astype(np.reshape(x, ()), np.float64)
 
 
 def as_int(*args, **kwargs):
@@ -99,3 +109,4 @@ def calling_types(code: types.CodeType, globals_: dict) -> types.CodeType:
 
 
 CALLS = {"float": as_float, "int": as_int, "memoryview": as_memoryview}
+OF_LIBRARIES = {**CALLS, "float": as_librarys_float}

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Callable, Mapping
 from operator import is_
 
 import numpy as np
@@ -25,9 +24,16 @@ from ..usercode.bytecode import (
     imports,
     names_of,
 )
-from ..usercode.ownership import MARK, is_users_function, is_users_module, lent_classes, users_classes
+from ..usercode.ownership import (
+    MARK,
+    is_librarys_name,
+    is_users_function,
+    is_users_module,
+    lent_classes,
+    users_classes,
+)
 from .clocks_and_files import note_error_state
-from .conversions import CALLS, TYPES, TYPES_NAME, calling_types
+from .conversions import CALLS, OF_LIBRARIES, TYPES, TYPES_NAME, calling_types
 from .copied_classes import CopiedClasses
 from .holders import CACHED, holder_of
 from .module_copies import UsersModule
@@ -44,14 +50,7 @@ class Copies(CopiedClasses):
         The table of stand-ins.
     again
         Makes the table again, after something was imported while tracing.
-
-    Attributes
-    ----------
-    calls
-        What the copies call in place of builtin types, by name; the names still refer to the types.
     """
-
-    calls: Mapping[str, Callable] = CALLS
 
     def __init__(self, known, again):
         super().__init__()
@@ -211,9 +210,10 @@ class Copies(CopiedClasses):
 
     def _calling(self, code: types.CodeType, globals_: dict, scope: dict) -> types.CodeType:
         """Return code that calls functions of ours in place of builtin types; they are put into the scope."""
-        used = [name for name in self.calls if name in names_of(code) and name not in globals_]
+        calls = OF_LIBRARIES if is_librarys_name(globals_.get("__name__")) else CALLS
+        used = [name for name in calls if name in names_of(code) and name not in globals_]
         names = tuple((name, f"__numbatape_{name}__") for name in used)
-        scope.update((new, self.calls[name]) for name, new in names)
+        scope.update((new, calls[name]) for name, new in names)
         if names:
             code = imported("..usercode.called_types", __package__).with_calls(code, names)
         scope[TYPES_NAME] = TYPES

@@ -12,9 +12,6 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Mapping
-
-import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..late import imported
@@ -26,24 +23,11 @@ from ..trace.symbolic_sizes import has_size
 from ..trace.trace import Trace, current, failing
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_library_function, is_library_module, is_users_function
-from . import conversions
 from .copies import Copies
-
-
-def as_float(*args):
-    """``float(x)`` in a library's function, which means the number's type; a derivative is kept."""
-    if not args or find_trace(args) is None:
-        return conversions.as_float(*args)
-    x = args[0]
-    if x.size != 1 or x.dtype.kind == "c":
-        return float(x._value)  # Python raises its own error here
-    return np.astype(np.reshape(x, ()), np.float64)
 
 
 class LibraryCopies(Copies):
     """The copies of a library's functions that are made for one trace."""
-
-    calls: Mapping[str, Callable] = {**Copies.calls, "float": as_float}
 
     def owns_function(self, function: types.FunctionType) -> bool:
         return is_library_function(function) or super().owns_function(function)

@@ -59,7 +59,8 @@ STAND_INS = {
             BarycentricInterpolator.__init__ BarycentricInterpolator._evaluate barycentric_interpolate
         """,
         "scipy_api.interpolate.fitpack": """
-            InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline make_splrep splev splint splrep
+            InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline make_splrep spalde splev splint
+            splrep sproot
         """,
         "scipy_api.interpolate.grids": "RectBivariateSpline bisplev interpn",
         "scipy_api.interpolate.interpolation": """

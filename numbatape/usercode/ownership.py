@@ -200,13 +200,18 @@ def is_library_function(function) -> bool:
     return _is_library(module) and not solves
 
 
+def is_librarys_name(module) -> bool:
+    """Whether a name is that of a module of NumPy's or SciPy's."""
+    return top(module) in COPIED
+
+
 def is_library_module(module) -> bool:
     """Whether a module is a part of NumPy's or SciPy's."""
     return _is_library(module.__name__)
 
 
 def _is_library(module) -> bool:
-    return top(module) in COPIED and not runs_as_users(module)
+    return is_librarys_name(module) and not runs_as_users(module)
 
 
 def runs_as_users(module) -> bool:

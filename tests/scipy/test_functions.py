@@ -86,6 +86,7 @@ CASES = {
         f"savgol even {m}": (lambda x, m=m: S.savgol_filter(x, 4, 2, deriv=1, mode=m), V)
         for m in ("mirror", "constant", "interp")
     },
+    "savgol, spacing": (lambda d: S.savgol_filter(V, 5, 2, deriv=2, delta=d[0]), V[:1] + 2.0),
     "savgol axis": (lambda x: S.savgol_filter(x, 3, 1, axis=0), M),
     **{
         f"{name}1d {mode}": (lambda x, w, f=getattr(I, name + "1d"), m=mode: f(x, w, mode=m, origin=1), V, W)

@@ -119,6 +119,7 @@ CASES = {
     "statistics of an array of parts": (joined(*[lambda x, n=name: getattr(I, n)(x, LABELS, [[2], [1]]) for name in STATISTICS]), A),
     "labels of a larger image": (joined(*[lambda x, n=name: getattr(I, n)(x[:1], LABELS, 1) for name in ("sum", "maximum")]), A),
     "fourier filters": (joined(*[lambda x, n=name: getattr(I, n)(x, 1.5) for name in ("fourier_gaussian", "fourier_uniform", "fourier_ellipsoid")]), A),
+    "fourier filters, widths": (joined(*[lambda w, n=name: np.abs(getattr(I, n)(np.fft.rfft2(A), w, A.shape[1]) + getattr(I, n)(A[:, :3], w[0])) for name in ("fourier_gaussian", "fourier_uniform", "fourier_shift")]), np.array([0.7, 1.2])),
     "fourier_shift": (lambda x: np.fft.ifft2(I.fourier_shift(np.fft.fft2(x), (0.5, 1.2))).real, A),
 }  # fmt: skip
 
@@ -167,7 +168,7 @@ def test_neighbours_are_data_of_the_tape():
     [
         (lambda x: I.zoom(A, x[0, 0]), "zoom"),
         (lambda x: I.rotate(A, x[0, 0]), "reshape=False"),
-        (lambda x: I.fourier_gaussian(A, x[0, 0]), "traced widths"),
+        (lambda x: I.fourier_ellipsoid(A, x[0, 0]), "traced widths"),
         (lambda x: I.sobel(x, output=int), "output of dtype int64"),
         (lambda x: I.maximum_filter(x, 3, axes=(0,)), "axes"),
         (lambda x: I.mean(x, x > 0), "labels"),

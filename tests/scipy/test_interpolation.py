@@ -25,10 +25,12 @@ from scipy.interpolate import (
     make_lsq_spline,
     make_smoothing_spline,
     pchip_interpolate,
+    spalde,
     splder,
     splev,
     splint,
     splrep,
+    sproot,
 )
 from scipy.spatial import KDTree
 
@@ -357,9 +359,39 @@ FURTHER = {
         f"RBF, {k}": (lambda c, k=k: RBFInterpolator(c, HEIGHTS, **kernel(k))(PLACES), CORNERS)
         for k in ("linear", "cubic", "thin_plate_spline", "gaussian", "multiquadric")
     },
+    "RBF, width": (
+        lambda p: RBFInterpolator(CORNERS, HEIGHTS, kernel="gaussian", epsilon=p[0], smoothing=p[1])(PLACES),
+        np.array([0.7, 0.1]),
+    ),
     "Rbf": (lambda p: Rbf(*CORNERS.T, HEIGHTS)(p[:, 0], p[:, 1]), PLACES),
 }
-CURVED = {"hermite, places", "pchip, values", "akima, values", "integrate", "surface, ev", "RBF, cubic"}
+WAVES = np.array([1.0, -1.0, 1.3, -1.0, 1.0, -1.2])
+STEPS = np.array([1.0, 2.0, 1.0, -0.3, -1.0, -0.5])
+AT = np.array([0.0, 1.0, 1.7, 3.0, 3.8, 5.0])
+FURTHER |= {
+    "roots": (lambda y: CubicSpline(AT, y).roots(), WAVES),
+    "roots, places": (lambda x: CubicSpline(x, WAVES).roots(extrapolate=False), AT),
+    "solve": (lambda v: CubicSpline(AT, WAVES).solve(v[0]), np.array([0.2])),
+    "extrema": (lambda y: CubicSpline(AT, y).derivative().roots(), WAVES),
+    "roots, jumps": (lambda c: PPoly(c.reshape(2, 3), AT[:4]).roots(), STEPS),
+    "roots, jumps at places": (lambda x: PPoly(STEPS.reshape(2, 3), x).roots(), AT[:4] + 0.1),
+    "roots, FITPACK": (lambda y: UnivariateSpline(AT, y, s=0).roots() * sproot(splrep(AT, y)), WAVES),
+    "all derivatives": (
+        lambda y: np.stack([UnivariateSpline(AT, y, s=0).derivatives(2.2), spalde(y[:2], splrep(AT, y))[1]]),
+        WAVES + 2.0,
+    ),
+}
+CURVED = {
+    "roots",
+    "solve",
+    "extrema",
+    "hermite, places",
+    "pchip, values",
+    "akima, values",
+    "integrate",
+    "surface, ev",
+    "RBF, cubic",
+}
 
 
 @pytest.mark.parametrize("name", FURTHER)

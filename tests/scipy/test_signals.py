@@ -60,6 +60,7 @@ CASES = {
     "windows": (joined(lambda x: S.medfilt2d(x, 3), lambda x: S.order_filter(x, np.ones((1, 3)), 1), lambda x: S.wiener(x, (1, 3), 0.5)), M),
     "windows of one axis": (joined(lambda x: S.medfilt(x, 5), lambda x: S.wiener(x, 5)), V),
     "freqz": (joined(lambda b, a: S.freqz(b, a, 6)[1], lambda b, a: S.freqz(b, worN=6, whole=True)[1], lambda b, a: S.freqz(b, 2.0, 6, include_nyquist=True)[1]), np.array([1.0, 0.5, 0.2]), np.array([1.2, -0.4])),
+    "freqz at one frequency": (joined(lambda b, w: S.freqz(b, 2.0, w[0])[1], lambda b, w: S.freqz(b, 2.0, 0.7)[1], lambda b, w: S.freqz(b, 2.0, [0.3, w[1]])[0]), np.array([1.0, 0.5, 0.2]), np.array([0.1, 0.4])),
     "freqz at frequencies": (lambda b, w: joined(lambda: S.freqz(b, [1.0, 0.3], w, fs=2.0)[1])(), np.array([1.0, 0.5, 0.2]), np.array([0.1, 0.4, 0.7])),
     "sawtooth": (joined(S.sawtooth, lambda t, w: S.sawtooth(t)), T + 0.05, np.array(0.4)),
     "square": (joined(S.square, lambda t, w: t * S.square(t)), T + 0.05, np.array(0.4)),

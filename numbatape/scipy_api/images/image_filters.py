@@ -240,15 +240,35 @@ def convolve(input, weights, output=None, mode="reflect", cval=0.0, origin=0, *,
 # ---- products with the Fourier transforms of filters
 
 
+def _wave_numbers(x, axis: int, n: int) -> np.ndarray:
+    """Return waves along an axis of a spectrum, over its length, which n is for that of a real signal."""
+    size = np.shape(values_of(x))[axis]
+    return np.arange(float(size)) / n if n >= 0 else np.fft.fftfreq(size)
+
+
+# Factors of spectra by the filter's width along an axis and the numbers of waves.
+OF_WIDTHS = {
+    "fourier_gaussian": lambda width, waves: np.exp(-2.0 * np.square(np.pi * width * waves)),
+    "fourier_shift": lambda width, waves: np.exp(-2j * np.pi * width * waves),
+    "fourier_uniform": lambda width, waves: np.sinc(width * waves),
+}
+
+
 def _spectral(name: str):
     """A filter of spectra multiplies them by numbers: those that it makes of a spectrum of ones."""
 
     def filtered(input, scale, n=-1, axis=-1, output=None):
-        if find_trace(scale) is not None:
-            raise unsupported_argument(f"scipy.ndimage.{name}", "traced widths or shifts")
-        x = lift_first(input)
+        x = lift_first(input, scale)
         for k in range(x.ndim):
             pinned(x, k)
+        if find_trace(scale) is not None:
+            if name not in OF_WIDTHS:
+                raise unsupported_argument(f"scipy.ndimage.{name}", "traced widths")
+            halved = one_axis(x, axis)
+            for k, width in enumerate(np.broadcast_to(lift_first(scale), (x.ndim,))):
+                factor = OF_WIDTHS[name](width, _wave_numbers(x, k, n if k == halved else -1))
+                x = x * np.reshape(factor, (-1, *(1,) * (x.ndim - 1 - k)))
+            return x
         ones = np.ones(x.shape, complex if name == "fourier_shift" else float)
         return x * getattr(scipy.ndimage, name)(ones, scale, n, axis)
 

@@ -13,12 +13,13 @@ import scipy.interpolate
 
 from ...numpy_api.function_tables import MAKERS
 from ...numpy_api.stand_ins import named_like, stands_for, with_original
-from ...trace.operands import find_trace, is_wrong
+from ...trace.operands import find_trace, is_wrong, values_of
 from ...trace.primitives import sample_of
 from .free_knots import FreeKnots
 from .interpolation import bspline, of_traced, stand_in_of
 from .moving_places import through
-from .piecewise_polynomials import InBasis, refuse
+from .piecewise_polynomials import InBasis, Piecewise, refuse
+from .roots import solutions
 
 SMOOTH = "interpolating splines (s=0) are, and so is make_interp_spline"
 
@@ -55,6 +56,18 @@ class Fitted:
             return self._original.integral(a, b)
         rising, (low, high) = self._inside.antiderivative(), self._inside.x[[0, -1]]
         return rising(np.clip(b, low, high)) - rising(np.clip(a, low, high))
+
+    def derivatives(self, x):
+        """Return the spline and all of its derivatives at a number."""
+        if self._original is not None and find_trace(x) is None:
+            return self._original.derivatives(x)
+        return _all_derivatives(x, self._inside)
+
+    def roots(self):
+        """Return the roots between the knots of a cubic spline."""
+        if self._original is not None:
+            return self._original.roots()
+        return _roots(self._inside)
 
     def __getattr__(self, name: str):
         original = self.__dict__.get("_original")
@@ -111,6 +124,37 @@ def _splev_of_objects(original, of_tuples=MAKERS["scipy.interpolate"]["splev"]):
 
 
 MAKERS["scipy.interpolate"]["splev"] = _splev_of_objects
+
+
+def _degree(inside) -> int:
+    return inside._basis[2] if isinstance(inside, InBasis) else inside.k
+
+
+def _all_derivatives(x, inside):
+    return np.stack([inside(x, nu) for nu in range(_degree(inside) + 1)])
+
+
+def _roots(inside):
+    if _degree(inside) != 3:
+        raise NotImplementedError("finding roots unsupported for non-cubic splines")  # SciPy's error
+    if isinstance(inside, FreeKnots):
+        raise refuse("UnivariateSpline.roots of traced places", "CubicSpline(x, y).roots() is")
+    return solutions(Piecewise(None, inside.c, inside.x, False), 0.0, False, False, refuse)
+
+
+@stands_for("scipy.interpolate", "spalde")
+def spalde(x, tck):
+    t, c, k = tck
+    inside = bspline(t, c, k)
+    if np.ndim(values_of(x)) == 0:
+        return _all_derivatives(x, inside)
+    return [_all_derivatives(x[place], inside) for place in range(len(x))]
+
+
+@stands_for("scipy.interpolate", "sproot")
+def sproot(tck, mest=10):
+    t, c, k = tck
+    return _roots(bspline(t, c, k))
 
 
 @stands_for("scipy.interpolate", "splint")

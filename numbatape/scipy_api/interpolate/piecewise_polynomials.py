@@ -6,6 +6,7 @@ import numpy as np
 import scipy.interpolate
 
 from ...errors import UnsupportedOperationError
+from ...late import imported
 from ...trace.axes import entries, length
 from ...trace.operands import find_trace, lift_all
 from ...trace.plain_arrays import as_ndarrays
@@ -107,6 +108,16 @@ class Piecewise:
         extrapolate = False if self.extrapolate == "periodic" else self.extrapolate
         return Piecewise(None, c, self.x, extrapolate, self.axis)
 
+    def solve(self, y=0.0, discontinuity=True, extrapolate=None):
+        """Return the places where the interpolator has a value."""
+        if self._original is not None and find_trace(y) is None:
+            return self._original.solve(y, discontinuity, extrapolate)
+        return imported(".roots", __package__).solutions(self, y, discontinuity, extrapolate, refuse)
+
+    def roots(self, discontinuity=True, extrapolate=None):
+        """Return the places where the interpolator is zero."""
+        return self.solve(0.0, discontinuity, extrapolate)
+
     def integrate(self, a, b, extrapolate=None):
         """Return the integral from a to b."""
         if find_trace(a, b) is None and self._original is not None:
@@ -157,6 +168,10 @@ class InBasis(Piecewise):
         return in_basis(
             t, weights, k, False if self.extrapolate == "periodic" else self.extrapolate, self.axis
         )
+
+    def solve(self, y=0.0, discontinuity=True, extrapolate=None):
+        """Raise, as SciPy's class has no such method."""
+        return self.__getattr__("solve")
 
     def integrate(self, a, b, extrapolate=None):
         """Return the integral from a to b; without extrapolation the spline counts as zero outside."""

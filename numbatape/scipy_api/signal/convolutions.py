@@ -181,9 +181,10 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
     """Fit polynomials by least squares: by a convolution, and by matrices at the two ends."""
     import scipy.signal
 
-    x = lift_first(x)
+    x = lift_first(x, delta)
     axis = one_axis(x, axis)
     line = np.moveaxis(x, axis, -1)
+    step, delta = (delta, 1.0) if find_trace(delta) is not None else (1.0, delta)
     weights = scipy.signal.savgol_coeffs(window_length, polyorder, deriv, delta)[::-1].copy()
     half = window_length // 2
     if mode == "interp":
@@ -198,7 +199,7 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
     else:
         wide = padded(line, window_length - 1 - half, half, mode, cval)
         result = np.matmul(windows(wide, window_length), weights)
-    return np.moveaxis(result, -1, axis)
+    return np.moveaxis(result if find_trace(step) is None else result / step**deriv, -1, axis)
 
 
 # ---- splines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 import scipy.signal
@@ -126,6 +127,15 @@ def wiener(im, mysize=None, noise=None):
 # ---- responses
 
 
+def _is_whole(worN) -> bool:
+    """Whether SciPy takes ``worN`` for the number of angles; a float is an angle."""
+    try:
+        operator.index(values_of(worN))
+    except TypeError:
+        return False
+    return True
+
+
 @stands_for("scipy.signal", "freqz")
 def freqz(b, a=1, worN=512, whole=False, plot=None, fs=2 * np.pi, include_nyquist=False):
     """Evaluate both polynomials at points of the unit circle."""
@@ -136,13 +146,14 @@ def freqz(b, a=1, worN=512, whole=False, plot=None, fs=2 * np.pi, include_nyquis
     b, a = (
         np.atleast_1d(lift_first(x) if find_trace(x) is not None else np.asarray(x, float)) for x in (b, a)
     )
-    if worN is None or np.ndim(worN) == 0:
+    if worN is None or _is_whole(worN):
         last = 2.0 * np.pi if whole else np.pi
         angles = np.linspace(
             0.0, last, 512 if worN is None else int(worN), endpoint=include_nyquist and not whole
         )
     else:
-        angles = 2.0 * np.pi * (worN if find_trace(worN) is not None else np.asarray(worN, float)) / fs
+        worN = lift_first(worN) if find_trace(worN) is not None else np.asarray(worN, float)
+        angles = 2.0 * np.pi * np.atleast_1d(worN) / fs
 
     def response(coefficients):
         powers = np.arange(float(np.shape(coefficients)[0]))
