@@ -731,3 +731,26 @@ def test_what_a_guard_has_seen_says_which_of_many_paths_is_next():
     assert len(asked) < 64 * 6
     entries[0].retire()
     assert all(nt.value_and_gradient(cache, x)[0] == clipped(x) for x in points)
+
+
+def test_where_python_serves_the_path_of_the_last_calls_is_asked_first(monkeypatch):
+    """Sweeps that are cut, and calls that write to what they capture, have no builtin."""
+    seen, asked = [], []
+
+    def watched(x):
+        seen.append(x[0])
+        return branches(x)
+
+    serve = steady.Entry.serve_as_bound
+    monkeypatch.setattr(steady.Entry, "serve_as_bound", lambda *own: asked.append(1) or serve(*own))
+    gradient = nt.grad(watched)
+    points = np.array([2.0, 0.5]), np.array([0.5, 0.7]), np.array([0.5, -0.7])
+    for _ in range(3):
+        for x in points:
+            gradient(x)
+    for x in points:
+        gradient(x), gradient(x), asked.clear()
+        gradient(x)
+        assert len(asked) == 1
+    seen.clear(), gradient(points[0])
+    assert seen == [2.0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..engine.frame import CELL_A, WORD
@@ -70,6 +71,16 @@ class Paths:
             if found is not None:
                 return found
         return None
+
+    def in_order(self, entries: Sequence, front: Any) -> Iterator:
+        """Yield entries that have a key: the one in front, where what it sees leads to, and the others."""
+        left = list(entries)
+        entry = front if front in left else left[0]
+        while entry in left:
+            left.remove(entry)
+            yield entry
+            entry = self.after(entry) if hasattr(entry, "stops") else None
+        yield from left
 
     def _following(self, entry: Entry, at: int, seen: Any) -> list[int]:
         """Return the traces that came to a guard as one did, and saw there what it has seen now."""

@@ -261,7 +261,7 @@ class SteadyCalls:
 
     def known(self, *leaves):
         """Serve leaves by one of the entries, or return `REFUSED`: for when another table is in front."""
-        sizes = _sizes(leaves)
+        sizes = _key(sizes_of(leaves))
         result = self._served_by_builtin(leaves, sizes, None)
         return self._served_in_python(*_opened(leaves, sizes)) if result is REFUSED else result
 
@@ -317,7 +317,7 @@ class SteadyCalls:
             The leaves without the marks of constants, and their sizes.
         """
         asked: set[int] = set()
-        for entry in tuple(self._entries.get(sizes, ())):
+        for entry in self._in_order(self._entries.get(sizes, ())):
             counted = entry.counted
             if counted is None:
                 result = entry.serve(opened)
@@ -331,6 +331,12 @@ class SteadyCalls:
             if result is not REFUSED:
                 return result
         return REFUSED
+
+    def _in_order(self, entries: Sequence):
+        """Return entries as they are asked in turn: first the one that served twice in a row."""
+        if self._paths is not None and len(entries) > FEW and entries[0].counted is None:
+            return self._paths.in_order(entries, self._front)
+        return sorted(entries, key=lambda entry: entry is not self._front)
 
     def _served_in_python_by_count(self, opened: tuple, entry: Any):
         """Do what `_served_by_count` does where data changed, from one entry of a trace on.
@@ -390,7 +396,6 @@ def _is_full(entries: Sequence) -> bool:
     """Whether there are as many entries for some sizes as may differ in sizes that data decide."""
     if not entries or entries[0].counted is None:
         return False
-    # Other constants make entries compute their prologues again.
     return len(entries) >= (MOST_ALIKE if _has_counts_of_data(entries[0]) else MOST_COUNTED)
 
 
@@ -399,15 +404,10 @@ def _key(sizes: tuple) -> tuple:
     return sizes[0] if len(sizes) == 1 and sizes[0] is not None else sizes
 
 
-def _sizes(leaves: tuple) -> tuple:
-    """Return the key of the sizes of leaves."""
-    return _key(sizes_of(leaves))
-
-
 def _opened(leaves: tuple, sizes: tuple) -> tuple[tuple, tuple]:
     """Return leaves without the marks of constants, and their sizes."""
     if None in sizes:  # A size of None stands for a leaf that is not an array.
         opened = tuple(map(bare, leaves))
         if not all(map(is_, opened, leaves)):
-            return opened, _sizes(opened)
+            return opened, _key(sizes_of(opened))
     return leaves, sizes
