@@ -49,11 +49,11 @@ def emitted(
         made = body.close(numbers, len(carries), levels)
     else:
         stretch = body.cut_out(numbers)
+        levels = [tape.level_of(number) for number in (*firsts, *rows)]
         if trace.distributes and not any(tape.ops[row.row].calls for row in stretch.body):
-            split = _split(trace, stretch, len(carries), length)
+            split = _split(trace, stretch, len(carries), length, levels)
             if split.pays:
                 return _distributed(body, name, split, reverse, firsts, rows)
-        levels = [tape.level_of(number) for number in (*firsts, *rows)]
         made = body.close_part(stretch, len(carries), levels)
     shapes = [tape.layout_of(number).dims for number in numbers]
     loop, result = _loop(body, name, made, length, reverse, firsts, rows, shapes)
@@ -64,18 +64,20 @@ def emitted(
     return found[: len(carries)], found[len(carries) :]
 
 
-def _split(trace: Trace, stretch: Stretch, carries: int, length: int) -> LoopDistribution:
+def _split(
+    trace: Trace, stretch: Stretch, carries: int, length: int, levels: Sequence[int]
+) -> LoopDistribution:
     """Return how the instructions of a body are split.
 
     Where points are lanes, each number is a vector over them, which stays in the processor's nearest cache
     from one instruction to the next, and a vector over all steps does not. So a loop over numbers stays
-    whole, unless vectors leave nothing of it and it is differentiated twice: directions make long vectors,
-    too.
+    whole, but for what is the same in all calls, unless vectors leave nothing of it and it is differentiated
+    twice: directions make long vectors, too.
     """
     split = LoopDistribution(stretch, carries, length, trace.line())
     if trace.rolls or (trace.derivatives.order > 1 and not split.parts.inside):
         return split
-    whole = LoopDistribution(stretch, carries, length, trace.line(), whole=True)
+    whole = LoopDistribution(stretch, carries, length, trace.line(), levels)
     return whole if whole.steps_of_numbers() > 1 else split
 
 

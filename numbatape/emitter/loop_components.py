@@ -6,13 +6,14 @@ computes its next value. Its strongly connected components are single instructio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..tape import TapeBuilder
-from ..tape.bodies import Stretch
+from ..tape.bodies import Stretch, address_of
 from ..tape.instruction import Instruction
 from ..tape.rerolling.components import components
-from ..tape.tape import F64
+from ..tape.tape import CONSTANT, F64
 from .linear_carries import LinearCarry
 
 VECTOR, SHIFTED, LINEAR, LOOP = range(4)  # what becomes of a component
@@ -40,8 +41,9 @@ class LoopComponents:
         How many of its inputs, and of its outputs, are carries.
     length
         How many steps there are, a size code.
-    whole
-        Whether everything stays in the loop.
+    levels
+        The levels of what fills the inputs, if all stays in the loop that is not the same in all calls.
+        None if as much as possible leaves it.
 
     Attributes
     ----------
@@ -53,13 +55,14 @@ class LoopComponents:
         The components that come before the loop, those that it consists of, and those that follow it.
     """
 
-    def __init__(self, stretch: Stretch, carries: int, length: int, whole: bool = False):
-        self.stretch, self.carries, self.length, self._whole = stretch, carries, length, whole
+    def __init__(self, stretch: Stretch, carries: int, length: int, levels: Sequence[int] | None = None):
+        self.stretch, self.carries, self.length = stretch, carries, length
         self.builder: TapeBuilder = stretch.builder
         self.keys = stretch.keys
         self.rows = self._live()
         self._inputs = {self.keys[value]: k for k, value in enumerate(stretch.inputs)}
         self._moving = self._inputs.keys() | stretch.made
+        self._staying = set() if levels is None else self._changing(levels)
         self._split()
 
     def _live(self) -> list[Instruction]:
@@ -71,6 +74,21 @@ class LoopComponents:
                 found.append(row)
                 needed.update(keys[x] for x in row.operands)
         return found[::-1]
+
+    def _changing(self, levels: Sequence[int]) -> set[int]:
+        """Return the keys of what is not the same in all calls, given the levels of what fills the inputs."""
+        keys, stretch, storages = self.keys, self.stretch, self.builder.storages
+        found = {key for key in stretch.captured if storages[address_of(key)[0]][2] != CONSTANT}
+        found |= {keys[x] for x, level in zip(stretch.inputs, levels, strict=True) if level != CONSTANT}
+        ends = [*zip(stretch.inputs[: self.carries], stretch.outputs, strict=False)]
+        before = -1
+        while before != len(found):
+            before = len(found)
+            for row in self.rows:
+                if any(keys[x] in found for x in row.operands):
+                    found.update(keys[x] for x in row.results)
+            found.update(keys[start] for start, end in ends if keys[end] in found)
+        return found
 
     def _edges(self) -> list[set[int]]:
         """Return for each instruction, and then for each carry, what it depends on."""
@@ -125,10 +143,11 @@ class LoopComponents:
         self.behind = [part for part, inside, behind in numbered if behind and not inside]
 
     def _component(self, rows: list[Instruction], carries: list[int]) -> Component:
-        what = LOOP
-        if self._whole:
+        what, keys = LOOP, self.keys
+        made = [*(row.out for row in rows), *(self.stretch.inputs[k] for k in carries)]
+        if any(keys[x] in self._staying for x in made):
             return Component(what, rows, carries)
-        if not carries and len(rows) == 1 and self.side_of_steps(rows[0]) is not None:
+        if not carries and len(rows) == 1 and self._serves_all_steps(rows[0]):
             what = VECTOR
         elif all(map(self._is_vector, rows)):
             if not carries and len({self.keys[row.out] for row in rows}) == 1:
@@ -155,6 +174,19 @@ class LoopComponents:
         op = self.builder.ops[row.row]
         small = all(self._size(self.keys[x]) is not None for x in row.results)
         return (op.elementwise or op.pointwise) and not op.casts and row.family == F64 and small
+
+    def _serves_all_steps(self, row: Instruction) -> bool:
+        """Whether an instruction that is not elementwise may be one for all steps."""
+        return self.side_of_steps(row) is not None or self.takes_one(row)
+
+    def takes_one(self, row: Instruction) -> bool:
+        """Whether it takes one entry, or one row, of an array that is the same in all steps."""
+        tape, keys = self.builder, self.keys
+        op = tape.ops[row.row]
+        if not (op.moves and op.index == "b" and row.family == F64) or keys[row.a] in self._moving:
+            return False
+        one = tape.layout_of(row.b).dims == (1,) == tape.layout_of(row.out).dims[:1]
+        return one and self._size(keys[row.out]) is not None and len(self.writers[keys[row.out]]) == 1
 
     def side_of_steps(self, row: Instruction) -> int | None:
         """Return which operand of a product differs from step to step, if one product serves all steps.

@@ -1,11 +1,12 @@
 """Loop distribution: what the steps of a loop compute independently of each other becomes vectors.
 
 An elementwise instruction that is in no circle (`numbatape.emitter.loop_components`) is one instruction on
-vectors over all steps, and so is a product of a vector with a matrix that all steps share. A carry that is in
-no circle is a shifted copy of its next values. A circle that makes ``a*z + b`` of one number ``z`` is a
-linear recurrence, or a sum. All other circles, and what stands between two of them, stay in the loop, which
-gets what is computed before it as slices, and stacks what is needed behind it. (Re-rolling does the same to
-the turns of a Python loop, whose number is known: `numbatape.tape.rerolling.distribution`.)
+vectors over all steps, and so are a product of a vector with a matrix that all steps share, and the entries
+of an array that steps take at positions of their own. A carry that is in no circle is a shifted copy of its
+next values. A circle that makes ``a*z + b`` of one number ``z`` is a linear recurrence, or a sum. All other
+circles, and what stands between two of them, stay in the loop, which gets what is computed before it as
+slices, and stacks what is needed behind it. (Re-rolling does the same to the turns of a Python loop, whose
+number is known: `numbatape.tape.rerolling.distribution`.)
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import NamedTuple
 
 from ..tape import TapeBuilder
 from ..tape.bodies import Stretch, address_of
-from ..tape.instruction import MAIN, Instruction, swapped
-from ..tape.tape import ACTIVE, F64, VARYING
+from ..tape.instruction import MAIN, PROLOGUE, Instruction, swapped
+from ..tape.tape import ACTIVE, CONSTANT, F64, VARYING
 from . import addresses, instructions
 from .instructions import row as op_row
 from .loop_components import SHIFTED, VECTOR, Component, LoopComponents
@@ -72,8 +73,9 @@ class LoopDistribution:
         How many steps there are, a size code.
     line
         The user's line that the loop stands in.
-    whole
-        Whether everything stays in the loop, of which several steps are one.
+    levels
+        The levels of what fills the inputs, if all stays in the loop that is not the same in all calls, and
+        several of its steps are one. None if as much as possible leaves the loop.
 
     Attributes
     ----------
@@ -83,12 +85,19 @@ class LoopDistribution:
         By carry: its value behind the last step, as far as it was computed.
     """
 
-    def __init__(self, stretch: Stretch, carries: int, length: int, line: int, whole: bool = False):
+    def __init__(
+        self,
+        stretch: Stretch,
+        carries: int,
+        length: int,
+        line: int,
+        levels: Sequence[int] | None = None,
+    ):
         self.stretch, self.length, self.line = stretch, length, line
         self.builder: TapeBuilder = stretch.builder
         self.keys = stretch.keys
         self.carries = carries
-        self.parts = LoopComponents(stretch, carries, length, whole)
+        self.parts = LoopComponents(stretch, carries, length, levels)
         self.homes: dict[int, Home] = {}
         self.last: dict[int, int] = {}
 
@@ -245,23 +254,22 @@ class LoopDistribution:
         tape, key = self.builder, self.keys[row.out]
         if key not in self.homes:
             # Several instructions may fill an array. What they read has been computed.
-            level = (
-                ACTIVE
-                if any(map(self._active, (self.parts.rows[k] for k in self.parts.writers[key])))
-                else VARYING
-            )
+            level = max(self._level(self.parts.rows[k]) for k in self.parts.writers[key])
             tape.storages.append((tape.sizes.mul(self.length, self.parts.cells(key)), F64, level))
             self.homes[key] = Home(len(tape.storages) - 1, 0, self.parts.cells(key))
         side = self.parts.side_of_steps(row)
         active = self._active(row)
-        if side is None:
+        if self.parts.takes_one(row):
+            out, operands = self._vectors(row.out, 0), [row.a, self._vectors(row.b, 0)]
+        elif side is None:
             out, operands = self.lanes(row.out), self._operands(row)
         else:
             out, operands = self._vectors(row.out, side), self._factors(row, side)
         if side == 1:  # `_factors` puts the vectors first
             active = swapped(active)
         unused = instructions.UNUSED[4 - len(operands)]
-        tape.code.recent += (row.op, active, MAIN, out, *operands, *unused, row.line)
+        stage = MAIN if tape.level_of(out) else PROLOGUE
+        tape.code.recent += (row.op, active, stage, out, *operands, *unused, row.line)
 
     def _factors(self, row: Instruction, side: int) -> list[int]:
         """Return the operands of a product for all steps.
@@ -280,6 +288,13 @@ class LoopDistribution:
     def _operands(self, row: Instruction) -> list[int]:
         rank = self._rank(row.out)
         return [self.lanes(x, rank - self._rank(x)) for x in row.operands]
+
+    def _level(self, row: Instruction) -> int:
+        """Return the level of an instruction's result in all steps."""
+        if self._active(row):
+            return ACTIVE
+        levels = (self.builder.storages[self._storage(x)][2] for x in row.operands)
+        return VARYING if any(levels) else CONSTANT
 
     def _active(self, row: Instruction) -> int:
         """Return which operands take an adjoint, as bits."""

@@ -52,8 +52,8 @@ class ScanProgram:
             f"{first} + np.zeros(3)" if its else f"float({first})" if first == "1" else first
             for first, its in zip(firsts, wide, strict=True)
         ]
-        self.scalars = ["v", "r[0]", "x[4]", "2.0", *(f"c{k}" for k in range(count) if not wide[k])]
-        self.vectors = ["r", "x[:3]", *(f"c{k}" for k in range(count) if wide[k])]
+        self.scalars = ["v", "r[0]", "x[4]", "2.0", "x[j]", *(f"c{k}" for k in range(count) if not wide[k])]
+        self.vectors = ["r", "x[:3]", "y[j]", *(f"c{k}" for k in range(count) if wide[k])]
         body = []
         for k in range(int(rng.integers(1, 5))):
             as_vector = vectors and rng.random() < 0.4
@@ -81,12 +81,13 @@ class ScanProgram:
             "    a, w = 0.3 * np.outer(x[:3], x[1:4]), 0.3 * np.outer(x[1:4], np.cos(x[:6]))",
             "    def step(carry, row):",
             f"        {carries} = carry",
-            "        v, r = row",
+            "        v, r, j = row",
         ]
         lines += [f"        {line}" for line in body]
         lines += [f"        return ({tuple_of}), ({''.join(f'0.0 + {name}, ' for name in outputs)})"]
         options = ", reverse=True" if rng.random() < 0.3 else ""
-        lines += [f"    last, ys = flow.scan(step, ({', '.join(firsts)},), (x, y){options})"]
+        rows = "x, y, np.arange(len(x))[::-1]"
+        lines += [f"    last, ys = flow.scan(step, ({', '.join(firsts)},), ({rows}){options})"]
         lines += [
             "    total = sum(np.sum(z * np.arange(1.0, 1.0 + np.size(z)).reshape(np.shape(z))) for z in ys)"
         ]

@@ -57,6 +57,18 @@ def network(t, y=RETURNS):
     return np.sum(h) + np.sum(rows * columns)
 
 
+def indexed(t, y=RETURNS):
+    """The entries of arrays that steps take at positions of their own."""
+    matrix = np.stack([y, np.cos(y)], axis=1) * t[0]
+
+    def body(k, carry):
+        z, total = carry
+        z = np.exp(-y[k]) * z * (1.0 - z) * t[1]
+        return z, total + np.sin(z) * t[k % 4] + np.sum(matrix[len(y) - 1 - k] * z)
+
+    return nt.fori_loop(0, len(y), body, (0.4, 0.0))[1]
+
+
 T = np.array([0.1, 0.2, 0.3, 0.5])
 
 
@@ -79,6 +91,16 @@ def test_what_needs_no_step_before_leaves_the_loop():
     assert len(loop.carries) == 1
 
 
+def test_entries_at_positions_of_steps_are_taken_at_once():
+    tape = nt.prepare_gradient_cache(indexed, T).tape
+    (loop,) = tape.calls
+    names = [loop.body.ops.names[row.row] for row in loop.body.instructions()]
+    assert not {"take", "take1", "exp", "sin"} & {*names}
+    slope = nt.grad(indexed)(T)
+    for k, step in enumerate(1e-6 * np.eye(4)):
+        np.testing.assert_allclose(slope[k], (indexed(T + step) - indexed(T - step)) / 2e-6, rtol=1e-7)
+
+
 def test_products_with_the_same_matrix_in_all_steps_leave_the_loop():
     tape = nt.prepare_gradient_cache(network, T).tape
     (loop,) = tape.calls
@@ -88,7 +110,7 @@ def test_products_with_the_same_matrix_in_all_steps_leave_the_loop():
 
 
 @pytest.mark.parametrize("config", [nt.Config(passes="none"), nt.Config(values="numpy")])
-@pytest.mark.parametrize("f", [garch, moving, around_a_loop, network])
+@pytest.mark.parametrize("f", [garch, moving, around_a_loop, network, indexed])
 def test_a_loop_stays_whole_where_its_bits_or_no_passes_are_wanted(f, config):
     cache = nt.prepare_gradient_cache(f, T, config=config)
     assert len(cache.tape.calls) == 1
@@ -98,14 +120,15 @@ def test_a_loop_stays_whole_where_its_bits_or_no_passes_are_wanted(f, config):
 
 
 @pytest.mark.parametrize(
-    ("f", "whole"), [(garch, True), (moving, True), (around_a_loop, True), (network, False)]
+    ("f", "whole"), [(garch, True), (moving, True), (around_a_loop, True), (network, False), (indexed, False)]
 )
 def test_loops_over_numbers_stay_whole_where_points_are_lanes(f, whole):
     """Each number is a vector over the points; products of a body's arrays are still taken for all steps."""
     y = RNG.normal(size=47)
     without = tuple(name for name in PASSES if name != "reroll")
     tape = nt.prepare_gradient_cache(f, T, y, config=nt.Config(passes=without)).tape
-    names = {tape.ops.names[row.row] for row in tape.instructions()}
+    # What is the same in all calls, such as a number that counts steps, is computed once.
+    names = {tape.ops.names[row.row] for row in tape.instructions()[tape.prologue :]}
     assert tape.calls
     assert bool({"recurrence", "mul", "matmul"} & names) is not whole
     points = T + 0.01 * RNG.normal(size=(5, len(T)))
@@ -117,7 +140,7 @@ def test_loops_over_numbers_stay_whole_where_points_are_lanes(f, whole):
             np.testing.assert_allclose(slope, wanted[1], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("f", [garch, moving, around_a_loop, network])
+@pytest.mark.parametrize("f", [garch, moving, around_a_loop, network, indexed])
 def test_one_trace_serves_every_length(f):
     cache = nt.prepare_gradient_cache(f, T, RETURNS)
     for n in (5, 40, 1, 1200, 7):
