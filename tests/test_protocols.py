@@ -4,6 +4,7 @@ Each is either right, in value and in gradient (against central differences), or
 that names it and the line in this file. None drops a derivative.
 """
 
+import collections
 import copy
 import functools
 import math
@@ -681,3 +682,68 @@ def test_comparisons_of_a_number_with_an_object():
         assert nt.value_and_grad(f)(np.array(x))[0] == f(np.array(x))
     with pytest.raises(TypeError, match="unsupported operand"):
         nt.grad(lambda x: x[0] * object.__new__(type("Plain", (), {})))(np.ones(2))
+
+
+NUMBERS = {"sum": lambda x: (x > 0).sum(), "int32": lambda x: np.int32((x > 0).sum()), "argmax": np.argmax}
+REPEATED = {
+    "list": lambda x, k: [x[0], 2.0] * k,
+    "tuple": lambda x, k: k * (x[0], x[1]),
+    "list of lists": lambda x, k: [[1.0, x[0]]] * k,
+    "in place": lambda x, k: operator.imul([x[1]], k),
+    "deque": lambda x, k: list(collections.deque([x[0]]) * k),
+    "bytes": lambda x, k: len(bytearray(b"ab") * k) * x[0],
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("name", REPEATED)
+def test_numpys_integers_repeat_sequences(name, number):
+    """Unlike NumPy's arrays, its numbers do what Python's do."""
+
+    def f(x):
+        made = REPEATED[name](x, NUMBERS[number](x))
+        return np.sum(np.array(made)), made
+
+    run = nt.value_and_grad(f, has_aux=True)
+    for x in (np.array([0.5, 2.0, -1.0]), np.array([-0.5, -2.0, 3.0]), np.array([0.5, 1.0, 2.0])):
+        value, made = run(x)[0]
+        assert value == f(x)[0]
+        assert made == f(x)[1]
+
+
+OTHER_NUMBERS = {
+    "float64": lambda x: x[0],
+    "float32": lambda x: np.float32(x[0]),
+    "bool": lambda x: x[0] > 0,
+    "complex128": lambda x: x[0] + 1j,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_NUMBERS)
+def test_numpys_other_numbers_do_not_repeat_sequences(name):
+    number = OTHER_NUMBERS[name]
+    for f in (lambda x: [x[1], 2.0] * number(x), lambda x: number(x) * (1.0, 2.0)):
+        for run in (f, lambda x, f=f: nt.vjp(f, x)):
+            with pytest.raises(TypeError, match=f"can't multiply sequence by non-int of type 'numpy.{name}'"):
+                run(np.ones(2))
+
+
+OF_NUMBERS = {
+    "arange of an integer": lambda x: np.arange((x > 0).sum()),
+    "arange of a truth value": lambda x: np.arange(x[0] > 0),
+    "arange of a float32": lambda x: np.arange(np.float32(x[0])),
+    "arange of whole steps": lambda x: np.arange(x[0], 3.0, 0.5, dtype=int),
+    "arange of steps of zero": lambda x: np.arange(0.0 * x[0], 2.0, 0.5, dtype=int),
+    "arange": lambda x: np.arange(x[1], x[0], 0.25),
+    "full": lambda x: np.full((x > 0).sum(), 1.5),
+    "copy": lambda x: x[0].copy(),
+    "modf": lambda x: np.modf(x[0]),
+    "equal to None": lambda x: np.array(x[0]) == None,  # noqa: E711
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_functions_of_numpys_numbers(name):
+    f, x = OF_NUMBERS[name], np.array([2.5, 0.25, -1.0])
+    for point in (x, x + 0.5):
+        assert repr(nt.vjp(f, point)[0]) == repr(f(point))

@@ -12,7 +12,7 @@ from ..tape.families import ACTIVE
 from ..tape.tape import as_dtype
 from ..trace import boxes, operations
 from ..trace.array import TracedArray
-from ..trace.operands import find_trace, is_wrong, lift, lift_all, values_of
+from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, values_of
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap_result
 from .registration import unsupported_argument
 from .stand_ins import named_like, stands_for, without_protocol
@@ -24,7 +24,7 @@ PLAIN = frozenset((np.ndarray, np.float64, float, int, bool))
 def _filled_in(x, dtype, ndmin=0):
     if dtype is not None and as_dtype(dtype).kind == "O":
         raise unsupported_argument("np.array", "dtype=object", "a list of traced values is")
-    x = lift(find_trace(x), x)
+    x = lift_first(x)
     if x._trace.arguments.labels:
         x = operations.without_rows(x)
     x = x if dtype is None else np.astype(x, as_dtype(dtype))
@@ -106,11 +106,13 @@ def ndenumerate(arr):
 @stands_for("numpy", "arange")
 def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     """Return evenly spaced points; how many there are is a guard."""
-    start, stop = (0.0, start) if stop is None else (start, stop)
+    start, stop = (0, start) if stop is None else (start, stop)
     count = max(int(np.ceil((stop - start) / step)), 0)
-    # NumPy computes the points by the same formula.
-    points = start + np.arange(count) * ((start + step) - start)
-    return points if dtype is None else np.astype(points, as_dtype(dtype))
+    kinds = [np.asarray(end).dtype for end in values_of((start, stop, step))]
+    dtype = np.result_type(int, *kinds) if dtype is None else as_dtype(dtype)
+    # NumPy computes the points by the same formula, from the first two in their dtype.
+    first, second = (np.astype(asarray(end, dtype), dtype, copy=False) for end in (start, start + step))
+    return first + np.arange(count) * (second - first)
 
 
 def _whole(M) -> int:

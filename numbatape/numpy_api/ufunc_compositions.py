@@ -88,9 +88,10 @@ def _as_floats(x, dtype):
 
 @composed(np.modf)
 def modf(x):
-    x = _as_floats(x, np.modf(value_of(x))[0].dtype)
+    value = np.modf(value_of(x))
+    x = _as_floats(x, value[0].dtype)
     whole = np.trunc(x)
-    return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
+    return adopt((np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole), value)
 
 
 @composed(np.frexp)

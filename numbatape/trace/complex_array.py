@@ -22,19 +22,26 @@ from .aliasing import refuse_swaps
 from .kinds import check_attribute, like_arrays_in_patterns, missing, truth
 from .library_kinds import is_no_array, is_sparse
 from .methods import Methods, in_place, may_be_operand
+from .number_calls import is_repeated, repeated
 from .pytrees import register
 from .trace import failing
 
 
 def _operator(ufunc):
+    repeats = ufunc is np.multiply
+
     def forward(self, other):
         if is_sparse(other):
             return operations.operate_on_sparse(ufunc, self, other)
+        if repeats and is_repeated(type(other)) and not isinstance(self._value, np.ndarray):
+            return repeated(self, other)  # raises
         return combine(ufunc, self, other) if _meets(self, other) else NotImplemented
 
     def reflected(self, other):
         if is_sparse(other):
             return operations.operate_on_sparse(ufunc, other, self)
+        if repeats and is_repeated(type(other)) and not isinstance(self._value, np.ndarray):
+            return repeated(self, other)
         return combine(ufunc, other, self) if _meets(self, other) else NotImplemented
 
     return forward, reflected

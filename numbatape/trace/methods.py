@@ -273,6 +273,8 @@ class Methods(Kinds):
 
     def copy(self, order="C"):
         check_attribute(self, "copy")
+        if not isinstance(self._value, np.ndarray):
+            return self  # a number
         made = np.copy(self) if is_in_order(self, order) else np.copy(self, order=order)
         return operations.with_rows(np.copy, (self,), made) if self._trace.arguments.labels else made
 

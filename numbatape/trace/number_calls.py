@@ -115,3 +115,19 @@ def equip(cls: type) -> None:
     """Take note of the class of traced arrays."""
     global TracedArray
     TracedArray = cls
+
+
+def is_repeated(kind: type) -> bool:
+    """Whether an integer times an object of a class repeats it, as it does Python's sequences."""
+    method = getattr(kind, "__mul__", None)
+    return type(method) is type(list.__mul__) and hasattr(kind, "__len__") and not hasattr(kind, "__array__")
+
+
+def repeated(number, sequence):
+    """Return a sequence as often as a number says: unlike its arrays, NumPy's numbers do what Python's do."""
+    value = number._value
+    if type(value) in (float, complex):
+        return NotImplemented  # Python has an error
+    if isinstance(value, np.bool_ | np.inexact):
+        raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{type(value).__name__}'")
+    return sequence * int(number)

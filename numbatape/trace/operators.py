@@ -22,7 +22,7 @@ from .complex_array import combine as complex_combine
 from .kinds import PYTHON, truth
 from .library_kinds import DECIDES, LABELLED, is_no_array, is_sparse, package_of
 from .methods import in_place, may_be_operand
-from .number_calls import PLAIN_NUMBERS, POWER, call_of_numbers, record_number
+from .number_calls import PLAIN_NUMBERS, POWER, call_of_numbers, is_repeated, record_number, repeated
 from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
@@ -128,7 +128,9 @@ def _comparison(name: str, ufunc, function):
             or (its is not ndarray and is_no_array(other))
         ):
             if its is ndarray and ufunc in DIFFER and (other is None or kind in (str, bytes, dict, set)):
-                return np.full_like(self, DIFFER[ufunc], dtype=bool)  # the answer is the same for each entry
+                return np.full_like(self, DIFFER[ufunc], dtype=bool)[
+                    ()
+                ]  # the answer is the same for each entry
             return NotImplemented
         if _is_usual(self, other):
             with failing(self._trace):
@@ -180,9 +182,14 @@ def general(ufunc, left, right):
     kind = type(other)
     if hasattr(kind, DECIDES) or getattr(kind, "__array_ufunc__", kind) is None:
         return NotImplemented  # by None, NumPy's arrays leave an operator to the other class, too
+    if (
+        ufunc is np.multiply
+        and is_repeated(kind)
+        and not isinstance(getattr(number, "_value", number), ndarray)
+    ):
+        return repeated(number, other)
     if type(other) in (list, tuple) and _is_weak(number):
-        whole = _is_whole(number) and ufunc is np.multiply
-        return other * int(number) if whole else NotImplemented  # Python repeats a list or text, or raises
+        return NotImplemented
     if package_of(other) in LABELLED and ufunc is not np.matmul:
         return operations.ufunc_of_labelled(ufunc, (left, right), {})
     if not may_be_operand(left) or not may_be_operand(right) or type(right) is operations.TracedInteger:
