@@ -413,6 +413,24 @@ def test_traced_values_that_would_lose_their_derivative():
             nt.grad(f)(X)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[1] * (2.0 if (0.3).__lt__(x[0]) else 3.0),
+        lambda x: x[1] * len(list(filter((0.3).__lt__, x))),
+        lambda x: x[1] * (2.0 if float.__eq__(0.5, x[0]) else 3.0),
+        lambda x: sum(map((2.0).__mul__, x)),
+    ],
+)
+def test_methods_of_numbers_that_know_no_traced_values(f):
+    """They answer ``NotImplemented``, which Python before 3.14 takes for true where it is tested."""
+    filters = list(warnings.filters)
+    for verb in (nt.grad, nt.hessian):
+        with pytest.raises(nt.UnsupportedOperationError, match=r"py:\d+ in .*write the operator"):
+            verb(f)(X)
+    assert list(warnings.filters) == filters
+
+
 def test_warnings_settings_of_the_function():
     def f(x):
         with warnings.catch_warnings():

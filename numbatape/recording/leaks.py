@@ -156,6 +156,7 @@ def explained(trace, error):
     if trace.validity.leak is not None and error is not trace.validity.leak:
         return trace.validity.leak
     compiled = _of_unbound_method(error) or _of_compiled_code(error) or _of_array_method(error)
+    compiled = compiled or _of_numbers_method(error)
     if compiled is not None:
         return compiled
     step, solver = error.__traceback__, ""
@@ -210,16 +211,37 @@ def _of_compiled_code(error) -> UnsupportedOperationError | None:
     return unsupported
 
 
-def _of_array_method(error) -> UnsupportedOperationError | None:
-    """Return the error for ``np.exp(obj)`` where ``obj.__array__`` gives a traced array."""
-    if type(error) is not ValueError or "object __array__ method not producing an array" not in str(error):
-        return None
+def _place_of(error) -> str:
+    """Return the last place in the user's code that an error came through."""
     step, place = error.__traceback__, ""
     while step is not None:
         frame = step.tb_frame
         if is_users_file(frame.f_code.co_filename, frame.f_globals.get("__name__")):
             place = f"{shown_name(frame.f_code.co_filename)}:{step.tb_lineno} in {frame.f_code.co_qualname}"
         step = step.tb_next
+    return place
+
+
+def _of_numbers_method(error) -> UnsupportedOperationError | None:
+    """Return the error for ``(0.3).__lt__(x)``, whose answer says that it knows Python's numbers only."""
+    if not re.search(
+        r"\bNotImplemented(Type)?\b|^descriptor '__\w+__' requires a '(int|float)' object", str(error)
+    ):
+        return None
+    place = _place_of(error)
+    unsupported = UnsupportedOperationError(
+        f"a method of Python's numbers at {place} knows no traced values ({error}); write the operator: "
+        "0.3 < x in place of (0.3).__lt__(x)"
+    )
+    unsupported.__cause__ = error
+    return unsupported
+
+
+def _of_array_method(error) -> UnsupportedOperationError | None:
+    """Return the error for ``np.exp(obj)`` where ``obj.__array__`` gives a traced array."""
+    if type(error) is not ValueError or "object __array__ method not producing an array" not in str(error):
+        return None
+    place = _place_of(error)
     unsupported = UnsupportedOperationError(
         f"NumPy converts an object by its __array__ at {place}, and takes no traced array from that method; "
         "write np.asarray(obj) there"

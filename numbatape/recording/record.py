@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -34,6 +37,23 @@ from ..trace.state import PlainIndexError
 from ..trace.trace import CURRENT, Trace
 from . import contents  # noqa: F401  (it announces which file has what)
 from .recorded import InputLeaf, Manner, Output, Recording
+
+# The filter that makes an exception of the warning which ``bool(NotImplemented)`` gives before Python 3.14.
+NO_TRUTH = ("error", re.compile("NotImplemented should not be used"), DeprecationWarning, None, 0)
+
+
+@contextlib.contextmanager
+def _only_truths():
+    """Let a comparison that knows no traced values raise where Python would take its answer for true.
+
+    ``(0.3).__lt__(x)`` answers ``NotImplemented``, whatever x is.
+    """
+    warnings.filters.insert(0, NO_TRUTH)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            warnings.filters.remove(NO_TRUTH)
 
 
 def record(
@@ -169,7 +189,7 @@ class _Runs:
             trace.start = sys._getframe()
             args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
             foreign = environment is not None and environment.foreign
-            with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
+            with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign), _only_truths():
                 run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
                 run = _with_lines(trace, run)
                 if manner.transform is not None:
