@@ -32,8 +32,15 @@ def added(dg, step, d, count):
 
 
 def moved(target, tstep, tlane, source, sstep, slane, count, lanes):
+    t_q = target
+    s_q = source
     if lanes == 1 and tstep == 1:
         copied(target, source, sstep, count)
+    elif tstep == 1 and sstep == 1 and tlane == count and slane == count:
+        copied(target, source, 1, count * lanes)
+    elif count == 1:
+        for lane in range(lanes):
+            t_q[lane * tlane] = s_q[lane * slane]
     else:
         for lane in range(lanes):
             t_q = target + 8 * lane * tlane
