@@ -103,3 +103,162 @@ def test_gradients_that_are_the_data_of_the_next_call():
         expected = nt.grad(lambda w, m: f(w, m))(w, data.copy())
         (data,) = nt.value_and_gradient(cache, w, data)[1][:1]
         np.testing.assert_allclose(data, expected, rtol=1e-11)
+
+
+# ---- captured arrays: what each maker returns refers to the array that it is given
+
+
+def one_product(m):
+    return lambda x: np.sum((m @ x - 1.0) ** 2)
+
+
+def products(m):
+    def f(x):
+        z = np.tanh(m @ np.exp(x / 2.0))
+        return np.sum(z @ m * x) if x[0] > -5.0 else x[0]
+
+    return f
+
+
+CAPTURED = {f.__name__: f for f in (one_product, products)}
+
+
+def plain_factor(m):
+    c = np.linspace(0.0, 1.0, 40)
+    return lambda x: np.sum(m @ x) * np.sum(m @ c)
+
+
+def plain_in_one_turn(m):
+    def f(x):
+        total = 0.0
+        for z in (np.ones(40), x):
+            total = total + np.sum((m @ z) ** 2)
+        return total
+
+    return f
+
+
+def by_another_name(m):
+    def f(x, again=m):
+        return np.sum(m @ x) * np.log(np.sum(again * again))
+
+    return f
+
+
+def of_a_list(m):
+    held = [m]
+    return lambda x: np.sum((m @ x) ** 2) * held[0][0, 1]
+
+
+def of_a_helper(m):
+    def helper(x):
+        return np.sum(np.cos(m @ x)) * m[1, 1]
+
+    return lambda x: np.sum((m @ x) ** 2) + helper(x)
+
+
+def of_a_view(m):
+    row = m[1]
+    return lambda x: np.sum((m @ x) ** 2) * np.exp(row[2])
+
+
+def inside(m):
+    def f(x):
+        return np.sum((m @ x) ** 2) + sum(float(part[0]) for part in m) * x[1]
+
+    return f
+
+
+def again(m):
+    def f(x, depth=2):
+        z = x if depth else np.ones(40)
+        value = np.sum((m @ z) ** 2)
+        return value + (f(x, depth - 1) if depth else 0.0)
+
+    return f
+
+
+def steering(m):
+    def f(x):
+        if m[0, 0] > 0.0:
+            return np.sum(m @ x)
+        return np.sum((m @ x) ** 2)
+
+    return f
+
+
+def object_of_the_users(m):
+    class Held:
+        def __init__(self):
+            self.data = m
+
+        def norm(self):
+            return np.sum(self.data**2)
+
+    held = Held()
+    return lambda x: np.sum((m @ x) ** 2) * held.norm()
+
+
+PLAIN_TOO = (plain_factor, plain_in_one_turn, by_another_name, of_a_list, of_a_helper, of_a_view, inside)
+ALL_CAPTURED = CAPTURED | {f.__name__: f for f in (*PLAIN_TOO, again, steering, object_of_the_users)}
+
+
+@pytest.mark.parametrize("name", ALL_CAPTURED)
+def test_results_follow_captured_data(name):
+    m = DATA.copy()
+    f = ALL_CAPTURED[name](m)
+    verb, cache = nt.value_and_grad(f), nt.prepare_gradient_cache(f, X)
+    for k in range(8):
+        m[...] = DATA * (1.0 + k) * (-1.0) ** (k // 2)
+        m[k, 1] = np.nan if k == 3 else k
+        x = X + 0.1 * k
+        expected = nt.value_and_grad(ALL_CAPTURED[name](m.copy()))(x)
+        np.testing.assert_allclose(expected[0], f(x), rtol=1e-12)
+        for _ in range(2):
+            found, prepared = verb(x), nt.value_and_gradient(cache, x)
+            np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+            np.testing.assert_allclose(found[1], expected[1], rtol=1e-11)
+            np.testing.assert_allclose(prepared[1][0], expected[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_nothing_is_compared_or_traced_for_captured_factors(name, monkeypatch):
+    m = DATA.copy()
+    verb = nt.grad(CAPTURED[name](m))
+    verb(X), verb(X)
+    m *= 2.0
+    expected = nt.grad(CAPTURED[name](m.copy()))(X)
+    monkeypatch.setattr(Entry, "serve", None)
+    np.testing.assert_allclose(verb(X), expected, rtol=1e-11)
+
+
+def test_other_memory_of_a_captured_factor_is_noticed():
+    m = DATA.copy()
+    f = one_product(m)
+    verb, hessian = nt.grad(f), nt.hessian(f)
+    verb(X), verb(X)
+
+    def check(x):
+        np.testing.assert_allclose(verb(x), 2.0 * m.T @ (m @ x - 1.0), rtol=1e-11)
+        np.testing.assert_allclose(hessian(x), 2.0 * m.T @ m, rtol=1e-10, atol=1e-10)
+
+    m *= 3.0
+    check(X)
+    m.shape = 40, 64
+    check(np.ones(64))
+    check(np.arange(64.0))
+    m.resize((16, 40), refcheck=False)
+    m[...] = DATA[:16]
+    check(X)
+    check(X)
+
+
+def test_constants_of_a_preparation_are_read_where_they_were(monkeypatch):
+    m = DATA.copy()
+    cache = nt.prepare_gradient_cache(PRODUCTS["vector"], X, nt.Constant(m))
+    nt.value_and_gradient(cache, X)
+    nt.value_and_gradient(cache, X)
+    m *= 2.0
+    expected = nt.grad(lambda x, m: PRODUCTS["vector"](x, m))(X, m.copy())
+    monkeypatch.setattr(Entry, "serve", None)
+    np.testing.assert_allclose(nt.value_and_gradient(cache, X)[1][0], expected, rtol=1e-11)

@@ -18,16 +18,14 @@ from .. import jit
 from ..engine import kernels
 from ..jit import address
 from ..late import imported
-from ..tape.tape import CONSTANT
 from ..threads import Turn
-from .arguments import Flattened
-from .evaluator import Evaluator
-from .leaf_rows import DataRow, FrozenRow, KnownNumberRow, Row, rows_of, watched_memory
+from .leaf_rows import DataRow, FrozenRow, KnownNumberRow
 from .outs import Out, in_form
 from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
     from ..capture.captured import Captured
+    from ..recording.recorded import Factor
     from .lane_calls import LaneEntry
     from .steady import SteadyCalls
     from .steady_strips import SteadyStrips
@@ -118,6 +116,10 @@ class Entry(Served):
         self.sweep, self.captured, self.turn = space.entry_point(sweep), captured, turn
         self.rebound = None if captured is None else captured.rebound
         self.counted = space.variant.counted
+        # Arrays that have no rows, which products may read where they are: constants with their cells, and
+        # captured ones.
+        self.omitted: list[tuple[np.ndarray, np.ndarray]] = []
+        self.factors: Sequence[Factor] = ()
         self.follows_sizes = False  # whether an `ElasticEntry` may be made of it
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
@@ -161,7 +163,9 @@ class Entry(Served):
     @functools.cached_property
     def _in_place(self) -> Any:
         """What calls read in place of the cells of constants, None where there is nothing."""
-        return imported(".steady_data", __package__).data_of(self, self._strips) if self._data else None
+        if not (self._data or self.omitted or self.factors):
+            return None
+        return imported(".steady_data", __package__).data_of(self, self._strips)
 
     def native(self, fallback: Callable):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
@@ -355,46 +359,3 @@ class Entry(Served):
 
 def _stopped() -> None:
     """The sweep stopped: at a guard, at a constant that changed, or at an error."""
-
-
-def entry_for(
-    evaluator: Evaluator,
-    flat: Flattened,
-    space: VariantWorkspace,
-    outs: list[Out],
-    form: int,
-    sweep: str,
-    omitted: frozenset[int] = frozenset(),
-    more: Sequence[Row] = (),
-    lanes: frozenset[int] = frozenset(),
-    *,
-    turn: Turn,
-) -> Entry | None:
-    """Return the entry for calls like one that a workspace has just served; None if it would serve none.
-
-    Parameters
-    ----------
-    flat
-        The arguments of that call.
-    omitted
-        Arguments that calls leave out; their contents are watched where they were at preparation.
-    more
-        Rows of further leaves, behind those of the arguments: directions, cotangents.
-    lanes
-        Numbers of the tape's inputs that have a point in each lane.
-    """
-    config = evaluator.program.config
-    if config.debug_mode or space.variant.single_use or space.variant.memory is not None:
-        return None
-    if any(spec.part and spec.level == CONSTANT and spec.kind != "array" for spec in flat.specs):
-        return None  # the parts of a complex constant number are not compared one by one
-    rows = rows_of(flat, space, omitted, lanes)
-    watched = watched_memory(flat, omitted)
-    if any(array is None for array in watched) or not evaluator.watch(space, watched):
-        return None
-    environment = evaluator.program.environment
-    captured = None if environment.empty else environment
-    entry = Entry(space, [*rows, *more], outs, form, sweep, captured, turn)
-    entry.follows_sizes = not config.fixed_sizes and not config.reuse_buffers and not evaluator.levels
-    entry.has_room = evaluator.has_room
-    return entry

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..capture.references import key_orders
 from ..jit.steady import ALONE, PAIR, TUPLE
+from ..late import imported
+from ..tape.tape import CONSTANT
 from ..threads import Turn
 from ..trace import pytrees
 from .arguments import Flattened, bare, is_mark
-from .entry import REFUSED, Entry, entry_for, refuse
+from .entry import REFUSED, Entry, refuse
 from .evaluator import Evaluator
-from .leaf_rows import Row
+from .leaf_rows import Row, omitted_data, rows_of, watched_memory
 from .outs import Out
 from .steady import SteadyCalls
 from .templates import roles_of, template
@@ -241,3 +243,49 @@ def _form(result) -> int | None:
     if len(result) == 2 and leaf(result[0]) and type(result[1]) is tuple and all(map(leaf, result[1])):
         return PAIR
     return TUPLE if all(map(leaf, result)) else None
+
+
+def entry_for(
+    evaluator: Evaluator,
+    flat: Flattened,
+    space: VariantWorkspace,
+    outs: list[Out],
+    form: int,
+    sweep: str,
+    omitted: frozenset[int] = frozenset(),
+    more: Sequence[Row] = (),
+    lanes: frozenset[int] = frozenset(),
+    *,
+    turn: Turn,
+) -> Entry | None:
+    """Return the entry for calls like one that a workspace has just served; None if it would serve none.
+
+    Parameters
+    ----------
+    flat
+        The arguments of that call.
+    omitted
+        Arguments that calls leave out; their contents are watched where they were at preparation.
+    more
+        Rows of further leaves, behind those of the arguments: directions, cotangents.
+    lanes
+        Numbers of the tape's inputs that have a point in each lane.
+    """
+    config = evaluator.program.config
+    if config.debug_mode or space.variant.single_use or space.variant.memory is not None:
+        return None
+    if any(spec.part and spec.level == CONSTANT and spec.kind != "array" for spec in flat.specs):
+        return None  # the parts of a complex constant number are not compared one by one
+    rows = rows_of(flat, space, omitted, lanes)
+    watched = watched_memory(flat, omitted)
+    if any(array is None for array in watched) or not evaluator.watch(space, watched):
+        return None
+    environment = evaluator.program.environment
+    captured = None if environment.empty else environment
+    entry = Entry(space, [*rows, *more], outs, form, sweep, captured, turn)
+    entry.follows_sizes = not config.fixed_sizes and not config.reuse_buffers and not evaluator.levels
+    entry.has_room = evaluator.has_room
+    entry.omitted = omitted_data(flat, space, omitted)
+    if space.variant.recording.factors and not environment.empty:
+        entry.factors = imported(".steady_data", __package__).factors_of(space.variant, evaluator.program)
+    return entry

@@ -20,9 +20,9 @@ from .arguments import Flattened
 from .batch import Sweep
 from .block_work import Block, BlockWork
 from .elastic_ends import address_of
-from .entry import REFUSED, ROW_COUNT, Entry, Served, entry_for, refuse
+from .entry import REFUSED, ROW_COUNT, Entry, Served, refuse
 from .evaluator import Evaluator
-from .front import Front
+from .front import Front, entry_for
 from .leaf_rows import DataRow, LaneRow, SameRow
 from .outs import Out, in_form
 from .variant import VariantWorkspace

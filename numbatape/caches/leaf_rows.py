@@ -377,6 +377,21 @@ def watched_memory(flat: Flattened, omitted: frozenset[int]) -> list[ndarray | N
     return found
 
 
+def omitted_data(
+    flat: Flattened, space: VariantWorkspace, omitted: frozenset[int]
+) -> list[tuple[ndarray, ndarray]]:
+    """Return the real ones of the arrays of `watched_memory`, each with its cells."""
+    cells = iter(space.inputs)
+    found = []
+    for leaf, spec, by_identity in zip(flat.leaves, flat.specs, flat.by_identity, strict=True):
+        if spec.level != STATIC:
+            own = next(cells)
+            usual = spec.level == CONSTANT and spec.kind == "array" and not (by_identity or spec.part)
+            if usual and spec.argument in omitted:
+                found.append((leaf, own))
+    return found
+
+
 def direction_rows(space: VariantWorkspace, slots: Sequence[int], trees) -> list[Row] | None:
     """Return one row per leaf of the directions that a call was given, in the inputs with these numbers.
 

@@ -46,6 +46,7 @@ class Variant:
         self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
         self.single_use = recording.failed
         self.effects = recording.effects
+        self.factors: Any = None  # captured arrays of any contents, once something has asked (`steady_data`)
         self.counter = np.zeros(1, np.int64)  # steady calls add to it in compiled code
         self.counted: CountedSizes | None = None
         if recording.counted:

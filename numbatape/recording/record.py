@@ -36,7 +36,7 @@ from ..trace.shared_inputs import note_inputs, own_copy
 from ..trace.state import PlainIndexError
 from ..trace.trace import CURRENT, Trace
 from . import contents  # noqa: F401  (it announces which file has what)
-from .recorded import InputLeaf, Manner, Output, Recording
+from .recorded import Factor, InputLeaf, Manner, Output, Recording
 
 # The filter that makes an exception of the warning which ``bool(NotImplemented)`` gives before Python 3.14.
 NO_TRUTH = ("error", re.compile("NotImplemented should not be used"), DeprecationWarning, None, 0)
@@ -273,6 +273,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
     noted, outputs, values = _outputs_of(trace, leaves)
     effects = None if environment is None else effects_of(trace, environment, outputs)
     compute_deferred(trace, leaves)
+    factors = _factors_of(trace) if trace.capture.products else ()
     # Derivatives have common subexpressions, because several rules need the same values.
     tape = trace.tape.freeze(
         tuple(outputs),
@@ -301,6 +302,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         effects,
         assumed=tuple(trace.derivatives.assumed),
         counted=trace.integers.counts_of(trace.tape),
+        factors=factors,
     )
 
 
@@ -320,6 +322,18 @@ def _outputs_of(trace: Trace, leaves) -> tuple[list, list[int], list]:
         outputs.append(dense_number(leaf))
         values.append(sample_of(leaf))
     return noted, outputs, values
+
+
+def _factors_of(trace: Trace) -> tuple[Factor, ...]:
+    """Return the long arrays that code has multiplied with traced ones, each with the literal that it is."""
+    found = []
+    literals = {item.storage: item.data for item in trace.tape.literals.others()}
+    for array, places in trace.capture.products.values():
+        number = trace.constants.known(array)
+        data = None if number is None else literals.get(trace.tape.values[number][0])
+        if data is not None:
+            found.append(Factor(array, data, tuple(places)))
+    return tuple(found)
 
 
 def _refuse_unknown(tape: Tape) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..capture.effects import Effects
 from ..config import PASSES
@@ -86,6 +89,22 @@ class Output:
     number: int
 
 
+class Factor(NamedTuple):
+    """An array of the user's that code has multiplied with traced ones by ``@``.
+
+    Attributes
+    ----------
+    array, data
+        The array, and the data of the literal that it became.
+    places
+        Code and offset of each ``@`` that has done so.
+    """
+
+    array: np.ndarray
+    data: np.ndarray
+    places: tuple[tuple[types.CodeType, int], ...]
+
+
 @frozen()
 class Recording:
     """The outcome of a trace.
@@ -122,6 +141,8 @@ class Recording:
     counted
         For each size that data decide (these are the last inputs), the number of the guard that compares it,
         and its value.
+    factors
+        Long arrays that the function has multiplied with traced ones.
     """
 
     tape: Tape
@@ -138,6 +159,7 @@ class Recording:
     kept: bool = False
     assumed: tuple[int, ...] = ()
     counted: tuple[tuple[int, int], ...] = ()
+    factors: tuple[Factor, ...] = ()
 
     @property
     def has_effects(self) -> bool:

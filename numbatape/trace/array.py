@@ -168,6 +168,8 @@ class TracedArray(Methods, Reads):
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)
             if meets(inputs) or (kwargs and meets(kwargs.values())):
                 return operations.call_complex_ufunc(ufunc, method, inputs, kwargs)
+            if ufunc is np.matmul and not (kwargs or trace.arguments.labels):
+                trace.capture.note_product(*inputs, sys._getframe(1))
             result = operations.call_ufunc(ufunc, method, inputs, kwargs)
             return operations.noted_ufunc(ufunc, inputs[0], result) if integers.fractions else result
         except Exception as error:

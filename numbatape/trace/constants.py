@@ -93,6 +93,11 @@ class Constants:
         self.roots.add(id(root))
         return number
 
+    def known(self, data: np.ndarray) -> int | None:
+        """Return the value number of the float64 literal that an array became, None if there is none."""
+        found = self._arrays.get((id(data), F64))
+        return None if found is None or found[0] is not data else found[1]
+
     def forget(self, root: np.ndarray) -> None:
         """Drop the literals of an array that was written to; its next use makes a new one."""
         for key, (data, *_) in list(self._arrays.items()):

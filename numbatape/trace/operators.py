@@ -154,6 +154,13 @@ def _by_ufunc(ufunc):
     return lambda self, other: general(ufunc, self, other), lambda self, other: general(ufunc, other, self)
 
 
+def _product(self, other):
+    """Return a product of matrices; the place is noted where code has written it."""
+    if type(other) is ndarray and _is_usual(self, other) and not self._trace.arguments.labels:
+        self._trace.capture.note_product(self, other, sys._getframe(1))
+    return general(np.matmul, self, other)
+
+
 def _of_bits(ufunc):
     def combine(left, right):
         if _is_whole(left) and _is_whole(right):
@@ -354,7 +361,7 @@ def _methods() -> dict:
         "truediv": _arithmetic("div", np.true_divide, operator.truediv),
         "floordiv": _by_ufunc(np.floor_divide),
         "mod": _by_ufunc(np.remainder),
-        "matmul": _by_ufunc(np.matmul),
+        "matmul": (_product, _by_ufunc(np.matmul)[1]),
         "and": _of_bits(np.bitwise_and),
         "or": _of_bits(np.bitwise_or),
         "xor": _of_bits(np.bitwise_xor),

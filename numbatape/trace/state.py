@@ -18,6 +18,7 @@ from ..usercode.frames import is_index
 from ..usercode.ownership import sees_sizes
 
 POOL_COUNT = len(POOLS)
+LONG_FACTOR = 1 << 14  # bytes of arrays whose products are noted
 MOST_ENTRIES = 2**26  # a bound of positions and counts; a sum of this many positions is still exact
 
 
@@ -275,6 +276,8 @@ class Capture:
         ``(container, its copy, entries of both, how to change the container)``.
     lent
         ``(class, name)`` of members that are behind a switch (`numbatape.capture.lending`).
+    products
+        Long arrays that code has multiplied with traced ones by ``@``, by id, with code and offset of each.
     remembered
         Results of functions that remember them, and the traced arguments (`numbatape.capture.memos`).
     snapshots
@@ -294,6 +297,7 @@ class Capture:
         "lent",
         "library_copies",
         "objects",
+        "products",
         "reads_constants",
         "remembered",
         "snapshots",
@@ -312,9 +316,16 @@ class Capture:
         self.stand_ins: list = []
         self.containers: list = []
         self.lent: list = []
+        self.products: dict[int, tuple[np.ndarray, list]] = {}
         self.remembered: dict[tuple, tuple] = {}
         self.snapshots: dict[int, tuple] = {}
         self.float_errors = np.geterr()
+
+    def note_product(self, left, right, frame) -> None:
+        """Note where code multiplies an array with a traced one, if that is what it does in this frame."""
+        for x in (left, right):
+            if type(x) is np.ndarray and x.nbytes >= LONG_FACTOR:
+                self.products.setdefault(id(x), (x, []))[1].append((frame.f_code, frame.f_lasti))
 
     def refuses(self, frame) -> bool:
         """Whether a frame must not read numbers, because an array with a stand-in could be indexed."""
