@@ -127,7 +127,12 @@ def test_resampled_frames_do_not_make_each_other_slower(monkeypatch):
         assert whole(2.0, data)[1] == data.x.sum()
 
 
-def test_prepared_caches_take_frames_of_other_lengths():
+def sized_loss(w, df):
+    return loss(w, df) / len(df) * df.shape[0] / df.shape[1] * 2.0 * len(df) / df.shape[0]
+
+
+@pytest.mark.parametrize("loss", [loss, sized_loss])
+def test_prepared_caches_take_frames_of_other_lengths(loss):
     plain = DATA.reset_index(drop=True)
     cache = nt.prepare_gradient_cache(loss, 2.0, nt.Constant(plain))
     for data in (plain, plain.iloc[:2], pd.concat([plain, plain], ignore_index=True)):
@@ -329,6 +334,11 @@ def test_rows_that_pandas_would_align_within_one_series(use):
         (lambda d: np.sum(d.iloc[1:, 0] * d.loc[1:, "y"]) + np.sum(d.iloc[[0, 2], [0, 1]].to_numpy()), SHEET),
         (lambda d: np.sum(d.iloc[0] * d.loc[2] + d.iloc[1]), SHEET),
         (lambda d: np.sum(np.sum(d.loc[1:, ["x"]] * d[["x"]].iloc[1:])), SHEET),
+        (lambda d: np.sum(d.iloc[1:].mean() ** 2) + np.sum((d.loc[1:, ["x", "y"]] * 2.0).sum() ** 2), SHEET),
+        (lambda d: np.sum(d.loc[d.x > 1.5].max() ** 2) + np.sum(d.loc[d["x"] > 1.5, "y"]), SHEET),
+        (lambda d: np.sum(np.exp(d).mean() ** 2) + np.sum((d * d.y.iloc[0])["x"] ** 3) + len(d * 2), SHEET),
+        (lambda d: np.sum((d**2)[1:].std(ddof=1)) + np.max((d * 3.0)[["y", "x"]].sum(axis=1)), SHEET),
+        (lambda d: sum(len(name) * np.sum(d[name]) for name in d.iloc[1:]) / len(d) / d.shape[0], SHEET),
     ],
 )
 def test_entries_of_series_are_those_of_pandas(use, data):

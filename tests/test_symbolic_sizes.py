@@ -121,6 +121,14 @@ ONE_TAPE = {
     "identity": lambda x: x @ np.identity(len(x)) @ x,
     "diag": lambda x: np.sum(np.diag(x) @ x),
     "reshape": lambda x: np.sum(np.exp(x.reshape(len(x), -1))),
+    "rolled by several": lambda x: np.sum(np.stack([np.roll(x, k) for k in range(3)]) ** 2 * x),
+    "partitioned": lambda x: (
+        np.sum(np.partition(x, len(x) // 2)[: len(x) // 2]) + x[np.argpartition(x, -1)[-1]] ** 2
+    ),
+    "transforms of axes": lambda x: np.sum(
+        np.fft.irfft2(np.fft.rfft2(x * x[:, None]) * 2.0, s=(len(x), len(x))) ** 2
+        + np.fft.irfftn(np.fft.fftn(x * x[:, None], (12, 2 * len(x)), (0, 1)), (len(x), len(x)), (0, 1))
+    ),
     "second half": lambda x: np.sum(np.exp(x[len(x) // 2 :])),
     "first half": lambda x: np.sum(np.exp(x[: len(x) // 2])),
     "to the last but one": lambda x: np.sum(np.exp(x[: len(x) - 1]) * x[1:]),
@@ -342,11 +350,31 @@ def first_three(x):
     return np.sum(start) + np.sum(y**2)
 
 
+MANY = np.arange(18) % 3
+
+
+def listed(x):
+    """Entries that lists name: few, many, twice, of rows and columns, of pairs, none."""
+    y, table, flags = 2.0 * x, np.outer(x, x), np.zeros(len(x))
+    y[[0, -1]] = 0.5
+    y[[1, 0]] += y[[0, 1]] * x[-2:]
+    y[[0, 0, 1]] = x[:3]
+    y[MANY] = x[0] * np.arange(18.0)
+    table[:, [0, -1]] = 0.0
+    table[[0, -1]] = 3.0 * x
+    table[[2, 1], 1:] = np.stack([x[1:], x[:-1]])
+    table[0, [1, 2]] = x[:1]
+    table[[0, 1], [1, 0]] *= x[:2]
+    flags[[]] = 5.0
+    flags[np.array([0, 2])] = 1.0
+    return np.sum(y**2 * x) + np.sum(table**2) + flags @ x
+
+
 PARTS = {
     f.__name__: f
     for f in (
         *(finite_differences, halves, every_other, in_place, columns, diffused, overlapping),
-        *(entry_by_entry, first_three),
+        *(entry_by_entry, first_three, listed),
     )
 }
 

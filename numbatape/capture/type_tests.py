@@ -151,7 +151,7 @@ def length(value):
     """``len``; that of a traced array is a size that the function can compute with."""
     if builtins.type(value) in (TracedArray, TracedComplex) and value.ndim:
         return value._sizes()[0]
-    return len(value)
+    return value._sizes()[0] if hasattr(builtins.type(value), FRAME) else len(value)
 
 
 def total(values, /, start=0):

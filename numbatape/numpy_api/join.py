@@ -221,7 +221,9 @@ def _rolled(x, shift, axis: int):
     if is_size(shift) and not (0 < shift < places):
         shift = shift % places if places > 0 else int(shift)
     n = np.shape(x._value)[axis]
-    if n == 0 or (not is_size(shift) and shift == 0):
+    if not is_size(shift) and shift == 0:
+        return x[...]
+    if n == 0:
         pinned(x, axis)
         return x[...]
     if type(shift) is int and abs(shift) >= n:

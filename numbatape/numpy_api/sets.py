@@ -9,6 +9,7 @@ import numpy as np
 from ..trace import operations
 from ..trace.axes import along_axis, entries, is_empty, length, one_axis, pinned
 from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, may_be_guard, values_of
+from ..trace.symbolic_sizes import is_size, valued
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -67,7 +68,7 @@ def unique_values(x):
 @implements(np.partition, complex=HOLDS)
 def partition(a, kth, axis=-1, kind="introselect", order=None):
     """Sort, which partitions at every position; NumPy leaves the order on both sides of kth open."""
-    np.partition(values_of(a), values_of(kth), axis)  # raises NumPy's errors
+    np.partition(values_of(a), valued(values_of(kth)), axis)  # raises NumPy's errors
     x = lift_first(a)
     _check_positions(x, kth, axis)
     return np.sort(x, axis)
@@ -76,14 +77,17 @@ def partition(a, kth, axis=-1, kind="introselect", order=None):
 def _check_positions(x, kth, axis) -> None:
     """Raise as NumPy does where an array of another size has no such entries; a guard."""
     count = entries(x, range(x.ndim)) if axis is None else length(x, one_axis(x, axis))
-    furthest = int(np.max(np.abs(np.asarray(values_of(kth)) + 0.5) + 0.5))
+    if is_size(kth):
+        furthest = kth + 1 if kth >= 0 else -kth
+    else:
+        furthest = int(np.max(np.abs(np.asarray(values_of(kth)) + 0.5) + 0.5))
     if count < furthest and not is_empty(x):  # of no entries NumPy asks nothing
         raise ValueError(f"kth(={furthest - 1}) out of bounds ({count})")
 
 
 @implements(np.argpartition, complex=HOLDS)
 def argpartition(a, kth, axis=-1, kind="introselect", order=None):
-    np.argpartition(values_of(a), values_of(kth), axis)
+    np.argpartition(values_of(a), valued(values_of(kth)), axis)
     x = lift_first(a)
     _check_positions(x, kth, axis)
     return np.argsort(x, axis, kind="stable")

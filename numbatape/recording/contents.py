@@ -36,7 +36,8 @@ OPERATIONS = {
     "trace.labelled_calls": "has_labels product ufunc_of_labelled",
     "trace.pandas_of_arguments": "attribute_of_series",
     "trace.row_labels": """
-        Iloc Loc entry_of_rows function_of_rows method_of_rows needs_rows with_rows without_rows
+        Iloc Loc entry_of_rows function_of_rows method_of_rows names_of_columns needs_rows with_rows
+        without_rows
     """,
     "trace.indexing": "getitem item",
     "trace.extents": "arange as_size counted extent",
@@ -54,7 +55,7 @@ OPERATIONS = {
     "trace.position_sets": "selected",
     "trace.plain_arrays": "becomes_plain",
     "trace.primitives": "transpose",
-    "trace.scatters": "add_at added_up note_positions one_by_one write_at",
+    "trace.scatters": "add_at added_up note_positions one_by_one write_at write_at_known",
     "capture.lent_methods": "lend_methods",
     "capture.library_copies": "library_copy",
     "capture.opened": "as_now globals_of",

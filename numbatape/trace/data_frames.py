@@ -6,6 +6,8 @@ by columns, and columns that are no numbers (text, dates) are part of the struct
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 
@@ -14,8 +16,10 @@ import numpy as np
 from ..errors import LeakError, UnsupportedOperationError
 from ..late import imported
 from ..usercode.frames import where_in_user_code
+from ..usercode.ownership import sees_sizes
 from . import labels as of_labels
 from .array import TracedArray
+from .axes import length
 from .labelled_calls import array_in, depends
 from .labels import NUMBERS, Labels, SeriesLabels, index_of, numbers_of, rows_of, series_labels
 from .library_kinds import FRAME, LABELLED, is_column, package_of
@@ -81,7 +85,7 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
         return name in self._labels.columns
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return operator.index(self._sizes()[0])
 
     def _column(self, place: int):
         column = self._whole[:, place] if self._columns is None else self._columns[place]
@@ -167,8 +171,16 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple:
-        size = len(self._column(0)) if self._labels.columns else 0
-        return size, len(self._labels.columns)
+        """Sizes; the number of rows is a traced int for the user's code, as that of an array is."""
+        size, columns = self._sizes()
+        return size if sees_sizes(sys._getframe(1)) else operator.index(size), columns
+
+    def _sizes(self) -> tuple:
+        names = self._labels.columns
+        if not names:
+            return 0, 0
+        column = self._column(0) if self._whole is None else self._whole
+        return length(column, 0) if type(column) is TracedArray else len(column), len(names)
 
     @property
     def ndim(self) -> int:
@@ -215,7 +227,18 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
         elif frames and ufunc is not np.matmul and frames[0]._labels.package == "pandas":
             for x in inputs:
                 require_names(x, frames[0].columns)
-        return getattr(ufunc, method)(*arrays_of(inputs), **kwargs)
+        result = getattr(ufunc, method)(*arrays_of(inputs), **kwargs)
+        if (
+            frames
+            and method == "__call__"
+            and ufunc is not np.matmul
+            and frames[0]._labels.package == "pandas"
+        ):
+            its_rows, width = SeriesLabels(*frames[0]._labels.parts[:2]), len(frames[0]._labels.columns)
+            for part in result if type(result) is tuple else (result,):
+                if type(part) is TracedArray and part.ndim == 2 and part._value.shape[1] == width:
+                    its_rows.on(part)  # its methods go through columns, too
+        return result
 
     def __array_function__(self, function, types, args, kwargs):
         return function(*arrays_of(args), **arrays_of(kwargs))

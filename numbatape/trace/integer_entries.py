@@ -14,6 +14,7 @@ OF_POSITIONS = frozenset({np.take, np.delete})  # their lists are arrays, or pos
 NUMBERS_OF_ENTRIES = {
     **dict.fromkeys((np.linspace, np.logspace, np.geomspace), (2, "num")),
     **dict.fromkeys((np.reshape, np.broadcast_to), (1, "shape")),
+    **dict.fromkeys((np.partition, np.argpartition), (1, "kth")),
     np.insert: (1, "obj"),
     np.lib.stride_tricks.sliding_window_view: (1, "window_shape"),
     np.pad: (1, "pad_width"),
@@ -22,7 +23,8 @@ NUMBERS_OF_ENTRIES = {
     np.tile: (1, "reps"),
 }
 OF_PARTS = frozenset({np.split, np.array_split})  # a list says where to cut, an int how many parts there are
-OF_TRANSFORMS = (1, "n")
+OF_TRANSFORMS = 1, "n"
+OF_TRANSFORMS_OF_AXES = 1, "s"
 
 
 def arguments(function, args, kwargs, knows_sizes: bool = False) -> tuple[tuple, dict]:
@@ -39,7 +41,8 @@ def arguments(function, args, kwargs, knows_sizes: bool = False) -> tuple[tuple,
 
 def sized_arguments(function, args, kwargs) -> tuple[tuple, dict]:
     """Return the arguments of a function that knows sizes, with ints that number entries as sizes."""
-    place, name = NUMBERS_OF_ENTRIES.get(function, OF_TRANSFORMS)
+    transforms = OF_TRANSFORMS if function.__name__.endswith("fft") else OF_TRANSFORMS_OF_AXES
+    place, name = NUMBERS_OF_ENTRIES.get(function, transforms)
     if function in OF_PARTS:
         name = "indices_or_sections"
         sized = lambda tree: _sized(tree) if type(tree) in (list, tuple) else tree  # noqa: E731

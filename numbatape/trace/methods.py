@@ -101,7 +101,8 @@ class Methods(Kinds):
     def __iter__(self):
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d array")
-        return self._entries()
+        names = operations.names_of_columns(self) if self._trace.arguments.labels else None
+        return self._entries() if names is None else iter(names)
 
     def _entries(self):
         """Yield the rows. The size is asked for with the first one: `np.iterable` wants none."""

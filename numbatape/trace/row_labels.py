@@ -65,12 +65,15 @@ def with_rows(ufunc, inputs, result):
     return result
 
 
-def require_same_rows(one: TracedArray, other: TracedArray) -> None:
-    """Raise if two arrays have rows that pandas would align, or may have in another call."""
-    left, right = rows_in(one), rows_in(other)
+def require_same_rows(one: TracedArray, other: TracedArray, left: SeriesLabels | None = None) -> None:
+    """Raise if two arrays have rows that pandas would align, or may have in another call.
+
+    ``left`` are the rows of the first one, if it is a DataFrame's array, which has none of its own.
+    """
+    left, right = rows_in(one) if left is None else left, rows_in(other)
     if left is right:
         return
-    if one.ndim > 1 and not left.parts[1].equals(right.parts[1]):
+    if min(one.ndim, other.ndim) > 1 and not left.parts[1].equals(right.parts[1]):
         raise rows_differ()
     if not left.steps and not right.steps:
         if same_index(left.parts[0], right.parts[0]):
@@ -130,6 +133,8 @@ def rows_differ() -> UnsupportedOperationError:
 def entry_of_rows(x: TracedArray, key):
     """Return ``x[key]`` of an array with rows, as the user's code writes it of a Series."""
     rows = rows_in(x)
+    if rows is not None and x.ndim == 2:
+        return _column_of(x, rows, key)
     if rows is None or x.ndim != 1:
         return operations.getitem(x, key)
     if type(key).__module__.partition(".")[0] == "pandas":  # the key is a captured Series
@@ -158,6 +163,25 @@ def entry_of_rows(x: TracedArray, key):
     return rows.loc(x)[numbers[()] if not numbers.ndim else wanted]
 
 
+def names_of_columns(x: TracedArray):
+    """Return the names of the columns of what is taken or computed of a DataFrame; None for other arrays."""
+    rows = rows_in(x)
+    return None if rows is None or x.ndim != 2 else rows.parts[1]
+
+
+def _column_of(x: TracedArray, rows: SeriesLabels, key):
+    """Return ``x[key]`` of what is taken or computed of a DataFrame: columns by their names, or rows."""
+    names = rows.parts[1]
+    if type(key) is slice or getattr(key, "dtype", None) == np.bool_:
+        return by_places(x, rows, (key, slice(None)), names)
+    if type(key) is tuple:
+        raise KeyError(key)
+    wanted = list(names.get_indexer_for(key if type(key) is list else [key]))
+    if -1 in wanted or (len(wanted) > 1 and type(key) is not list):
+        raise KeyError(key)
+    return by_places(x, rows, (slice(None), wanted if type(key) is list else wanted[0]), names)
+
+
 def by_places(x: TracedArray, rows: SeriesLabels, key, columns=None):
     """Return entries of an array with rows by an index of places, with their rows.
 
@@ -171,7 +195,7 @@ def by_places(x: TracedArray, rows: SeriesLabels, key, columns=None):
         return x[...][key]
     for k in keys:
         if rows_in(k) is not None and k.dtype == np.bool_:
-            require_same_rows(x, k)
+            require_same_rows(x, k, rows if rows_in(x) is None else None)
     found = x[...] if len(keys) == 1 else x[:, keys[1]]
     found = found[keys[0]]
     if columns is not None:
@@ -263,8 +287,16 @@ def _mask_of_pandas(x: TracedArray, rows: SeriesLabels, mask):
 # ---- functions
 
 
+BY_COLUMNS = frozenset(
+    ("all", "any", "cumprod", "cumsum", "max", "mean", "min", "prod", "std", "sum", "var")
+)  # methods of a DataFrame that NumPy's arrays have, too
+
+
 def method_of_rows(x: TracedArray, name: str, args: tuple, kwargs: dict) -> TracedArray:
-    """Return the array whose method of NumPy does what that of a Series does.
+    """Return the array whose method of NumPy does what that of a Series does, or of a DataFrame.
+
+    What is taken or computed of a DataFrame is an array of two dimensions; pandas goes through its columns
+    one by one, which the ``axis`` in ``kwargs`` says.
 
     Raises
     ------
@@ -272,7 +304,12 @@ def method_of_rows(x: TracedArray, name: str, args: tuple, kwargs: dict) -> Trac
         If the divisors of ``std()`` differ, or if a product aligns rows.
     """
     found = x._trace.arguments.labels.get(x._id)
-    if found is None or x.ndim != 1 or found.package not in ("pandas", "polars"):
+    if found is None or found.package not in ("pandas", "polars"):
+        return x
+    if x.ndim == 2:
+        if name in BY_COLUMNS and not args:
+            kwargs.setdefault("axis", 0)
+    elif x.ndim != 1:
         return x
     if name in ("std", "var") and len(args) < 4 and "ddof" not in kwargs:
         raise UnsupportedOperationError(

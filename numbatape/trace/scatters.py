@@ -13,6 +13,7 @@ from .array import TracedArray
 from .axes import entries, lengths, merge, unmerge
 from .indexing import flat_position, mask_positions
 from .operands import find_trace, lift
+from .patches import MOST_PATCHES
 from .plain_arrays import fixed
 from .primitives import (
     array_instruction,
@@ -66,6 +67,33 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
         places = np.astype(turns, int)
         written, hit = unmerge(merge(contiguous(wide), [wide.ndim])[places], dims_of(x)), last > 0.0
     setitem(x, Ellipsis, np.where(hit, written, x))
+
+
+def write_at_known(x: TracedArray, keys: tuple, item) -> bool:
+    """Do ``x[keys] = item`` where lists name entries of an array of symbolic size; return whether it did.
+
+    A few are written one by one, as slices and ints are, and many like positions that are data.
+    """
+    listed = [axis for axis, key in enumerate(keys) if type(key) is not slice]
+    has_lists = any(isinstance(key, (list, np.ndarray)) for key in keys)
+    if not has_lists or any(map(is_size, keys)) or not any(map(is_size, lengths(x))) or overlap(x, item):
+        return False
+    first, last = listed[0], listed[-1]
+    places = [np.asarray(key) for key in keys[first : last + 1]]
+    if not all(k.size == 0 or (k.ndim < 2 and k.dtype.kind == "i") for k in places):
+        return False
+    x._value.copy()[valued(keys)] = value_of(item)  # NumPy's errors
+    rows = np.stack(np.broadcast_arrays(*places), -1).reshape(-1, len(places))
+    if len(rows) > MOST_PATCHES:
+        positions = [lift(x._trace, k) for k in places]
+        write_at(x, (*keys[:first], *positions, *keys[last + 1 :]), item)
+        return True
+    axis = np.ndim(value_of(item)) - x.ndim + last  # of the item, that lists go along
+    along = axis >= 0 and np.shape(value_of(item))[axis] > 1
+    for k, row in enumerate(rows.tolist()):
+        part = item if axis < 0 else item[(*[slice(None)] * axis, k if along else 0)]
+        setitem(x, (*keys[:first], *row, *keys[last + 1 :]), part)
+    return True
 
 
 def note_positions(x: TracedArray) -> None:

@@ -22,6 +22,7 @@ DIVIDED, NEAR = "divided", "near"  # further names of this kind are in `numbatap
 # Functions whose implementations take sizes as they are; all others get ints, which the tape then relies on.
 KNOW_SIZES = frozenset(
     (
+        np.argpartition,
         np.array_split,
         np.bincount,
         np.broadcast_to,
@@ -34,6 +35,7 @@ KNOW_SIZES = frozenset(
         np.logspace,
         np.ones_like,
         np.pad,
+        np.partition,
         np.repeat,
         np.reshape,
         np.roll,
@@ -43,7 +45,12 @@ KNOW_SIZES = frozenset(
     )
 )
 # Names of functions of `numpy.fft`; asking for the module imports it (1 ms), which few programs need.
-TRANSFORMS_KNOW_SIZES = frozenset(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))
+TRANSFORMS_KNOW_SIZES = frozenset(
+    (
+        *("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"),
+        *("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
+    )
+)
 
 
 def knows_sizes(function) -> bool:

@@ -123,7 +123,7 @@ def setitem(x: TracedArray, key, item) -> None:
         if at_positions and not has_size(keys) and _is_entry(x, keys):
             operations.write_at(x, keys, item)
             return
-        if patches.write(x, keys, item):
+        if patches.write(x, keys, item) or operations.write_at_known(x, keys, item):
             return
     key = integers.settled(key)
     if not shared and find_trace(item) is None and becomes_plain(x):

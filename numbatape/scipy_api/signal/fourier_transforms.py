@@ -24,8 +24,8 @@ def _one_axis(function):
 def _several_axes(function, usual):
     def transform(x, s=None, axes=usual, norm=None, overwrite_x=False, workers=None, *, plan=None):
         if axes is None and s is not None:  # NumPy warns of this, SciPy takes the last axes
-            axes = range(-np.size(s), 0)
-        s = s if s is None or np.ndim(s) else (s,)
+            axes = range(-(len(s) if isinstance(s, (list, tuple)) else np.size(s)), 0)
+        s = s if s is None or isinstance(s, (list, tuple)) or np.ndim(s) else (s,)
         return function(x, s, axes if axes is None or np.ndim(axes) else (axes,), norm)
 
     return transform
@@ -65,7 +65,7 @@ for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
     stands_for("scipy.fft", _name, knows_sizes=True)(_one_axis(getattr(np.fft, _name)))
 for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
     _usual = (-2, -1) if _name.endswith("2") else None
-    stands_for("scipy.fft", _name)(_several_axes(getattr(np.fft, _name), _usual))
+    stands_for("scipy.fft", _name, knows_sizes=True)(_several_axes(getattr(np.fft, _name), _usual))
 for _name in ("hfft2", "hfftn", "ihfft2", "ihfftn"):
     _usual = (-2, -1) if _name.endswith("2") else None
     stands_for("scipy.fft", _name)(_several_axes(_hermitian(_name), _usual))
