@@ -53,7 +53,7 @@ class At:
     def _target(self, copy):
         # A stand-in gets plain arrays as ndarrays, to which a traced value could not be written.
         in_place = self._x.flags.writeable if copy is None else not copy
-        return wrap(current(), self._x if in_place else self._x.copy())
+        return wrap(current(), self._x if in_place else np.copy(self._x))
 
 
 def _combining(combine):
