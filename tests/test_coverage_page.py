@@ -106,7 +106,7 @@ REFUSED = {
     "scipy.linalg": linalg_refusals.INSTEAD,
     "scipy.sparse.linalg": sparse_eigenvalues.INSTEAD,
     "scipy.sparse.csgraph": graphs.OF_DATA,
-    "scipy.stats": values_only.NAMES,
+    "scipy.stats": [name for name in values_only.NAMES if name not in values_only.BY_INTEGRALS],
 }
 
 

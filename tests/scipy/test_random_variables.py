@@ -167,7 +167,7 @@ Own = st.make_distribution(Mine())
     "f, error, message",
     [
         (lambda p: Own(a=p[0]).pdf(0.5), nt.UnsupportedOperationError, "make_distribution.*no formula"),
-        (lambda p: st.make_distribution(st.landau)(loc=p[0]), nt.UnsupportedOperationError, "landau"),
+        (lambda p: st.make_distribution(st.ksone)(n=p[0]), nt.UnsupportedOperationError, "ksone"),
         (lambda p: PRIOR.pdf(p[0], method="quadrature"), nt.UnsupportedOperationError, "method="),
         (lambda p: (PRIOR * p[0]) ** 2, nt.UnsupportedOperationError, "powers and reciprocals"),
         (lambda p: st.Normal(p[0], p[1]).pdf(0.5), TypeError, "positional"),
