@@ -284,3 +284,18 @@ def test_slopes_at_extreme_parameters(name):
         point = [mpmath.mpf(x) for x in point]
         wanted = [float(mpmath.diff(exact, point, order)) for order in ((1, 0), (0, 1))]
     np.testing.assert_allclose(slopes, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("law", "x"),
+    [
+        *((st.beta, x) for x in (1e-24, 1e-12, 0.3)),
+        *((law, x) for law in (st.betaprime, st.f) for x in (1e-20, 1e-9, 1.0, 3.0, 1e11)),
+    ],
+)
+@pytest.mark.parametrize("shapes", [(0.23, 0.06), (3.0, 5.0)])
+def test_slopes_of_both_tails_are_opposite(law, x, shapes):
+    """Also where one of them is nearly one, and the place rounds to the other end of the law."""
+    below, above = (nt.grad(tail, argnums=(0, 1, 2))(x, *shapes) for tail in (law.cdf, law.sf))
+    np.testing.assert_allclose(above, np.negative(below), rtol=1e-13)
+    assert below[0] == pytest.approx(law.pdf(x, *shapes), rel=1e-11)

@@ -119,6 +119,13 @@ def log_gamma_cdf(c, y):
     return np.where(lower < 0.5, np.log(lower), np.log1p(-sc.gammaincc(c, y)))
 
 
+def beta_prime_below(x, a, b, near, far):
+    """Return a tail of the beta law at ``x/(1 + x)``: from 1 on by the other share, which keeps its digits there."""
+    small = x <= 1.0
+    share = np.where(small, x, 1.0) / (1.0 + x)
+    return np.where(small, near(a, b, share), far(b, a, share))
+
+
 def log_gamma_law(far, near, at_infinity):
     """Return a cumulative function of the log-gamma law; where exp(x) underflows, one term of a series is it."""
 
@@ -190,8 +197,8 @@ right("invgamma", lambda x, a: -(a + 1.0) * np.log(x) - sc.gammaln(a) - 1.0 / x,
 right("gengamma", lambda x, a, c: np.where(np.equal(x, 0.0) & (c < 0), -INF, np.log(np.abs(c)) + sc.xlogy(c * a - 1.0, x) - x**c - sc.gammaln(a)), valid=lambda a, c: [a > 0, np.not_equal(c, 0)])
 right("nakagami", lambda x, nu: LOG2 + sc.xlogy(nu, nu) - sc.gammaln(nu) + sc.xlogy(2.0 * nu - 1.0, x) - nu * x * x, cdf=lambda x, nu: sc.gammainc(nu, nu * x * x), sf=lambda x, nu: sc.gammaincc(nu, nu * x * x))
 right("f",        lambda x, m, n: m / 2.0 * np.log(m) + n / 2.0 * np.log(n) + sc.xlogy(m / 2.0 - 1.0, x) - (m + n) / 2.0 * np.log(n + m * x) - sc.betaln(m / 2.0, n / 2.0),
-      cdf=lambda x, m, n: sc.betainc(m / 2.0, n / 2.0, m * x / (n + m * x)), sf=lambda x, m, n: sc.betainc(n / 2.0, m / 2.0, n / (n + m * x)))
-right("betaprime", lambda x, a, b: sc.xlogy(a - 1.0, x) - sc.xlog1py(a + b, x) - sc.betaln(a, b), open=True, cdf=lambda x, a, b: sc.betainc(a, b, x / (1.0 + x)), sf=lambda x, a, b: sc.betainc(b, a, 1.0 / (1.0 + x)))
+      cdf=lambda x, m, n: sc.fdtr(m, n, x), sf=lambda x, m, n: sc.fdtrc(m, n, x))
+right("betaprime", lambda x, a, b: sc.xlogy(a - 1.0, x) - sc.xlog1py(a + b, x) - sc.betaln(a, b), open=True, cdf=lambda x, a, b: beta_prime_below(x, a, b, sc.betainc, sc.betaincc), sf=lambda x, a, b: beta_prime_below(x, a, b, sc.betaincc, sc.betainc))
 right("lognorm",  lambda x, s: normal(np.log(x) / s) - np.log(s) - np.log(x), open=True, cdf=lambda x, s: sc.ndtr(np.log(x) / s), sf=lambda x, s: sc.ndtr(-np.log(x) / s),
       logcdf=lambda x, s: sc.log_ndtr(np.log(x) / s), logsf=lambda x, s: sc.log_ndtr(-np.log(x) / s))
 right("gibrat",   lambda x: normal(np.log(x)) - np.log(x), open=True, cdf=lambda x: sc.ndtr(np.log(x)), sf=lambda x: sc.ndtr(-np.log(x)))
@@ -229,7 +236,7 @@ right("genpareto", lambda x, c: -log1p_ratio(c, x) - np.log1p(c * x), far=True, 
 
 # ---- on an interval
 unit("uniform",   lambda x: 0.0 * x, cdf=lambda x: x)
-unit("beta",      lambda x, a, b: sc.xlog1py(b - 1.0, -x) + sc.xlogy(a - 1.0, x) - sc.betaln(a, b), cdf=lambda x, a, b: sc.betainc(a, b, x), sf=lambda x, a, b: sc.betainc(b, a, 1.0 - x))
+unit("beta",      lambda x, a, b: sc.xlog1py(b - 1.0, -x) + sc.xlogy(a - 1.0, x) - sc.betaln(a, b), cdf=lambda x, a, b: sc.betainc(a, b, x), sf=lambda x, a, b: sc.betaincc(a, b, x))
 unit("arcsine",   lambda x: -LOGPI - 0.5 * np.log(x * (1.0 - x)), cdf=lambda x: 2.0 / PI * np.arcsin(np.sqrt(x)))
 unit("powerlaw",  lambda x, a: np.where(np.equal(x, 0.0) & (a < 1.0), -INF, np.log(a) + sc.xlogy(a - 1.0, x)), cdf=lambda x, a: x**a, logcdf=lambda x, a: a * np.log(x))
 unit("bradford",  lambda x, c: np.log(c) - np.log1p(c * x) - np.log(np.log1p(c)), cdf=lambda x, c: np.log1p(c * x) / np.log1p(c))

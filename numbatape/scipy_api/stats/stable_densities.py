@@ -53,7 +53,7 @@ def stable(n: int, i: int, j: int, x: float, alpha: float, beta: float) -> float
     tangent = math.tan(half * alpha)
     lean = math.atan(beta * tangent)
     turn = 0.6 * min(half, (half - lean) / alpha)
-    # What decays, as a function of the logarithm of abs(t): x sin(turn) |t| + size |t|**alpha
+    # The integrand decays as the exponential of ``-x sin(turn) |t| - size |t|**alpha``.
     size = math.hypot(1.0, beta * tangent) * math.cos(alpha * turn + lean)
     end = math.log(NEGLIGIBLE / size) / alpha
     if x * math.sin(turn) > 0.0:
@@ -64,7 +64,7 @@ def stable(n: int, i: int, j: int, x: float, alpha: float, beta: float) -> float
     log_t, power = logs - 1j * turn, np.exp(alpha * (logs - 1j * turn))
     bent, bend = half * (1.0 + tangent * tangent), 2.0 * half * half * tangent * (1.0 + tangent * tangent)
     base = 1.0 - 1j * beta * tangent
-    # The derivatives of psi for alpha and beta
+    # These are the derivatives of psi for alpha and beta.
     for_a = -power * (log_t * base - 1j * beta * bent)
     for_b = 1j * tangent * power
     factor = (-1j * t) ** n * t
