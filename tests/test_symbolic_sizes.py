@@ -400,6 +400,13 @@ def test_one_tape_serves_every_length(name):
     assert checked(ONE_TAPE[name], lambda n: (vector(n),), (5, 2, 8)).traces == 1
 
 
+@pytest.mark.parametrize("lengths", [(1, 3, 2), (3, 1, 2)])
+def test_a_vector_that_is_rolled_by_one_may_have_one_entry(lengths):
+    """The trace at this length serves others, so a call gets the same bits whichever calls came before."""
+    for shift in (1, -1):
+        assert checked(lambda x, by=shift: x @ np.roll(x, by), lambda n: (vector(n),), lengths).traces == 1
+
+
 @pytest.mark.parametrize("name", STATISTICS)
 def test_one_tape_serves_samples_of_every_size(name):
     assert checked(STATISTICS[name], lambda n: (vector(n),), (9, 30, 12)).traces == 1

@@ -226,7 +226,7 @@ def _rolled(x, shift, axis: int):
     if n == 0:
         pinned(x, axis)
         return x[...]
-    if type(shift) is int and abs(shift) >= n:
+    if type(shift) is int and abs(shift) > n:
         pinned(x, axis)
         shift %= n
         if shift == 0:
