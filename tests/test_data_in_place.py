@@ -262,3 +262,21 @@ def test_constants_of_a_preparation_are_read_where_they_were(monkeypatch):
     expected = nt.grad(lambda x, m: PRODUCTS["vector"](x, m))(X, m.copy())
     monkeypatch.setattr(Entry, "serve", None)
     np.testing.assert_allclose(nt.value_and_gradient(cache, X)[1][0], expected, rtol=1e-11)
+
+
+def test_rows_of_which_a_pass_has_made_one_matrix():
+    """The stack holds for the contents of all rows; one of them stays an array of its own beside it."""
+    count, n = 30, 2100
+    rows = {f"m{k}": RNG.normal(size=(1, n)) for k in range(count)}
+    sums = " + ".join(f"np.sum(np.tanh(m{k} @ x))" for k in range(count))
+    text = f"def made({', '.join(rows)}):\n    return lambda x: {sums} + np.sum((x[:1] @ m1) ** 2)"
+    scope: dict = {"np": np}
+    exec(compile(text, __file__, "exec"), scope)
+    verb, x = nt.value_and_grad(scope["made"](**rows)), 0.1 * RNG.normal(size=n)
+    for scale in (1.0, 2.0, -1.0):
+        rows["m1"] *= scale
+        expected = nt.value_and_grad(scope["made"](**{name: row.copy() for name, row in rows.items()}))(x)
+        for _ in range(2):
+            value, slope = verb(x)
+            np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+            np.testing.assert_allclose(slope, expected[1], rtol=1e-10)

@@ -17,6 +17,7 @@ from ..engine.outside_operands import OutsideOperands
 from ..engine.placement import storage_sizes
 from ..engine.workspace import LONG_LITERAL
 from ..jit import address
+from ..recording.recorded import knows_literals
 from .leaf_rows import DataRow
 from .outs import memory_of
 from .variant import Variant, VariantWorkspace
@@ -91,6 +92,8 @@ class SteadyData:
         slots = zip(tape.inputs, space.inputs, strict=True)
         storages = {memory_of(view): int(tape.values["storage"][slot.value]) for slot, view in slots}
         literals = {id(item.data): item.storage for item in tape.literals}
+        if not knows_literals(tape, [item.data for item in space.variant.tape.literals]):
+            factors = ()  # a pass has made others for the gradient
         at = ((k, storages.get(memory_of(row.cells))) for k, row in rows.items())
         found = {k: its for k, its in at if its is not None and sizes[its] == rows[k].cells.size}
         fixed = [(x, literals.get(id(data))) for x, data, _ in factors]

@@ -36,7 +36,7 @@ from ..trace.shared_inputs import note_inputs, own_copy
 from ..trace.state import PlainIndexError
 from ..trace.trace import CURRENT, Trace
 from . import contents  # noqa: F401  (it announces which file has what)
-from .recorded import Factor, InputLeaf, Manner, Output, Recording
+from .recorded import Factor, InputLeaf, Manner, Output, Recording, knows_literals
 
 # The filter that makes an exception of the warning which ``bool(NotImplemented)`` gives before Python 3.14.
 NO_TRUTH = ("error", re.compile("NotImplemented should not be used"), DeprecationWarning, None, 0)
@@ -284,6 +284,8 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
     )
     if trace.swept:
         _refuse_unknown(tape)
+    if factors and not knows_literals(tape, trace.constants.contents()):
+        factors = ()
     # A constant that is written to a traced array stands in active cells: the tape says what has adjoints.
     storages = tape.values["storage"][np.array(tape.outputs[: len(values)], int)]
     levels = tape.storages["level"][storages].tolist()
@@ -326,14 +328,9 @@ def _outputs_of(trace: Trace, leaves) -> tuple[list, list[int], list]:
 
 def _factors_of(trace: Trace) -> tuple[Factor, ...]:
     """Return the long arrays that code has multiplied with traced ones, each with the literal that it is."""
-    found = []
-    literals = {item.storage: item.data for item in trace.tape.literals.others()}
-    for array, places in trace.capture.products.values():
-        number = trace.constants.known(array)
-        data = None if number is None else literals.get(trace.tape.values[number][0])
-        if data is not None:
-            found.append(Factor(array, data, tuple(places)))
-    return tuple(found)
+    products = trace.capture.products.values()
+    found = ((array, trace.constants.known(array), places) for array, places in products)
+    return tuple([Factor(x, data, tuple(places)) for x, data, places in found if data is not None])
 
 
 def _refuse_unknown(tape: Tape) -> None:

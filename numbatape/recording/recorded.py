@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..capture.effects import Effects
 from ..config import PASSES
+from ..ops import OPS
 from ..savings import frozen
 from ..tape import Tape
+from ..tape.instruction import GUARD, NONE
 from ..trace import pytrees
 from ..trace.state import Outside
 from ..trace.trace import Trace
@@ -87,6 +89,27 @@ class Output:
     """The placeholder of a traced output in a recorded result."""
 
     number: int
+
+
+def knows_literals(tape: Tape, known: Iterable[np.ndarray]) -> bool:
+    """Whether each literal of a tape is one of some data, or single cells, or positions.
+
+    Passes may make other literals of the data (a stack of several rows), which hold for these contents alone.
+    """
+    given, storage, code = {*map(id, known)}, tape.values["storage"], tape.code
+    arrays = [item for item in tape.literals if item.data.size > 1]
+    if len({id(item.data) for item in arrays}) < len(arrays):
+        return False  # the data are in several places
+    others = np.array([item.storage for item in arrays if id(item.data) not in given], int)
+    if not len(others):
+        return True
+    for name in ("out", "a", "b", "c", "aux"):
+        used = (code[name] != NONE) & ((code["op"] != GUARD) | (name != "aux"))
+        its = code[used]
+        reads = its["op"][np.isin(storage[its[name]], others)]
+        if any(op == GUARD or OPS[op >> 1].index != name for op in np.unique(reads).tolist()):
+            return False
+    return True
 
 
 class Factor(NamedTuple):

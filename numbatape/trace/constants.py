@@ -93,10 +93,14 @@ class Constants:
         self.roots.add(id(root))
         return number
 
-    def known(self, data: np.ndarray) -> int | None:
-        """Return the value number of the float64 literal that an array became, None if there is none."""
+    def known(self, data: np.ndarray) -> np.ndarray | None:
+        """Return the data of the float64 literal that an array became; None if not known, or for ever."""
         found = self._arrays.get((id(data), F64))
-        return None if found is None or found[0] is not data else found[1]
+        return None if found is None or found[0] is not data else found[2]
+
+    def contents(self) -> list[np.ndarray]:
+        """Return the data of the literals that arrays became, except for memory that nobody can write to."""
+        return [contents for *_, contents in self._arrays.values() if contents is not None]
 
     def forget(self, root: np.ndarray) -> None:
         """Drop the literals of an array that was written to; its next use makes a new one."""
