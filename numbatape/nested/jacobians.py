@@ -32,7 +32,7 @@ def jacobian_blocks(run: Linearised, forward: bool, skipped: list[bool]) -> dict
     sources = [(k, inputs[k]) for k in varied] if forward else list(enumerate(outputs))
     targets = list(enumerate(outputs)) if forward else [(k, inputs[k]) for k in varied]
     count = sum(_size(x) for _, x in sources)
-    apart = count != 1 and _calls_rules(run)
+    apart = count > 1 and _calls_rules(run)
     found = _one_by_one(run, forward, sources, count) if apart else _together(run, forward, sources, count)
     blocks: dict[tuple[int, int], object] = {}
     first = 0

@@ -148,6 +148,19 @@ def test_segments_of_another_length_need_no_trace(checkpoint, reverse):
     assert cache.traces <= 2
 
 
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_jacobians_of_loops_in_traces_may_have_no_entries(size):
+    def last(x, a):
+        return nt.scan(lambda c, _: (np.sin(c * x + a), None), x, None, length=3)[0]
+
+    points = np.linspace(0.1, 0.9, 2 * size).reshape(2, size)
+    for f in (last, lambda x, a: nt.grad(lambda a: np.sum(last(x, a)))(a)):
+        found = nt.vmap(nt.jacobian(f), in_axes=(0, None))(points, points[0])
+        assert found.shape == (2, size, size)
+        expected = [nt.jacobian(f)(x, points[0]) for x in points]
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
 def test_a_loop_without_steps_needs_no_entries():
     def f(x):
         return nt.fori_loop(0, len(x), lambda i, c: c * x[i], 1.0) + np.sum(x)
