@@ -10,6 +10,7 @@ from .. import jit
 from ..tape.loop import Branches, Loop
 from .branch_kernels import BRANCH_STATE, BRANCH_WORD, NO_BODY
 from .loop_kernels import body_source
+from .loop_lanes import LoopLanes
 from .loop_runs import LoopRun
 
 
@@ -86,6 +87,17 @@ class BranchRun:
         return self._branches.source.missing(self._runs[0].filled(operands))
 
 
-def make_run(called: Loop | Branches, *args, **options) -> LoopRun | BranchRun:
-    """Return what runs a loop or branches; the other parameters are those of `LoopRun`."""
-    return (LoopRun if isinstance(called, Loop) else BranchRun)(called, *args, **options)
+def make_run(
+    called: Loop | Branches, *args, lanes: LoopLanes | None = None, **options
+) -> LoopRun | BranchRun:
+    """Return what runs a loop or branches; the other parameters are those of `LoopRun`.
+
+    Where lanes may take different numbers of steps, some compute what nobody needs while others go on. That
+    takes no longer only where lanes hardly matter.
+    """
+    if not isinstance(called, Loop):
+        return BranchRun(called, *args, **options)
+    if lanes is None or not lanes.apart:
+        return LoopRun(called, *args, lanes=lanes, **options)
+    alone = LoopRun(called, *args, **options)
+    return LoopRun(called, *args, lanes=lanes, alone=alone, **options) if alone.is_light else alone

@@ -222,14 +222,13 @@ class Calls:
 
     def _run(self, number: int, reverse: bool, again: bool, lanes=None) -> LoopRun | BranchRun:
         plan, call = self._plan, self._calls[number]
-        options = {} if lanes is None else {"lanes": lanes}
         if self._apart or (not isinstance(call, Branches) and not call.runs_once):
-            return make_run(call, self._size, plan.values, self._make, reverse, again, **options)
+            return make_run(call, self._size, plan.values, self._make, reverse, again, lanes=lanes)
         key = id(call), reverse, again, lanes and (lanes.count, lanes.steps, lanes.ports)
         first = self._runs.get(key)
         if first is not None:  # a call like this one has its tables already
             return first.again(lanes)
-        made = make_run(call, self._size, plan.values, self._shared_workspace, reverse, again, **options)
+        made = make_run(call, self._size, plan.values, self._shared_workspace, reverse, again, lanes=lanes)
         self._runs[key] = made
         return made
 

@@ -37,6 +37,8 @@ from .loop_words import WORD
 from .plan import Plan, make_plan
 from .segments import INSTRUCTION
 
+LIGHT = 5  # A light step is at most so many times the work of its instructions beside their cells.
+
 _plans: Kept[Plan] = Kept(256)
 _replanners: Kept[Any] = Kept(256)  # what plans bodies for further sizes
 
@@ -86,6 +88,8 @@ class LoopRun:
         Whether the reverse sweep computes the steps first, because other operands may have come between.
     lanes
         Where the lanes of an instruction with lanes are, if all of them are computed at once.
+    alone
+        What computes the lanes that take many more steps than others, if lanes may take different numbers.
 
     Attributes
     ----------
@@ -110,6 +114,7 @@ class LoopRun:
         reverse: bool,
         again: bool,
         lanes: LoopLanes | None = None,
+        alone: LoopRun | None = None,
     ):
         self.loop = loop
         dimensions = self.dimensions = tuple(map(size, loop.dimensions))
@@ -125,9 +130,7 @@ class LoopRun:
         self.size, self._plan = size, body_plan(self._body, dimensions, values)
         self._space = space = _space(workspace, self._plan)
         self._test = None if loop.test is None else _space(workspace, self._plan_of_test(values))
-        self._alone: LoopRun | None = None  # computes the lanes that take many more steps than others
-        if self._lanes.apart:
-            self._alone = LoopRun(loop, size, values, workspace, reverse, again)
+        self._alone = alone
         frame = space.frame
         # The words are zero, because the loop's kernels clear and seed the adjoints themselves.
         for name in ("SEED_COUNT", "CELLS64", "CELLS32"):
@@ -251,6 +254,12 @@ class LoopRun:
             work_of_plan(space.plan) + (0 if space.calls is None else space.calls.work)
             for space in self.spaces
         )
+
+    @property
+    def is_light(self) -> bool:
+        """Whether a step takes its time for its instructions, and hardly longer with more cells."""
+        count = sum(len(space.plan.tape) for space in self.spaces)
+        return self.work_of_step <= LIGHT * INSTRUCTION * count
 
     @property
     def work(self) -> int:
