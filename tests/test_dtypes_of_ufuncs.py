@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.special as sc
@@ -159,3 +161,51 @@ def test_integers_have_no_negative_zeros(name):
     found = nt.value_and_pullback(cache, expected, x, nt.Constant(x))[0]
     for key, want in expected.items():
         np.testing.assert_array_equal(found[key], want, err_msg=key)
+
+
+def _complex(x):
+    return (x + 1j * x[::-1]).astype(np.complex64)
+
+
+CORNERS = {
+    "median of no integers": lambda x: np.median(x[:0].astype(int)),
+    "median of no halves": lambda x: np.median(x[:0].astype(np.float16)),
+    "closeness of truth values": lambda x: np.allclose(x > 0, x > 0),
+    "largest norm of nothing": lambda x: np.linalg.norm(x[:0], np.inf),
+    "power zero of halves": lambda x: np.linalg.matrix_power(x.astype(np.float16).reshape(2, 2), 0),
+    "real if close": lambda x: np.real_if_close(_complex(x)[0]),
+    "next of a number": lambda x: np.nextafter(np.array(x[0]), 1.0),
+    "product of a complex number": lambda x: np.prod(_complex(x)[0], axis=0),
+    "running product of a complex number": lambda x: np.cumprod(_complex(x)[0], 0),
+    "largest of no complex numbers": lambda x: np.max(_complex(x)[:0].reshape(0, 2), -1, keepdims=True),
+    "powers of complex numbers": lambda x: np.vander(_complex(x)),
+    "points between complex numbers": lambda x: np.linspace(_complex(x), 1, 3),
+    "item of a complex array": lambda x: _complex(x)[:1].item(),
+    "truth of a complex number": lambda x: _complex(x)[:1].reshape(()).astype(bool),
+    "resized complex numbers": lambda x: np.resize(_complex(x)[:0], 3),
+    "complex sums along an axis": lambda x: np.apply_along_axis(np.sum, 0, _complex(x).reshape(2, 2)),
+    "complex arrays along an axis": lambda x: np.apply_along_axis(np.cumsum, 1, _complex(x).reshape(2, 2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
+@pytest.mark.parametrize("name", CORNERS)
+def test_types_dtypes_and_shapes_at_corners(name):
+    f, x = CORNERS[name], np.array([0.7, -1.4, 2.2, 0.3])
+    got, expected = nt.vjp(lambda x: (np.sum(x), f(x)), x)[0][1], f(x)
+    assert type(got) is type(expected)
+    assert np.asarray(got).dtype == np.asarray(expected).dtype
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_complex_corners_raise_numpys_errors():
+    for f in (
+        lambda x: np.add.accumulate(_complex(x)[0]),
+        lambda x: np.linalg.multi_dot([_complex(x)] * 3),
+        lambda x: np.vander(_complex(x).reshape(2, 2)),
+    ):
+        x = np.array([0.7, -1.4, 2.2, 0.3])
+        with pytest.raises((TypeError, ValueError)) as numpys:
+            f(x)
+        with pytest.raises(type(numpys.value), match=re.escape(str(numpys.value)[:30])):
+            nt.vjp(f, x)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import LeakError
-from ..trace.axes import axis_to_end, lengths, one_axis, pinned
+from ..trace.axes import lengths, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current, failing
@@ -84,13 +84,13 @@ def _is_elementwise(function: Callable, x, part, chosen) -> bool:
 
 @implements(np.apply_along_axis, complex=HOLDS)
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
-    x = axis_to_end(lift_first(arr), one_axis(arr, axis))
+    x = np.moveaxis(lift_first(arr), one_axis(arr, axis), -1)
     places = [pinned(x, k) for k in range(x.ndim - 1)]
     # Views, as in NumPy, because the function may write to them.
     results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(*places)]
     # Each result may be a list or a tuple of traced numbers.
     stacked = np.stack([lift(x._trace, result) for result in results])
-    stacked = np.reshape(stacked, (*places, *stacked._sizes()[1:]))
+    stacked = np.reshape(stacked, (*places, *stacked.shape[1:]))
     axis, before = one_axis(arr, axis), x.ndim - 1
     return np.moveaxis(stacked, range(before, stacked.ndim), range(axis, axis + stacked.ndim - before))
 

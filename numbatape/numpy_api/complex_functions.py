@@ -14,7 +14,7 @@ from ..tape.tape import CONSTANT, as_dtype
 from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex, meets
-from ..trace.operands import may_be_guard, values_of
+from ..trace.operands import adopt, may_be_guard, values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from .complex_ufuncs import unsupported
 from .dispatch import writing
@@ -332,7 +332,8 @@ def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=Fa
 
 def real_if_close(a, tol=100):
     bound = tol * np.finfo(a.dtype).eps if tol > 1 else tol
-    return a.real if bool(np.all(np.abs(a.imag) < bound)) else a
+    result = a.real if bool(np.all(np.abs(a.imag) < bound)) else a
+    return result if result.ndim else np.copy(result)  # of numbers NumPy makes an array
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
@@ -344,7 +345,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     if dtype.kind == "c":
         return complex_parts.make(*complex_parts.halves(x), value)
     if dtype.kind == "b":
-        return np.not_equal(x, 0.0)
+        return adopt(np.not_equal(x, 0.0), value)
     return np.astype(x.real, dtype)
 
 

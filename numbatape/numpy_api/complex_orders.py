@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..trace.operands import values_of
@@ -39,7 +41,8 @@ def _extremum(position):
         axes = range(count) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         axes = [k % count for k in axes]
         kept = [k for k in range(count) if k not in axes]
-        rows = np.reshape(np.transpose(a, [*kept, *axes]), [*(a.shape[k] for k in kept), -1])
+        shape = [*(a.shape[k] for k in kept), math.prod(a.shape[k] for k in axes)]
+        rows = np.reshape(np.transpose(a, [*kept, *axes]), shape)
         found = np.take_along_axis(rows, position(rows, -1, keepdims=True), -1)[..., 0]
         return np.expand_dims(found, tuple(axes)) if keepdims and not numbers else found[()]
 

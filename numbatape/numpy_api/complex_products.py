@@ -116,6 +116,7 @@ def einsum(*operands, **kwargs):
 
 def multi_dot(arrays, *, out=None):
     """Multiply from left to right; NumPy's choice of another order only affects speed."""
+    np.linalg.multi_dot(values_of(arrays))  # raises NumPy's errors
     result = arrays[0]
     for matrix in arrays[1:]:
         result = np.dot(result, matrix)

@@ -7,7 +7,7 @@ import numpy as np
 from ..tape.tape import as_dtype
 from ..trace import complex_parts
 from ..trace.array import TracedArray
-from ..trace.operands import values_of
+from ..trace.operands import lift, values_of
 from .dispatch import along
 from .function_tables import HOLDS, implements
 from .reductions import NO, flag, is_given
@@ -38,7 +38,8 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
     if axis is None:
         axes = tuple(range(np.ndim(values_of(a))))
     else:
-        axes = tuple(k % a.ndim for k in (axis if isinstance(axis, tuple) else (axis,)))
+        # NumPy takes 0 for an axis of a number, too.
+        axes = tuple(k % a.ndim for k in (axis if isinstance(axis, tuple) else (axis,)) if a.ndim)
     kept = [k for k in range(np.ndim(values_of(a))) if k not in axes]
     x = np.reshape(np.transpose(a, [*kept, *axes]), [*(a.shape[k] for k in kept), -1 if a.size else 0])
     while x.shape[-1] > 1:
@@ -53,7 +54,7 @@ def cumprod(a, axis=None, dtype=None, out=None):
     if _asks_for_real(dtype):
         return np.cumprod(np.astype(a, dtype), axis)
     a = _as_complex(a, dtype)
-    if axis is None:
+    if axis is None or not np.ndim(values_of(a)):
         a, axis = np.ravel(a), 0
     parts = along(a, axis)
     for k in range(1, len(parts)):
@@ -95,7 +96,12 @@ def polyval(p, x):
 
 
 def vander(x, N=None, increasing=False):
+    if x.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    x = np.astype(x, np.promote_types(x.dtype, int), copy=False)
     n = x.shape[0] if N is None else int(N)
+    if n == 0:
+        return lift(x._trace, np.zeros((x.shape[0], 0), x.dtype))
     columns = [np.ones_like(x)]
     for _ in range(n - 1):
         columns.append(columns[-1] * x)
@@ -109,8 +115,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     shape = (num, *(1,) * (value.ndim - 1))
     places = np.arange(num, dtype=float).reshape(shape) / max(count, 1)
     points = np.moveaxis(start + places * (stop - start), 0, axis)
-    if dtype is not None:
-        points = np.astype(points, as_dtype(dtype))
+    points = np.astype(points, value.dtype if dtype is None else as_dtype(dtype), copy=False)
     return (points, (stop - start) / count) if retstep else points
 
 

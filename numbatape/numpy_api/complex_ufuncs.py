@@ -39,6 +39,8 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
         left, right = inputs
         shape = (*np.shape(values_of(left)), *(1,) * np.ndim(values_of(right)))
         return ufunc(np.reshape(left, shape), right, **kwargs)
+    if method == "accumulate" and not np.ndim(values_of(inputs[0])):
+        raise TypeError("cannot accumulate on a scalar")
     function = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}.get(method, {}).get(ufunc)
     if function is not None:
         if (

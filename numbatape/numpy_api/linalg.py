@@ -12,8 +12,8 @@ from ..emitter.instructions import array_op_of_level, row
 from ..tape.families import ACTIVE
 from ..tape.tape import F64
 from ..trace.array import TracedArray, new_traced
-from ..trace.axes import axes_of, count_of, drop_axes, length, over_axes
-from ..trace.operands import lift_all, lift_first
+from ..trace.axes import axes_of, count_of, drop_axes, is_empty, length, over_axes
+from ..trace.operands import lift, lift_all, lift_first
 from ..trace.primitives import FLOAT64, array_instruction, expand, trace_of
 from .decompositions import spectral_norm
 from .function_tables import HOLDS
@@ -73,7 +73,7 @@ def matrix_power(a, n):
     if length(a, -2) != length(a, -1):  # a guard: the first power is a copy, which has any shape
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
     if n == 0:
-        return np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+        return lift(a._trace, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
     a, n = (np.linalg.inv(a), -n) if n < 0 else (a, n)
     result, power = None, a
     while True:
@@ -138,7 +138,8 @@ def _vector_norm(x, ord, axes, keepdims):
     if not moves(ord) and ord == 2:
         return _euclidean(x, axes, keepdims)
     if ord == np.inf:
-        return np.max(np.abs(x), axes, keepdims=keepdims)
+        least = {"initial": 0.0} if is_empty(x) else {}
+        return np.max(np.abs(x), axes, keepdims=keepdims, **least)
     if ord == -np.inf:
         return np.min(np.abs(x), axes, keepdims=keepdims)
     if ord == 0:
@@ -156,7 +157,8 @@ def _matrix_norm(x, ord, axes, keepdims):
     row, column = axes
     summed, rest = (row, column) if abs(ord) == 1 else (column, row)
     sums = np.sum(np.abs(x), summed, keepdims=True)
-    result = (np.max if ord > 0 else np.min)(sums, rest, keepdims=True)
+    least = {"initial": 0.0} if ord > 0 and is_empty(sums) else {}
+    result = (np.max if ord > 0 else np.min)(sums, rest, keepdims=True, **least)
     return result if keepdims else drop_axes(result, axes)
 
 

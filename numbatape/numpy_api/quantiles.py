@@ -26,7 +26,8 @@ def _sorted_last(x, axis):
 def _of_nothing(x, axis, keepdims):
     """Return the mean of no entries, which is NaN."""
     count_of(x, range(x.ndim))
-    return np.full(np.shape(np.sum(x._value, axis, keepdims=keepdims)), np.nan, x.dtype)[()]
+    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(float)
+    return lift(x._trace, np.full(np.shape(np.sum(x._value, axis, keepdims=keepdims)), np.nan, dtype))
 
 
 def _finish(ordered, result, axes, keepdims):

@@ -65,9 +65,10 @@ def divmod_(x, y):
 @composed(np.nextafter)
 def nextafter(x, y):
     """The next number towards y; the derivative is that of x, because y only gives the direction."""
-    dtype = np.nextafter(value_of(x), value_of(y)).dtype
-    x, y = (dtype.type(each) if isinstance(each, (int, float)) else each for each in (x, y))
-    return operations.call_rule("np.nextafter", np.nextafter, lambda ybar, z, x, y: (ybar[0], None), x, y)[0]
+    value = np.nextafter(value_of(x), value_of(y))
+    x, y = (value.dtype.type(each) if isinstance(each, (int, float)) else each for each in (x, y))
+    pullback = lambda ybar, z, x, y: (ybar[0], None)  # noqa: E731
+    return adopt(operations.call_rule("np.nextafter", np.nextafter, pullback, x, y)[0], value)
 
 
 @composed(np.reciprocal)

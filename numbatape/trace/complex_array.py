@@ -230,6 +230,9 @@ class TracedComplex(Methods):
         raise self._leak("np.asarray(z)", "build arrays with np.stack, np.concatenate or np.where")
 
     def item(self, *args):
+        if not args:
+            value = self.reshape(())
+            return operations.adopted(value, np.asarray(value._value).item())
         flat = len(args) == 1 and not isinstance(args[0], tuple)
         value = self.reshape(-1)[args[0]] if flat else self[args[0] if len(args) == 1 else args]
         return operations.adopted(value, np.asarray(value._value).item())
