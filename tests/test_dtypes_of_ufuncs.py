@@ -171,6 +171,7 @@ CORNERS = {
     "median of no integers": lambda x: np.median(x[:0].astype(int)),
     "median of no halves": lambda x: np.median(x[:0].astype(np.float16)),
     "closeness of truth values": lambda x: np.allclose(x > 0, x > 0),
+    "closeness to True": lambda x: np.isclose(x > 0, True),
     "largest norm of nothing": lambda x: np.linalg.norm(x[:0], np.inf),
     "power zero of halves": lambda x: np.linalg.matrix_power(x.astype(np.float16).reshape(2, 2), 0),
     "real if close": lambda x: np.real_if_close(_complex(x)[0]),
@@ -182,6 +183,11 @@ CORNERS = {
     "points between complex numbers": lambda x: np.linspace(_complex(x), 1, 3),
     "item of a complex array": lambda x: _complex(x)[:1].item(),
     "truth of a complex number": lambda x: _complex(x)[:1].reshape(()).astype(bool),
+    "quotient of two precisions": lambda x: x / _complex(x),
+    "power of two precisions": lambda x: _complex(x) ** x,
+    "complex power of single precision": lambda x: x.astype(np.float32) ** (x + 1j),
+    "complex equality with None": lambda x: (x + 1j) == None,  # noqa: E711
+    "complex difference from text": lambda x: (x + 1j) != "a",
     "resized complex numbers": lambda x: np.resize(_complex(x)[:0], 3),
     "complex sums along an axis": lambda x: np.apply_along_axis(np.sum, 0, _complex(x).reshape(2, 2)),
     "complex arrays along an axis": lambda x: np.apply_along_axis(np.cumsum, 1, _complex(x).reshape(2, 2)),
@@ -195,7 +201,8 @@ def test_types_dtypes_and_shapes_at_corners(name):
     got, expected = nt.vjp(lambda x: (np.sum(x), f(x)), x)[0][1], f(x)
     assert type(got) is type(expected)
     assert np.asarray(got).dtype == np.asarray(expected).dtype
-    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    single = np.asarray(expected).dtype in (np.float16, np.float32, np.complex64)
+    np.testing.assert_allclose(got, expected, rtol=1e-6 if single else 1e-13)
 
 
 def test_complex_corners_raise_numpys_errors():

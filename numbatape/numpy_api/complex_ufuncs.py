@@ -15,6 +15,7 @@ from .function_tables import COMPLEX_UFUNCS
 from .ufuncs import METHODS, into_out, name_of
 
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod}
+SINGLE = (np.complex64, np.float32, np.float16)
 ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
@@ -53,6 +54,15 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
     return METHODS[method](ufunc, inputs, kwargs)
 
 
+def _as_doubles(x):
+    """Return an operand in the precision of a double result, in which NumPy computes all steps to it."""
+    kind = getattr(values_of(x), "dtype", None)
+    if kind not in SINGLE:
+        return x
+    wide = complex if kind.kind == "c" else float
+    return np.astype(x, wide) if complex_parts.is_traced(x) else np.asarray(x, wide)[()]
+
+
 def call(ufunc, inputs, kwargs):
     """Return ``ufunc(*inputs, **kwargs)`` of complex operands, by its implementation for pairs of parts."""
     dtype = kwargs.pop("dtype", None)
@@ -77,5 +87,7 @@ def call(ufunc, inputs, kwargs):
         if found is None:
             raise unsupported(name_of(ufunc))
         return found
+    if getattr(value, "dtype", None) == np.complex128:
+        inputs = [_as_doubles(x) for x in inputs]
     result = function(*[complex_parts.signed_halves(x, trace) for x in inputs])
     return complex_parts.make(*result, value) if result.__class__ is tuple else adopt(result, value)

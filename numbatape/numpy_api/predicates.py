@@ -83,7 +83,8 @@ for _function in (np.may_share_memory, np.shares_memory):
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     # Python's numbers have no dtype of their own: tolerances are compared in that of the arrays.
     a, b = (x if isinstance(x, (int, float, complex)) else lift_all(x)[0] for x in (a, b))
-    b = np.astype(b, float) if getattr(b, "dtype", None) == np.bool_ else b
+    if isinstance(b, bool) or getattr(b, "dtype", None) == np.bool_:
+        b = float(b) if isinstance(b, bool) else np.astype(b, float)
     near = np.less_equal(abs(a - b), atol + rtol * abs(b))
     result = np.logical_or(np.logical_and(near, np.isfinite(b)), np.equal(a, b))
     if equal_nan:

@@ -19,7 +19,7 @@ from ..usercode.frames import is_stored, unreachable
 from ..usercode.ownership import sees_sizes
 from . import operations
 from .aliasing import refuse_swaps
-from .kinds import check_attribute, like_arrays_in_patterns, missing, truth
+from .kinds import check_attribute, compared_with_no_number, like_arrays_in_patterns, missing, truth
 from .library_kinds import is_no_array, is_sparse
 from .methods import Methods, in_place, may_be_operand
 from .number_calls import is_repeated, repeated
@@ -35,7 +35,9 @@ def _operator(ufunc):
             return operations.operate_on_sparse(ufunc, self, other)
         if repeats and is_repeated(type(other)) and not isinstance(self._value, np.ndarray):
             return repeated(self, other)  # raises
-        return combine(ufunc, self, other) if _meets(self, other) else NotImplemented
+        if _meets(self, other):
+            return combine(ufunc, self, other)
+        return compared_with_no_number(ufunc, self, other)
 
     def reflected(self, other):
         if is_sparse(other):

@@ -133,3 +133,13 @@ def truth(x, compared: bool = False):
         if module.partition(".")[0] == "numbatape":
             return x
     return bool(x)
+
+
+def compared_with_no_number(ufunc, x, other):
+    """Return what == or != says of the entries of an array and something that is no number: None, text, a dict."""
+    differs = {np.equal: False, np.not_equal: True}.get(ufunc)
+    if differs is None or not isinstance(x._value, np.ndarray):
+        return NotImplemented
+    if other is not None and type(other) not in (str, bytes, dict, set):
+        return NotImplemented
+    return np.full_like(x, differs, dtype=bool)[()]

@@ -19,7 +19,7 @@ from ..tape.tape import ACTIVE, F64, VARYING
 from ..usercode.frames import catches, where_in_user_code
 from . import number_calls, operations
 from .complex_array import combine as complex_combine
-from .kinds import PYTHON, truth
+from .kinds import PYTHON, compared_with_no_number, truth
 from .library_kinds import DECIDES, LABELLED, is_no_array, is_sparse, package_of
 from .methods import in_place, may_be_operand
 from .number_calls import PLAIN_NUMBERS, POWER, call_of_numbers, is_repeated, record_number, repeated
@@ -95,10 +95,6 @@ def _arithmetic(name: str, ufunc, function):
     return forward, reflected
 
 
-# What == and != say, for each entry, of an array and something that is no number (None, text, a dict, a set).
-DIFFER = {np.equal: False, np.not_equal: True}
-
-
 def _comparison(name: str, ufunc, function):
     """Return the method of a comparison, whose result carries no derivative."""
     code = opcode(OPCODE[name], F64)
@@ -127,11 +123,7 @@ def _comparison(name: str, ufunc, function):
             or type(other) is operations.TracedInteger
             or (its is not ndarray and is_no_array(other))
         ):
-            if its is ndarray and ufunc in DIFFER and (other is None or kind in (str, bytes, dict, set)):
-                return np.full_like(self, DIFFER[ufunc], dtype=bool)[
-                    ()
-                ]  # the answer is the same for each entry
-            return NotImplemented
+            return compared_with_no_number(ufunc, self, other)
         if _is_usual(self, other):
             with failing(self._trace):
                 return operations.call_ufunc(ufunc, "__call__", (self, other), {})
