@@ -188,6 +188,10 @@ CORNERS = {
     "complex power of single precision": lambda x: x.astype(np.float32) ** (x + 1j),
     "complex equality with None": lambda x: (x + 1j) == None,  # noqa: E711
     "complex difference from text": lambda x: (x + 1j) != "a",
+    "complex sum of truth values": lambda x: np.add(x > 0, x > 1, dtype=complex),
+    "complex sum of a float32": lambda x: np.add(x.astype(np.float32), 0.1, dtype=complex),
+    "None in a complex array": lambda x: (z := x + 1j, z.__setitem__(0, None))[0],
+    "None for all complex entries": lambda x: (z := x + 1j, z.__setitem__(..., None))[0],
     "resized complex numbers": lambda x: np.resize(_complex(x)[:0], 3),
     "complex sums along an axis": lambda x: np.apply_along_axis(np.sum, 0, _complex(x).reshape(2, 2)),
     "complex arrays along an axis": lambda x: np.apply_along_axis(np.cumsum, 1, _complex(x).reshape(2, 2)),

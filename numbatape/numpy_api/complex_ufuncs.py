@@ -59,8 +59,11 @@ def _as_doubles(x):
     kind = getattr(values_of(x), "dtype", None)
     if kind not in SINGLE:
         return x
-    wide = complex if kind.kind == "c" else float
-    return np.astype(x, wide) if complex_parts.is_traced(x) else np.asarray(x, wide)[()]
+    return _as(x, complex if kind.kind == "c" else float)
+
+
+def _as(x, dtype):
+    return np.astype(x, dtype) if complex_parts.is_traced(x) else np.asarray(x, dtype)[()]
 
 
 def call(ufunc, inputs, kwargs):
@@ -79,6 +82,8 @@ def call(ufunc, inputs, kwargs):
     value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
     if dtype is not None and as_dtype(dtype).kind != "c":
         return ufunc(*(np.astype(x, as_dtype(dtype)) for x in inputs))  # NumPy casts, if the rule allows it
+    if dtype is not None:  # NumPy casts before it computes, truth values as well
+        inputs = [_as(x, as_dtype(dtype)) for x in inputs]
     if function is None:
         if all(x._level == CONSTANT for x in inputs if complex_parts.is_traced(x)):
             trace.pin_constants()

@@ -136,7 +136,7 @@ def truth(x, compared: bool = False):
 
 
 def compared_with_no_number(ufunc, x, other):
-    """Return what == or != says of the entries of an array and something that is no number: None, text, a dict."""
+    """Return what == or != says of the entries of an array and something that is no number (None, a text)."""
     differs = {np.equal: False, np.not_equal: True}.get(ufunc)
     if differs is None or not isinstance(x._value, np.ndarray):
         return NotImplemented

@@ -33,6 +33,8 @@ from .symbolic_sizes import has_size
 
 HALF = 20  # bits of a place in the real part of a complex number; its other bits are in the imaginary part
 
+NOTHING = complex("nan+nanj")  # what None is as a complex number
+
 
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
@@ -239,7 +241,7 @@ def write_by(x, item, write, what: str) -> None:
     elif type(x) is TracedArray:
         _write_cells(x, item, write)
     elif type(x) is TracedComplex:
-        parts = complex_arrays.halves(item)
+        parts = complex_arrays.halves(NOTHING if item is None else item)
         its = values_of(item)
         if isinstance(its, np.ndarray) and its.dtype == x._value.dtype and np.may_share_memory(x._value, its):
             write = _as_moved(x._value, its, write)
@@ -310,7 +312,9 @@ def set_parts(z: TracedComplex, key, item) -> None:
         keys = tuple(map(fixed, keys))  # the order of writes matters, and NumPy's depends on the layout
         write_by(z, item, lambda target, source: target.__setitem__(keys, source), "an assignment")
         return
-    parts = [0.0 if part is None else part for part in complex_arrays.halves(item)]
+    parts = [
+        0.0 if part is None else part for part in complex_arrays.halves(NOTHING if item is None else item)
+    ]
     for whole, its in zip((z.real, z.imag), parts, strict=True):
         setitem(whole, key, its)
 
