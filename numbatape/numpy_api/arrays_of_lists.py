@@ -18,6 +18,7 @@ from .registration import unsupported_argument
 from .stand_ins import named_like, stands_for, without_protocol
 
 SEQUENCES = (list, tuple)
+WEAK = (int, float, complex)
 PLAIN = frozenset((np.ndarray, np.float64, float, int, bool))
 
 
@@ -365,12 +366,10 @@ class _Joiner:
         parts = [self._points(part) if isinstance(part, slice) else part for part in key]
         if any(isinstance(part, str) for part in parts):
             raise unsupported_argument("np.r_", "directions in a string", "np.concatenate takes an axis")
-        # Python's numbers are weakly typed: they take the dtype of the others.
-        strong = [x for x in values_of(parts) if hasattr(x, "dtype") or isinstance(x, (list, tuple))]
-        dtype = np.result_type(*map(np.asarray, strong)) if strong else None
+        # Python's numbers are weakly typed: a float makes floats of integers, and keeps float32.
+        dtype = np.result_type(*map(_its_dtype, values_of(parts)))
         parts = [np.atleast_1d(lift(trace, part)) for part in parts]
-        if dtype is not None:
-            parts = [x if x.dtype == dtype else np.astype(x, dtype) for x in parts]
+        parts = [x if x.dtype == dtype else np.astype(x, dtype) for x in parts]
         if self._columns:
             parts = [np.expand_dims(part, 1) if part.ndim == 1 else part for part in parts]
         return np.concatenate(parts, -1 if self._columns else 0)
@@ -383,6 +382,12 @@ class _Joiner:
         if isinstance(part.step, complex):
             return np.linspace(start, part.stop, int(abs(part.step)))
         return arange(start, part.stop, 1 if part.step is None else part.step)
+
+
+def _its_dtype(x):
+    """Return what decides about a common dtype: a number, perhaps a weak one, or the dtype of an array."""
+    x = x._value if type(x) is operations.TracedInteger else x
+    return x if isinstance(x, WEAK) else np.asarray(x).dtype
 
 
 JOINERS = {"r_": (np.r_, _Joiner(np.r_, False)), "c_": (np.c_, _Joiner(np.c_, True))}

@@ -169,6 +169,7 @@ def imag(val):
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     """Compute the points from their number and a step, as NumPy does; the last one is ``stop`` itself."""
     start, stop = lift_all(lifted(start), lifted(stop))
+    start, stop = (np.astype(x, float) if x.dtype.kind == "b" else x for x in (start, stop))
     trace = start._trace
     num = num if is_size(num) else int(num)
     count = num - 1 if endpoint else num
