@@ -37,7 +37,7 @@ PLACES = [
 INTEGRALS = [
     ("hyperu", (1.3, 0.7, 2.0)),
     ("hyperu", (-3.4, 4.3, 0.5)),
-    ("hyperu", (-2.0, 12.0, 3.0)),
+    ("hyperu", (-2.0, 6.7, 3.0)),
     ("wright_bessel", (1.3, 0.7, 3.0)),
     ("wright_bessel", (0.0, 1e-5, 0.5)),
 ]

@@ -31,19 +31,30 @@ ORDERS = {
         (-2.3, 0.001, -123086368.35060595, 1119691115.617027),
         (2.0, 800.0, -3.520122931317415e-05, -1.7512519816007226e-05),
     ],
+    "struve": [
+        (0.0, 1.0, -0.37069705368079886, -0.35145822469624793),
+        (-2.2, 3.0, -1.1205059507499262, -0.31284893396141544),
+        (7.0, 20.0, 113.15876532883468, -3.6135465537247233),
+        (2.0, 150.0, 115.06606674529596, 400.1279117986822),
+    ],
+    "modstruve": [
+        (1.5, 0.3, -0.013941671626031488, 0.03739145807270882),
+        (0.0, 1.0, -0.5684741105285354, -0.14453661403788498),
+        (0.5, 60.0, -4.9429656953755e22, -9.844152057964914e22),
+    ],
 }
 
 
 @pytest.mark.parametrize("name", ORDERS)
-def test_derivatives_of_bessel_functions_for_their_order(name):
+def test_derivatives_of_bessel_and_struve_functions_for_their_order(name):
     v, x, first, second = np.array(ORDERS[name]).T
     function = getattr(sc, name)
     np.testing.assert_allclose(nt.grad(lambda v: function(v, x).sum())(v), first, rtol=1e-12)
     np.testing.assert_allclose(nt.hvp(lambda v: function(v, x).sum())(v, np.ones_like(v)), second, rtol=2e-12)
 
 
-@pytest.mark.parametrize("name", ["jv", "yve", "iv", "ive"])
-def test_orders_and_arguments_of_bessel_functions_together(name):
+@pytest.mark.parametrize("name", ["jv", "yve", "iv", "ive", "struve", "modstruve"])
+def test_orders_and_arguments_together(name):
     function = getattr(sc, name)
     nt.check(lambda v, x: function(v, x), np.array([0.3, 2.0, -1.4]), np.array([1.0, 2.0, 30.0]))
 

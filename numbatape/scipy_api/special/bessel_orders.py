@@ -190,7 +190,7 @@ def _modified(n: int, v: float, x: float) -> float:
     return found
 
 
-def _arrays(function):
+def arrays(function):
     """Return a function of three numbers as one of arrays."""
 
     def of_arrays(n, v, x):
@@ -202,16 +202,16 @@ def _arrays(function):
     return of_arrays
 
 
-jv_slope = _arrays(lambda n, v, x: _plain(0, n, v, x))
-yv_slope = _arrays(lambda n, v, x: _plain(1, n, v, x))
-ive_slope = _arrays(_modified)
+jv_slope = arrays(lambda n, v, x: _plain(0, n, v, x))
+yv_slope = arrays(lambda n, v, x: _plain(1, n, v, x))
+ive_slope = arrays(_modified)
 
 
 def _iv_slope(n: int, v: float, x: float) -> float:
     return _modified(n, v, x) * (math.exp(x) if x < OVERFLOW else math.inf)
 
 
-iv_slope = _arrays(_iv_slope)
+iv_slope = arrays(_iv_slope)
 
 
 def _with_order(name: str, sign: float, scale: float = 0.0, also: str | None = None) -> None:

@@ -22,6 +22,7 @@ from . import (  # noqa: F401  (their ufuncs register themselves)
     orthogonal_polynomials,
     parameter_inverses,
     special_integrals,
+    struve_orders,
     tricomi_and_wright,
     tukey_lambda,
     wave_functions,

@@ -61,7 +61,7 @@ class _Changes:
             terms[i] = (terms[i] if j is None else terms[i] - terms[j]) / number
 
 
-class _Function:
+class Series:
     """A function with ``tops`` and then bottom parameters, of which derivatives of some orders are taken."""
 
     def __init__(self, parameters: list[Decimal], tops: int, orders: tuple[int, ...]):
@@ -150,7 +150,7 @@ def _slope(tops: int, orders: tuple[int, ...], parameters: tuple[float, ...], x:
     first = 24 + int(0.44 * max(0.0, -x) if kummer else 0.0)
     for further in FURTHER_DIGITS:
         with decimal.localcontext(prec=first + further, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
-            function = _Function(list(map(Decimal, parameters)), tops, orders[:-1])
+            function = Series(list(map(Decimal, parameters)), tops, orders[:-1])
             at = Decimal(x)
             found = (function.continued if gauss else function.series)(at, orders[-1])[-1]
             if before is not None and abs(found - before) <= Decimal("1e-17") * abs(found):
