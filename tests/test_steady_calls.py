@@ -7,6 +7,7 @@ All of them go to one verb, back and forth, and each result is held against that
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections import OrderedDict, namedtuple
 
 import numpy as np
@@ -164,6 +165,20 @@ def test_what_a_function_captures_may_change(monkeypatch):
             np.testing.assert_allclose(
                 gradient(x), scale * power * (x - X - shift) ** (power - 1), rtol=1e-14
             )
+
+
+def test_entries_for_former_values_of_names_do_not_pile_up(monkeypatch):
+    """Each call asks the entries that there are; values that come again are served by their own ones."""
+    asked, serve, owner = [], Entry.serve, types.SimpleNamespace(scale=1.0)
+    monkeypatch.setattr(Entry, "serve", lambda entry, leaves: asked.append(entry) or serve(entry, leaves))
+    f = nt.value_and_grad(lambda x: owner.scale * np.sum(x**2))
+    for k in (*range(20), *range(17, 20)):
+        owner.scale = float(k)
+        asked.clear()
+        value, gradient = f(np.ones(3))
+        assert value == 3.0 * k
+        np.testing.assert_array_equal(gradient, np.full(3, 2.0 * k))
+        assert len(asked) < 12
 
 
 def test_data_that_is_changed_in_place():

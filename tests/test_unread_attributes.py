@@ -4,6 +4,8 @@ import copy
 import dataclasses
 import functools
 import operator
+import pathlib
+import sys
 import types
 
 import numpy as np
@@ -42,9 +44,43 @@ class Base:
         self.scratch[:] = w * value
 
 
-def variant(loss, **members):
+def estimators():
+    """Return a module among the installed packages, with a base for classes like that of scikit-learn."""
+    module = types.ModuleType("estimators_like_library")
+    module.__file__ = str(pathlib.Path(np.__file__).parents[1] / f"{module.__name__}.py")
+    sys.modules[module.__name__] = module
+    text = """
+class Request:
+    def __get__(self, owner, cls=None):
+        return lambda: owner.n
+
+class Estimator:
+    def __init_subclass__(cls):
+        cls.request = Request()
+
+    def get_params(self):
+        return {name: getattr(self, name) for name in ("C", "n")}
+
+    def __repr__(self):
+        return f"{self.n}"
+
+    def __getstate__(self):
+        return self.__dict__.copy()
+
+class Sized(Estimator):
+    def __len__(self):
+        return self.n + 1
+"""
+    exec(text, vars(module))
+    return module
+
+
+LIBRARY = estimators()
+
+
+def variant(loss, *bases, **members):
     """Return an object of a class like `Base` with another loss."""
-    return type("Model", (Base,), {"loss": loss, "__module__": __name__, **members})()
+    return type("Model", (Base, *bases), {"loss": loss, "__module__": __name__, **members})()
 
 
 def agrees(cache, f, w=W):
@@ -55,8 +91,9 @@ def agrees(cache, f, w=W):
     np.testing.assert_array_equal(gradient, other)
 
 
-def test_a_callback_that_keeps_a_history_costs_no_traces():
-    model = Base()
+@pytest.mark.parametrize("bases", [(), (LIBRARY.Estimator,)], ids=["plain", "of a library"])
+def test_a_callback_that_keeps_a_history_costs_no_traces(bases):
+    model = variant(Base.loss, *bases)
     cache = nt.prepare_gradient_cache(model.loss, W)
     for k in range(5):
         agrees(cache, model.loss)
@@ -128,6 +165,16 @@ READERS = {
     "caught": lambda self, w: np.sum(w) * tried(self),
     "hook": lambda self, w: np.sum(w) * self.anything,
 }
+OF_BASES = {
+    "method of the base": lambda self, w: np.sum(w) * self.get_params()["n"],
+    "text by the base": lambda self, w: np.sum(w) * float(f"{self}"),
+    "text by the base and a name": lambda self, w: np.sum(w) * float(str(self)),
+    "text by the base and an operator": lambda self, w: np.sum(w) * float("%s" % self),  # noqa: UP031
+    "descriptor of the base": lambda self, w: np.sum(w) * self.request(),
+    "operator of the base": lambda self, w: np.sum(w) * (3.0 if self else 2.0),
+    "function of the base's library": lambda self, w: np.sum(w) * LIBRARY.Estimator.get_params(self)["n"],
+}
+READERS |= OF_BASES
 GET, READ_N = operator.attrgetter("n"), functools.partial(lambda key, model: getattr(model, key), "n")
 HAS, SHOW = hasattr, "{.n}".format
 
@@ -157,12 +204,12 @@ def tried(model):
 def test_attributes_that_are_read_in_any_way_are_compared(name, method):
     members = {
         "counted": property(lambda self: self.n + 1),
-        "__len__": lambda self: 1 + self.n,
         "read": lambda self: self.n,
-    }
+    } | ({} if name in OF_BASES else {"__len__": lambda self: 1 + self.n})
     if name == "hook":
         members["__getattr__"] = lambda self, key: self.n if key == "anything" else object.__getattr__
-    model = variant(READERS[name], **members)
+    base = LIBRARY.Sized if name == "operator of the base" else LIBRARY.Estimator
+    model = variant(READERS[name], *((base,) if name in OF_BASES or method == "loss" else ()), **members)
     if name == "alias":
         model.history = HISTORY
     loss = getattr(model, method)

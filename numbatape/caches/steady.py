@@ -32,6 +32,9 @@ MOST_MET = 4096  # so many sizes without an entry are counted; then counting beg
 # The entries for one set of sizes whose traces have counts (`numbatape.caches.counted_sizes`): those whose
 # counts constants decide, and others.
 MOST_ALIKE, MOST_COUNTED = 4, 256
+# Where more entries than this have the same sizes, those that hold for other values of names are dropped: a
+# function that what it captures changes for each call gets a new one each time, and asks all of them before.
+MOST_KEPT = 8
 MOST_ELASTIC = 8  # elastic entries; each new size asks all of them until one serves it
 # Of more entries with one key than FEW, what guards have seen says which one is next; so many are asked.
 FEW, MOST_TRIED = 2, 32
@@ -100,6 +103,10 @@ class SteadyCalls:
         entries = self._entries.setdefault(sizes, [])
         if _is_full(entries):
             entries[-1].retire()
+        if len(entries) >= MOST_KEPT:
+            of_other_values = [e for e in entries if e.__class__ is Entry and e.rebound and e.rebound()]
+            for each in of_other_values:
+                self.drop(each)
         self._entries.setdefault(sizes, []).insert(0, entry)
         entry.key = sizes
         self._note_path(sizes, entry)

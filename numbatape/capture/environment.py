@@ -84,7 +84,6 @@ class Environment(LibraryObjects, Walk):
         LibraryObjects.__init__(self)
         Walk.__init__(self)
         self._written = {id(container): (container, keys) for container, keys in written}
-        self._codes: dict[int, types.CodeType] = {}  # the keys are ids of functions of the user's
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
         self.repeats, self.identity_tests = False, 0
         self._reached: list = []
@@ -103,7 +102,7 @@ class Environment(LibraryObjects, Walk):
         waiting = [Reference(value)]
         while waiting:
             self.walk(*waiting)
-            waiting = self._followed(None, self._of_passed_modules())
+            waiting = self._followed(None, [*self._of_passed_modules(), *self._of_descriptors()])
         self._note_missing()
         # A thousand functions of one module name the same globals.
         for rows in (self.absent, self._bindings):
@@ -225,11 +224,11 @@ class Environment(LibraryObjects, Walk):
     def _class(self, cls):
         for base in cls.__mro__:
             if not ownership.is_users_class(base):
-                self._note_foreign(base.__module__)
+                self._note_foreign(base.__module__, named=False)
         if any(map(ownership.is_users_class, cls.__mro__)):
             self.classes.append(NotedClass(cls))
             self._abstract = self._abstract or isinstance(cls, abc.ABCMeta)
-        return references(cls)
+        return self._but_descriptors(cls, references(cls))
 
     def _note_missing(self) -> None:
         """Note names that a module or a function may get (see `absences`)."""
@@ -301,7 +300,7 @@ class Environment(LibraryObjects, Walk):
                 found.append(Reference(sys.modules[name], code=code))
                 self._bindings.append((sys.modules, name, sys.modules[name]))
             else:
-                self.foreign = True
+                self.foreign = self.names_foreign = True
                 self.absent.append((sys.modules, name))
         if assigns_any_global(code):
             self._scopes.append((scope, dict(scope)))

@@ -15,13 +15,13 @@ import numpy as np
 
 from ..trace.state import Outside
 from ..usercode import ownership
-from ..usercode.bytecode import line_of
+from ..usercode.bytecode import LOOKUPS, line_of, names_of
 from ..usercode.ownership import module_of
 from . import watching
 from .captured import Captured
 from .noted import NotedArray, NotedIterator
 from .randomness import generators
-from .references import CLASS, FIELDS, SEQUENCES, SLOT, Reference, references
+from .references import CLASS, FIELDS, MEMBER, SEQUENCES, SLOT, Reference, references
 
 # Packages that only compute, and whose constants nobody changes. Their functions that read files have
 # stand-ins, which note what was read.
@@ -48,11 +48,13 @@ class LibraryObjects(Captured):
         What objects of libraries refer to: they may read the attributes of these without a stand-in.
     foreign
         Whether the function may call libraries other than NumPy and the like, which may read files.
+    names_foreign
+        Whether it does so by more than the bases of its classes: methods of those run where they are named.
     """
 
     def __init__(self):
         super().__init__()
-        self.foreign = self.runs_later = False
+        self.foreign = self.names_foreign = self.runs_later = False
         self.libraries_hold: list[Reference] = []
         self._caches: list = []  # functions of functools.lru_cache
         self._abstract = False  # whether classes of the user's take others for their subclasses by `register`
@@ -60,6 +62,8 @@ class LibraryObjects(Captured):
         self._states: set[str] = set()  # names of what is noted already, of `watching.STATES`
         # The keys are ids of values, the values (name, code that refers to it by this name).
         self._sites: dict[int, tuple] = {}
+        self._codes: dict[int, types.CodeType] = {}  # the keys are ids of functions of the user's
+        self._descriptors: list[Reference] = []  # those in classes that no code has named so far
 
     @property
     def moves_on(self) -> bool:
@@ -86,14 +90,51 @@ class LibraryObjects(Captured):
             return Outside(f"a {kind}", "<unknown>", 0)
         return Outside(f"`{name}` ({kind})", code.co_filename, line_of(code, name.rpartition(".")[2]))
 
-    def _note_foreign(self, module) -> bool:
-        """Note that code of a module may be called; return whether it may do more than compute."""
+    def _note_foreign(self, module, named: bool = True) -> bool:
+        """Note that code of a module may be called; return whether it may do more than compute.
+
+        With ``named=False``, only methods of a class are called, where code names them.
+        """
         if not isinstance(module, str):  # a class of Cython's
             return False
         self._packages.add(ownership.top(module))
         found = ownership.top(module) not in _SETTLED
         self.foreign = self.foreign or found
+        self.names_foreign = self.names_foreign or (found and named)
         return found
+
+    def _but_descriptors(self, cls: type, found: list[Reference]) -> list[Reference]:
+        """Return a class's references but for descriptors of the library that a base is from.
+
+        Such a base puts them into each class that is derived from it; nothing runs them without naming them.
+        """
+        bases = [base for base in cls.__mro__ if not ownership.is_users_class(base)]
+        packages = {ownership.top(str(base.__module__)) for base in bases} - _SETTLED
+        if not packages:
+            return found
+        kept = []
+        for part in found:
+            kind = type(part.value)
+            theirs = part.kind is MEMBER and hasattr(kind, "__get__")
+            if (
+                theirs
+                and ownership.top(str(kind.__module__)) in packages
+                and not ownership.is_users_class(kind)
+            ):
+                self._descriptors.append(part)
+            else:
+                kept.append(part)
+        return kept
+
+    def _of_descriptors(self) -> list[Reference]:
+        """Return new references to descriptors of classes, those that code may name."""
+        if not self._descriptors:
+            return []
+        names = frozenset().union(*map(names_of, self._codes.values()))
+        every = not names.isdisjoint(LOOKUPS)
+        named = [part for part in self._descriptors if every or part.name in names]
+        self._descriptors = [part for part in self._descriptors if not (every or part.name in names)]
+        return named
 
     def _note_states(self, names: frozenset[str]) -> None:
         """Note the state of the process that code asks for which uses these names."""

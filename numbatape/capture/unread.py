@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..usercode.bytecode import names_of, names_read
+from ..usercode.bytecode import makes_text, names_of, names_read
 from ..usercode.ownership import is_users_class
 from ..usercode.written_only import WrittenOnly
 from .captured import Captured
@@ -45,6 +45,16 @@ _OF_MATRICES = frozenset(
         *("_adjoint", "_transpose", "H", "A", "args", "keys", "nnz", "getnnz", "format", "indices", "indptr"),
         *("row", "col", "coords", "offsets", "blocksize", "tocsr", "tocsc", "tocoo", "tobsr", "todia"),
         *("todok", "tolil", "todense", "toarray", "asformat", "multiply", "power", "getH", "solve", "psolve"),
+    )
+)
+# Special members of classes that no operation of Python's runs, but those that make text, copy and pickle.
+_TEXTS = frozenset(("__repr__", "__str__"))
+_QUIET = _TEXTS.union(
+    (
+        *("__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__"),
+        *("__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__"),
+        *("__dir__", "__getstate__", "__setstate__", "__init_subclass__", "__class_getitem__", "__slots__"),
+        *("__orig_bases__", "__parameters__", "__abstractmethods__", "__sklearn_tags__", "__sklearn_clone__"),
     )
 )
 _VALUES = type({}.values())
@@ -120,11 +130,12 @@ def _confirmed(now: Environment, places: list[tuple]) -> list[tuple]:
 
     What it captures is reached without reading any of these. Hence if no code there reads them, none does.
     """
-    if now.runs_later or now.foreign or now.opaque or now.iterators or now.libraries_hold:
+    if now.runs_later or now.names_foreign or now.opaque or now.iterators or now.libraries_hold:
         return []
     codes = now.running(_called())
     names = frozenset().union(*map(names_of, codes))
-    if any(map(_reads_unseen, now.reached())) or not names.isdisjoint(_BY_TEXT):
+    text = any(map(makes_text, codes))
+    if any(_reads_unseen(value, names, text) for value in now.reached()) or not names.isdisjoint(_BY_TEXT):
         return []
     again = any(getattr(value, "__name__", "") == "__init__" for _, _, value in now.names())
     code = WrittenOnly(codes, again)
@@ -149,15 +160,32 @@ def _may_be_unread(key) -> bool:
     return type(key) is str and not is_special(key) and key not in _asked_by_libraries()
 
 
-def _reads_unseen(value) -> bool:
-    """Whether a captured value reads attributes of others, or has methods that libraries call."""
+def _reads_unseen(value, names: frozenset[str], text: bool) -> bool:
+    """Whether a captured value reads attributes of others, or has methods that run without being named.
+
+    Parameters
+    ----------
+    names
+        The names in the code that may run.
+    text
+        Whether that code makes text of objects.
+    """
     if isinstance(value, type):
-        return any(map(is_users_class, value.__mro__)) and not all(
-            is_users_class(base) or base in _BASES for base in value.__mro__
+        return any(map(is_users_class, value.__mro__)) and any(
+            not is_users_class(base) and base not in _BASES and _may_run(base, names, text)
+            for base in value.__mro__
         )
     if isinstance(value, types.BuiltinFunctionType) and value in _BUILTINS:
         return True
     return getattr(value, "__module__", None) in _READERS
+
+
+def _may_run(base: type, names: frozenset[str], text: bool) -> bool:
+    """Whether code of a library's class, from which one of the user's is derived, may run."""
+    own = vars(base)
+    if not names.isdisjoint(own) or (text and not _TEXTS.isdisjoint(own)):
+        return True
+    return any(is_special(name) and name not in _QUIET for name in own)
 
 
 @functools.cache

@@ -47,6 +47,19 @@ WRITERS = frozenset(
 OUTPUTS = frozenset(("out", "output"))  # options by which functions of NumPy and SciPy write to an array
 
 
+_FORMATS = frozenset(
+    dis.opmap[name]
+    for name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING")
+    if name in dis.opmap
+)
+_MAKE_TEXT = frozenset(
+    (
+        *("print", "str", "repr", "ascii", "format", "pprint", "join", "write", "warn"),
+        *("log", "debug", "info", "warning", "error", "exception", "critical"),
+    )
+)
+
+
 def inner(code: types.CodeType):
     """Yield the code objects of the functions that code defines."""
     return (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
@@ -241,3 +254,12 @@ def assigns_attributes(code: types.CodeType) -> bool:
     """Whether code may assign to attributes of its own function."""
     names = (*code.co_names, *code.co_freevars)
     return code.co_name in names and any(op == STORE_ATTR for op, _ in operations(code))
+
+
+def makes_text(code: types.CodeType) -> bool:
+    """Whether code, or a function inside it, may make text of an object without naming a method of it."""
+    if not names_of(code).isdisjoint(_MAKE_TEXT) or any("%" in text for text in texts_of(code)):
+        return True
+    if any(op in _FORMATS for op, _ in operations(code)):
+        return True
+    return any(map(makes_text, inner(code)))
