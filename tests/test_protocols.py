@@ -747,3 +747,39 @@ def test_functions_of_numpys_numbers(name):
     f, x = OF_NUMBERS[name], np.array([2.5, 0.25, -1.0])
     for point in (x, x + 0.5):
         assert repr(nt.vjp(f, point)[0]) == repr(f(point))
+
+
+class Labelled(np.ndarray):
+    """A class as patsy's ``DesignMatrix``, which adds attributes to an array."""
+
+    def __new__(cls, array, names=()):
+        made = np.asarray(array).view(cls)
+        made.names = names
+        return made
+
+    def __repr__(self):
+        return f"Labelled({self.names})"
+
+
+class Rounding(Labelled):
+    def __matmul__(self, other):
+        return np.round(np.asarray(self) @ other)
+
+
+def test_classes_that_only_add_to_arrays_compute_as_arrays():
+    """As captured arrays, which may change, and as arguments; others are refused."""
+    x, design = np.array([0.5, 1.5]), Labelled([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ("a", "b"))
+    f = lambda x, m: np.sum((m @ x) ** 2) + np.sum(np.where(m > 2, m * x, x))  # noqa: E731
+    captured = nt.grad(lambda x: f(x, design))
+    for k in range(3):
+        wanted = nt.grad(f)(x, np.array(design))
+        np.testing.assert_array_equal(captured(x), wanted)
+        np.testing.assert_array_equal(nt.grad(f)(x, design), wanted)
+        np.testing.assert_array_equal(nt.grad(f)(x, nt.Constant(design)), wanted)
+        design[0, k % 2] += 1.0
+    assert type(nt.grad(f, argnums=1)(x, design)) is np.ndarray
+    other = design.view(Rounding)
+    with pytest.raises(nt.UnsupportedOperationError, match="a Rounding meets a traced value"):
+        nt.grad(lambda x: np.sum(x * other))(design[0])
+    with pytest.raises(nt.SpecError, match="Rounding is not supported"):
+        nt.grad(f)(x, other)

@@ -17,6 +17,7 @@ from ..trace import pytrees
 from ..trace.aliasing import immutable
 from ..trace.array import TracedArray
 from ..trace.complex_pairs import join, split
+from ..trace.constants import as_base
 from ..trace.integer_arithmetic import LARGEST
 from ..trace.integers import TracedInteger
 from ..trace.library_kinds import is_masked, own_array
@@ -347,7 +348,7 @@ def bare(argument):
 
 def _as_base_array(array: np.ndarray, path: str) -> np.ndarray:
     """Return an array as an ndarray in native byte order; refuse classes that compute differently."""
-    array = as_ndarrays(array)  # unwraps an array that was made while a function is traced
+    array = as_base(as_ndarrays(array))  # unwraps an array that was made while a function is traced
     if type(array) is not np.ndarray:
         _refuse_masked(array, path)
         if not isinstance(array, np.memmap):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..errors import UnsupportedOperationError
@@ -14,6 +16,39 @@ from .library_kinds import not_numpys
 EXACT_INTEGER = 2**53
 BEYOND_INTEGERS = 2**64  # No integer of NumPy's is as large.
 float64 = np.float64
+
+
+# What classes derived from np.ndarray may define without computing differently.
+_HARMLESS = frozenset(
+    (
+        *("__new__", "__init__", "__doc__", "__module__", "__repr__", "__str__", "__format__", "__reduce__"),
+        *(
+            "__reduce_ex__",
+            "__setstate__",
+            "__getstate__",
+            "__array_finalize__",
+            "__dir__",
+            "__init_subclass__",
+        ),
+        *("__class_getitem__", "__dict__", "__weakref__"),
+    )
+)
+
+
+@functools.cache
+def computes_as_arrays_do(cls: type) -> bool:
+    """Whether a class derived from np.ndarray only adds to it, as patsy's ``DesignMatrix`` does."""
+    derived = cls.__mro__[: cls.__mro__.index(np.ndarray)]
+    return not any(
+        hasattr(np.ndarray, name) and name not in _HARMLESS for base in derived for name in vars(base)
+    )
+
+
+def as_base(x):
+    """Return an array of a class that computes as np.ndarray does as one of these; others as they are."""
+    if isinstance(x, np.ndarray) and type(x) is not np.ndarray and computes_as_arrays_do(type(x)):
+        return x.view(np.ndarray)
+    return x
 
 
 class Constants:
@@ -69,6 +104,7 @@ class Constants:
             return number
         if of_floats and isinstance(data, np.integer):
             data = float(data)
+        data = as_base(data)
         if isinstance(data, np.ndarray) and type(data) not in (np.ndarray, np.memmap):
             raise UnsupportedOperationError(
                 f"a {type(data).__name__} meets a traced value at {where_in_user_code()}; use plain arrays"

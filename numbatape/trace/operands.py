@@ -12,6 +12,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .axes import drop_axes
 from .complex_array import TracedComplex
+from .constants import as_base
 from .primitives import FLOAT64, family_of, rounded, trace_of
 from .trace import CURRENT, Trace
 
@@ -61,7 +62,7 @@ def lift(trace: Trace, x) -> TracedArray:
     if isinstance(x, (list, tuple)) and find_trace(x) is not None:
         x = operations.as_entries(x) if operations.among(x) else x
         return np.stack([lift(trace, item) for item in x])
-    value = x if isinstance(x, np.ndarray) else np.asarray(x)
+    value = as_base(x) if isinstance(x, np.ndarray) else np.asarray(x)
     if hasattr(type(value), "_as_traced"):  # a plain array, to which traced values may be written later
         return value._as_traced()
     if value.dtype.kind == "c":
