@@ -338,6 +338,10 @@ def test_rows_that_pandas_would_align_within_one_series(use):
         (lambda d: np.sum(d.loc[d.x > 1.5].max() ** 2) + np.sum(d.loc[d["x"] > 1.5, "y"]), SHEET),
         (lambda d: np.sum(np.exp(d).mean() ** 2) + np.sum((d * d.y.iloc[0])["x"] ** 3) + len(d * 2), SHEET),
         (lambda d: np.sum((d**2)[1:].std(ddof=1)) + np.max((d * 3.0)[["y", "x"]].sum(axis=1)), SHEET),
+        (
+            lambda d: np.sum(d.T.sum() ** 2) + np.sum((d * 2.0).T.max() ** 3) + isinstance(d.T, pd.DataFrame),
+            SHEET,
+        ),
         (lambda d: sum(len(name) * np.sum(d[name]) for name in d.iloc[1:]) / len(d) / d.shape[0], SHEET),
     ],
 )

@@ -37,7 +37,7 @@ OPERATIONS = {
     "trace.pandas_of_arguments": "attribute_of_series",
     "trace.row_labels": """
         Iloc Loc entry_of_rows function_of_rows method_of_rows names_of_columns needs_rows with_rows
-        without_rows
+        turned_frame without_rows
     """,
     "trace.indexing": "getitem item",
     "trace.extents": "arange as_size counted extent",

@@ -257,7 +257,8 @@ class TracedArray(Methods, Reads):
     @property
     def T(self):
         check_attribute(self, "T")
-        return operations.transpose(self)
+        turned = operations.transpose(self)
+        return operations.turned_frame(self, turned) if self._trace.arguments.labels else turned
 
     @property
     def real(self):

@@ -21,7 +21,7 @@ from . import labels as of_labels
 from .array import TracedArray
 from .axes import length
 from .labelled_calls import array_in, depends
-from .labels import NUMBERS, Labels, SeriesLabels, index_of, numbers_of, rows_of, series_labels
+from .labels import NUMBERS, TRANSPOSED, Labels, SeriesLabels, index_of, numbers_of, rows_of, series_labels
 from .library_kinds import FRAME, LABELLED, is_column, package_of
 from .polars_series import TracedSeries
 from .pytrees import register_labelled
@@ -166,8 +166,9 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def T(self):
-        """The transposed array."""
-        return self.to_numpy().T
+        """The transposed array, whose methods go through the columns of a transposed DataFrame."""
+        turned = self.to_numpy().T
+        return TRANSPOSED.on(turned) if self._labels.package == "pandas" else turned
 
     @property
     def shape(self) -> tuple:

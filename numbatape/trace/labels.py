@@ -182,6 +182,10 @@ class SeriesLabels(Labels):
         return made
 
 
+# What a traced array of a transposed DataFrame has: its methods go through columns, nothing else is kept.
+TRANSPOSED = Labels("pandas", (None, None), {"to_numpy": ITSELF, "values": ITSELF})
+
+
 def original_of(x: TracedArray):
     """Return the numbers of a traced array as what the function would be given: a Series, a DataArray.
 
@@ -190,6 +194,8 @@ def original_of(x: TracedArray):
     labels = x._trace.arguments.labels.get(x._id)
     if labels is None or type(x._value) is not np.ndarray:
         return x._value
+    if labels is TRANSPOSED:
+        return labels.library.DataFrame(x._value)
     if type(labels) is not SeriesLabels:
         make = polars_series_of if labels.package == "polars" else data_array_of
         return make(labels, (x._value,))

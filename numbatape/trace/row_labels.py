@@ -15,7 +15,7 @@ from ..errors import UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from . import operations
 from .array import TracedArray
-from .labels import SeriesLabels
+from .labels import TRANSPOSED, SeriesLabels
 
 # NumPy's functions whose result has the rows of the Series that they are given.
 ENTRYWISE = (np.cumsum, np.cumprod, np.clip, np.round, np.around, np.astype)
@@ -167,6 +167,11 @@ def names_of_columns(x: TracedArray):
     """Return the names of the columns of what is taken or computed of a DataFrame; None for other arrays."""
     rows = rows_in(x)
     return None if rows is None or x.ndim != 2 else rows.parts[1]
+
+
+def turned_frame(x: TracedArray, turned: TracedArray) -> TracedArray:
+    """Return a transposed array, with labels if it was taken or computed of a DataFrame."""
+    return turned if names_of_columns(x) is None else TRANSPOSED.on(turned)
 
 
 def _column_of(x: TracedArray, rows: SeriesLabels, key):
