@@ -1,35 +1,31 @@
 """The sweeps as text: a dispatch chain of one-cell instructions, and the entry points.
 
 Each direction is a module of its own: a tape that is only swept forward does not wait for the compiler to
-finish the other chain, which is as large. Arithmetic keeps its last result in a register
-(`numbatape.engine.frame`).
+finish the other chain, which is as large.
+
+Arithmetic on numbers runs in a function of its own until something else comes. It calls nothing and has no
+loops inside, so that all of its variables stay in registers. An arm is chosen by all that word 0 says: op,
+which operands take an adjoint, and what is in a register (`numbatape.engine.frame`). So it asks for nothing,
+and jumps to the next arm itself (`numbatape.jit.lowering.arms`).
 """
 
 from __future__ import annotations
 
 import functools
-import textwrap
 
 from ..ops import OPS, Elementwise, scalars, status
-from ..ops.table import OPERANDS
 from ..ops.text import helpers
 from ..tape.instruction import GUARD
 from . import frame
 from .codegen import FIRST_KERNEL
-from .formula_text import kernel_text, product, uses
+from .formula_text import chain, forward_arm, forward_arms, reverse_arm, reverse_arms
 from .frame import (
     ACTIVE_SHIFT,
-    CELL_C,
-    CELL_O,
-    FROM_LAST,
     STRIDE,
-    TO_NEXT,
     constants,
 )
 from .plan_tables import LEVEL
 from .vectors import forward_vector, reverse_vector, vector_arms
-
-RECIPROCAL = "1.0/y"  # what several partials of an op may have in common
 
 
 def hot_ops() -> list[tuple[int, Elementwise]]:
@@ -37,82 +33,23 @@ def hot_ops() -> list[tuple[int, Elementwise]]:
     return [(2 * k, op) for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.hot]
 
 
-def _loads(formulas, arity: int) -> list[str]:
-    cells = ("v[a]", "v[b]", f"v[code[at + {CELL_C}]]")
-    return [
-        f"{name} = {cells[k]}"
-        for k, name in enumerate(OPERANDS[:arity])
-        if any(uses(f, name) for f in formulas)
-    ]
-
-
-def _while_repeated(body: list[str], step: int, more: str) -> list[str]:
-    """Return the body in a loop over the instructions of one kind that follow one another.
-
-    Such a run stays in its arm: dispatching each iteration again would cost a third of the time of a sum.
-    """
-    onward = [
-        f"if not ({more}) or code[at {'+' if step > 0 else '-'} {STRIDE}] != word:",
-        "    break",
-        f"pc += {step}",
-        f"at += {step * STRIDE}",
-        *(f"{x} = code[at + {k}]" for k, x in enumerate("oab", CELL_O)),
-    ]
-    return ["while True:", *("    " + line for line in (*body, *onward))]
-
-
-def forward_arm(op: Elementwise) -> list[str]:
-    """Return the lines that compute a one-cell result."""
-    if op.in_register:
-        load = [f"if flags & {FROM_LAST}:", "    x = last", "else:", "    x = v[a]"]
-        load += ["y = v[b]", f"w = v[code[at + {CELL_C}]]"][: op.arity - 1]
-        body = [*load, f"last = {kernel_text(op.value)}", "v[o] = last"]
-        return _while_repeated(body, 1, "pc + 1 < stop")
-    return [*_loads([op.value], op.arity), f"v[o] = {kernel_text(op.value)}"]
-
-
-def reverse_arm(op: Elementwise) -> list[str]:
-    """Return the lines that add to the operands' adjoints; a zero cotangent adds nothing."""
-    register = op.in_register
-    lines = _loads(op.partials, op.arity)
-    if any(uses(p, "z") for p in op.partials):
-        lines.append("z = v[o]")
-    partials = op.partials
-    if sum(RECIPROCAL in (p or "") for p in partials) > 1:
-        # The compiler would divide anew under each of the flags.
-        lines.append(f"inverse = {RECIPROCAL}")
-        partials = [p and p.replace(RECIPROCAL, "inverse") for p in partials]
-    targets = ("a", "b", f"code[at + {CELL_C}]")
-    # Operand a comes last, because it stays in the register.
-    order = range(op.arity)[::-1] if register else range(op.arity)
-    for k in order:
-        partial = partials[k]
-        if partial is None:
-            continue
-        term = kernel_text(product(partial))
-        update = [f"g[{targets[k]}] += {term}"]
-        if register and k == 0:
-            update = [f"last = g[a] + {term}", "g[a] = last"]
-        lines += update if op.arity == 1 else [f"if flags & {1 << k}:", *("    " + x for x in update)]
-    load = ["gz = g[o]"]
-    if register:
-        load = [f"if flags & {TO_NEXT}:", "    gz = last", "else:", "    gz = g[o]"]
-        # An instruction that is skipped must also leave its operand's adjoint in the register.
-        if not op.linear:
-            skip = ["elif flags & 1:", "    last = g[a]"]
-            lines = ["if gz != 0.0:", *("    " + line for line in lines), *skip]
-        return _while_repeated([*load, *lines], -1, "pc > start")
-    if op.linear:
-        return [*load, *lines]
-    return [*load, "if gz != 0.0:", *("    " + line for line in lines)]
-
-
-def _chain(arms) -> str:
-    text = ""
-    for k, (number, name, lines) in enumerate(arms):
-        text += f"{'if' if k == 0 else 'elif'} op == {number}:  # {name}\n"
-        text += "".join(f"    {line}\n" for line in lines or ["pass"])
-    return textwrap.indent(text, " " * 8)
+def _arms(forward: bool, last: int) -> list[tuple[int, str, list[str]]]:
+    """Return the arms of the chain; arithmetic up to an opcode leaves it unless it stands alone."""
+    if forward:
+        test, call = f"pc + 1 < stop and code[at + {STRIDE}]", "forward_arithmetic(code, v, pc, stop)"
+    else:
+        test, call = f"pc >= start and code[at - {STRIDE}]", "reverse_arithmetic(code, v, g, start, pc + 1)"
+    run = [f"if {test} & 0xFFFF <= {last}:", f"    pc = {call}", "    continue"]
+    arms = []
+    for code, op in hot_ops():
+        if forward or op.differentiable:
+            lines = forward_arm(op) if forward else reverse_arm(op)
+            arms.append((code, op.name, [*(run if code <= last else ()), *lines]))
+    for code, op, pattern in vector_arms():
+        if forward or op.arity < 3:
+            lines = forward_vector(op, pattern) if forward else reverse_vector(op, pattern)
+            arms.append((code, f"{op.name} {pattern}", lines))
+    return arms
 
 
 @functools.cache
@@ -125,21 +62,19 @@ def sweep_source(direction: str) -> str:
         "forward" or "reverse".
     """
     forward = direction == "forward"
-    arms = [
-        (code, op.name, forward_arm(op) if forward else reverse_arm(op))
-        for code, op in hot_ops()
-        if forward or op.differentiable
-    ]
-    for code, op, pattern in vector_arms():
-        if forward or op.arity < 3:
-            lines = forward_vector(op, pattern) if forward else reverse_vector(op, pattern)
-            arms.append((code, f"{op.name} {pattern}", lines))
+    # The opcode up to which arms are those of arithmetic.
+    last = max(code for code, op in hot_ops() if op.vector_arm is not None)
+    inner = [(code, op) for code, op in hot_ops() if code <= last]
     body = (_FORWARD if forward else _REVERSE).format(
         GUARD=GUARD,
         SHIFT=ACTIVE_SHIFT,
         FIRST_KERNEL=FIRST_KERNEL,
         LEVEL=LEVEL,
-        arms=_chain(arms),
+        arms=chain("op", _arms(forward, last)),
+        arithmetic=chain("arm", forward_arms(inner) if forward else reverse_arms(inner)),
+        LAST_ARITHMETIC=last,
+        FROM_LAST_SHIFT=ACTIVE_SHIFT + frame.FROM_LAST.bit_length() - 1,
+        TO_NEXT_SHIFT=ACTIVE_SHIFT + frame.TO_NEXT.bit_length() - 1,
         STATUS_GUARD=status.GUARD,
         STATUS_CONSTANT=status.CONSTANT,
         **{name: number for name, number in vars(frame).items() if isinstance(number, int)},
@@ -150,20 +85,37 @@ def sweep_source(direction: str) -> str:
 
 # The frame is frame_q where formulas stand: their third operand is called w.
 _FORWARD = """
+def forward_arithmetic(code, v, pc, stop):
+    last = 0.0
+    at = {STRIDE} * pc
+    if code[at] & {FROM_LAST} << {SHIFT}:
+        last = v[code[at + {CELL_A}]]
+    at -= {STRIDE}
+    pc -= 1
+    while True:
+        at += {STRIDE}
+        pc += 1
+        if pc >= stop:
+            return pc
+        word = code[at]
+        arm = word & 0xFFFF | word >> {FROM_LAST_SHIFT} & 1
+        o = code[at + {CELL_O}]
+        a = code[at + {CELL_A}]
+        b = code[at + {CELL_B}]
+{arithmetic}
+        else:
+            return pc
+
+
 def forward_range(frame_q, start, stop):
     code = frame_q[CODE]
     v = frame_q[V64]
     r = frame_q[AUX]
     table = frame_q[FORWARD]
-    last = 0.0
-    if start < stop and code[{STRIDE} * start] & {FROM_LAST} << {SHIFT}:
-        last = v[code[{STRIDE} * start + {CELL_A}]]
     pc = start
     while pc < stop:
         at = {STRIDE} * pc
-        word = code[at]
-        op = word & 0xFFFF
-        flags = word >> {SHIFT}
+        op = code[at] & 0xFFFF
         o = code[at + {CELL_O}]
         a = code[at + {CELL_A}]
         b = code[at + {CELL_B}]
@@ -290,29 +242,48 @@ def bound_value(w, pc):
 """
 
 _REVERSE = """
+def reverse_arithmetic(code, v, g, start, pc):
+    last = 0.0
+    at = {STRIDE} * pc
+    if code[at] & {TO_NEXT} << {SHIFT}:
+        last = g[code[at + {CELL_O}]]
+    at += {STRIDE}
+    pc += 1
+    while True:
+        at -= {STRIDE}
+        pc -= 1
+        if pc < start:
+            return pc
+        word = code[at]
+        arm = (word & 0xFFFF | word >> {TO_NEXT_SHIFT} & 1) * 8 | word >> {SHIFT} & {OPERANDS_MASK}
+        o = code[at + {CELL_O}]
+        a = code[at + {CELL_A}]
+        b = code[at + {CELL_B}]
+{arithmetic}
+        elif word & 0xFFFF > {LAST_ARITHMETIC}:
+            return pc
+
+
 def reverse_range(frame_q, start, stop):
     code = frame_q[CODE]
     v = frame_q[V64]
     g = frame_q[G64]
     table = frame_q[REVERSE]
-    last = 0.0
-    if start < stop and code[{STRIDE} * (stop - 1)] & {TO_NEXT} << {SHIFT}:
-        last = g[code[{STRIDE} * (stop - 1) + {CELL_O}]]
-    pc = stop
-    while pc > start:
-        pc -= 1
+    pc = stop - 1
+    while pc >= start:
         at = {STRIDE} * pc
         word = code[at]
+        op = word & 0xFFFF
         flags = word >> {SHIFT}
+        pc -= 1
         if flags & {OPERANDS_MASK} == 0:
             continue
-        op = word & 0xFFFF
         o = code[at + {CELL_O}]
         a = code[at + {CELL_A}]
         b = code[at + {CELL_B}]
 {arms}
         else:
-            invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
+            invoke(table, op - {FIRST_KERNEL}, frame_q, pc + 1)
 
 
 def clear_adjoints(w):

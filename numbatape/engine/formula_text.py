@@ -1,12 +1,18 @@
-"""Formulas of the op table as text of kernels: whose functions they call, and cotangents times partials."""
+"""Formulas of the op table as text of kernels: whose functions they call, and cotangents times partials.
+
+Arms of the dispatch chain (`numbatape.engine.chain`) are little more than that.
+"""
 
 from __future__ import annotations
 
 import re
+import textwrap
 
 from ..late import imported
 from ..ops import Elementwise, scalars
+from ..ops.table import OPERANDS
 from ..ops.text import helpers
+from .frame import CELL_C
 
 # Functions of the C library and of SciPy that kernels have in the kernel language, and the files with them.
 OWN = re.compile(
@@ -21,6 +27,8 @@ UNIT = re.compile(r"(-?)1\.0")
 # Calls of SciPy and of the C library; `%` and `//` of floats call its fmod. The others are instructions.
 LIBRARY_CALL = re.compile(r"\bsc_|\bmath\.(?!fabs|sqrt|copysign|floor|ceil|trunc)\w+\(|%|//")
 FAR = re.compile(r"^def far_\w+\(.*\n(?:    .*\n)*", re.M)  # what few cells of a vector need
+TARGETS = ("a", "b", f"code[at + {CELL_C}]")  # the first cells of the operands
+RECIPROCAL = "1.0/y"  # what several partials of an op may have in common: the compiler would divide twice
 SIDE = re.compile(r"(1\.0|[xy]) if (.+) else 0\.0")
 
 
@@ -75,3 +83,108 @@ def is_simd(op: Elementwise, values: str, direction: str) -> bool:
         and "while " not in text
         and LIBRARY_CALL.search(text) is None
     )
+
+
+# ---- arms of the dispatch chain
+
+
+def loads(formulas, arity: int) -> list[str]:
+    """Return the loads of the operands that formulas use."""
+    named = zip(OPERANDS[:arity], TARGETS, strict=False)
+    return [f"{name} = v[{cell}]" for name, cell in named if any(uses(f, name) for f in formulas)]
+
+
+def forward_arm(op: Elementwise) -> list[str]:
+    """Return the lines that compute a one-cell result."""
+    return [*loads([op.value], op.arity), f"v[o] = {kernel_text(op.value)}"]
+
+
+def reverse_arm(op: Elementwise) -> list[str]:
+    """Return the lines that add to the operands' adjoints; a zero cotangent adds nothing."""
+    lines, partials = reverse_loads(op, op.partials)
+    for k in reverse_order(op):
+        if partials[k]:
+            update = f"g[{TARGETS[k]}] += {kernel_text(product(partials[k]))}"
+            lines += [update] if op.arity == 1 else [f"if flags & {1 << k}:", "    " + update]
+    if op.linear:
+        return ["gz = g[o]", *lines]
+    return ["gz = g[o]", "if gz != 0.0:", *("    " + line for line in lines)]
+
+
+def forward_arms(ops: list[tuple[int, Elementwise]]) -> list[tuple[int, str, list[str]]]:
+    """Return (number, title, lines) of arms of arithmetic on numbers, for each of the flags of word 0.
+
+    The number is the opcode, which is even, plus one with FROM_LAST.
+    """
+    arms = []
+    for code, op in ops:
+        for from_last in range(1 + op.in_register):
+            lines = loads([op.value], op.arity)
+            if from_last:
+                lines[0] = "x = last"
+            result = "last" if op.in_register else "z"
+            lines += [f"{result} = {kernel_text(op.value)}", f"v[o] = {result}", "continue"]
+            arms.append((code + from_last, op.name + ", from last" * from_last, lines))
+    return arms
+
+
+def reverse_arms(ops: list[tuple[int, Elementwise]]) -> list[tuple[int, str, list[str]]]:
+    """Return the same for the way back.
+
+    The number is eight times the opcode, plus eight with TO_NEXT, plus the flags of active operands.
+    """
+    arms = []
+    for code, op in ops:
+        for active in range(1, 1 << op.arity) if op.differentiable else ():
+            for to_next in range(1 + op.in_register):
+                title = f"{op.name}, {active}" + ", to next" * to_next
+                lines = [*_reverse(op, active, bool(to_next)), "continue"]
+                arms.append((8 * (code + to_next) + active, title, lines))
+    return arms
+
+
+def reverse_loads(op: Elementwise, partials) -> tuple[list[str], list[str]]:
+    """Return the lines that load what partials need, and the partials; "" stands for none."""
+    partials = [p or "" for p in partials]
+    lines = loads(partials, op.arity)
+    if any(uses(p, "z") for p in partials):
+        lines.append("z = v[o]")
+    if sum(RECIPROCAL in p for p in partials) > 1:
+        lines.append(f"inverse = {RECIPROCAL}")
+        partials = [p.replace(RECIPROCAL, "inverse") for p in partials]
+    return lines, partials
+
+
+def reverse_order(op: Elementwise) -> range:
+    """Return the operands in the order in which adjoints are added: a last if it may be in a register."""
+    return range(op.arity - 1, -1, -1) if op.in_register else range(op.arity)
+
+
+def _reverse(op: Elementwise, active: int, to_next: bool) -> list[str]:
+    """Return the lines that add to the adjoints of the active operands; a zero cotangent adds nothing."""
+    lines, partials = reverse_loads(op, [p if active >> k & 1 else "" for k, p in enumerate(op.partials)])
+    for k in reverse_order(op):
+        if not partials[k]:
+            continue
+        term = kernel_text(product(partials[k]))
+        if op.in_register and k == 0:
+            lines += [f"last = g[a] + {term}", "g[a] = last"]
+        else:
+            lines.append(f"g[{TARGETS[k]}] += {term}")
+    first = "gz = last" if to_next else "gz = g[o]"
+    if op.linear:
+        return [first, *lines]
+    lines = [first, "if gz != 0.0:", *("    " + line for line in lines)]
+    if op.in_register and partials[0]:
+        # An instruction that is skipped must also leave its operand's adjoint in the register.
+        lines += ["else:", "    last = g[a]"]
+    return lines
+
+
+def chain(name: str, arms: list[tuple[int, str, list[str]]]) -> str:
+    """Return the choice of one of some arms."""
+    text = ""
+    for k, (number, title, lines) in enumerate(arms):
+        text += f"{'if' if k == 0 else 'elif'} {name} == {number}:  # {title}\n"
+        text += "".join(f"    {line}\n" for line in lines or ["pass"])
+    return textwrap.indent(text, " " * 8)

@@ -127,6 +127,61 @@ def test_every_kernel_is_in_the_language(direction, family, values):
             assert (direction in lowered.entries) == (direction == "forward" or op.differentiable)
 
 
+# ---- arms that jump to the next one
+
+ARMS = """# cells: f64
+def run(w, pc):
+    code_q = w[0]
+    total = 0
+    at = -1
+    while True:
+        at += 1
+        if at >= w[1]:
+            return total
+        word = code_q[at]
+        op = word & 15
+        if op == 0:
+            total += word >> 4
+            continue
+        elif op == 2:
+            if total < 50:
+                continue
+            total -= 50
+            continue
+        elif op == 3:
+            for i in range(word >> 4):
+                if i == 3:
+                    continue
+                total += i
+            continue
+{more}
+        else:
+            if op == 15:
+                return -total
+            total += 1000
+"""
+
+
+@pytest.mark.parametrize("last", ["continue", "pass"])
+def test_arms_of_a_long_choice_jump_to_the_next_one(last):
+    more = "".join(
+        f"        elif op == {k}:\n            total = total * {k} % 97\n            continue\n"
+        for k in range(4, 12)
+    )
+    more += f"        elif op == 13:\n            total += 7\n            {last}\n"
+    source = ARMS.format(more=more.rstrip("\n"))
+    jumps = lower(source, "k").text.count("indirectbr")
+    assert jumps == (13 if last == "continue" else 0)  # one of each arm, and one of the loop's beginning
+    rng = np.random.default_rng(4)
+    for tail in ([], [15], [14, 12, 1, 13]):
+        words = np.append(rng.integers(0, 14, 300) + 16 * rng.integers(0, 9, 300), tail).astype(np.int64)
+        frame = np.array([words.ctypes.data, len(words)], np.int64)
+        found = {form.function("run")(frame.ctypes.data, 0) for form in both(source)}
+        scope: dict = {}
+        exec(source, scope)
+        assert found == {scope["run"]((words, len(words)), 0)}
+
+
 # ---- the same bits as Numba's
 
 INTEGERS = """# cells: f64

@@ -6,6 +6,8 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 
+from .arms import choice_of
+
 
 def assigned_once(function: ast.FunctionDef) -> set[str]:
     """Return the variables that are assigned once, and read only where that was done before.
@@ -33,6 +35,8 @@ def _read_block(block: Sequence[ast.stmt], known: set[str], stores: Counter[str]
             _read(statement.test, known, stores, early)
             _read_block(statement.body, known, stores, early)
             _read_block(statement.orelse, known, stores, early)
+            if isinstance(statement, ast.While) and choice_of(statement) is not None:
+                _read_block(statement.body[:-1], known, stores, early)  # It is written once more by each arm.
         elif isinstance(statement, ast.Assign):
             _read(statement.value, known, stores, early)
             for target in statement.targets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from . import arithmetic, cells, parallel_loops, simd_loops
+from . import arithmetic, arms, cells, parallel_loops, simd_loops
 from .expressions import Expressions
 from .names import assigned_once
 from .subset import refused, result_type
@@ -69,7 +69,7 @@ class Function(Expressions):
                 continue
             value = self.cast(given, self.locals[name], self.node)
             self.line(f"store {LLVM[self.locals[name]]} {value}, ptr %{name}")
-        self._block(self.node.body)
+        self.statements(self.node.body)
         if not self.ended:
             if self.result not in (None, "none"):
                 raise refused(self.node, "the end is reached without a result")
@@ -85,7 +85,7 @@ class Function(Expressions):
         )
         linkage = "" if self.entry else "internal fastcc "
         head = f"{linkage}{LLVM[self.result]} {self.symbol}({given}) nounwind{self._inlined(calls)}"
-        return f"define {head} {{\n{self.body}\n}}"
+        return "\n".join([*self.tables, f"define {head} {{", self.body, "}"])
 
     def _inlined(self, calls: int) -> str:
         """Return LLVM's attribute for whether to copy the function to where it is called.
@@ -97,7 +97,7 @@ class Function(Expressions):
         """
         if self.entry:
             return ""
-        if self.large:
+        if self.large or self.tables:
             return " noinline"
         return " alwaysinline" if calls == 1 or len(self.lines) <= SMALL else ""
 
@@ -134,7 +134,8 @@ class Function(Expressions):
             raise _Widened
         self.line(f"store {LLVM[kind]} {self.cast(value, kind, node)}, ptr %{name}")
 
-    def _block(self, body: list[ast.stmt]) -> None:
+    def statements(self, body: list[ast.stmt]) -> None:
+        """Write statements."""
         for statement in body:
             if self.ended:  # the statements that follow a return, break or continue cannot be reached
                 return
@@ -181,17 +182,21 @@ class Function(Expressions):
         other = self.label("else") if node.orelse else behind
         self.condition(node.test, then, other)
         self.begin(then)
-        self._block(node.body)
+        self.statements(node.body)
         closed = self.ended
         self.jump(behind)
         if node.orelse:
             self.begin(other)
-            self._block(node.orelse)
+            self.statements(node.orelse)
             if closed and self.ended:
                 return  # Both branches have left, so nothing follows.
         self.begin(behind)
 
     def _While(self, node):
+        choice = arms.choice_of(node)
+        if choice is not None:
+            arms.write(self, node, choice)
+            return
         head, turn, behind = self.label("while"), self.label("turn"), self.label("behind")
         endless = isinstance(node.test, ast.Constant) and node.test.value
         leaves = not endless or any(isinstance(part, ast.Break) for part in ast.walk(node))
@@ -242,7 +247,7 @@ class Function(Expressions):
         if label is not None:
             self.begin(label)
         self.loops.append((onward, behind))
-        self._block(node.body)
+        self.statements(node.body)
         self.loops.pop()
 
     def _back(self, head: str) -> None:

@@ -42,6 +42,8 @@ class Writer:
         The label of the current block.
     pointers
         Address → the pointer that was made of it where it was computed.
+    tables
+        Definitions of constants that refer to the function's labels.
     """
 
     def __init__(self):
@@ -51,6 +53,7 @@ class Writer:
         self.ended = False
         self.block = "start.0"
         self.pointers: dict[str, str] = {}
+        self.tables: list[str] = []
 
     def _fresh(self, hint: str) -> str:
         self.count += 1
