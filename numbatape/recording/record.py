@@ -273,7 +273,8 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
     noted, outputs, values = _outputs_of(trace, leaves)
     effects = None if environment is None else effects_of(trace, environment, outputs)
     compute_deferred(trace, leaves)
-    factors = _factors_of(trace) if trace.capture.products else ()
+    # A transform may run the function several times.
+    factors = _factors_of(trace) if trace.capture.products and trace.swept else ()
     # Derivatives have common subexpressions, because several rules need the same values.
     tape = trace.tape.freeze(
         tuple(outputs),
