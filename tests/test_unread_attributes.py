@@ -80,7 +80,7 @@ LIBRARY = estimators()
 
 def variant(loss, *bases, **members):
     """Return an object of a class like `Base` with another loss."""
-    return type("Model", (Base, *bases), {"loss": loss, "__module__": __name__, **members})()
+    return type("Model", (Base, *bases), {"__module__": __name__, "loss": loss} | members)()
 
 
 def agrees(cache, f, w=W):
@@ -292,3 +292,14 @@ def test_a_later_static_argument_may_read_what_earlier_ones_do_not():
         reads = (read_nothing, read_n, read_nothing)[k % 3]
         np.testing.assert_array_equal(nt.grad(f)(W, nt.Static(reads)), reads(model) * np.ones(2))
         model.note(W, 1.0)
+
+
+def test_classes_of_another_process_s_main_program_are_the_users(monkeypatch):
+    """Workers of joblib unpickle them; their own main program is a file of joblib's."""
+    monkeypatch.setitem(sys.modules, "__main__", LIBRARY)
+    model = variant(Base.loss, LIBRARY.Estimator, __module__="__main__")
+    cache = nt.prepare_gradient_cache(model.loss, W)
+    for k in range(3):
+        agrees(cache, model.loss)
+        model.note(W, float(k))
+    assert cache._program.traces == 1

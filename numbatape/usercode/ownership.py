@@ -161,7 +161,8 @@ def is_users_class(cls: type) -> bool:
     """Whether a class is the user's own; one of a module without a file was made in a session.
 
     A class that ``exec`` makes, or a module that was loaded from a file and not entered in `sys.modules`,
-    names a module that is not there, or "builtins": its methods say whose it is.
+    names a module that is not there, or "builtins": its methods say whose it is. So do those of a class of
+    another process's main program, which joblib's workers unpickle: theirs is a file of joblib's.
     """
     module = cls.__module__
     if runs_as_users(module):
@@ -169,14 +170,21 @@ def is_users_class(cls: type) -> bool:
     if isinstance(module, str) and module.startswith("_cython_"):  # Cython's own types have no file
         return False
     if module == "builtins" or module not in sys.modules:
-        method = next((value for value in vars(cls).values() if type(value) is types.FunctionType), None)
+        method = _method_of(cls)
         if method is not None:
             return is_users_function(method)
         if module == "builtins" or not isinstance(module, str) or "__weakref__" not in vars(cls):
             return False
         return is_users_file(f"<{module}>", module)
-    file = getattr(sys.modules[module], "__file__", None) or f"<{module}>"
-    return is_users_file(file, module)
+    scope = vars(sys.modules[module])
+    if is_users_file(scope.get("__file__") or f"<{module}>", module):
+        return True
+    method = None if module != "__main__" or scope.get(cls.__name__) is cls else _method_of(cls)
+    return method is not None and is_users_function(method)
+
+
+def _method_of(cls: type) -> types.FunctionType | None:
+    return next((value for value in vars(cls).values() if type(value) is types.FunctionType), None)
 
 
 def is_users_module(module) -> bool:
