@@ -198,6 +198,30 @@ def test_what_both_paths_have_in_common_is_computed_once(at_once):
     assert {True: 11, False: 10} in outcomes  # with the call of its preparation
 
 
+def test_paths_of_sizes_that_take_turns_are_joined_too(at_once, monkeypatch):
+    """One builtin serves all paths of its sizes, whichever sizes came before, and is asked first."""
+    searched = []
+    search = steady.SteadyCalls._served_by_builtin
+    monkeypatch.setattr(
+        steady.SteadyCalls, "_served_by_builtin", lambda *own: searched.append(1) or search(*own)
+    )
+
+    def f(x):
+        s = np.sum(np.exp(x))
+        return s if x[0] > 0 else s * s if x[1] > 0 else np.log(s)
+
+    for verb in (nt.grad, nt.hessian):
+        derivative = verb(f)
+        signs = np.array([1.0, 1.0]), np.array([-1.0, 1.0]), np.array([-1.0, -1.0])
+        calls = [np.append(sign, np.full(n, 0.1)) for n in (1, 2, 3) for sign in signs]
+        expected = [bits(verb(type(f)(f.__code__, f.__globals__))(x)) for x in calls]
+        for turn in range(30):
+            before = len(searched)
+            for k in (0, 3, 6, 1, 4, 7, 2, 5, 8, 1, 6, 5):
+                assert bits(derivative(calls[k])) == expected[k], (turn, k)
+        assert len(searched) - before <= 2
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_names_and_arrays_of_the_other_path_are_compared(sign, at_once):
     weights, scale, shown = rng.normal(size=(5, 4)), 2.0, rng.normal(size=4)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_KNOWN = 4096  # the entries of each table that is kept here; then it is emptied
 MOST_COUNTS = 200  # one call tries at most this many counts
+# The entries for one set of sizes of the arguments: those whose counts constants decide, and others. Other
+# constants make entries compute their prologues again.
+MOST_OF_CONSTANTS, MOST_COUNTED = 4, 256
 
 
 class CountedSizes:
@@ -52,6 +55,18 @@ class CountedSizes:
         # All counts, by the arguments' dimensions and the first ones of them.
         self._began: dict[tuple, tuple[int, ...]] = {}
         self._followers: dict[tuple, tuple[int, ...] | None] = {}
+
+    def are_enough(self, entries: int) -> bool:
+        """Whether these are as many entries for some sizes as may differ in counts.
+
+        Where constants decide, a general call for others takes the workspaces of one or two entries.
+        """
+        return entries >= (MOST_OF_CONSTANTS if self.in_prologue else MOST_COUNTED)
+
+    @staticmethod
+    def key_of(space: VariantWorkspace, dimensions: tuple[int, ...] | None) -> tuple:
+        """Return the key of an entry of a trace for some sizes of all inputs, with a workspace's lanes."""
+        return id(space.variant), dimensions, space.widths
 
     def tried_for(self, dimensions: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the dimensions of all inputs to try for arguments of some sizes; None if there are none."""

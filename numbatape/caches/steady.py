@@ -29,9 +29,7 @@ ndarray = np.ndarray
 AT_ONCE = 2  # this many sizes get an entry at their first call; further ones when they come again
 RARE = 32  # Where there is no room, a size that came more often than this gets another entry's place.
 MOST_MET = 4096  # so many sizes without an entry are counted; then counting begins again
-# The entries for one set of sizes whose traces have counts (`numbatape.caches.counted_sizes`): those whose
-# counts constants decide, and others.
-MOST_ALIKE, MOST_COUNTED = 4, 256
+MOST_ALIKE = 4  # so many entries are asked that differ in sizes that data decide
 # Where more entries than this have the same sizes, those that hold for other values of names are dropped: a
 # function that what it captures changes for each call gets a new one each time, and asks all of them before.
 MOST_KEPT = 8
@@ -60,8 +58,8 @@ class SteadyCalls:
         self._general = general
         self._its_front = weakref.ref(its_front)
         self._entries: dict[tuple, list[Entry | LaneEntry]] = {}
-        # For sizes that have a single entry, its builtin. A call touches few objects this way, so more sizes
-        # stay in the processor's caches.
+        # The builtin to ask first for some sizes: of their only entry, or of one that goes on in others. A
+        # call touches few objects this way, so more sizes stay in the processor's caches.
         self._alone: dict[tuple, Callable] = {}
         self._latest: Callable | None = None  # the one among these builtins that served last
         # Those whose trace has sizes that data decide, by the trace and the dimensions of all inputs.
@@ -100,18 +98,17 @@ class SteadyCalls:
             if entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
                 self._untried.append(entry)
         sizes = _key(tuple(row.size for row in entry.rows))
-        entries = self._entries.setdefault(sizes, [])
-        if _is_full(entries):
+        entries: Sequence = self._entries.get(sizes, ())
+        if entries and entries[0].counted is not None and entries[0].counted.are_enough(len(entries)):
             entries[-1].retire()
         if len(entries) >= MOST_KEPT:
-            of_other_values = [e for e in entries if e.__class__ is Entry and e.rebound and e.rebound()]
-            for each in of_other_values:
+            for each in [e for e in entries if e.__class__ is Entry and e.rebound and e.rebound()]:
                 self.drop(each)
         self._entries.setdefault(sizes, []).insert(0, entry)
         entry.key = sizes
         self._note_path(sizes, entry)
         if entry.counted is not None:
-            self._by_counts[_counts_of(entry.space, entry.space.dimensions)] = entry
+            self._by_counts[entry.counted.key_of(entry.space, entry.space.dimensions)] = entry
         self._alone.pop(sizes, None)
         self._put_in_front(entry)
 
@@ -145,7 +142,7 @@ class SteadyCalls:
         if self._paths is not None and entry.__class__ is Entry:
             self._paths.remove(entry)
         if entry.counted is not None:
-            self._by_counts.pop(_counts_of(entry.space, entry.space.dimensions), None)
+            self._by_counts.pop(entry.counted.key_of(entry.space, entry.space.dimensions), None)
         self._release(entry)
         for key, entries in list(self._entries.items()):
             if entry in entries:
@@ -176,10 +173,7 @@ class SteadyCalls:
     def again(self, *leaves):
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
         # This is what `sizes_of` returns, 0.05 µs faster.
-        if len(leaves) == 1 and leaves[0].__class__ is ndarray:
-            sizes = leaves[0].shape
-        else:
-            sizes = sizes_of(leaves)
+        sizes = leaves[0].shape if len(leaves) == 1 and leaves[0].__class__ is ndarray else sizes_of(leaves)
         builtin = self._alone.get(sizes)
         # A builtin that serves twice in a row goes to the front.
         if builtin is not None and builtin is not self._latest:
@@ -235,10 +229,10 @@ class SteadyCalls:
         Not if they are those that the call before wanted: data may stay what they are, and get an entry.
         """
         entries: Sequence = self._entries.get(sizes, ())
-        of_data = bool(entries) and _has_counts_of_data(entries[0])
-        if not (of_data or _is_full(entries)):
+        counted = entries[0].counted if entries else None
+        if counted is None or not (counted.in_prologue or counted.are_enough(len(entries))):
             return REFUSED
-        if of_data and (self._wanted is None or self._wanted == before):
+        if counted.in_prologue and (self._wanted is None or self._wanted == before):
             return REFUSED
         if self._untried and any(entry.counted is not None for entry in self._untried):
             self._make_elastic_entries()
@@ -278,9 +272,7 @@ class SteadyCalls:
         if len(entries) > 1 and entries[0].counted is not None:
             first = front if front in entries else entries[0]
             return self._served_along(leaves, first, front, MOST_ALIKE, self._with_other_count)
-        if front is not None and front.__class__ is Entry and front.space.continued is not None:
-            front = front.space.continued.reached_of(entries) or front
-        self._stopped = front
+        self._stopped = front = _reached(front, entries)
         if self._paths is not None and len(entries) > FEW and entries[0].__class__ is Entry:
             first = front if front is not None and front.key == sizes else entries[0]
             result = self._served_along(leaves, first, front, MOST_TRIED, self._paths.after)
@@ -290,10 +282,10 @@ class SteadyCalls:
             if entry is not front and entry.builtin is not None:
                 result = entry.builtin(*leaves)
                 if result is not REFUSED:
-                    if len(entries) == 1:
-                        self._alone[sizes] = entry.builtin
                     self._note(entry)
+                    self._serves_alone(entry, sizes, len(entries))
                     return result
+                self._stopped = _reached(entry, entries)
         return REFUSED
 
     def _served_along(self, leaves: tuple, entry: Any, front: Any, most: int, following: Callable):
@@ -303,17 +295,23 @@ class SteadyCalls:
                 result = entry.builtin(*leaves)
                 if result is not REFUSED:
                     self._note(entry)
+                    self._serves_alone(entry, entry.key, MOST_ALIKE)
                     return result
+                entry = self._stopped = _reached(entry, self._entries.get(entry.key, ()))
             entry = following(entry)
             if entry is None:
                 break
         return REFUSED
 
+    def _serves_alone(self, entry: Any, sizes: tuple, count: int) -> None:
+        """Ask an entry first from now on if it is the only one for some sizes, or goes on in others."""
+        if count == 1 or (entry.__class__ is Entry and entry.space.continued is not None):
+            self._alone[sizes] = entry.builtin
+
     def _with_other_count(self, entry: Any):
         """Return the entry of the same trace for the count that the last sweep of one has seen."""
-        counted = entry.counted
-        sizes = counted and counted.following(entry.space)
-        return self._by_counts.get(_counts_of(entry.space, sizes))
+        sizes = entry.counted and entry.counted.following(entry.space)
+        return sizes and self._by_counts.get(entry.counted.key_of(entry.space, sizes))
 
     def _served_in_python(self, opened: tuple, sizes: tuple):
         """Serve what builtins refuse: data that changed, complex numbers, other memory layouts, constants.
@@ -346,17 +344,13 @@ class SteadyCalls:
         return sorted(entries, key=lambda entry: entry is not self._front)
 
     def _served_in_python_by_count(self, opened: tuple, entry: Any):
-        """Do what `_served_by_count` does where data changed, from one entry of a trace on.
-
-        Other data make each entry that is asked compute its prologue again.
-        """
+        """Do what `_served_along` does where data changed, from one entry of a trace on."""
         for _ in range(MOST_ALIKE):
             result = entry.serve(opened)
             if result is not REFUSED:
                 self._note(entry)
                 return result
-            counted = entry.counted
-            wanted = _counts_of(entry.space, counted.following(entry.space))
+            wanted = entry.counted.key_of(entry.space, entry.counted.following(entry.space))
             entry = self._by_counts.get(wanted)
             if entry is None:
                 self._wanted = wanted
@@ -386,24 +380,11 @@ class SteadyCalls:
             imported(".continuing", __package__).join_in_turn(stopped, entry)
 
 
-def _counts_of(space, dimensions: tuple[int, ...] | None) -> tuple:
-    """Return the key of an entry of a trace for some sizes of all inputs, with the lanes of a workspace."""
-    return id(space.variant), dimensions, space.widths
-
-
-def _has_counts_of_data(entry: Any) -> bool:
-    """Whether constants decide on all counted sizes of an entry's trace.
-
-    A general call for other data takes the workspaces of one or two entries, so that there are never many.
-    """
-    return entry.counted is not None and entry.counted.in_prologue
-
-
-def _is_full(entries: Sequence) -> bool:
-    """Whether there are as many entries for some sizes as may differ in sizes that data decide."""
-    if not entries or entries[0].counted is None:
-        return False
-    return len(entries) >= (MOST_ALIKE if _has_counts_of_data(entries[0]) else MOST_COUNTED)
+def _reached(entry: Any, entries: Sequence) -> Any:
+    """Return the entry in whose workspace a call has stopped that an entry has refused."""
+    if entry.__class__ is Entry and entry.space.continued is not None:
+        return entry.space.continued.reached_of(entries) or entry
+    return entry
 
 
 def _key(sizes: tuple) -> tuple:
