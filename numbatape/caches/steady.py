@@ -58,8 +58,7 @@ class SteadyCalls:
         self._general = general
         self._its_front = weakref.ref(its_front)
         self._entries: dict[tuple, list[Entry | LaneEntry]] = {}
-        # The builtin to ask first for some sizes: of their only entry, or of one that goes on in others. A
-        # call touches few objects this way, so more sizes stay in the processor's caches.
+        # The builtin to ask first for some sizes, so that a call touches few objects.
         self._alone: dict[tuple, Callable] = {}
         self._latest: Callable | None = None  # the one among these builtins that served last
         # Those whose trace has sizes that data decide, by the trace and the dimensions of all inputs.
