@@ -350,11 +350,20 @@ def of_changes(rounds: int, seconds: float) -> dict:
     def at(cache):
         return lambda x: nt.value_and_gradient(cache, x)
 
+    def made_anew():
+        numbers = itertools.count()
+
+        def call(k):
+            return nt.value_and_grad(lambda x: np.sum(x * x * x) * k)(X)
+
+        return lambda: call(float(next(numbers)))
+
     steady = least(
         {
             "nothing": prepared(cubes, X),
             "nothing; 8 kB of data are compared": lambda: nt.value_and_gradient(cache, X, SERIES),
             "nothing; the data are `frozen=True`": lambda: nt.value_and_gradient(frozen, X, SERIES),
+            "a number in the closure of a new lambda": made_anew(),
             "8 kB of data": in_turn(lambda y: nt.value_and_gradient(cache, X, y), data),
             "the size: 60 sizes in turn": in_turn(at(sized), lengths),
             "the path: two branches in turn": in_turn(at(branching), sides),

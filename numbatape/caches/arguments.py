@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..capture.moving_names import moving_names
 from ..capture.references import exact_key, key_orders
 from ..errors import DtypeError, ShapeError, SpecError
 from ..recording.recorded import InputLeaf
@@ -144,6 +145,8 @@ class Flattened:
         The structure of ``(args, kwargs)``; `Constant` and `Static` are leaves of it.
     structure
         Hashable; equal for arguments of equal structure.
+    moving
+        Variables that the function refers to, and whose values are among the keywords.
     orders
         The keys of dictionaries in their order, in which the function may go through them.
     """
@@ -178,6 +181,7 @@ class Flattened:
         named = {name: data_of(arg) for name, arg in kwargs.items()}
         self.orders = key_orders([*map(data_of, args), named])
         self.structure = (self.outer, roles)
+        self.moving = moving_names(kwargs)
 
     def _constant(self, mark: Constant, argument: int, path: str) -> None:
         if mark.value.__class__ is np.ndarray:

@@ -43,13 +43,15 @@ class Derived:
         Whether the directions come as lanes: arrays with one more, leading dimension.
     of_first
         Whether the function returns ``(value, aux)``, of which the value is differentiated.
+    **options
+        What else the program is given.
     """
 
-    def __init__(self, function, config: Config, transform, lanes: bool, of_first: bool = False):
+    def __init__(self, function, config: Config, transform, lanes: bool, of_first: bool = False, **options):
         recorded = imported("numbatape.nested.recorded_derivatives")
         self._transform = recorded.in_lanes(transform) if lanes else transform
         its = recorded.of_first_result(transform) if of_first else transform
-        self.program = Program(function, config, recorded.in_lanes(its) if lanes else its)
+        self.program = Program(function, config, recorded.in_lanes(its) if lanes else its, **options)
         self.lanes = lanes
         self._evaluators: dict[bool, Evaluator] = {}
         self.last: VariantWorkspace | None = None

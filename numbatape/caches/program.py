@@ -6,11 +6,13 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from .. import threads
 from ..capture import randomness
 from ..capture.effects import covers, union
 from ..capture.environment import Environment
+from ..capture.moving_names import MovingName
 from ..config import Config, chosen_passes
 from ..errors import MissingBodyError
 from ..late import imported
@@ -21,6 +23,9 @@ from ..stalls import TRACING
 from .arguments import STATIC, Flattened
 from .trace_log import Reason, TraceLog, reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
+
+if TYPE_CHECKING:
+    from ..capture.moving_names import Moving
 
 
 @frozen()
@@ -75,10 +80,27 @@ class Stop:
 
 
 class Program:
-    """All traces of one function for one signature of arguments."""
+    """All traces of one function for one signature of arguments.
 
-    def __init__(self, function, config: Config, transform=None, repeats: bool = False):
+    Parameters
+    ----------
+    moving
+        Variables of the function that are among the arguments of each call.
+    changes
+        Notes which further variables change from call to call.
+    """
+
+    def __init__(
+        self,
+        function,
+        config: Config,
+        transform=None,
+        repeats: bool = False,
+        moving: tuple[MovingName, ...] = (),
+        changes: Moving | None = None,
+    ):
         self.function = function
+        self._moving, self._changes = moving, changes
         self.transform = transform  # what is traced is transform(function), a derivative of it
         self.config = config
         self.variants: OrderedDict[int, Variant] = OrderedDict()
@@ -96,7 +118,7 @@ class Program:
         self.keeps: tuple[str, ...] | None = None  # names of what made the last trace serve a single call
         self.renewed: str | None = None  # what `refresh` has found changed last
         self._observes: set[str] = set()  # names of attributes of which traces observe the first use
-        self.environment = Environment(function)
+        self.environment = Environment(function, (), moving)
         # The lock is never held while the user's function runs.
         self._lock = threads.survives_fork(threading.RLock())
         self._tracing = threads.Patient()
@@ -113,10 +135,12 @@ class Program:
             return False
         if changed:
             self.renewed = imported("..capture.changed_state", __package__).name_of_change(self.environment)
+            if self._changes is not None and not self._changes.is_refused:
+                self._changes.note(imported("..capture.moving", __package__).changed(self.environment))
             with self._tracing, self._lock:
                 self.variants.clear()
                 self._written, self._statics, self._unread = [], [], False
-                self.environment = Environment(self.function)
+                self.environment = self._environment(())
                 self.version += 1
         return changed
 
@@ -311,7 +335,7 @@ class Program:
 
     def _environment(self, written) -> Environment:
         """Return what the function captures, without the places that it only writes to."""
-        environment = Environment(self.function, written)
+        environment = Environment(self.function, written, self._moving)
         for value in self._statics:
             environment.add(value)
         return environment

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from ..capture.moving_names import Moving
 from ..config import Config
 from ..late import imported
 from ..threads import Turn, survives_fork
-from ..trace.aliasing import root_of
 from ..trace.trace import current
 from .arguments import Flattened
 from .derived import Derived
@@ -38,11 +38,10 @@ _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
 
 _shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
 _immortal: dict[Callable, Shelf] = {}
-# Functions that were made again and again, such as a lambda in a loop, by what they consist of; see
-# `_shelf_of_equal`.
-_equals: OrderedDict[tuple, Any] = OrderedDict()
 RECENT = 32  # shelves of bound methods and callable objects that are kept, with the objects
 _recent: OrderedDict[tuple[int, int], tuple] = OrderedDict()
+# The code of functions that refer to nothing of their own, by the ids of it and of its globals.
+_codes: OrderedDict[tuple[int, int], weakref.ref] = OrderedDict()
 _NOTHING: dict = {}
 _lock = survives_fork(threading.Lock())
 
@@ -78,6 +77,7 @@ class Shelf:
         self._idle: dict[tuple, list] = {}
         self._verbs: dict[tuple, Callable] = {}
         self._signatures = Signatures()
+        self.moving = Moving()
         self._lock = survives_fork(threading.Lock())
         _shelves.add(self)
 
@@ -105,7 +105,8 @@ class Shelf:
         with self._lock:
             key = (flat.signature, transform, repeats, config)
             if key not in self._programs:
-                self._programs[key] = Program(function, config, transform, repeats)
+                options = {"moving": flat.moving, "changes": self.moving}
+                self._programs[key] = Program(function, config, transform, repeats, **options)
                 self._signatures.add(function, flat)
             return self._programs[key]
 
@@ -124,7 +125,8 @@ class Shelf:
         def make() -> Derived:
             with self._lock:
                 if key not in self._derived:
-                    self._derived[key] = Derived(function, Config(), transform, lanes)
+                    options = {"moving": flat.moving, "changes": self.moving}
+                    self._derived[key] = Derived(function, Config(), transform, lanes, **options)
                     self._signatures.add(function, flat)
                 return self._derived[key].clone()
 
@@ -147,16 +149,11 @@ class Shelf:
             found = make()  # outside of a generator, in which a StopIteration would be another error
         return _returned(idle, found)
 
-    def holds(self) -> bool:
-        """Whether everything that the function captures is as it was when it was traced."""
-        with self._lock:
-            programs = [*self._programs.values(), *(derived.program for derived in self._derived.values())]
-        return not any(p.environment.changed() for p in programs)
-
     def clear(self) -> None:
         with self._lock:
             self._programs.clear()
             self._derived.clear()
+            self.moving.forget()
             for idle in self._idle.values():  # emptied and not replaced, because verbs refer to these lists
                 idle.clear()
 
@@ -170,26 +167,48 @@ def _returned(idle: list, found):
 
 def shelf_of(function) -> Shelf:
     """Return a function's shelf: its attribute, or an entry of a table where it cannot have attributes."""
-    found = getattr(function, "__dict__", _NOTHING).get(ATTRIBUTE)
-    if found.__class__ is Shelf and _owns(found, function):
+    found = known_shelf(function)
+    if found is not None:
         return found
-    with _lock:
-        if isinstance(function, _IMMORTAL):
-            return _immortal.setdefault(function, Shelf())
-        if not isinstance(function, (types.FunctionType, functools.partial)):
+    if not isinstance(function, (types.FunctionType, functools.partial)):
+        with _lock:
             return _recent_shelf(function)
-        found = vars(function).get(ATTRIBUTE)
-        if found.__class__ is Shelf and _owns(found, function):
-            return found
-    equal = _shelf_of_equal(function)
-    if equal is not None:
-        return equal
     _collector.look()
     with _lock:
         found = vars(function).get(ATTRIBUTE)
         if found.__class__ is not Shelf or not _owns(found, function):
             found = vars(function)[ATTRIBUTE] = Shelf(function)
         return found
+
+
+def may_share(function) -> bool:
+    """Whether other functions may do what one does: those of its code, if it is not the first one of it."""
+    if type(function) is not types.FunctionType or function.__closure__ or function.__defaults__:
+        return True
+    code = function.__code__
+    key = id(code), id(function.__globals__)
+    with _lock:
+        before = _codes.get(key)
+        if before is not None and before() is code:
+            return True
+        _codes[key] = weakref.ref(code)
+        while len(_codes) > RECENT:
+            _codes.popitem(last=False)
+    return False
+
+
+def known_shelf(function) -> Shelf | None:
+    """Return the shelf of a function; None if it has none yet."""
+    found = getattr(function, "__dict__", _NOTHING).get(ATTRIBUTE)
+    if found.__class__ is Shelf and _owns(found, function):
+        return found
+    if isinstance(function, (types.FunctionType, functools.partial)):
+        return None
+    with _lock:
+        if isinstance(function, _IMMORTAL):
+            return _immortal.setdefault(function, Shelf())
+        known = _recent.get(_key_of_object(function))
+        return None if known is None else known[2]
 
 
 MOST_GROWTH = 256 << 20  # bytes
@@ -235,84 +254,28 @@ class Collector:
 _collector = Collector()  # looks whenever a further function gets a shelf
 
 
-def _shelf_of_equal(function) -> Shelf | None:
-    """Return the shelf of a function that does the same as a new one, or None.
-
-    ``nt.grad(lambda x: ...)`` in a loop gets a new function in each turn. It does what the one of the turn
-    before did if its code, its globals, the variables of its closure and its defaults are the same objects,
-    and nothing that the tape relies on has changed. The second function of a kind is kept for that, with its
-    shelf: one that is made once is freed as ever.
-    """
-    if type(function) is not types.FunctionType or current() is not None:
-        return None
-    parts = _parts(function)
-    if parts is None:
-        return None
-    key = tuple(map(id, parts))
-    with _lock:
-        known = _equals.get(key)
-        if known is None or known.__class__ is weakref.ref:
-            if known is None or known() is not function.__code__:
-                _equals[key] = weakref.ref(function.__code__)
-            else:
-                shelf = vars(function)[ATTRIBUTE] = Shelf(function)
-                _equals[key] = function, shelf  # alive, so that no other objects get the ids in the key
-            while len(_equals) > RECENT:
-                _equals.popitem(last=False)
-            return None
-        _equals.move_to_end(key)
-    if known[1].holds():
-        return known[1]
-    with _lock:
-        _equals.pop(key, None)
-    return None
-
-
-def _parts(function: types.FunctionType) -> list | None:
-    """Return the objects that decide what a function does; None if unknown, or if they take much memory."""
-    if function.__dict__ or function.__kwdefaults__:
-        return None
-    cells, defaults = function.__closure__ or (), function.__defaults__ or ()
-    try:
-        contents = [cell.cell_contents for cell in cells]
-    except ValueError:  # a variable without a value
-        return None
-    if not all(map(_is_small, (*contents, *defaults))):
-        return None
-    return [function.__code__, function.__globals__, *cells, *defaults]
-
-
-def _is_small(value) -> bool:
-    """Whether a value may be kept alive for a function that is made again and again."""
-    kind = type(value)
-    return (
-        kind in _SMALL
-        or (kind is np.ndarray and root_of(value).nbytes <= MOST_BYTES)  # a view keeps all of its memory
-        or (kind is types.FunctionType and not value.__closure__)
-    )
-
-
-_SMALL = (float, int, bool, str, np.float64, type(None), type, types.ModuleType)
-MOST_BYTES = 1 << 16
-
-
 def _recent_shelf(function) -> Shelf:
     """Return the shelf of a bound method or of an object that can be called.
 
     Each evaluation of ``model.loss`` makes a new object, while the model stays the same. The shelf is not an
     attribute of the model, because it would show in the model's ``vars`` and in comparisons of them.
     """
-    if isinstance(function, types.MethodType):
-        owner, key = function.__self__, (id(function.__self__), id(function.__func__))
-    else:
-        owner, key = function, (id(function), 0)
+    key = _key_of_object(function)
     if key in _recent:
         _recent.move_to_end(key)
     else:
+        owner = getattr(function, "__self__", None)
         _recent[key] = owner, function, Shelf()  # all kept alive, so that no other object gets their ids
         while len(_recent) > RECENT:
             _recent.popitem(last=False)
     return _recent[key][2]
+
+
+def _key_of_object(function) -> tuple[int, int]:
+    """Return what tells a bound method, or an object that can be called, from others."""
+    if isinstance(function, types.MethodType):
+        return id(function.__self__), id(function.__func__)
+    return id(function), 0
 
 
 def _owns(shelf: Shelf, function) -> bool:
@@ -332,7 +295,8 @@ def clear_caches() -> None:
     """
     with _lock:
         _recent.clear()
-        _equals.clear()
+        _codes.clear()
+    imported(".function_families", __package__).forget()
     for shelf in list(_shelves):
         shelf.clear()
     imported("..subtapes.functions", __package__).clear()

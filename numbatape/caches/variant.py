@@ -341,8 +341,10 @@ class VariantWorkspace(Workspace):
             ):
                 raise UnsupportedOperationError("an integer argument beyond 2**53 is not exact in a float64")
             cells[...] = leaf
+        # Data that are compared by their contents may be large, and are not kept alive.
         self.constants = [
-            (leaf, None if by_identity else np.asarray(leaf).tobytes()) for _, leaf, by_identity in constants
+            (leaf, None) if by_identity else (None, np.asarray(leaf).tobytes())
+            for _, leaf, by_identity in constants
         ]
 
 

@@ -208,6 +208,10 @@ class Captured:
         """Return (dictionary, name, its former value): global variables, and attributes of functions."""
         return self._bindings
 
+    def scopes(self) -> set[int]:
+        """Return the ids of the dictionaries of globals of all functions."""
+        return {id(function.__globals__) for function, _ in self._functions}
+
     def variables(self):
         """Yield (cell, the name of the variable in it, its former value)."""
         for cell, value in self._cells:

@@ -9,19 +9,19 @@ copies of them).
 from __future__ import annotations
 
 import contextlib
-import enum
 import functools
 import inspect
 import threading
 import types
 from operator import is_, is_not
 
+from ..late import imported
 from ..trace import pytrees
 from ..trace.trace import current
 from ..usercode.ownership import lent_classes, users_classes, users_metaclasses
-from . import lending
 from .captured import uses_in
 from .holders import HOLDERS, Holder, container_of, names_in
+from .moving_names import key_of
 from .reach import needs_stand_in
 from .references import OWN_OBJECTS, Redirected, behind, fields_of, members_of, slots_of
 
@@ -48,6 +48,19 @@ class CopiedClasses:
         self._lent: set[type] = set()
         self._uses = uses_in(trace)
         self._observed: frozenset[str] = frozenset() if self._uses is None else self._uses.names
+        # By `moving_names.key_of`: traced values of variables that are inputs, and which have been asked for.
+        self._moving = {} if trace is None else trace.capture.moving
+        self.moved: set[tuple[int, str]] = set()
+        # Whether all objects of the user's classes need stand-ins, because uses of their attributes are
+        # observed, or attributes are inputs.
+        self._of_all_objects = bool(self._observed or self._moving)
+
+    def moving_value(self, name: str, holder, now):
+        """Return the traced value of a variable or attribute that is an input; of others, what it has."""
+        if not self._moving or (key := key_of(name, holder)) not in self._moving:
+            return now
+        self.moved.add(key)
+        return self._moving[key]
 
     def belong_to(self, trace) -> bool:
         """Whether a trace that is under way has made these copies, and no trace outside of it."""
@@ -65,7 +78,7 @@ class CopiedClasses:
         cls = value if isinstance(value, type) else type(value)
         if type(cls) in self._metaclasses.values():
             return False  # such a class is a stand-in already, or derived from one
-        return bool(users_classes(cls)) and needs_stand_in(value, self.known, bool(self._observed))
+        return bool(users_classes(cls)) and needs_stand_in(value, self.known, self._of_all_objects)
 
     # ---- objects
 
@@ -91,6 +104,9 @@ class CopiedClasses:
             for name, part in fields_of(original).items():
                 if name not in slots and self.value(part) is not part:
                     self._redirect(made, name, _Entry(name))
+            for name, part in getattr(original, "__dict__", {}).items():
+                if self._moving and self.moving_value(name, original.__dict__, part) is not part:
+                    self._redirect(made, name, _Entry(name))
             for name, slot in slots.items():
                 self._redirect(made, name, slot)
             if holder is None and hasattr(original, "__dict__"):
@@ -114,7 +130,10 @@ class CopiedClasses:
         self._attributes.add((made, name))
 
         def get(owner):
-            return self.value(place.__get__(behind(owner)))
+            own = behind(owner)
+            now = place.__get__(own)
+            moving = self.moving_value(name, getattr(own, "__dict__", None), now)
+            return self.value(now) if moving is now else moving
 
         def put(owner, value):
             place.__set__(behind(owner), value)
@@ -158,22 +177,10 @@ class CopiedClasses:
     def _lend(self, value) -> None:
         """Lend copied members to a class that can have no stand-in, for code of this trace."""
         trace = current()
-        cls = value if isinstance(value, type) else type(value)
-        for base in lent_classes(cls) if trace is not None else ():
-            if base in self._lent:
-                continue
-            self._lent.add(base)
-            fields: dict[str, object] = {}
-            if issubclass(base, enum.Enum):
-                for member in base:
-                    fields |= fields_of(member)
-            for name, part in fields.items():
-                if self.value(part) is not part:
-                    lending.lend(trace, base, name, lending.FieldSwitch(name))
-            for name, member in members_of(base).items():
-                of_enum = name.startswith("_") and name.endswith("_") and name[1] != "_"
-                if not of_enum and self.value(member) is not member:
-                    lending.lend(trace, base, name, lending.switch_for(member))
+        for base in lent_classes(value if isinstance(value, type) else type(value)) if trace else ():
+            if base not in self._lent:
+                self._lent.add(base)
+                imported(".lending", __package__).lend_members(trace, base, self.value)
 
     # ---- classes
 
@@ -386,6 +393,7 @@ def restore(trace) -> None:
         if standing is not cls:
             pytrees.forget(standing)
     trace.capture.stand_ins.clear()
-    lending.give_back(trace)
+    if trace.capture.lent:
+        imported(".lending", __package__).give_back(trace)
     if trace.capture.arrays is not None:
         trace.capture.arrays.give_back()

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import inspect
 import types
+from collections.abc import Iterator
 from operator import is_
 
 import numpy as np
@@ -37,6 +38,7 @@ from .conversions import CALLS, OF_LIBRARIES, TYPES, TYPES_NAME, calling_types
 from .copied_classes import CopiedClasses
 from .holders import CACHED, holder_of
 from .module_copies import UsersModule
+from .moving_names import key_of
 from .reach import needs_stand_in, python_function, used_globals
 from .references import atoms_only, contents, is_atom, is_users_attribute
 
@@ -176,7 +178,7 @@ class Copies(CopiedClasses):
         self._kept += original, result
         copy.__qualname__, copy.__doc__ = original.__qualname__, original.__doc__
         copy.__module__ = original.__module__
-        copy.__defaults__ = original.__defaults__ and tuple(self.value(v) for v in original.__defaults__)
+        copy.__defaults__ = tuple(self._defaults_of(original)) or None
         if original.__kwdefaults__:
             copy.__kwdefaults__ = {k: self.value(v) for k, v in original.__kwdefaults__.items()}
         copy.__dict__ = attributes = self._attributes_of(original)
@@ -189,14 +191,21 @@ class Copies(CopiedClasses):
                         scope[name] = self.known.builtins[name]
                 elif name in scope:
                     value = original.__globals__[name]
-                    replaced = self.value(value, asked)
+                    moving = self.moving_value(name, original.__globals__, value)
+                    replaced = self.value(value, asked) if moving is value else moving
                     if replaced is not value:  # another function may have replaced it already
                         scope[name] = replaced
         for cell in cells or ():
             new = self._cells.get(id(cell), cell)
-            if new is not cell:
+            if new is not cell and key_of("", cell) not in self.moved:
                 new.cell_contents = self.value(cell.cell_contents)
         return result
+
+    def _defaults_of(self, original: types.FunctionType) -> Iterator:
+        code, defaults = original.__code__, original.__defaults__ or ()
+        for k, value in enumerate(defaults, code.co_argcount - len(defaults)):
+            moving = self.moving_value(code.co_varnames[k], original, value)
+            yield self.value(value) if moving is value else moving
 
     def _attributes_of(self, original) -> dict:
         """Return the attributes of a function's copy: the same dictionary if none is replaced."""
@@ -251,7 +260,11 @@ class Copies(CopiedClasses):
         if found is None:
             found = cell
             with contextlib.suppress(ValueError):
-                if self._replaces(cell.cell_contents):
+                now = cell.cell_contents
+                moving = self.moving_value("", cell, now)
+                if moving is not now:
+                    found = types.CellType(moving)
+                elif self._replaces(now):
                     found = types.CellType()
             self._cells[id(cell)] = found
         return found
@@ -266,7 +279,7 @@ class Copies(CopiedClasses):
             self.known.stand_in(value) is not None
             or type(value) in (types.ModuleType, np.errstate)
             or python_function(value) is not None
-            or needs_stand_in(value, self.known, bool(self._observed))
+            or needs_stand_in(value, self.known, self._of_all_objects)
         )
 
 

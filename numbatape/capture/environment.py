@@ -39,6 +39,7 @@ from . import watching
 from .captured import is_empty, is_unset
 from .holders import CACHED, VIEWS, Wrapper, holder_of
 from .library_objects import LibraryObjects, slots_named
+from .moving_names import key_of, without
 from .noted import NotedClass
 from .randomness import generators
 from .references import (
@@ -80,10 +81,11 @@ class Environment(LibraryObjects, Walk):
         Whether code asks how full caches of functions are, so that these have no stand-ins.
     """
 
-    def __init__(self, function, written=()):
+    def __init__(self, function, written=(), moving=()):
         LibraryObjects.__init__(self)
         Walk.__init__(self)
-        self._written = {id(container): (container, keys) for container, keys in written}
+        self._moving = {name.key for name in moving}  # they are inputs, so calls need not compare them
+        self._written = {id(container): (container, keys) for container, keys in without(written, moving)}
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
         self.repeats, self.identity_tests = False, 0
         self._reached: list = []
@@ -124,6 +126,8 @@ class Environment(LibraryObjects, Walk):
     def _followed(self, value, found: list[Reference]) -> list[Reference]:
         """Note the references of a value, and return them."""
         site = self._sites.get(id(value))
+        if self._moving:
+            found = [part for part in found if key_of(part.name, part.place) not in self._moving]
         for part in tuple(found):
             if issubclass(type(part.value), NUMBERS) and is_users_object_class(type(part.value)):
                 # Numbers are noted here, because the walk does not visit them.

@@ -7,9 +7,12 @@ member, and all other code the member itself. The members are restored when no t
 
 from __future__ import annotations
 
+import enum
 import threading
+from collections.abc import Callable
 
 from ..trace.trace import standing
+from .references import fields_of, members_of
 
 _MISSING = object()
 _lock = threading.Lock()
@@ -76,6 +79,21 @@ def lend(trace, cls: type, name: str, switch) -> None:
             entry = _lent[cls, name] = set(), vars(cls).get(name, _MISSING)
             type.__setattr__(cls, name, switch)
         entry[0].add(id(trace))
+
+
+def lend_members(trace, cls: type, stand_in: Callable) -> None:
+    """Lend the stand-ins for the members of a class, and for the attributes of an enumeration's members."""
+    fields: dict[str, object] = {}
+    if issubclass(cls, enum.Enum):
+        for member in cls:
+            fields |= fields_of(member)
+    for name, part in fields.items():
+        if stand_in(part) is not part:
+            lend(trace, cls, name, FieldSwitch(name))
+    for name, member in members_of(cls).items():
+        of_enum = name.startswith("_") and name.endswith("_") and name[1] != "_"
+        if not of_enum and stand_in(member) is not member:
+            lend(trace, cls, name, switch_for(member))
 
 
 def give_back(trace) -> None:

@@ -66,6 +66,11 @@ class LibraryObjects(Captured):
         self._descriptors: list[Reference] = []  # those in classes that no code has named so far
 
     @property
+    def keeps_results(self) -> bool:
+        """Whether results of functions are kept by their arguments (`functools.lru_cache`)."""
+        return bool(self._caches)
+
+    @property
     def moves_on(self) -> bool:
         """Whether something was noted that cannot be set back with certainty once it was used."""
         return bool(self.iterators or self._generators or self.opaque)

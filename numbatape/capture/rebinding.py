@@ -310,8 +310,10 @@ def rebind_call(function, args, kwargs):
 
     known = again()
     copies = trace and trace.capture.copies
+    moving = trace is not None and bool(trace.capture.moving)
     # Globals that copies assign have their new values in the copies' scope alone, until the copies are done.
-    if uses_in(trace) is None and not reach.needs(known) and not (copies and reach.reads(copies.assigned)):
+    assigned = copies and reach.reads(copies.assigned)
+    if uses_in(trace) is None and not (moving or reach.needs(known) or assigned):
         return function, args, kwargs
     if copies is None or copies.known is not known:
         copies = Copies(known, again)

@@ -28,7 +28,7 @@ from .references import is_special
 
 _HOOKS = ("__setattr__", "__getattribute__", "__getattr__", "__delattr__")
 # Beside the names of `WrittenOnly.reflects`: code with these may read attributes by texts that it makes.
-_BY_TEXT = frozenset(
+BY_TEXT = frozenset(
     (
         *("hasattr", "setattr", "delattr", "compile", "methodcaller", "format", "format_map", "vformat"),
         *("Formatter", "Template", "_getframe", "__builtins__", "builtins", "f_locals", "__setattr__"),
@@ -78,7 +78,7 @@ def without_unread(
         Places that it only writes to, which ``noted`` is without: calls change them themselves.
     """
     own = {id(container): keys for container, keys in written if keys is not None}
-    before, now = _attributes(noted), None
+    before, now = former_attributes(noted), None
     places = _unnamed(noted, before)
     while places:
         now = make(places)
@@ -102,7 +102,7 @@ def _others(mapping: dict, keys: frozenset) -> list[tuple]:
     return [(name, id(value)) for name, value in mapping.items() if name not in keys]
 
 
-def _attributes(noted: Environment) -> dict[int, dict]:
+def former_attributes(noted: Environment) -> dict[int, dict]:
     """Return, by id, the former items of dictionaries, as far as they were noted."""
     found = {key: items for key, (_, items) in noted.dictionaries().items()}
     for _, parts, container in noted._parts:
@@ -135,7 +135,7 @@ def _confirmed(now: Environment, places: list[tuple]) -> list[tuple]:
     codes = now.running(_called())
     names = frozenset().union(*map(names_of, codes))
     text = any(map(makes_text, codes))
-    if any(_reads_unseen(value, names, text) for value in now.reached()) or not names.isdisjoint(_BY_TEXT):
+    if any(reads_unseen(value, names, text) for value in now.reached()) or not names.isdisjoint(BY_TEXT):
         return []
     again = any(getattr(value, "__name__", "") == "__init__" for _, _, value in now.names())
     code = WrittenOnly(codes, again)
@@ -143,12 +143,18 @@ def _confirmed(now: Environment, places: list[tuple]) -> list[tuple]:
     return [(mapping, keys) for mapping, keys in kept if keys]
 
 
+def is_plain_class(cls: type) -> bool:
+    """Whether reading an attribute of an object of a class runs no code of the user's."""
+    return is_users_class(cls) and all(
+        getattr(cls, hook, None) is getattr(object, hook, None) for hook in _HOOKS
+    )
+
+
 def _is_plain(value) -> bool:
     """Whether attributes of an object are read by their names only."""
     cls = type(value)
     return (
-        is_users_class(cls)
-        and all(getattr(cls, hook, None) is getattr(object, hook, None) for hook in _HOOKS)
+        is_plain_class(cls)
         # Code that compares, prints or copies a dataclass reads its fields without naming them.
         and not hasattr(cls, "__dataclass_fields__")
         and not hasattr(cls, "__match_args__")
@@ -160,7 +166,7 @@ def _may_be_unread(key) -> bool:
     return type(key) is str and not is_special(key) and key not in _asked_by_libraries()
 
 
-def _reads_unseen(value, names: frozenset[str], text: bool) -> bool:
+def reads_unseen(value, names: frozenset[str], text: bool) -> bool:
     """Whether a captured value reads attributes of others, or has methods that run without being named.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..capture.moving_names import MovingName
 from ..errors import ArityError, OutputError, ShapeError, SpecError, StructureError
 from ..trace import pytrees
 from ..trace.complex_array import TracedComplex
@@ -55,10 +56,13 @@ class Mapped:
         self.leaves, self._structure = wholes_of(whole)
         self.leaves = [as_ndarrays(leaf) for leaf in self.leaves]
         given = _axes_of_arguments(in_axes, whole)
-        names = self.names = [_name(path) for path in self._structure.paths()]
+        paths = self._structure.paths()
+        names = self.names = [*map(_name, paths)]
+        # All lanes share the values of variables that the function refers to.
+        shared = [place == 1 and type(name) is MovingName for place, name, *_ in paths]
         self.axes = [
-            None if axis is None else _axis_of(as_index(leaf), axis, name)
-            for leaf, axis, name in zip(self.leaves, given, names, strict=True)
+            None if axis is None or both else _axis_of(as_index(leaf), axis, name)
+            for leaf, axis, name, both in zip(self.leaves, given, names, shared, strict=True)
         ]
         lengths = {
             name: np.shape(sample_of_whole(leaf))[axis]

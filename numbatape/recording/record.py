@@ -17,6 +17,7 @@ from ..capture.copied_classes import restore
 from ..capture.effects import effects_of
 from ..capture.environment import Environment
 from ..capture.kept_values import Kept
+from ..capture.moving_names import moving_names
 from ..emitter import instructions
 from ..errors import ForeignTraceError, LeakError, MissingBodyError
 from ..late import imported
@@ -188,6 +189,8 @@ class _Runs:
             CURRENT.set(trace)
             trace.start = sys._getframe()
             args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
+            moving = {name.key: kwargs.pop(name) for name in moving_names(kwargs)}
+            trace.capture.moving = moving
             foreign = environment is not None and environment.foreign
             with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign), _only_truths():
                 run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
@@ -196,6 +199,8 @@ class _Runs:
                     early = imported("..nested.early_passes", __package__)
                     run = manner.transform(early.passed(run, manner.passes))
                 result = run(*args, **kwargs)
+                if moving:
+                    imported("..capture.moving", __package__).require_unwritten(trace, [*moving.values()])
                 restore(trace)
                 if trace.validity.leak is not None:
                     raise trace.validity.leak  # code caught it, and took a path that is not the function's

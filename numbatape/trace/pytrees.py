@@ -346,7 +346,7 @@ def paths_of(outer: optree.PyTreeSpec | Node, names: tuple[str, ...]) -> list[tu
 def label_of(group: int, first, names: tuple[str, ...]) -> str:
     """Return what a positional argument (group 0) or a keyword is called."""
     if group == 1:
-        return f"keyword `{first}`"
+        return getattr(first, "label", None) or f"keyword `{first}`"
     return f"argument {first} (`{names[first]}`)" if first < len(names) else f"argument {first}"
 
 

@@ -276,6 +276,8 @@ class Capture:
         ``(container, its copy, entries of both, how to change the container)``.
     lent
         ``(class, name)`` of members that are behind a switch (`numbatape.capture.lending`).
+    moving
+        By `numbatape.capture.moving_names.key_of`: traced values of variables that are inputs.
     products
         Long arrays that code has multiplied with traced ones by ``@``, by id, with code and offset of each.
     remembered
@@ -296,6 +298,7 @@ class Capture:
         "float_errors",
         "lent",
         "library_copies",
+        "moving",
         "objects",
         "products",
         "reads_constants",
@@ -316,6 +319,7 @@ class Capture:
         self.stand_ins: list = []
         self.containers: list = []
         self.lent: list = []
+        self.moving: dict[tuple[int, str], Any] = {}
         self.products: dict[int, tuple[np.ndarray, list]] = {}
         self.remembered: dict[tuple, tuple] = {}
         self.snapshots: dict[int, tuple] = {}

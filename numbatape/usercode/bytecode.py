@@ -31,6 +31,7 @@ STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in
 STORE_ATTR = dis.opmap["STORE_ATTR"]
 TO_ATTRIBUTES = (STORE_ATTR, dis.opmap["DELETE_ATTR"])
 TO_GLOBALS = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
+TO_VARIABLES = TO_GLOBALS.union(dis.opmap[name] for name in ("STORE_DEREF", "DELETE_DEREF"))
 # How many bits of the argument of an instruction with a name are flags.
 _FLAGS = {dis.opmap["LOAD_GLOBAL"]: 1}
 if sys.version_info >= (3, 12):
@@ -223,6 +224,14 @@ def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
     own = operations(code) if not TO_GLOBALS.isdisjoint(code.co_code[::2]) else ()
     found = {code.co_names[arg] for op, arg in own if op in TO_GLOBALS}
     return tuple(found.union(*(globals_assigned(c) for c in inner(code))))
+
+
+@functools.lru_cache(maxsize=10_000)
+def stored_names(code: types.CodeType) -> frozenset[str]:
+    """Return the names of globals, and of variables shared with other functions, that code assigns to."""
+    own = operations(code) if not TO_VARIABLES.isdisjoint(code.co_code[::2]) else ()
+    found = {text_of(code, op, arg) for op, arg in own if op in TO_VARIABLES}
+    return frozenset(found).union(*map(stored_names, inner(code)))
 
 
 def assigns_any_global(code: types.CodeType) -> bool:

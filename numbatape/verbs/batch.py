@@ -85,7 +85,7 @@ def batch(
     """
     statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options: dict[str, Any] = {"in_axes": in_axes, "value_only": bool(value_only), "has_aux": bool(has_aux)}
-    return made_by(batch, f, _batch, **options, **statics, config=config)
+    return made_by(batch, f, _batch, shares=False, **options, **statics, config=config)
 
 
 def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, config):
@@ -113,7 +113,7 @@ def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, con
 
         return dispatch(trees, lambda: outside(args), nested)
 
-    return served.by(general)
+    return served.by(general, shares=False)
 
 
 def _axes(in_axes, args) -> tuple:

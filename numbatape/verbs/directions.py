@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened, as_array
+from ..caches.arguments import Flattened, as_array, as_constant
 from ..caches.contract import require_active, require_real
 from ..caches.directions import direction_leaves, like_result, products_of
 from ..caches.outs import parts_outs, result_outs, tangent_outs
-from ..caches.registry import shelf_of
 from ..caches.results import require_derivative, value_of
 from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector, pushforward, with_aux
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..usercode.ownership import traced_function
 from . import inner
-from .made import made_by
+from .made import made_by, serving
 from .verb_calls import Served, chosen_arguments, dispatch, with_statics
 
 
@@ -61,14 +59,13 @@ def jvp(f, primals, tangents, has_aux=False, *, static_argnums=None, static_argn
     >>> nt.jvp(lambda x: x**2, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    target = traced_function(f)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise SpecError("jvp needs primals and tangents as tuples, one entry an argument")
     if len(primals) != len(tangents):
         raise SpecError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
 
     primals = with_statics(f, tuple(primals), static_argnums, static_argnames)
-    return shelf_of(target).verb(("jvp", has_aux), lambda: _jvp_verb(f, has_aux))(*primals, *tangents)
+    return serving(f, ("jvp", has_aux), _jvp_verb, has_aux)(*primals, *tangents)
 
 
 def _jvp_verb(f, has_aux: bool):
@@ -82,7 +79,8 @@ def _jvp_verb(f, has_aux: bool):
         primals, tangents = args[:count], args[count:]
 
         def outer():
-            flat = Flattened(primals, {}, served.names)
+            named = {name: as_constant(value) for name, value in kwargs.items()}  # values of variables
+            flat = Flattened(primals, named, served.names)
             require_active(flat)
             directions = direction_leaves(flat, tangents, "the tangent")
             with served.caller() as caller:

@@ -190,7 +190,7 @@ def sparse_jacobian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options = {"pattern": pattern, "argnums": argnums, "has_aux": has_aux}
-    return made_by(sparse_jacobian, f, _sparse_jacobian, **options, **statics)
+    return made_by(sparse_jacobian, f, _sparse_jacobian, shares=False, **options, **statics)
 
 
 def _sparse_jacobian(f, pattern, argnums, has_aux, *statics):
@@ -239,7 +239,7 @@ def sparse_hessian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options = {"pattern": pattern, "argnums": argnums, "has_aux": has_aux}
-    return made_by(sparse_hessian, f, _sparse_hessian, **options, **statics)
+    return made_by(sparse_hessian, f, _sparse_hessian, shares=False, **options, **statics)
 
 
 def _sparse_hessian(f, pattern, argnums, has_aux, *statics):

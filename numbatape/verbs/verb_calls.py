@@ -13,6 +13,7 @@ from ..caches.arguments import Constant, Flattened, Static, as_constant, is_mark
 from ..caches.contract import require_complex, require_floats
 from ..caches.entry import REFUSED
 from ..caches.registry import Caller, shelf_of
+from ..capture.moving_names import Moving
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray
@@ -20,7 +21,7 @@ from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import wrap
 from ..trace.trace import Trace, current, failing
 from ..usercode.ownership import parameter_names, traced_function
-from .made import is_argnums
+from .made import has_moving, is_argnums, with_moving
 
 if TYPE_CHECKING:
     from ..caches.derived import Derived
@@ -75,16 +76,21 @@ class Served:
         """Return a caller's workspaces for a derivative of the function, see `Shelf.derived`."""
         return self.shelf.derived(caller, self.function, flat, transform, lanes)
 
-    def by(self, general: Callable) -> Callable:
-        """Return what serves the verb's calls; ``general(args, kwargs)`` serves those that are not steady."""
-        return one_shot(self.shelf.idle(self.what), general)
+    def by(self, general: Callable, shares: bool = True) -> Callable:
+        """Return what serves the verb's calls; ``general(args, kwargs)`` serves those that are not steady.
+
+        ``shares`` says whether these take keywords, by which the values of variables are passed.
+        """
+        return one_shot(self.shelf.moving if shares else Moving(), self.shelf.idle(self.what), general)
 
 
-def one_shot(idle: list[Caller], general: Callable) -> Callable:
+def one_shot(moving: Moving, idle: list[Caller], general: Callable) -> Callable:
     """Return what serves a verb's calls: it tries an idle caller's steady call, then the general one.
 
     Parameters
     ----------
+    moving
+        Variables of the function that are inputs.
     idle
         The verb's callers that no call uses.
     general
@@ -92,6 +98,8 @@ def one_shot(idle: list[Caller], general: Callable) -> Callable:
     """
 
     def call(*args, **kwargs):
+        if moving.names and not has_moving(kwargs) and current() is None:
+            return with_moving(moving, moving.keywords(), call, lambda: general(args, kwargs), args, kwargs)
         if idle and current() is None:  # inside of a trace an argument may be a traced value
             try:
                 caller = idle.pop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened
+from ..caches.arguments import Flattened, as_constant
 from ..caches.contract import require_active
 from ..caches.entry import REFUSED
 from ..caches.evaluator import Evaluator
@@ -17,6 +17,7 @@ from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current
 from ..usercode.ownership import parameter_names, traced_function
 from . import inner
+from .made import serving, with_moving
 from .verb_calls import dispatch, with_statics
 
 
@@ -60,34 +61,38 @@ def vjp(f, *primals, has_aux=False, static_argnums=None, static_argnames=None):
     (array([2., 4.]),)
     """
     primals = with_statics(f, primals, static_argnums, static_argnames)
-    return shelf_of(traced_function(f)).verb(("vjp", has_aux), lambda: _vjp_verb(f, has_aux))(*primals)
+    return serving(f, ("vjp", has_aux), _vjp_verb, has_aux)(*primals)
 
 
 def _vjp_verb(f, has_aux: bool):
     """Return what serves the calls of `vjp`: each leaves a sweep behind for its pullback."""
     target, names = traced_function(f), parameter_names(f)
     shelf = shelf_of(target)
+    moving = shelf.moving
 
-    def call(*primals):
-        idle = shelf.idle(("vjp", has_aux, sizes_of(primals)))
+    def call(*primals, **variables):
+        idle = shelf.idle(("vjp", has_aux, sizes_of(primals), bool(variables)))
+        if moving.names and not variables and current() is None:
+            values = moving.keywords()
+            return with_moving(moving, values, call, lambda: general(primals, {}, idle), primals, {})
         if idle and current() is None:
             try:
                 taped = idle.pop()
             except IndexError:  # another thread took the last one
-                return general(primals, idle)
-            value = taped.front.call(*primals)
+                return general(primals, variables, idle)
+            value = taped.front.call(*primals, **variables)
             if value is not REFUSED:
                 return _apart(value, Pullback(taped, idle)) if has_aux else (value, Pullback(taped, idle))
-        return general(primals, idle)
+        return general(primals, variables, idle)
 
-    def general(primals, idle):
+    def general(primals, variables, idle):
         """Serve a call of `vjp` that is not steady; its workspace goes to the pullback."""
 
         def nested():
             return inner.vjp(target, primals, has_aux)
 
         def outer():
-            flat = Flattened(primals, {}, names)
+            flat = Flattened(primals, {name: as_constant(value) for name, value in variables.items()}, names)
             require_active(flat)
             # The pullback reads the evaluator's state, so it gets an evaluator of its own.
             evaluator = Evaluator(shelf.program(target, flat, repeats=True))

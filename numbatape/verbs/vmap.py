@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..caches.registry import USUAL
 from ..config import Config, chosen
 from ..control.mapped_axes import check_in_axes, check_out_axes
-from .made import made_by
+from .made import NAMED, made_by
 from .mapping import mapped_call
 from .verb_calls import Served, bare_arguments
 
@@ -70,7 +70,7 @@ def vmap(f: Callable, in_axes=0, out_axes=0, *, config: Config | None = None):
     """
     check_in_axes(in_axes)
     check_out_axes(out_axes)
-    return made_by(vmap, f, _vmap, in_axes=in_axes, out_axes=out_axes, config=config)
+    return made_by(vmap, f, _vmap, shares=NAMED, in_axes=in_axes, out_axes=out_axes, config=config)
 
 
 def _vmap(f, in_axes, out_axes, config):

@@ -1,0 +1,382 @@
+"""Functions that a program makes again and again, with other values in the variables that they capture.
+
+``nt.grad(lambda w: loss(w, batch))`` in a loop over batches gets a new function in each turn, of the same
+code, and ``nt.grad(Model(data).loss)`` the method of a new object. Where only numbers and arrays differ, all
+of them are served by the traces of one, the *model*, whose variables are moving
+(`numbatape.capture.moving_names`): their values are read off the function that is called, and passed by
+keyword. Those of a `functools.partial` are keywords anyway.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import threading
+import types
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..capture.captured import is_empty
+from ..capture.environment import Environment
+from ..capture.holders import Wrapper
+from ..capture.moving_names import CHANGES, MovingName, can_move
+from ..capture.references import same
+from ..late import imported
+from ..threads import survives_fork
+from ..trace.aliasing import root_of
+from ..usercode.ownership import adopt, is_users_class, is_users_function
+
+RECENT = 64  # families that are remembered
+MOST_TURNS = 16  # a trace takes as long as some hundred turns
+MOST_BYTES = 1 << 16  # a larger array is moving, too, so that a model does not keep it alive
+# Where a value is: numbers of cells, each in the closure of the function before; or one of the first three
+# words and a name. `CODE` stands last in the place of a function whose closure is followed.
+Path = tuple
+DEFAULTS, KEYWORDS, ATTRIBUTES, CODE = "defaults", "keywords", "attributes", "code"
+
+_families: OrderedDict[tuple, tuple] = OrderedDict()
+_lock = survives_fork(threading.Lock())
+
+
+class Model:
+    """A function whose traces serve all of its family.
+
+    Parameters
+    ----------
+    function
+        One of the family.
+    parts
+        What it refers to, see `_parts`.
+    moving
+        Where the moving values are.
+
+    Attributes
+    ----------
+    function
+        A copy of the function, without values in its moving variables.
+    names
+        For each moving value, the keyword that passes it, and where it is.
+    """
+
+    def __init__(self, function, parts: dict[Path, Any], moving: set[Path]):
+        self.moving = dict.fromkeys(path for path in parts if path in moving)
+        self.fixed = {path: value for path, value in parts.items() if path not in moving}
+        self.names: list[tuple[str, Path]] = []
+        self._last: weakref.ref | None = None  # the function, or its object, that was served last
+        self._turns: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        if type(function) is functools.partial:
+            self.names = [(path[1], path) for path in self.moving]
+            keywords = function.keywords | {name: None for name, _ in self.names}
+            self.function: Any = functools.partial(function.func, *function.args, **keywords)
+        elif type(function) is types.FunctionType:
+            self.function = self._copied(function)
+        else:
+            owner = owner_of(function)
+            made = object.__new__(type(owner))
+            vars(made).update(vars(owner) | {path[1]: None for path in self.moving})
+            self.names = [(MovingName(path[1], vars(made)), path) for path in self.moving]
+            self.function = made if owner is function else types.MethodType(function.__func__, made)
+
+    def _copied(self, function: types.FunctionType) -> types.FunctionType:
+        """Return a function with cells of its own for moving variables, and for functions that have such."""
+        cells = {path: _cell_at(function, path) for path in self.moving if path[0] is not DEFAULTS}
+        made = {}
+        for path, cell in cells.items():
+            if id(cell) not in made:
+                made[id(cell)] = types.CellType(None)
+                owner = _value_at(function, path[:-1]) if len(path) > 1 else function
+                name = MovingName(owner.__code__.co_freevars[path[-1]], made[id(cell)])
+                self.names.append((name, path))
+        # A function is copied if it has such a cell, or one with a function that is copied.
+        inside = [function, *(value for path, value in _inside(function) if path[-1] is CODE)]
+        holding = {id(cell): cell for each in inside for cell in each.__closure__ or ()}
+        copied: dict[int, types.FunctionType] = {}
+        before = -1
+        while before != len(made) + len(copied):
+            before = len(made) + len(copied)
+            for each in inside:
+                if id(each) not in copied and any(id(cell) in made for cell in each.__closure__ or ()):
+                    copied[id(each)] = each
+            for key, cell in holding.items():
+                if key not in made and not is_empty(cell) and id(cell.cell_contents) in copied:
+                    made[key] = types.CellType(None)
+        copies = {key: _with_cells(each, made) for key, each in copied.items()}
+        for key, cell in holding.items():
+            if key in made and not is_empty(cell) and id(cell.cell_contents) in copies:
+                made[key].cell_contents = copies[id(cell.cell_contents)]
+        found = copies.get(id(function)) or _with_cells(function, made)
+        defaults = dict(_defaults(function))
+        moving = [name for name in defaults if (DEFAULTS, name) in self.moving]
+        self.names += [(MovingName(name, found), (DEFAULTS, name)) for name in moving]
+        found.__defaults__ = tuple((defaults | dict.fromkeys(moving)).values()) or None
+        return found
+
+    def differs(self, parts: dict[Path, Any]) -> set[Path] | None:
+        """Return where a function of the family has another value; None if it differs in other ways."""
+        if parts.keys() != self.fixed.keys() | self.moving.keys():
+            return None
+        found = {path for path, value in self.fixed.items() if not _equal(parts[path], value)}
+        return found if all(can_move(self.fixed[p]) and can_move(parts[p]) for p in found) else None
+
+    def parts_with(self, function) -> bool:
+        """Whether a function that lives on has taken turns with others so often that it gets its own traces.
+
+        Each turn copies its data to the tape's cells, and computes again what depends on them alone.
+        """
+        its = owner_of(_innermost(function))
+        if self._last is not None and self._last() is its:
+            return False
+        try:
+            self._last = weakref.ref(its)
+            turns = self._turns[its] = self._turns.get(its, 0) + 1
+        except TypeError:  # an object that cannot be hashed, or referred to weakly
+            return False
+        return turns > MOST_TURNS
+
+    def within(self, derivative) -> Model:
+        """Return the model of a derivative of the function (``nt.vmap(nt.grad(f))``)."""
+        found = copy.copy(self)
+        found.function = derivative.of(self.function)
+        return found
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it stands for all functions of its code, which refer to nothing of their own."""
+        function = _innermost(self.function)
+        return type(function) is types.FunctionType and not self.fixed and not self.moving
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether moving values are passed as parameters, and not all as variables."""
+        return any(type(name) is not MovingName for name, _ in self.names)
+
+    def keywords(self, function, kwargs: dict) -> dict | None:
+        """Return a function's moving values for a call; None if one of them cannot be an input."""
+        function = _innermost(function)
+        found: dict[str, Any] = {}
+        try:
+            for name, path in self.names:
+                if name not in kwargs:  # a call may give other keywords than a partial has
+                    found[name] = _value_at(function, path)
+        except (ValueError, LookupError):  # a variable or attribute without a value: the function raises
+            return None
+        return found if all(map(can_move, found.values())) else None
+
+
+class Family:
+    """The functions of one code, the partials of one function, or a method of the objects of one class."""
+
+    def __init__(self):
+        self.model: Model | None = None
+        self._refused = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start to compare functions, or start again."""
+        self.model = None
+        self._moving: set[Path] = set()
+        self._changes = 0
+        self._last: dict[Path, object] | None = None  # what the last function referred to, as tokens
+
+    def model_of(self, function) -> Model | None:
+        """Return the model that serves a function, if there is one; note what differs from earlier ones."""
+        if self._refused:
+            return None
+        parts = dict(_parts(function))
+        if self.model is not None:
+            differs = self.model.differs(parts)
+            if differs is None:
+                self._begin()
+            elif differs:
+                self._moving |= differs
+                self._choose(function, parts)
+            return self.model
+        if not parts and type(function) is types.FunctionType:  # all functions of this code are equal
+            self._choose(function, parts)
+            return self.model
+        tokens = {path: _token(value) for path, value in parts.items()}
+        last, self._last = self._last, tokens
+        if last is not None and last.keys() == tokens.keys():
+            self._moving |= {path for path, token in tokens.items() if token != last[path]}
+            self._changes += 1
+            if self._changes >= CHANGES or not self._moving:
+                self._choose(function, parts)
+        return self.model
+
+    def _choose(self, function, parts: dict[Path, Any]) -> None:
+        """Make a model of a function, if all that differs can be an input."""
+        moving = self._moving | {path for path, value in parts.items() if _is_large(value)}
+        if not all(path in parts and can_move(parts[path]) for path in moving):
+            self._begin()
+        elif _may_move(function, parts, moving):
+            self.model = Model(function, parts, moving)
+        else:
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Note that functions of this family cannot be traced with inputs in the place of variables."""
+        self._refused, self.model, self._last = True, None, None
+
+
+def family_of(function) -> tuple[Family, Model] | None:
+    """Return the family of a function and the model whose traces serve it, if there is one."""
+    if isinstance(function, Wrapper):
+        found = family_of(function.__wrapped__)
+        return None if found is None else (found[0], found[1].within(function))
+    adopt(function)
+    key: tuple[int | str, ...]
+    kept: tuple
+    kind = type(function)
+    if kind is types.FunctionType:
+        if not _is_simple(function):
+            return None
+        key, kept = (id(function.__code__), id(function.__globals__)), (function.__code__,)
+    elif kind is functools.partial:
+        key, kept = (id(function.func), *map(id, function.args), *function.keywords), (function.func,)
+    else:
+        owner = owner_of(function)
+        if not is_users_class(type(owner)) or not hasattr(owner, "__dict__"):
+            return None
+        kept = type(owner), getattr(function, "__func__", None)
+        key = (*map(id, kept),)
+    with _lock:
+        known, family = _families.get(key, (None, None))
+        if known != kept:
+            family = Family()
+            _families[key] = kept, family
+            while len(_families) > RECENT:
+                _families.popitem(last=False)
+        _families.move_to_end(key)
+        model = family.model_of(function)
+    return None if model is None else (family, model)
+
+
+def _innermost(function):
+    """Return the function that verbs were applied to."""
+    while isinstance(function, Wrapper):
+        function = function.__wrapped__
+    return function
+
+
+def forget() -> None:
+    """Forget all families."""
+    with _lock:
+        _families.clear()
+
+
+def owner_of(function):
+    """Return the object whose attributes a method, or an object that is called, refers to."""
+    return function.__self__ if type(function) is types.MethodType else function
+
+
+def _parts(function) -> Iterator[tuple[Path, Any]]:
+    """Yield where a function and the functions in its closure have values, and the values."""
+    if type(function) is functools.partial:
+        yield from (((KEYWORDS, name), value) for name, value in function.keywords.items())
+    elif type(function) is types.FunctionType:
+        yield from (((DEFAULTS, name), value) for name, value in _defaults(function))
+        for path, value in _inside(function):
+            yield path, value.__code__ if path[-1] is CODE else value
+    else:
+        yield from (((ATTRIBUTES, name), value) for name, value in vars(owner_of(function)).items())
+
+
+def _defaults(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return zip(names, defaults, strict=True)
+
+
+def _inside(function: types.FunctionType) -> Iterator[tuple[Path, Any]]:
+    """Yield what closures have; for a function of the user's, `CODE` stands behind where it is."""
+    waiting: list[tuple[types.FunctionType, Path]] = [(function, ())]
+    seen = {id(function)}
+    while waiting:
+        owner, path = waiting.pop()
+        for k, cell in enumerate(owner.__closure__ or ()):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                value = cell  # a variable without a value
+            if type(value) is not types.FunctionType or not is_users_function(value):
+                yield (*path, k), value
+                continue
+            yield (*path, k, CODE), value
+            if id(value) not in seen:
+                seen.add(id(value))
+                waiting.append((value, (*path, k)))
+
+
+def _is_simple(function: types.FunctionType) -> bool:
+    """Whether closures and the function's own defaults are all that functions of one code may differ in."""
+    if not function.__closure__:
+        return not function.__kwdefaults__ and not function.__dict__
+    inside = [value for path, value in _inside(function) if path[-1] is CODE and value is not function]
+    return not any(each.__defaults__ for each in inside) and not any(
+        each.__kwdefaults__ or any(not name.startswith("__") for name in each.__dict__)
+        for each in (function, *inside)
+    )
+
+
+def _value_at(function, path: Path):
+    """Return the value at a place; raise ValueError or LookupError if there is none."""
+    if path[0] is KEYWORDS:
+        return function.keywords[path[1]]
+    if path[0] is DEFAULTS:
+        return dict(_defaults(function))[path[1]]
+    if path[0] is ATTRIBUTES:
+        return vars(owner_of(function))[path[1]]
+    return _cell_at(function, path).cell_contents
+
+
+def _cell_at(function: types.FunctionType, path: Path) -> types.CellType:
+    for k in path[:-1]:
+        function = function.__closure__[k].cell_contents  # type: ignore[index]
+    return function.__closure__[path[-1]]  # type: ignore[index]
+
+
+def _with_cells(function: types.FunctionType, cells: dict[int, types.CellType]) -> types.FunctionType:
+    """Return a copy of a function with other cells, given by the ids of its own."""
+    closure = tuple([cells.get(id(cell), cell) for cell in function.__closure__ or ()])
+    scope, name, defaults = function.__globals__, function.__name__, function.__defaults__
+    made = types.FunctionType(function.__code__, scope, name, defaults, closure or None)
+    made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
+    made.__module__ = function.__module__
+    return made
+
+
+def _may_move(function, parts: dict[Path, Any], moving: set[Path]) -> bool:
+    """Whether the code of a function reads its moving variables by their names, and does not change them."""
+    code = imported("..capture.moving", __package__).Code(Environment(function))
+    if not all(code.takes(parts[path]) for path in moving):
+        return False
+    if type(function) is types.FunctionType:
+        inside = (value for path, value in _inside(function) if path[-1] is CODE)
+        return code.may_move({name for each in (function, *inside) for name in each.__code__.co_freevars})
+    if type(function) is functools.partial:
+        return True
+    fields = vars(owner_of(function))
+    names = (MovingName(path[1], fields) for path in moving)
+    return code.leaves_objects and all(map(code.reads, names))
+
+
+def _equal(value, other) -> bool:
+    """Whether two values that functions refer to are the same; methods are made anew when they are read."""
+    return same(value, other) or (type(value) is types.MethodType is type(other) and value == other)
+
+
+def _token(value):
+    """Return what tells a value from others; it keeps no array alive, so another one may get its id."""
+    if type(value) is types.MethodType:
+        return id(value.__func__), id(value.__self__)
+    if can_move(value) and type(value) not in (np.ndarray, tuple, list, dict):
+        return type(value), repr(value)
+    return id(value)
+
+
+def _is_large(value) -> bool:
+    return type(value) is np.ndarray and can_move(value) and root_of(value).nbytes > MOST_BYTES

@@ -1,0 +1,174 @@
+"""What the code of a function does with its variables, and which of them have changed.
+
+`numbatape.capture.moving_names` is about variables that have changed often, and are inputs of a tape.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from ..trace import pytrees
+from ..trace.aliasing import root_of
+from ..trace.array import TracedArray
+from ..trace.trace import Trace
+from ..usercode.bytecode import (
+    DYNAMIC,
+    assigns_items,
+    attributes_assigned,
+    identity_tests,
+    makes_text,
+    names_of,
+    stored_names,
+)
+from ..usercode.written_only import REFLECTIVE, WrittenOnly
+from .captured import is_empty
+from .environment import Environment
+from .moving_names import MovingName, can_move
+from .references import same
+from .unread import BY_TEXT, former_attributes, is_plain_class, reads_unseen
+
+# Names of methods that change lists and dictionaries.
+_CHANGING = frozenset(
+    (
+        *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "update", "setdefault", "sort"),
+        *("reverse", "__setitem__", "__delitem__", "__iadd__", "__ior__", "heappush", "heappop", "insort"),
+    )
+)
+# What constructors of dataclasses have in the place of a default that is made for each object.
+_FACTORY = dataclasses._HAS_DEFAULT_FACTORY  # type: ignore[attr-defined]
+# Names by which code reads attributes that it does not name; `getattr` finds the stand-in's, too.
+_BY_TEXT = (BY_TEXT | REFLECTIVE) - {"getattr", "hasattr", "attrgetter", "copy"}
+
+
+class Code:
+    """What the code of a function does with its variables.
+
+    Parameters
+    ----------
+    environment
+        What the function refers to.
+    """
+
+    def __init__(self, environment: Environment):
+        self._environment = environment
+        self._codes = codes = environment.running()
+        self._names = frozenset().union(*map(names_of, codes))
+        self._stored = frozenset().union(*map(stored_names, codes))
+        # A constructor assigns to attributes of a new object, unless other code calls it for an old one.
+        others = [code for code in codes if code.co_name != "__init__"]
+        again = any("__init__" in names_of(code) for code in others)
+        self._assigned = frozenset().union(*map(attributes_assigned, codes if again else others))
+        # Code that compares numbers with `is` needs Python's own, and code that reads variables by names
+        # which it makes would read the caller's.
+        compares = max([0, *(identity_tests(code) for code in codes if not _is_of_dataclass(code))])
+        self._open = compares < 2 and DYNAMIC.isdisjoint(self._names)
+        self._fills = any(map(assigns_items, codes)) or not self._names.isdisjoint(_CHANGING)
+
+    def reads(self, name: MovingName) -> bool:
+        """Whether a variable can be an input: code reads it by its name, and does not change it."""
+        if not self._open or not self.takes(name.read()):
+            return False
+        if type(name.holder) is types.CellType:
+            return name.name not in self._stored
+        if id(name.holder) in self._environment.scopes():
+            seen = self._environment.seen.values()
+            # Code may read a module's attribute by way of the module, which is not copied.
+            modules = (value for value in seen if type(value) is types.ModuleType)
+            return name.name not in self._stored and all(vars(value) is not name.holder for value in modules)
+        return name.name not in self._assigned and self._shows_attributes
+
+    def takes(self, value) -> bool:
+        """Whether a value may be an input: a container only if no code changes any."""
+        return can_move(value) and not (self._fills and type(value) in (list, dict))
+
+    def may_move(self, variables: set[str]) -> bool:
+        """Whether code reads some variables of closures by their names, and does not change them."""
+        return self._open and self._stored.isdisjoint(variables)
+
+    @property
+    def leaves_objects(self) -> bool:
+        """Whether a copy of an object may stand for it: nothing is assigned to attributes, or kept for it."""
+        return not self._assigned and not self._environment.keeps_results
+
+    @property
+    def _shows_attributes(self) -> bool:
+        """Whether attributes are read by their names, and by code that has stand-ins for their objects."""
+        its = self._environment
+        if its.runs_later or its.libraries_hold or not self._names.isdisjoint(_BY_TEXT):
+            return False
+        if "copy" in self._names and WrittenOnly(self._codes).reflects:
+            return False
+        text, reached = any(map(makes_text, self._codes)), its.reached()
+        return not any(reads_unseen(each, self._names, text) for each in reached if each is not _FACTORY)
+
+
+def _is_of_dataclass(code: types.CodeType) -> bool:
+    """Whether code was made for a dataclass, and compares a class or a missing default by identity."""
+    names = (*code.co_names, *code.co_freevars)
+    made = code.co_name == "__eq__" or any("HAS_DEFAULT_FACTORY" in name for name in names)
+    return made and code.co_filename == "<string>"
+
+
+def require_unwritten(trace: Trace, values) -> None:
+    """Raise if a traced function has written to a moving variable, or has not got its value.
+
+    What it writes to an argument stays in the call, and what it writes to a captured array does not.
+    """
+    boxes = trace.memory.boxes
+    arrays = [leaf._value for leaf in pytrees.leaves(values) if type(leaf) is TracedArray]
+    if any(type(array) is np.ndarray and id(root_of(array)) in boxes for array in arrays):
+        raise RuntimeError("a variable that is an input was written to")
+    if trace.capture.moving.keys() - trace.capture.copies.moved:
+        raise RuntimeError("a variable that is an input has no stand-in")
+
+
+def _changed(environment: Environment) -> Iterator[MovingName]:
+    """Yield variables that have another value, or hold an array or a container with other contents."""
+    others = {id(array) for array in environment.written_arrays()} | _refilled(environment)
+
+    def moved(now, before) -> bool:
+        return id(before) in others or not same(now, before)
+
+    for cell, name, before in environment.variables():
+        if not is_empty(cell) and moved(cell.cell_contents, before):
+            yield MovingName(name, cell)
+    scopes = environment.scopes()
+    for mapping, name, before in environment.bindings():
+        if id(mapping) in scopes and name in mapping and moved(mapping[name], before):
+            yield MovingName(name, mapping)
+    attributes = former_attributes(environment)
+    for value in environment.reached():
+        fields = getattr(value, "__dict__", None)
+        if id(fields) in attributes and is_plain_class(type(value)):
+            for name, before in attributes[id(fields)].items():
+                if type(name) is str and name in fields and moved(fields[name], before):
+                    yield MovingName(name, fields)
+
+
+def _refilled(environment: Environment) -> set[int]:
+    """Return the ids of lists and dictionaries that have other entries than before."""
+    found = set()
+    for container, entries in environment.sequences():
+        if type(container) is list and not _same_entries(container, entries):
+            found.add(id(container))
+    for (container, keys), (values, entries) in pairwise(environment.sequences()):
+        if type(container) is dict and not (
+            _same_entries(container, keys) and _same_entries(values, entries)
+        ):
+            found.add(id(container))
+    return found
+
+
+def _same_entries(container, entries: tuple) -> bool:
+    return len(container) == len(entries) and all(map(same, container, entries))
+
+
+def changed(environment: Environment) -> dict[tuple[int, str], MovingName]:
+    """Return the variables that have changed and can be inputs, by their keys."""
+    code = Code(environment)
+    return {name.key: name for name in _changed(environment) if code.reads(name)}

@@ -1,0 +1,435 @@
+"""Variables that a function refers to, and whose values differ from call to call, are inputs of its tape."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import math
+import threading
+import types
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.special
+
+import numbatape as nt
+from numbatape.caches import program
+
+X = np.array([0.5, 1.0, 2.0])
+VALUES = 1.5, 2.0, -0.5, 3.0, 0.25, 1.5, -2.0
+Pair = collections.namedtuple("Pair", "first second")
+SCALE, DATA, TABLE = 1.0, np.ones(3), {"scale": 1.0}
+SHIFTS = types.SimpleNamespace(value=0.0)
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """The names of the functions that were traced, in order."""
+    found: list[str] = []
+    record = program.record
+
+    def counted(function, *args, **options):
+        found.append(getattr(function, "__name__", "object"))
+        return record(function, *args, **options)
+
+    monkeypatch.setattr(program, "record", counted)
+    return found
+
+
+@dataclasses.dataclass
+class Ridge:
+    weight: float
+    data: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(3))
+
+    @property
+    def twice(self):
+        return 2 * self.weight
+
+    def loss(self, x):
+        return np.sum(np.sin(x) * self.data) + self.twice * np.sum(x * x)
+
+    def __call__(self, x):
+        return self.loss(x)
+
+
+RIDGE = Ridge(1.0)
+
+
+def of_global(x):
+    return np.sum(np.sin(x)) * SCALE
+
+
+def of_helper(x):
+    return of_global(x) * SCALE
+
+
+def of_array(x):
+    return np.sum(np.sin(x) * DATA)
+
+
+def of_table(x):
+    return np.sum(np.sin(x)) * TABLE["scale"]
+
+
+def of_object(x):
+    return RIDGE.loss(x)
+
+
+def with_global(k):
+    global SCALE
+    SCALE = k
+    return of_helper
+
+
+def with_lambda(k):
+    global SCALE
+    SCALE = k
+    return lambda x: of_global(x) + SCALE
+
+
+def with_contents(k):
+    DATA[1] = k
+    return of_array
+
+
+def with_entry(k):
+    TABLE["scale"] = k
+    return of_table
+
+
+def with_attribute(k):
+    RIDGE.weight, RIDGE.data = k, np.full(3, k)
+    return RIDGE.loss
+
+
+def with_object(k):
+    RIDGE.weight = k
+    return of_object
+
+
+def with_inner(k):
+    def residual(y):
+        return y - k
+
+    return lambda x: np.sum(residual(x) ** 3) + k
+
+
+def with_circle(k):
+    """The function in the closure refers to itself."""
+
+    def repeated(y, n):
+        return y * k if n == 0 else repeated(np.sin(y), n - 1)
+
+    return lambda x: np.sum(repeated(x, 3))
+
+
+def weighted(x, k, power):
+    return np.sum(np.abs(x) ** power) * k
+
+
+FORMS = {
+    "closure": lambda k: lambda x: np.sum(np.sin(x)) * k,
+    "array in a closure": lambda k: (lambda data: lambda x: np.sum(np.sin(x) * data))(np.full(3, k)),
+    "dictionary": lambda k: (lambda data: lambda x: sum(np.sum(x * v) for v in data.values()))(
+        {"a": k, "b": np.full(3, k)}
+    ),
+    "tuple": lambda k: (lambda data: lambda x: np.sum(x * data[1]) * data[0])((k, np.full(3, k))),
+    "inner function": with_inner,
+    "function that calls itself": with_circle,
+    "default": lambda k: lambda x, k=k: np.sum(np.sin(x)) * k,
+    "partial": lambda k: functools.partial(weighted, k=k, power=2),
+    "method of a new object": lambda k: Ridge(k, np.full(3, k)).loss,
+    "new object that is called": lambda k: Ridge(k, np.full(3, k)),
+    "attribute": with_attribute,
+    "attribute of a global object": with_object,
+    "global": with_global,
+    "global in a lambda": with_lambda,
+    "contents of a global array": with_contents,
+    "entry of a global dictionary": with_entry,
+}
+
+
+def flat(tree) -> np.ndarray:
+    """Return all numbers of a result."""
+    return np.concatenate([np.ravel(part) for part in (tree if isinstance(tree, tuple) else (tree,))])
+
+
+def fresh(verb, make, k, x):
+    """Return what a verb gives for a function that it has not met."""
+    nt.clear_caches()
+    return flat(verb(make(k))(x))
+
+
+@pytest.mark.parametrize("verb", [nt.value_and_grad, nt.hessian], ids=lambda verb: verb.__name__)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_variable_that_has_changed_twice_needs_no_trace(form, verb, traces):
+    make = FORMS[form]
+    nt.clear_caches()
+    found = []
+    for turn, k in enumerate(VALUES):
+        before = len(traces)
+        found.append(flat(verb(make(k))(X + turn)))
+        assert len(traces) == before or turn < 5
+    expected = [fresh(verb, make, k, X + turn) for turn, k in enumerate(VALUES)]
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+
+
+VERBS = {
+    "jvp": lambda f: nt.jvp(lambda x: f(x) * x, (X,), (np.ones(3),))[1],
+    "vjp": lambda f: nt.vjp(f, X)[1](2.0)[0],
+    "jacobian": lambda f: nt.jacobian(f)(X),
+    "hvp": lambda f: nt.hvp(f)(X, np.ones(3))[-1],
+    "vmap": lambda f: nt.vmap(f)(np.stack([X, 2 * X])),
+    "vmap of grad": lambda f: nt.vmap(nt.grad(f))(np.stack([X, 2 * X])),
+    "derivative": lambda f: nt.derivative(lambda t: f(t * X))(0.5),
+    "grad of a derivative inside": lambda f: nt.grad(lambda x: np.sum(nt.grad(f)(x) ** 2))(X),
+}
+
+
+# Where a function that is traced calls a verb of a method, attributes of its object stay literals; and so do
+# those of an object in the closure of a function that is made anew.
+UNFIT = "vmap of grad", "jvp", "derivative", "grad of a derivative inside"
+
+
+@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("form", ["closure", "global in a lambda", "method of a new object"])
+def test_other_verbs_take_such_variables_too(name, form, traces):
+    call, make = VERBS[name], FORMS[form]
+    nt.clear_caches()
+    found = []
+    for turn, k in enumerate(VALUES):
+        before = len(traces)
+        found.append(np.asarray(call(make(k))))
+        assert len(traces) == before or turn < 5 or (form.startswith("method") and name in UNFIT)
+    for k, its in zip(VALUES, found, strict=True):
+        nt.clear_caches()
+        np.testing.assert_allclose(its, call(make(k)), rtol=1e-13, atol=1e-13)
+
+
+class Counting:
+    def __init__(self, k):
+        self.k, self.calls, self.kept = k, 0, []
+
+    def counts(self, x):
+        self.calls += 1
+        return np.sum(x * x) * self.k + self.calls
+
+    def keeps(self, x):
+        self.kept.append(self.k)
+        return np.sum(x * x) * self.k + len(self.kept)
+
+    @functools.cached_property
+    def doubled(self):
+        return 2 * self.k
+
+    def reads_what_was_computed(self, x):
+        return np.sum(x * x) * self.doubled
+
+
+def _writes_to_its_array(k):
+    data = np.full(3, k)
+
+    def f(x):
+        data[0] += 1.0
+        return np.sum(x * data)
+
+    return f
+
+
+def _assigns(k):
+    def f(x):
+        nonlocal k
+        k = k + 1
+        return np.sum(x * x) * k
+
+    return f
+
+
+def _catches(k):
+    def f(x):
+        try:
+            return np.sum(x * x) * math.sqrt(k)
+        except ValueError:
+            return np.sum(x)
+
+    return f
+
+
+def _with_default_inside(k):
+    def inner(y, m=k):
+        return y * m
+
+    return lambda x: np.sum(inner(x))
+
+
+def _in_class(k):
+    class Inner:
+        factor = k
+
+        def of(self, y):
+            return y * self.factor
+
+    return lambda x: np.sum(Inner().of(x))
+
+
+# Functions that tell the value of a variable from a traced one, or that change what they refer to.
+SNEAKY = {
+    "type": lambda k: lambda x: np.sum(x * x) * k * (2.0 if type(k) is float else 3.0),
+    "isinstance": lambda k: lambda x: np.sum(x * x) * k * isinstance(k, float),
+    "text": lambda k: lambda x: np.sum(x * x) * len(f"{k}"),
+    "key": lambda k: lambda x: np.sum(x * x) * {1.5: 2.0, 2.0: 3.0}.get(k, 5.0),
+    "members": lambda k: lambda x: np.sum(x * x) * len({k, 1.5, 2.0}),
+    "test": lambda k: lambda x: np.sum(x * x) * (k or 7.0) if k > 0 else np.sum(x),
+    "rounding": lambda k: lambda x: np.sum(x * x) * (int(k) + round(k, 1) + math.floor(k)),
+    "turns": lambda k: lambda x: np.sum(functools.reduce(lambda y, _: np.sin(y), range(int(abs(k))), x)),
+    "size": lambda k: lambda x: np.sum(x[: int(abs(k))]) * k,
+    "exponent": lambda k: lambda x: np.sum(np.abs(x) ** k),
+    "order": lambda k: lambda x: np.sum(scipy.special.jv(int(abs(k)), x)),
+    "rule": lambda k: lambda x: scipy.integrate.quad(lambda t: np.sin(t * k) * x[0], 0.0, x[1])[0],
+    "scan": lambda k: lambda x: nt.scan(lambda c, e: (c * np.cos(e) + k, c), k, x)[0],
+    "sub-tape": lambda k: lambda x: nt.function(lambda y: np.sum(np.sin(y)) * k)(x),
+    "array that is written to": _writes_to_its_array,
+    "assigned variable": _assigns,
+    "caught error": _catches,
+    "default inside": _with_default_inside,
+    "class": _in_class,
+    "counter": lambda k: Counting(k).counts,
+    "list that is kept": lambda k: Counting(k).keeps,
+    "computed once": lambda k: Counting(k).reads_what_was_computed,
+    "long list": lambda k: (lambda data: lambda x: np.sum(x * x) * data[-1])([k] * 100),
+}
+
+
+@pytest.mark.parametrize("form", SNEAKY)
+def test_what_a_function_does_with_a_variable_stays_right(form):
+    make = SNEAKY[form]
+    nt.clear_caches()
+    for turn, k in enumerate(VALUES):
+        f = make(k)
+        value, gradient = nt.value_and_grad(f)(X + turn)
+        np.testing.assert_allclose(value, make(k)(X + turn), rtol=1e-13)
+        step = 1e-6 * np.eye(3)
+        slopes = [(make(k)(X + turn + h) - make(k)(X + turn - h)) / 2e-6 for h in step]
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1.5, 2, np.float32(0.5), np.float64(0.5), True, np.full(3, 2.0, np.float32), np.arange(3)],
+    ids=str,
+)
+def test_dtypes_are_those_of_the_value(value):
+    """A Python float does not widen float32, a float64 does."""
+    x = X.astype(np.float32)
+    for k in (value, value + value, value, value + value + value):
+        result, gradient = nt.value_and_grad(lambda x, k=k: np.sum(np.sin(x) * k))(x)
+        expected = np.sum(np.sin(x) * k)
+        assert (result.dtype, gradient.dtype) == (expected.dtype, np.float32)
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_objects_are_left_as_they_are():
+    for k in VALUES:
+        its = Counting(k)
+        for turn in range(3):
+            value, _ = nt.value_and_grad(its.keeps)(X)
+            assert value == np.sum(X * X) * k + turn + 1
+        assert vars(its) == {"k": k, "calls": 0, "kept": [k] * 3}
+
+
+def test_threads_have_their_own_values():
+    def slopes(k, found):
+        for turn in range(60):
+            slope = nt.grad(lambda x: np.sum(np.sin(x)) * k * turn)(X)  # noqa: B023 (it is called in this turn)
+            found.append(slope - np.cos(X) * k * turn)
+
+    found: list = []
+    threads = [threading.Thread(target=slopes, args=(k, found)) for k in (1.0, 2.0, 3.0, 4.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 240
+    np.testing.assert_allclose(found, 0.0, atol=1e-12)
+
+
+def test_errors_are_those_of_the_function():
+    def made(k):
+        def f(x):
+            if k < 0:
+                raise ValueError(f"negative: {k}")
+            return np.sum(x * x) * k
+
+        return f
+
+    for k in (1.0, 2.0, 3.0, -1.0, 4.0, -2.0, 5.0):
+        if k < 0:
+            with pytest.raises(ValueError, match=f"negative: {k}"):
+                nt.grad(made(k))(X)
+        else:
+            np.testing.assert_array_equal(nt.grad(made(k))(X), 2 * X * k)
+
+
+def test_a_given_argument_comes_before_a_default():
+    for k in VALUES:
+        f = lambda x, k=k: np.sum(x) * k  # noqa: E731
+        assert nt.grad(f)(X)[0] == k
+        assert nt.grad(f)(X, 7.0)[0] == 7.0
+        assert nt.grad(f)(X, k=8.0)[0] == 8.0
+        g = functools.partial(weighted, k=k, power=1)
+        assert nt.grad(g)(X, k=9.0)[0] == 9.0
+
+
+def test_vmap_shares_a_default_among_lanes():
+    """An array that happens to have as many rows as there are lanes is not mapped over."""
+    for k in VALUES:
+        data = np.full(2, k)
+        found = nt.vmap(lambda x, data=data: np.sum(x) * data)(np.ones((2, 3)))
+        np.testing.assert_array_equal(found, np.full((2, 2), 3 * k))
+
+
+def test_functions_that_take_turns_get_traces_of_their_own(traces):
+    nt.clear_caches()
+    slopes = [nt.grad(FORMS["closure"](float(k))) for k in range(4)]
+    for _ in range(20):
+        for k, slope in enumerate(slopes):
+            np.testing.assert_allclose(slope(X), np.cos(X) * k)
+    assert len(traces) == 2 + 1 + 2  # two functions, the model, and the functions that it has served at first
+
+
+class Signed:
+    def __init__(self, k):
+        self.k, self.sign = k, 1.0
+
+    def loss(self, x):
+        return np.sum(x * x) * self.k * getattr(self, "sign", 3.0)
+
+
+def signed(k, sign=1.0):
+    def f(x):
+        return np.sum(x * x) * k * sign
+
+    def change(value):
+        nonlocal sign
+        sign = value
+
+    return f, change
+
+
+def test_what_changes_after_the_verb_was_given_a_function():
+    """The derivative is of the function as it is when it is called, and not as it was before."""
+    for k in VALUES:
+        its = Signed(k)
+        slope = nt.grad(its.loss)
+        np.testing.assert_array_equal(slope(X), 2 * X * k)
+        its.sign = -1.0
+        np.testing.assert_array_equal(slope(X), -2 * X * k)
+        del its.sign
+        np.testing.assert_array_equal(slope(X), 6 * X * k)
+        f, change = signed(k)
+        slope = nt.grad(f)
+        np.testing.assert_array_equal(slope(X), 2 * X * k)
+        change(-1.0)
+        np.testing.assert_array_equal(slope(X), -2 * X * k)
