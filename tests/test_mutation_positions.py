@@ -197,7 +197,7 @@ def test_rows_are_added_row_by_row():
             k = RNG.integers(-4, 4, 5)
             assert nt.value_and_gradient(cache, x, v, k)[0] == pytest.approx(f(x, v, k), rel=1e-14)
             nt.testing.check_derivatives(lambda x, v, f=f, k=k: f(x, v, k), x, v)
-        assert "add_rows_at" in str(cache.tape)
+        assert "add_rows_at" in cache.tape.listing()
     with pytest.raises(IndexError):
         nt.value_and_gradient(cache, x, v, np.full(5, 40))
 

@@ -90,7 +90,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(*places)]
     # Each result may be a list or a tuple of traced numbers.
     stacked = np.stack([lift(x._trace, result) for result in results])
-    stacked = np.reshape(stacked, (*places, *stacked.shape[1:]))
+    stacked = np.reshape(stacked, (*places, *stacked._sizes()[1:]))
     axis, before = one_axis(arr, axis), x.ndim - 1
     return np.moveaxis(stacked, range(before, stacked.ndim), range(axis, axis + stacked.ndim - before))
 

@@ -333,7 +333,9 @@ def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=Fa
 def real_if_close(a, tol=100):
     bound = tol * np.finfo(a.dtype).eps if tol > 1 else tol
     result = a.real if bool(np.all(np.abs(a.imag) < bound)) else a
-    return result if result.ndim else np.copy(result)  # of numbers NumPy makes an array
+    return (
+        result if isinstance(values_of(a), np.ndarray) else np.copy(result)
+    )  # of numbers NumPy makes an array
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
