@@ -46,7 +46,8 @@ def computes_as_arrays_do(cls: type) -> bool:
 
 def as_base(x):
     """Return an array of a class that computes as np.ndarray does as one of these; others as they are."""
-    if isinstance(x, np.ndarray) and type(x) is not np.ndarray and computes_as_arrays_do(type(x)):
+    cls = type(x)  # not ``x.__class__``: plain arrays of a trace say that they are NumPy's
+    if cls is not np.ndarray and issubclass(cls, np.ndarray) and computes_as_arrays_do(cls):
         return x.view(np.ndarray)
     return x
 
