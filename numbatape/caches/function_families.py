@@ -39,7 +39,7 @@ Path = tuple
 DEFAULTS, KEYWORDS, ATTRIBUTES, CODE = "defaults", "keywords", "attributes", "code"
 
 _families: OrderedDict[tuple, tuple] = OrderedDict()
-_lock = survives_fork(threading.Lock())
+_lock = survives_fork(threading.RLock())  # what a function refers to may run code of the user's
 
 
 class Model:
