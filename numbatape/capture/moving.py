@@ -39,8 +39,12 @@ _CHANGING = frozenset(
         *("reverse", "__setitem__", "__delitem__", "__iadd__", "__ior__", "heappush", "heappop", "insort"),
     )
 )
-# What constructors of dataclasses have in the place of a default that is made for each object.
-_FACTORY = dataclasses._HAS_DEFAULT_FACTORY  # type: ignore[attr-defined]
+# What dataclasses have of their module: what stands for a default that is made for each object, and, since
+# Python 3.13, a method that `copy.replace` calls.
+_OF_DATACLASSES = (
+    dataclasses._HAS_DEFAULT_FACTORY,  # type: ignore[attr-defined]
+    getattr(dataclasses, "_replace", None),
+)
 # Names by which code reads attributes that it does not name; `getattr` finds the stand-in's, too.
 _BY_TEXT = (BY_TEXT | REFLECTIVE) - {"getattr", "hasattr", "attrgetter", "copy"}
 
@@ -103,8 +107,9 @@ class Code:
             return False
         if "copy" in self._names and WrittenOnly(self._codes).reflects:
             return False
-        text, reached = any(map(makes_text, self._codes)), its.reached()
-        return not any(reads_unseen(each, self._names, text) for each in reached if each is not _FACTORY)
+        text = any(map(makes_text, self._codes))
+        others = (each for each in its.reached() if not any(each is own for own in _OF_DATACLASSES))
+        return not any(reads_unseen(each, self._names, text) for each in others)
 
 
 def _is_of_dataclass(code: types.CodeType) -> bool:
