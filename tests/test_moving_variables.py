@@ -433,3 +433,36 @@ def test_what_changes_after_the_verb_was_given_a_function():
         np.testing.assert_array_equal(slope(X), 2 * X * k)
         change(-1.0)
         np.testing.assert_array_equal(slope(X), -2 * X * k)
+
+
+KEPT = np.zeros(3)
+WRITES = {
+    "out": lambda k: np.add(KEPT, k, out=KEPT),
+    "copyto": lambda k: np.copyto(KEPT[1:], k),
+    "at": lambda k: np.add.at(KEPT, [0, 1, 1], k),
+    "put": lambda k: np.put(KEPT, [1], k),
+    "entries": lambda k: KEPT.__setitem__(slice(None), 0.5 * KEPT + k),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_is_written_to_a_captured_array_stays_there(name):
+    write = WRITES[name]
+
+    def made(k):
+        def f(x):
+            total = np.sum(x * x) * np.sum(KEPT)
+            write(k)
+            return total + np.sum(x * KEPT) * k
+
+        return f
+
+    KEPT[:] = 0.0
+    for turn, k in enumerate(VALUES):
+        before = KEPT.copy()
+        expected = made(k)(X + turn)
+        after = KEPT.copy()
+        KEPT[:] = before
+        value, _ = nt.value_and_grad(made(k))(X + turn)
+        np.testing.assert_allclose(value, expected, rtol=1e-13)
+        np.testing.assert_array_equal(KEPT, after)

@@ -122,12 +122,16 @@ def _is_of_dataclass(code: types.CodeType) -> bool:
 def require_unwritten(trace: Trace, values) -> None:
     """Raise if a traced function has written to a moving variable, or has not got its value.
 
-    What it writes to an argument stays in the call, and what it writes to a captured array does not.
+    What it writes to an argument stays in the call, and what it writes to a captured array does not. It is
+    the same with other captured arrays: a number that is written to one stays there, a traced value does not.
     """
-    boxes = trace.memory.boxes
+    memory, captured = trace.memory, trace.capture.arrays
     arrays = [leaf._value for leaf in pytrees.leaves(values) if type(leaf) is TracedArray]
-    if any(type(array) is np.ndarray and id(root_of(array)) in boxes for array in arrays):
+    roots = {id(root_of(array)) for array in arrays if type(array) is np.ndarray}
+    if roots & (memory.boxes.keys() | memory.patchworks.keys()):
         raise RuntimeError("a variable that is an input was written to")
+    if captured is not None and captured.written():
+        raise RuntimeError("an array was written to, perhaps with a variable that is an input")
     if trace.capture.moving.keys() - trace.capture.copies.moved:
         raise RuntimeError("a variable that is an input has no stand-in")
 
