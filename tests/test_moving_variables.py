@@ -466,3 +466,19 @@ def test_what_is_written_to_a_captured_array_stays_there(name):
         value, _ = nt.value_and_grad(made(k))(X + turn)
         np.testing.assert_allclose(value, expected, rtol=1e-13)
         np.testing.assert_array_equal(KEPT, after)
+
+
+PART = nt.function(lambda y: np.sum(np.sin(y)) * SCALE)
+
+
+def with_part(x):
+    return PART(x) * SCALE
+
+
+def test_a_sub_tape_reads_a_global_as_it_is():
+    global SCALE
+    for k in VALUES:
+        SCALE = k
+        value, gradient = nt.value_and_grad(with_part)(X)
+        np.testing.assert_allclose(value, np.sum(np.sin(X)) * k**2, rtol=1e-14)
+        np.testing.assert_allclose(gradient, np.cos(X) * k**2, rtol=1e-14)

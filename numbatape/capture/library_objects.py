@@ -44,6 +44,8 @@ class LibraryObjects(Captured):
     ----------
     runs_later
         Whether it calls functions that are traced apart, or run in each sweep, and may read attributes there.
+    has_sub_tapes
+        Whether sub-tapes are among these functions, which are traced with variables as they are.
     libraries_hold
         What objects of libraries refer to: they may read the attributes of these without a stand-in.
     foreign
@@ -54,7 +56,7 @@ class LibraryObjects(Captured):
 
     def __init__(self):
         super().__init__()
-        self.foreign = self.names_foreign = self.runs_later = False
+        self.foreign = self.names_foreign = self.runs_later = self.has_sub_tapes = False
         self.libraries_hold: list[Reference] = []
         self._caches: list = []  # functions of functools.lru_cache
         self._abstract = False  # whether classes of the user's take others for their subclasses by `register`
@@ -237,7 +239,7 @@ class LibraryObjects(Captured):
 
     def _sub_tape(self, value):
         """Return the function of a sub-tape, and what decides among its traces."""
-        self.runs_later = True
+        self.runs_later = self.has_sub_tapes = True
         return [Reference(part) for part in value.functions]
 
     def _of_library(self, value, fields) -> list[Reference]:

@@ -68,9 +68,9 @@ class Code:
         again = any("__init__" in names_of(code) for code in others)
         self._assigned = frozenset().union(*map(attributes_assigned, codes if again else others))
         # Code that compares numbers with `is` needs Python's own, and code that reads variables by names
-        # which it makes would read the caller's.
+        # which it makes would read the caller's, as the functions of sub-tapes do.
         compares = max([0, *(identity_tests(code) for code in codes if not _is_of_dataclass(code))])
-        self._open = compares < 2 and DYNAMIC.isdisjoint(self._names)
+        self._open = compares < 2 and DYNAMIC.isdisjoint(self._names) and not environment.has_sub_tapes
         self._fills = any(map(assigns_items, codes)) or not self._names.isdisjoint(_CHANGING)
 
     def reads(self, name: MovingName) -> bool:
