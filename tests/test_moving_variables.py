@@ -482,3 +482,23 @@ def test_a_sub_tape_reads_a_global_as_it_is():
         value, gradient = nt.value_and_grad(with_part)(X)
         np.testing.assert_allclose(value, np.sum(np.sin(X)) * k**2, rtol=1e-14)
         np.testing.assert_allclose(gradient, np.cos(X) * k**2, rtol=1e-14)
+
+
+class Integrated:
+    """Its integrand runs in each sweep, on the object itself."""
+
+    def __init__(self, k):
+        self.k = k
+
+    def loss(self, x):
+        return scipy.integrate.quad(lambda t: 0.5 if self.k is None else t * self.k, 0.0, x[0])[0]
+
+    def tested(self, x):
+        return scipy.integrate.quad(lambda t: t * self.k if self.k else t, 0.0, x[0])[0]
+
+
+@pytest.mark.parametrize("method", [Integrated.loss, Integrated.tested], ids=lambda method: method.__name__)
+def test_an_integrand_reads_attributes_of_its_own_object(method):
+    for k in VALUES:
+        value, gradient = nt.value_and_grad(types.MethodType(method, Integrated(k)))(X)
+        np.testing.assert_allclose([value, gradient[0]], [0.5 * k * X[0] ** 2, k * X[0]], rtol=1e-12)

@@ -42,6 +42,22 @@ _families: OrderedDict[tuple, tuple] = OrderedDict()
 _lock = survives_fork(threading.RLock())  # what a function refers to may run code of the user's
 
 
+class _Unset:
+    """What a model has in a moving attribute: code that reads it where no stand-in is raises.
+
+    A rule that calls a method in each sweep has the object itself. None might pass for a value.
+    """
+
+    def _refuse(self, *_):
+        raise RuntimeError("an attribute that is an input is read where it has no value")
+
+    __bool__ = __len__ = __iter__ = __float__ = __int__ = __index__ = __array__ = __call__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __getattr__ = _refuse
+
+
+UNSET = _Unset()
+
+
 class Model:
     """A function whose traces serve all of its family.
 
@@ -77,7 +93,7 @@ class Model:
         else:
             owner = owner_of(function)
             made = object.__new__(type(owner))
-            vars(made).update(vars(owner) | {path[1]: None for path in self.moving})
+            vars(made).update(vars(owner) | {path[1]: UNSET for path in self.moving})
             self.names = [(MovingName(path[1], vars(made)), path) for path in self.moving]
             self.function = made if owner is function else types.MethodType(function.__func__, made)
 
