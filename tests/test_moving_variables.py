@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import dataclasses
+import enum
 import functools
 import math
 import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -502,3 +505,31 @@ def test_an_integrand_reads_attributes_of_its_own_object(method):
     for k in VALUES:
         value, gradient = nt.value_and_grad(types.MethodType(method, Integrated(k)))(X)
         np.testing.assert_allclose([value, gradient[0]], [0.5 * k * X[0] ** 2, k * X[0]], rtol=1e-12)
+
+
+class Kind(enum.Enum):
+    ONE = 1
+
+    def scale(self):
+        return SCALE
+
+
+HELD = weakref.ref(of_global)
+CONTEXT: contextvars.ContextVar = contextvars.ContextVar("context")
+CONTEXT.set(of_global)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: HELD()(x) * SCALE,
+        lambda x: CONTEXT.get()(x) * SCALE,
+        lambda x: np.sum(np.sin(x)) * Kind.ONE.scale() * SCALE,
+    ],
+    ids=["weak reference", "context variable", "enumeration"],
+)
+def test_functions_that_run_as_they_are_read_a_global_as_it_is(f):
+    global SCALE
+    for k in VALUES:
+        SCALE = k
+        np.testing.assert_allclose(nt.grad(f)(X), np.cos(X) * k**2, rtol=1e-14)

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
+import enum
 import types
+import weakref
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -29,6 +32,7 @@ from ..usercode.written_only import REFLECTIVE, WrittenOnly
 from .captured import is_empty
 from .environment import Environment
 from .moving_names import MovingName, can_move
+from .reach import Reach
 from .references import same
 from .unread import BY_TEXT, former_attributes, is_plain_class, reads_unseen
 
@@ -45,6 +49,8 @@ _OF_DATACLASSES = (
     dataclasses._HAS_DEFAULT_FACTORY,  # type: ignore[attr-defined]
     getattr(dataclasses, "_replace", None),
 )
+# What no copy stands for, and may lead to functions.
+_HOLDING = (weakref.ReferenceType, contextvars.ContextVar)
 # Names by which code reads attributes that it does not name; `getattr` finds the stand-in's, too.
 _BY_TEXT = (BY_TEXT | REFLECTIVE) - {"getattr", "hasattr", "attrgetter", "copy"}
 
@@ -68,9 +74,10 @@ class Code:
         again = any("__init__" in names_of(code) for code in others)
         self._assigned = frozenset().union(*map(attributes_assigned, codes if again else others))
         # Code that compares numbers with `is` needs Python's own, and code that reads variables by names
-        # which it makes would read the caller's, as the functions of sub-tapes do.
+        # which it makes would read the caller's, as functions do that run without being copied.
         compares = max([0, *(identity_tests(code) for code in codes if not _is_of_dataclass(code))])
-        self._open = compares < 2 and DYNAMIC.isdisjoint(self._names) and not environment.has_sub_tapes
+        plain = compares < 2 and DYNAMIC.isdisjoint(self._names) and not environment.has_sub_tapes
+        self._open = plain and not _has_originals(environment)
         self._fills = any(map(assigns_items, codes)) or not self._names.isdisjoint(_CHANGING)
 
     def reads(self, name: MovingName) -> bool:
@@ -110,6 +117,17 @@ class Code:
         text = any(map(makes_text, self._codes))
         others = (each for each in its.reached() if not any(each is own for own in _OF_DATACLASSES))
         return not any(reads_unseen(each, self._names, text) for each in others)
+
+
+def _has_originals(environment: Environment) -> bool:
+    """Whether functions of the user's may run as they are: those that objects of libraries hold, say."""
+    held = [part.value for part in environment.libraries_hold]
+    for value in environment.reached():
+        if isinstance(value, _HOLDING):
+            return True
+        if isinstance(value, enum.EnumMeta):  # its members are lent, to be compared by identity
+            held += [each for each in vars(value).values() if type(each) is types.FunctionType]
+    return bool(held) and bool(Reach(*held).functions)
 
 
 def _is_of_dataclass(code: types.CodeType) -> bool:
