@@ -525,8 +525,9 @@ CONTEXT.set(of_global)
         lambda x: HELD()(x) * SCALE,
         lambda x: CONTEXT.get()(x) * SCALE,
         lambda x: np.sum(np.sin(x)) * Kind.ONE.scale() * SCALE,
+        lambda x: np.sum(np.sin(x)) * of_global.__globals__["SCALE"] * SCALE,
     ],
-    ids=["weak reference", "context variable", "enumeration"],
+    ids=["weak reference", "context variable", "enumeration", "globals"],
 )
 def test_functions_that_run_as_they_are_read_a_global_as_it_is(f):
     global SCALE

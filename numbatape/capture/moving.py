@@ -51,6 +51,8 @@ _OF_DATACLASSES = (
 )
 # What no copy stands for, and may lead to functions.
 _HOLDING = (weakref.ReferenceType, contextvars.ContextVar)
+# Names by which code reads variables that it does not name.
+_DYNAMIC = DYNAMIC.union(("__globals__", "__closure__", "cell_contents", "_getframe", "currentframe"))
 # Names by which code reads attributes that it does not name; `getattr` finds the stand-in's, too.
 _BY_TEXT = (BY_TEXT | REFLECTIVE) - {"getattr", "hasattr", "attrgetter", "copy"}
 
@@ -76,7 +78,7 @@ class Code:
         # Code that compares numbers with `is` needs Python's own, and code that reads variables by names
         # which it makes would read the caller's, as functions do that run without being copied.
         compares = max([0, *(identity_tests(code) for code in codes if not _is_of_dataclass(code))])
-        plain = compares < 2 and DYNAMIC.isdisjoint(self._names) and not environment.has_sub_tapes
+        plain = compares < 2 and _DYNAMIC.isdisjoint(self._names) and not environment.has_sub_tapes
         self._open = plain and not _has_originals(environment)
         self._fills = any(map(assigns_items, codes)) or not self._names.isdisjoint(_CHANGING)
 
