@@ -29,7 +29,7 @@ NAMES = {k for k in (*dis.hasname, *dis.haslocal, *dis.hasfree) if dis.opname[k]
 ATTRIBUTES = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 STORE_ATTR = dis.opmap["STORE_ATTR"]
-TO_ATTRIBUTES = (STORE_ATTR, dis.opmap["DELETE_ATTR"])
+TO_ATTRIBUTES = frozenset((STORE_ATTR, dis.opmap["DELETE_ATTR"]))
 TO_GLOBALS = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
 TO_VARIABLES = TO_GLOBALS.union(dis.opmap[name] for name in ("STORE_DEREF", "DELETE_DEREF"))
 # How many bits of the argument of an instruction with a name are flags.
@@ -221,17 +221,19 @@ def imports(code: types.CodeType) -> bool:
 @functools.lru_cache(maxsize=10_000)
 def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
     """Return the names of the globals that code assigns to."""
-    own = operations(code) if not TO_GLOBALS.isdisjoint(code.co_code[::2]) else ()
-    found = {code.co_names[arg] for op, arg in own if op in TO_GLOBALS}
-    return tuple(found.union(*(globals_assigned(c) for c in inner(code))))
+    return tuple(_targets(code, TO_GLOBALS).union(*map(globals_assigned, inner(code))))
 
 
 @functools.lru_cache(maxsize=10_000)
 def stored_names(code: types.CodeType) -> frozenset[str]:
     """Return the names of globals, and of variables shared with other functions, that code assigns to."""
-    own = operations(code) if not TO_VARIABLES.isdisjoint(code.co_code[::2]) else ()
-    found = {text_of(code, op, arg) for op, arg in own if op in TO_VARIABLES}
-    return frozenset(found).union(*map(stored_names, inner(code)))
+    return _targets(code, TO_VARIABLES).union(*map(stored_names, inner(code)))
+
+
+def _targets(code: types.CodeType, stores: frozenset[int]) -> frozenset[str]:
+    """Return the names that some instructions of code store to; most code has none of them."""
+    own = operations(code) if not stores.isdisjoint(code.co_code[::2]) else ()
+    return frozenset(text_of(code, op, arg) for op, arg in own if op in stores)
 
 
 def assigns_any_global(code: types.CodeType) -> bool:
@@ -248,8 +250,7 @@ def globals_used(code: types.CodeType) -> frozenset[str]:
 @functools.lru_cache(maxsize=10_000)
 def attributes_assigned(code: types.CodeType) -> frozenset[str]:
     """Return the names of the attributes that code, or a function inside it, assigns to."""
-    found = {code.co_names[arg] for op, arg in operations(code) if op in TO_ATTRIBUTES}
-    return frozenset(found).union(*map(attributes_assigned, inner(code)))
+    return _targets(code, TO_ATTRIBUTES).union(*map(attributes_assigned, inner(code)))
 
 
 @functools.lru_cache(maxsize=10_000)
