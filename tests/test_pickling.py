@@ -201,8 +201,8 @@ def test_a_cache_that_cannot_be_prepared_where_it_arrives_says_so_in_each_call()
 
 
 def test_threads_that_clone_a_copied_cache_prepare_it_once(monkeypatch):
-    made, prepare = [], nt.GradientCache.prepare
-    monkeypatch.setattr(nt.GradientCache, "prepare", lambda *given: made.append(prepare(*given)) or made[-1])
+    made, prepare = [], nt.GradientCache._prepare
+    monkeypatch.setattr(nt.GradientCache, "_prepare", lambda *given: made.append(prepare(*given)) or made[-1])
     again = copy.deepcopy(Quadratic(2.0)).cache
     made.clear()
     with ThreadPoolExecutor(4) as pool:

@@ -60,43 +60,11 @@ class PreparedCache:
         self._keep_results()
 
     @classmethod
-    def prepare(cls, function, args, kwargs, config, include_callable, transform=None):
-        """Trace ``function`` at ``args`` and return the cache; the functions ``prepare_..._cache`` call this.
+    def _prepare(cls, function, args, kwargs, config, include_callable, transform=None):
+        """Trace ``function`` at ``args`` and return the cache, for the functions ``prepare_..._cache``.
 
-        Parameters
-        ----------
-        function : callable
-            Plain NumPy/SciPy function.
-        args : tuple
-            Where to trace it; see `prepare_gradient_cache`.
-        kwargs : dict or None
-            Keyword arguments, passed through; not differentiated.
-        config : Config or None
-            Choices; None for the defaults.
-        include_callable : bool
-            Whether ``function`` is a callable dataclass whose arrays are differentiated, too.
-        transform : callable, optional
-            What is traced is ``transform(function)``.
-
-        Returns
-        -------
-        PreparedCache
-            A cache of this class.
-
-        Raises
-        ------
-        SpecError
-            If the arguments cannot be differentiated, or the result does not fit the verb.
-        TypeError
-            If ``function`` is not callable, or ``config`` or ``kwargs`` is of another type.
-        UnsupportedOperationError
-            If the function uses what numbatape cannot differentiate.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> nt.GradientCache.prepare(np.sum, (np.ones(2),), None, None, False)
-        <GradientCache of sum: ...>
+        ``include_callable`` says whether ``function`` is a callable dataclass whose arrays are
+        differentiated, too; with ``transform``, what is traced is ``transform(function)``.
         """
         config = chosen(config, Config())
         if not callable(function):

@@ -38,7 +38,7 @@ class DerivativeCache(JacobianCache):
     """
 
     mode = "forward"
-    serving = ("push", "jacobian")
+    serving = ("_along", "_jacobian")
     choices = ("lanes",)
     by_columns = True
     lanes = 1
@@ -60,32 +60,8 @@ class DerivativeCache(JacobianCache):
     def _share(self, other) -> None:
         other._single, other._wide = self._single.clone(), self._wide.clone()
 
-    def push(self, pairs):
-        """Return the value and the derivative along directions, for `value_and_derivative`.
-
-        Parameters
-        ----------
-        pairs : tuple
-            One ``(primal, tangent)`` for each argument; constants bare, or left out.
-
-        Returns
-        -------
-        value : array, number, or pytree of them
-            The function's result.
-        derivative : array, number, or pytree of them
-            With the value's structure and shapes; with lanes, a leading axis more.
-
-        Raises
-        ------
-        SpecError
-            If the primals or the tangents do not fit.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> nt.prepare_derivative_cache(np.sin, 0.0).push(((0.0, 2.0),))
-        (np.float64(0.0), np.float64(2.0))
-        """
+    def _along(self, pairs):
+        """Serve a call of `value_and_derivative`."""
         given = [type(pair) is tuple and len(pair) == 2 for pair in pairs]
         if all(given):
             return self._pushing.call(*(x for x, _ in pairs), *(dx for _, dx in pairs))
@@ -96,7 +72,7 @@ class DerivativeCache(JacobianCache):
         return self._push(pairs)
 
     def _push_apart(self, *arrays):
-        """Do what `push` does, for primals followed by the tangents of those that are no constants."""
+        """Do what `_along` does, for primals followed by the tangents of those that are no constants."""
         if len(arrays) == len(self._moving) + sum(self._moving):
             primals, tangents = arrays[: len(self._moving)], iter(arrays[len(self._moving) :])
             each = zip(primals, self._moving, strict=True)
@@ -250,7 +226,7 @@ def prepare_derivative_cache(
     """
     if type(lanes) is not int or lanes < 1:
         raise ValueError(f"lanes={lanes!r}: must be a positive integer")
-    cache = DerivativeCache.prepare(f, args, kwargs, config, include_callable)
+    cache = DerivativeCache._prepare(f, args, kwargs, config, include_callable)
     cache.lanes = lanes
     return cache
 
@@ -293,6 +269,6 @@ def value_and_derivative(cache: DerivativeCache, *pairs, out=None):
     if not isinstance(cache, DerivativeCache):
         raise wrong_cache(cache, "value_and_derivative", "prepare_derivative_cache")
     if out is None:
-        return cache.push(pairs)
-    value, derivative = cache.push(pairs)
+        return cache._along(pairs)
+    value, derivative = cache._along(pairs)
     return value, write_into(out, derivative, "result")

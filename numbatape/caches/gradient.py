@@ -115,44 +115,8 @@ class GradientCache(PreparedCache):
         return vector
 
     @one_at_a_time
-    def run(self, args, args_to_zero=None, out=None):
-        """Serve a call with options, for `value_and_gradient`.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-        args_to_zero : sequence of bool, optional
-            One entry for each argument; False adds to what the last call left in the cache's own buffers
-            (``Config(reuse_buffers=True)``).
-        out : tuple, optional
-            Arrays to write the gradients to, one entry for each argument (None to skip it).
-
-        Returns
-        -------
-        value : numpy.floating
-            The function's value.
-        gradients : tuple
-            One entry for each argument, None for constants.
-
-        Raises
-        ------
-        SpecError
-            If the arguments or the arrays of ``out`` do not fit.
-        ValueError
-            If ``args_to_zero`` has a False and results are fresh arrays, to which nothing can be added.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> config = nt.Config(reuse_buffers=True)
-        >>> cache = nt.prepare_gradient_cache(lambda x: np.sum(x**2), np.ones(2), config=config)
-        >>> cache.run((np.ones(2),))[1]
-        (array([2., 2.]),)
-        >>> cache.run((np.ones(2),), args_to_zero=(False,))[1]
-        (array([4., 4.]),)
-        """
+    def _run(self, args, args_to_zero, out):
+        """Serve a call of `value_and_gradient` with options."""
         flat = self._flatten(args)
         before = self._kept(flat, args_to_zero)
         space = self._sweep(flat)
@@ -266,7 +230,7 @@ def prepare_gradient_cache(f, *args, kwargs=None, config=None, include_callable=
     >>> nt.value_and_gradient(cache, np.zeros(3))
     (np.float64(0.0), (array([1., 1., 1.]),))
     """
-    return GradientCache.prepare(f, args, kwargs, config, include_callable)
+    return GradientCache._prepare(f, args, kwargs, config, include_callable)
 
 
 _MISSING = object()
@@ -332,4 +296,4 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
         return value, grads if out is None else write_into(out, grads, "argument")
     if not isinstance(cache, GradientCache):
         raise wrong_cache(cache, "value_and_gradient", "prepare_gradient_cache")
-    return cache.run(() if x is _MISSING else (x, *args), args_to_zero, out)
+    return cache._run(() if x is _MISSING else (x, *args), args_to_zero, out)

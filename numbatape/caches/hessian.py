@@ -32,7 +32,7 @@ class HessianCache(HvpCache):
     <HessianCache of sum: mode reverse over forward; ...>
     """
 
-    serving = ("multiply", "hessian")
+    serving = ("_product", "_hessian")
 
     def _ready(self) -> None:
         require_real(self._prepared, "a Hessian")
@@ -117,44 +117,15 @@ class HessianCache(HvpCache):
                [ 0.,  6.]]))
         """
         cache = self.clone()  # A clone has cells of its own, which other calls of the cache do not write to.
-        cache.hessian((x,))
+        cache._hessian((x,))
         flat = cache._flatten((x,))
         _, known = cache._by_pattern(flat)
         if known is not None:
             return bind_compressed(cache, known, x, out)
         return bind_outputs(cache, cache._wide, x, out)
 
-    def hessian(self, args):
-        """Return the value, the gradient and the Hessian, for `value_gradient_and_hessian`.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-
-        Returns
-        -------
-        value : numpy.floating
-            The function's value.
-        gradient : array, number, or pytree of them
-            Of the structure of the argument; a tuple if several are differentiated.
-        hessian : numpy.ndarray or pytree of them
-            Of shape input shape + input shape; for containers see `value_gradient_and_hessian`.
-
-        Raises
-        ------
-        SpecError
-            If the arguments do not fit.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> cache = nt.prepare_hessian_cache(lambda x: np.sum(x**3), np.ones(2))
-        >>> cache.hessian((np.ones(2),))[2]
-        array([[6., 0.],
-               [0., 6.]])
-        """
+    def _hessian(self, args):
+        """Serve a call of `value_gradient_and_hessian`."""
         return self._differentiating.call(*args)
 
     @one_at_a_time
@@ -223,7 +194,7 @@ def prepare_hessian_cache(f, *args, kwargs=None, config=None, include_callable=F
     array([[ 6.,  0.],
            [ 0., 12.]])
     """
-    return HessianCache.prepare(f, args, kwargs, config, include_callable)
+    return HessianCache._prepare(f, args, kwargs, config, include_callable)
 
 
 def value_gradient_and_hessian(cache: HessianCache, *args, out=None):
@@ -267,6 +238,6 @@ def value_gradient_and_hessian(cache: HessianCache, *args, out=None):
     if not isinstance(cache, HessianCache):
         raise wrong_cache(cache, "value_gradient_and_hessian", "prepare_hessian_cache")
     if out is None:
-        return cache.hessian(args)
-    value, *made = cache.hessian(args)
+        return cache._hessian(args)
+    value, *made = cache._hessian(args)
     return value, *write_into(out, tuple(made), "result")

@@ -28,7 +28,7 @@ class HvpCache(PreparedCache):
     """
 
     mode = "second order"
-    serving: tuple[str, ...] = ("multiply",)
+    serving: tuple[str, ...] = ("_product",)
 
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording, "Hessian")
@@ -41,37 +41,8 @@ class HvpCache(PreparedCache):
     def _share(self, other) -> None:
         other._single = self._single.clone()
 
-    def multiply(self, vectors, args):
-        """Return the value, the gradient and a Hessian-vector product, for `value_and_hvp`.
-
-        Parameters
-        ----------
-        vectors : array, number, pytree of them, or tuple
-            The vector, of the structure and the shapes of the argument; with several differentiated
-            arguments a tuple.
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-
-        Returns
-        -------
-        value : numpy.floating
-            The function's value.
-        gradient, product : array, number, or pytree of them
-            Of the structure of the argument; tuples if several are differentiated.
-
-        Raises
-        ------
-        SpecError
-            If the vector or the arguments do not fit.
-
-        Examples
-        --------
-        >>> import numbatape as nt
-        >>> cache = nt.prepare_hvp_cache(lambda x: x * x * x, 1.0)
-        >>> [float(part) for part in cache.multiply(1.0, (2.0,))]
-        [8.0, 12.0, 12.0]
-        """
+    def _product(self, vectors, args):
+        """Serve a call of `value_and_hvp`."""
         return self._multiplying.call(*args, vectors)
 
     @one_at_a_time
@@ -153,7 +124,7 @@ def prepare_hvp_cache(f, *args, kwargs=None, config=None, include_callable=False
     >>> nt.value_and_hvp(cache, np.array([1.0, 0.0]), np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]), array([2., 0.]))
     """
-    return HvpCache.prepare(f, args, kwargs, config, include_callable)
+    return HvpCache._prepare(f, args, kwargs, config, include_callable)
 
 
 def value_and_hvp(cache: HvpCache, v, *args, out=None):
@@ -199,6 +170,6 @@ def value_and_hvp(cache: HvpCache, v, *args, out=None):
     if not isinstance(cache, HvpCache):
         raise wrong_cache(cache, "value_and_hvp", "prepare_hvp_cache")
     if out is None:
-        return cache.multiply(v, args)
-    value, *made = cache.multiply(v, args)
+        return cache._product(v, args)
+    value, *made = cache._product(v, args)
     return value, *write_into(out, tuple(made), "result")

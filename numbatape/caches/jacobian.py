@@ -22,37 +22,8 @@ class JacobianCache(PreparedCache, ABC):
     def _ready(self) -> None:
         self._differentiating = Front(self._turn, self._general)
 
-    def jacobian(self, args):
-        """Return the value and the Jacobian, in sweeps over chunks of columns or rows.
-
-        `value_and_jacobian` calls this.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-
-        Returns
-        -------
-        value : array, number, or pytree of them
-            The function's result.
-        jacobian : numpy.ndarray or pytree of them
-            Of shape output shape + input shape; for containers see `value_and_jacobian`.
-
-        Raises
-        ------
-        SpecError
-            If the arguments do not fit.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> cache = nt.prepare_pullback_cache(np.cumsum, np.ones(2))
-        >>> cache.jacobian((np.ones(2),))[1]
-        array([[1., 0.],
-               [1., 1.]])
-        """
+    def _jacobian(self, args):
+        """Serve a call of `value_and_jacobian`."""
         return self._differentiating.call(*args)
 
     @one_at_a_time
@@ -76,6 +47,6 @@ class JacobianCache(PreparedCache, ABC):
 def run(cache: JacobianCache, args, out):
     """Return the function's value and its Jacobian, for the public `value_and_jacobian`."""
     if out is None:
-        return cache.jacobian(args)
-    value, matrix = cache.jacobian(args)
+        return cache._jacobian(args)
+    value, matrix = cache._jacobian(args)
     return value, write_into(out, matrix, "argument")

@@ -38,7 +38,7 @@ class PullbackCache(JacobianCache):
     <PullbackCache of cumsum: mode reverse; ...>
     """
 
-    serving = ("pull", "jacobian")
+    serving = ("_back", "_jacobian")
     by_columns = False
 
     def _ready(self) -> None:
@@ -54,81 +54,20 @@ class PullbackCache(JacobianCache):
         result, chunk = primal.variant.recording.result, self._program.config.chunk_size
         return self._rows, *dense.reverse(self._rows, flat, primal, result, chunk)[1:]
 
-    def pull(self, args, cotangent):
-        """Return the value and the pullback of one cotangent, for `value_and_pullback`.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-        cotangent : array, number, or pytree of them
-            Of the structure and the shapes of the result.
-
-        Returns
-        -------
-        value : array, number, or pytree of them
-            The function's result.
-        gradients : tuple
-            One entry for each argument, None for constants.
-
-        Raises
-        ------
-        SpecError
-            If the arguments or the cotangent do not fit.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> nt.prepare_pullback_cache(np.sin, np.zeros(2)).pull((np.zeros(2),), np.array([1.0, 2.0]))
-        (array([0., 0.]), (array([1., 2.]),))
-        """
+    def _back(self, args, cotangent):
+        """Serve a call of `value_and_pullback` that does not add to former results."""
         return self._pulling.call(*args, cotangent)
 
-    def accumulate(self, args, cotangent, args_to_zero):
-        """Do what `pull` does, and add to what the last call returned where an argument has False.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-        cotangent : array, number, or pytree of them
-            Of the structure and the shapes of the result.
-        args_to_zero : sequence of bool
-            One entry for each argument; False adds.
-
-        Returns
-        -------
-        value : array, number, or pytree of them
-            The function's result.
-        gradients : tuple
-            The cache's own arrays, one entry for each argument, None for constants.
-
-        Raises
-        ------
-        SpecError
-            If the arguments or the cotangent do not fit.
-        ValueError
-            If there is a False and results are fresh arrays, to which nothing can be added.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> config = nt.Config(reuse_buffers=True)
-        >>> cache = nt.prepare_pullback_cache(np.sin, np.zeros(2), config=config)
-        >>> x, ybar = np.zeros(2), np.array([1.0, 2.0])
-        >>> cache.pull((x,), ybar)[1], cache.accumulate((x,), ybar, (False,))[1]
-        ((array([2., 4.]),), (array([2., 4.]),))
-        """
+    def _adding(self, args, cotangent, args_to_zero):
+        """Serve a call that adds to what the last one returned where an argument has False."""
         require_switches(args_to_zero, len(self._given), self._program.config)
         if all(args_to_zero):
-            return self.pull(args, cotangent)
+            return self._back(args, cotangent)
         if not self._program.config.friendly_tangents:
             if any(args_to_zero):
                 raise SpecError("args_to_zero: all arguments stand in one vector (friendly_tangents=False)")
             args_to_zero = (False,)
-        return self.pull.adding(args_to_zero, args, cotangent)
+        return self._back.adding(args_to_zero, args, cotangent)
 
     @one_at_a_time
     def _pull(self, *given):
@@ -259,7 +198,7 @@ def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=
     >>> nt.value_and_pullback(cache, {"square": np.ones(2)}, np.array([1.0, 3.0]))
     ({'square': array([1., 9.])}, (array([2., 6.]),))
     """
-    return PullbackCache.prepare(f, args, kwargs, config, include_callable)
+    return PullbackCache._prepare(f, args, kwargs, config, include_callable)
 
 
 def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None, out=None):
@@ -307,9 +246,9 @@ def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None, out
     if not isinstance(cache, PullbackCache):
         raise wrong_cache(cache, "value_and_pullback", "prepare_pullback_cache")
     if args_to_zero is None and out is None:
-        return cache.pull(args, ybar)
+        return cache._back(args, ybar)
     if args_to_zero is None:
-        value, grads = cache.pull(args, ybar)
+        value, grads = cache._back(args, ybar)
     else:
-        value, grads = cache.accumulate(args, ybar, args_to_zero)
+        value, grads = cache._adding(args, ybar, args_to_zero)
     return value, grads if out is None else write_into(out, grads, "argument")

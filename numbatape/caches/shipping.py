@@ -117,7 +117,7 @@ def prepared(cache: PreparedCache, name: str) -> Any:
         if again is not None:
             shipped, args, kwargs, config, calls, choices = again
             try:
-                made = class_of(cache).prepare(shipped.function, args, kwargs, config, calls)
+                made = class_of(cache)._prepare(shipped.function, args, kwargs, config, calls)
             except BaseException as error:
                 vars(cache)["_waiting"] = again
                 # An AttributeError that left this place would seem to say that the cache lacks an attribute.

@@ -61,40 +61,6 @@ class SparseHessianCache(SparseCache):
     def _shapes(self, flat, primal, compression):
         return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
 
-    def hessian(self, args):
-        """Return the value, the gradient and the sparse Hessian, for `value_gradient_and_sparse_hessian`.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-
-        Returns
-        -------
-        value : numpy.floating
-            The function's value.
-        gradient : array, number, or pytree of them
-            Of the argument's structure and shapes; with several differentiated arguments a tuple.
-        hessian : scipy.sparse.csr_array
-            Of all entries of the differentiated arguments by all of them.
-
-        Raises
-        ------
-        SpecError
-            If the arguments do not fit.
-        PatternError
-            If a given pattern has another shape or, in check mode, misses an entry.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> cache = nt.prepare_sparse_hessian_cache(lambda x: np.sum(x**3), np.ones(3))
-        >>> cache.hessian((np.arange(3.0),))[2].data
-        array([ 0.,  6., 12.])
-        """
-        return self._differentiating.call(*args)
-
     @one_at_a_time
     def _general(self, *args):
         """Serve any call; in check mode one product with a random direction tests the pattern."""
@@ -175,7 +141,7 @@ def prepare_sparse_hessian_cache(
            [1., 0., 1.],
            [0., 1., 0.]])
     """
-    cache = SparseHessianCache.prepare(f, args, kwargs, config, False)
+    cache = SparseHessianCache._prepare(f, args, kwargs, config, False)
     cache._given_pattern, cache._check = pattern, check
     return cache
 
@@ -218,4 +184,4 @@ def value_gradient_and_sparse_hessian(cache: SparseHessianCache, *args):
     """
     if not isinstance(cache, SparseHessianCache):
         raise wrong_cache(cache, "value_gradient_and_sparse_hessian", "prepare_sparse_hessian_cache")
-    return cache.hessian(args)
+    return cache._differentiating.call(*args)

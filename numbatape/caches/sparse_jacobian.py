@@ -57,38 +57,6 @@ class SparseJacobianCache(SparseCache):
             return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
         return [view.shape for view in float_outputs(primal, primal.variant.recording.result)]
 
-    def jacobian(self, args):
-        """Return the value and the sparse Jacobian, for `value_and_sparse_jacobian`.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-
-        Returns
-        -------
-        value : array, number, or pytree of them
-            The function's result.
-        jacobian : scipy.sparse.csr_array
-            Of shape (entries of the result, entries of the differentiated arguments).
-
-        Raises
-        ------
-        SpecError
-            If the arguments do not fit.
-        PatternError
-            If a given pattern has another shape or, in check mode, misses an entry.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> cache = nt.prepare_sparse_jacobian_cache(lambda x: x**2, np.ones(3))
-        >>> cache.jacobian((np.arange(3.0),))[1].data
-        array([0., 2., 4.])
-        """
-        return self._differentiating.call(*args)
-
     @one_at_a_time
     def _general(self, *args):
         """Serve any call; in check mode one product with a random direction tests the pattern."""
@@ -184,7 +152,7 @@ def prepare_sparse_jacobian_cache(
     array([[2., 1., 0.],
            [0., 3., 2.]])
     """
-    cache = SparseJacobianCache.prepare(f, args, kwargs, config, False)
+    cache = SparseJacobianCache._prepare(f, args, kwargs, config, False)
     cache._given_pattern, cache._check = pattern, check
     return cache
 
@@ -226,4 +194,4 @@ def value_and_sparse_jacobian(cache: SparseJacobianCache, *args):
     """
     if not isinstance(cache, SparseJacobianCache):
         raise wrong_cache(cache, "value_and_sparse_jacobian", "prepare_sparse_jacobian_cache")
-    return cache.jacobian(args)
+    return cache._differentiating.call(*args)

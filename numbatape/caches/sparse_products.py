@@ -68,34 +68,8 @@ class SparseCache(PreparedCache, ABC):
         self._known: dict[tuple, KnownPattern] = {}
         self._differentiating = Front(self._turn, self._general)
 
-    def matrix(self, args: tuple) -> scipy.sparse.csr_array:
-        """Return the sparse derivative alone, without the value, for the one-shot verbs.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-
-        Returns
-        -------
-        scipy.sparse.csr_array
-            The Jacobian, or the Hessian.
-
-        Raises
-        ------
-        SpecError
-            If the arguments do not fit.
-        PatternError
-            If a given pattern has another shape or, in check mode, misses an entry.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> cache = nt.prepare_sparse_jacobian_cache(lambda x: x**2, np.ones(3))
-        >>> cache.matrix((np.arange(3.0),)).data
-        array([0., 2., 4.])
-        """
+    def _matrix_at(self, args: tuple) -> scipy.sparse.csr_array:
+        """Serve a call of a one-shot verb, which wants the sparse derivative alone."""
         return self._differentiating.call(*args)[-1]
 
     @abstractmethod

@@ -69,7 +69,7 @@ class KeptDerivatives:
         else:
             given = [Constant(x) if d is None else x for x, d in zip(primals, moving, strict=True)]
             cache = prepare_derivative_cache(self._f, *given, lanes=lanes)
-        value, moved = cache.push(
+        value, moved = cache._along(
             tuple([x if d is None else (x, d) for x, d in zip(primals, moving, strict=True)])
         )
         idle.append(cache)

@@ -118,7 +118,7 @@ def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
         args = tuple(arg if k == place else as_constant(arg) for k, arg in enumerate(args))
 
         def prepared():
-            cache = kind.prepare(target, args, None, None, False, first_result if has_aux else None)
+            cache = kind._prepare(target, args, None, None, False, first_result if has_aux else None)
             cache._given_pattern = pattern
             cache.prepared_in_call = True
             return cache
@@ -128,7 +128,7 @@ def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
             require_floats(flat, chosen)
             key = (kind.__name__, has_aux, flat.signature, id(pattern))
             with shelf.lent(key, prepared) as cache:
-                matrix = cache.matrix(args)
+                matrix = cache._matrix_at(args)
             if not has_aux:
                 return matrix
             made = lambda: Evaluator(shelf.program(target, flat, second_result))  # noqa: E731
