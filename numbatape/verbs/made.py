@@ -12,7 +12,7 @@ import numpy as np
 
 from ..caches.registry import known_shelf, may_share, shelf_of
 from ..capture.holders import Wrapper
-from ..capture.moving_names import Moving, MovingName
+from ..capture.moving_names import Moving
 from ..errors import SpecError
 from ..late import imported
 from ..tape.tape import shown_name
@@ -207,11 +207,6 @@ def _check_options(options: dict) -> None:
     for name in ("has_aux", "holomorphic"):
         if not isinstance(options.get(name, False), (int, np.bool_)):
             raise TypeError(f"{name} must be True or False, got {options[name]!r}")
-
-
-def has_moving(keywords: dict) -> bool:
-    """Whether a call's keywords have the values of variables; these come last."""
-    return bool(keywords) and type(next(reversed(keywords))) is MovingName
 
 
 def with_moving(moving: Moving | Family, values: dict | None, call: Callable, plain: Callable, args, kwargs):

@@ -21,7 +21,7 @@ from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import wrap
 from ..trace.trace import Trace, current, failing
 from ..usercode.ownership import parameter_names, traced_function
-from .made import has_moving, is_argnums, with_moving
+from .made import is_argnums, with_moving
 
 if TYPE_CHECKING:
     from ..caches.derived import Derived
@@ -98,7 +98,7 @@ def one_shot(moving: Moving, idle: list[Caller], general: Callable) -> Callable:
     """
 
     def call(*args, **kwargs):
-        if moving.names and not has_moving(kwargs) and current() is None:
+        if moving.names and moving.names[0] not in kwargs and current() is None:
             return with_moving(moving, moving.keywords(), call, lambda: general(args, kwargs), args, kwargs)
         if idle and current() is None:  # inside of a trace an argument may be a traced value
             try:

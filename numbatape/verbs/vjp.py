@@ -72,9 +72,9 @@ def _vjp_verb(f, has_aux: bool):
 
     def call(*primals, **variables):
         idle = shelf.idle(("vjp", has_aux, sizes_of(primals), bool(variables)))
-        if moving.names and not variables and current() is None:
-            values = moving.keywords()
-            return with_moving(moving, values, call, lambda: general(primals, {}, idle), primals, {})
+        if moving.names and moving.names[0] not in variables and current() is None:
+            itself = lambda: general(primals, variables, idle)  # noqa: E731
+            return with_moving(moving, moving.keywords(), call, itself, primals, variables)
         if idle and current() is None:
             try:
                 taped = idle.pop()
