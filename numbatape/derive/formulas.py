@@ -114,6 +114,7 @@ SPECIAL = {
     "erfc_ratio": by_row("erfc_ratio"),
     "kolmogorov_slope": by_row("kolmogorov_slope"),
     "kve_slope": lambda n, v, x, _: by_row("kve_slope")(n, v, x),
+    "chi2_far": lambda x, k, w, _: by_row("chi2_far")(x, k, w),
     "student_rise": lambda n, v, t: by_row("stdtr_rise" if n == 1.0 else "stdtr_rise_n")(v, t),
     "gamma_slope": lambda n, a, x, *_: by_row("gammainc_a" if n == 1.0 else "gammainc_aa")(a, x),
     "beta_slope": lambda p, q, a, b, x, *_: by_row("betainc_" + "a" * int(p) + "b" * int(q))(a, b, x),

@@ -21,6 +21,16 @@ def kolmogorov_derivative(n, x):
     return np.vectorize(kolmogorov_slope, otypes=[float])(n, x)[()]
 
 
+def chi2_far_of_arrays(x, k, w):
+    """Twice the density of the noncentral chi-squared law, as `scalars.chi2_far` computes it."""
+    import numpy as np
+    import scipy.special
+
+    chi2_far = imported(".scalars", __package__).chi2_far
+    bessel = scipy.special.ive(0.5 * np.asarray(k) - 1.0, np.sqrt(np.multiply(x, w)))
+    return np.vectorize(chi2_far, otypes=[float])(x, k, w, bessel)[()]
+
+
 def student_quantile_slope(n):
     """Return `scalars.student_rise` for an n, as a function of arrays."""
     def function(v, t):
@@ -199,17 +209,23 @@ binary("stdtr_rise_n", "student_rise(2.0, x, y)", student_quantile_slope(2.0), (
 # minus the density for two more degrees (J. D. Cohen, "Noncentral chi-square: some observations on
 # recurrence", 1988).
 def _chi2_density(more):
-    power = f"0.25*y + {0.25 * more - 0.5}"
-    usual = f"math.exp(-0.5*(math.sqrt(x) - math.sqrt(w))*(math.sqrt(x) - math.sqrt(w)))*math.pow(x/w, {power})*sc.ive(0.5*y + {0.5 * more - 1.0}, math.sqrt(x*w))"
-    # Near w = 0, where x/w is infinite in the end, by the series of the Bessel function without its first power.
     half = f"(0.5*y + {0.5 * more})"
+    # Near w = 0, where x/w is infinite in the end, by the series of the Bessel function without its first power.
     near = f"math.exp(sc.xlogy({half} - 1.0, 0.5*x) - 0.5*(x + w) - sc.gammaln({half}))*sc.hyp0f1({half}, 0.25*x*w)"
-    return f"0.5*({near} if x*w < {half} else {usual})"
+    return f"0.5*({near} if x*w < {half} else {_chi2_far(more)})"
+
+
+def _chi2_far(more):
+    """Return the text of the density, times 2, where the Bessel function is of use."""
+    return f"chi2_far(x, y + {more:.1f}, w, sc.ive(0.5*y + {0.5 * more - 1.0}, math.sqrt(x*w)))"
 
 
 ternary("chndtr",   "sc.chndtr(x, y, w)", "sc.chndtr",    (POSITIVE, POSITIVE, POSITIVE), opaque="y",
        dx=_chi2_density(0), dw=f"-({_chi2_density(2)})",
        second={"xx": f"0.5*({_chi2_density(-2)} - dx)", "xw": "-0.5*(dw + dx)", "ww": f"-0.5*({_chi2_density(4)} + dw)"})
+ternary("chi2_far", "chi2_far(x, y, w, sc.ive(0.5*y - 1.0, math.sqrt(x*w)))", chi2_far_of_arrays, ((3.0, 9.0), (1.0, 7.0), (3.0, 9.0)), opaque="y",
+       dx=f"0.5*({_chi2_far(-2)} - z)", dw=f"0.5*({_chi2_far(2)} - z)",
+       second={"xx": f"0.25*({_chi2_far(-4)} - z) - dx", "xw": "-0.5*(dw + dx)", "ww": f"0.25*({_chi2_far(4)} - z) - dw"})
 
 # ---- Kolmogorov's limit, by its two theta series (DLMF 20.7.32)
 unary ("kolmogorov", "sc.kolmogorov(x)",  "sc.kolmogorov", (0.3, 2.0), dx="kolmogorov_slope(1.0, x)", dxx="kolmogorov_slope(2.0, x)", loop="sc.kolmogorov")

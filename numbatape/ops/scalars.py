@@ -313,3 +313,21 @@ def scaled_bend(side, v, x):
     rest = (debye_excess(q, t) - below) / (1.0 + below)
     turn = (order / x) * (sine / (1.0 + cosine))
     return turn * turn + side * (cosine * rest - sine * (order / x)) * inverse - scaled_fall(side, v, x) / x
+
+
+def chi2_far(x, k, w, ive):
+    """Twice the density of the noncentral chi-squared law at x, for k degrees of freedom and noncentrality w.
+
+    The Bessel function, of order k/2 - 1 at the root of x*w, is a factor. At large orders it underflows where
+    the power of x/w overflows: there it is taken by Debye's expansion, whose first term has that power.
+    """
+    if not (x > 0.0 and w > 0.0):
+        return math.nan
+    order = 0.5 * k - 1.0
+    if ive > 1e-100 or not order > 100.0:
+        gap = math.sqrt(x) - math.sqrt(w)
+        return math.exp(0.5 * order * math.log(x / w) - 0.5 * gap * gap) * ive
+    h = math.sqrt(order * order + x * w)
+    q = order / h
+    exponent = order * math.log(x / (order + h)) + h - 0.5 * (x + w) + math.log1p(debye_sum(q * q, 1.0 / h))
+    return math.exp(exponent) * 0.3989422804014327 / math.sqrt(h)

@@ -32,6 +32,7 @@ COMPOSED = {
     "ldexp",
     "kolmogorov_slope",
     "kve_slope",
+    "chi2_far",
     "cast",
 }  # NumPy has no loop of float64 for them
 # Nor for derivatives for parameters (`numbatape.ops.parameters`), results of loops that are named in full.
