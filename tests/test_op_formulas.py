@@ -577,7 +577,8 @@ ADDING = {"logaddexp": 1.0, "logaddexp2": 1.0, "sinc": 1.0, "addmul": 3.0, "addw
 OURS = [
     op
     for op in DIFFERENTIABLE
-    if not op.value.startswith("sc.") and op.name not in ("remainder", "fmod", "kve_slope", "chi2_far", *SERIES)
+    if not op.value.startswith("sc.")
+    and op.name not in ("remainder", "fmod", "kve_slope", "chi2_far", *SERIES)
 ]
 
 

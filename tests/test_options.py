@@ -98,8 +98,9 @@ REAL = {
     "lists": (X, lambda x: [
         np.fliplr([x, 2 * x]), np.linalg.svdvals([x, x**2]), np.matrix_transpose([x, 2 * x]),
         np.fft.fft2([x, x**2]).real, np.linalg.matrix_norm([x, 2 * x]), np.array(x, ndmin=2),
-        np.interp([x[0], 0.1], [0.0, x[2] ** 2], [1.0, x[3]]), np.cov([x[0], x[1], 2.0]), np.gradient([*x]),
-        np.trapezoid([*x], x=[0.0, 1.0, 2.0, x[2] + 5.0, 9.0]), np.unique([x[3], x[0]]), np.round([*x], 1),
+        np.interp([x[0], 0.1], [0.0, x[2] ** 2], [1.0, x[3]]), np.cov([x[0], x[1], 2.0], bias=None),
+        np.gradient([*x]), np.trapezoid([*x], x=[0.0, 1.0, 2.0, x[2] + 5.0, 9.0]), np.unique([x[3], x[0]]),
+        np.round([*x], 1),
         np.zeros_like([*x]) + np.take([*x], 1), np.where([True, False], [x[0], x[1]], [1.0, x[2]]),
         *np.meshgrid([x[0], 1.0], [x[1]]), np.polymul([1.0, x[0]], [x[1], 2.0]), np.sinc([x[0], 2.0])]),
     "ranges": (X, lambda x: [

@@ -163,6 +163,10 @@ UNDEFINED = {
         lambda x: np.quantile(x, 0.7 + 0.0 * x[1], method="inverted_cdf"),
         np.array([0.3, 0.4, 0.5, 0.6, 0.7, np.inf]),
     ),
+    "an entry before an infinite one": (
+        lambda x: np.quantile(x, [0.4, 0.8, 1.0]) + np.percentile(x, 80.0, method="lower"),
+        np.append(ALIKE[1:], np.inf),
+    ),
     "quantile of an infinite entry": (lambda x: np.quantile(x, 0.12), np.append(ALIKE[1:], -np.inf)),
 }
 
@@ -175,6 +179,11 @@ def test_later_samples_that_scipy_has_no_statistic_of(name):
         with np.errstate(invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             np.testing.assert_allclose(verb(sample)[0], np.sum(f(sample)), rtol=1e-13)
+
+
+def test_a_negative_order_of_a_moment_raises():
+    with pytest.raises(nt.UnsupportedOperationError, match="a negative order"):
+        nt.grad(lambda x: stats.moment(x, [2, -1])[1])(SAMPLE)
 
 
 @pytest.mark.parametrize("order", [0.0, 0.7, 2.0])

@@ -52,9 +52,11 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     return _finish(ordered, middle, axes, flag(keepdims))
 
 
-def _interpolated(ordered, place: float):
-    """Return the entry at a fractional position, as NumPy's "linear" method interpolates."""
+def _interpolated(ordered, place: float, method: str):
+    """Return the entry at a fractional position, as NumPy interpolates: next to infinite ones NaN."""
     n = length(ordered, ordered.ndim - 1)
+    if method in OF_ONE_ENTRY:
+        return ordered[..., int(place)] + 0.0
     # A position that is a size is known when the tape is planned.
     if type(place) is TracedArray and place._level == CONSTANT:
         below = np.minimum(np.floor(place), n - 1)
@@ -62,16 +64,14 @@ def _interpolated(ordered, place: float):
         return _between(low, high, place - below)
     below = min(int(np.floor(place)), n - 1)
     low, high = ordered[..., below], ordered[..., min(below + 1, n - 1)]
-    weight = place - below
-    return _between(low, high, weight) if type(weight) is TracedArray or weight else low + 0.0
+    return _between(low, high, place - below)
 
 
 def _between(low, high, weight):
     """Interpolate from the nearer entry, as NumPy does: the other one may be infinite."""
     gap = high - low
     if type(weight) is TracedArray:
-        inside = np.where(np.equal(weight, 0.0), low, low + gap * weight)
-        return np.where(weight >= 0.5, high - gap * (1.0 - weight), inside)
+        return np.where(weight >= 0.5, high - gap * (1.0 - weight), low + gap * weight)
     return high - gap * (1.0 - weight) if weight >= 0.5 else low + gap * weight
 
 
@@ -110,6 +110,7 @@ BETWEEN = {
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
+OF_ONE_ENTRY = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 
 
 def _quantile(function, scale: float):
@@ -134,7 +135,7 @@ def _quantile(function, scale: float):
             places = np.quantile(np.arange(float(n)), (q / scale).reshape(-1), method=method)
         # Where no quantile is asked for, one is computed for its shape.
         asked = places if len(places) else [0.0]
-        parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in asked]
+        parts = [_finish(ordered, _interpolated(ordered, p, method), axes, flag(keepdims)) for p in asked]
         return np.reshape(np.stack(parts)[: len(places)], (*q.shape, *parts[0].shape))
 
     return quantile

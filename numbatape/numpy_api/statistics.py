@@ -165,7 +165,7 @@ def _expanded_weights(w, x, axis):
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     blocks = [_rows(_cast(lift_first(block, m, y), dtype), rowvar) for block in (m, y) if block is not None]
     x = np.concatenate(blocks)
-    ddof = (0 if bias else 1) if ddof is None else ddof
+    ddof = int(bias == 0) if ddof is None else ddof  # as NumPy asks: bias=None is one
     if fweights is not None or aweights is not None:
         return _weighted_cov(x, ddof, fweights, aweights)
     centered = x - np.mean(x, 1, keepdims=True)

@@ -102,7 +102,7 @@ CASES = {
     "center_of_mass": (lambda x: np.array(I.center_of_mass(x)), A + 9.0),
     "center_of_mass parts": (lambda x: np.array(I.center_of_mass(x, LABELS, [1, 2])), A + 9.0),
     "gaussian_filter": (joined(*[lambda x, o=order: I.gaussian_filter(x, (1.0, 0.7), o, mode=["reflect", "wrap"]) for order in (1, [0, 2])]), A),
-    "gaussian_filter axes": (joined(lambda x: I.gaussian_filter(x, 1.0, axes=(1,), radius=2), lambda x: I.gaussian_filter1d(x, 0.8, 0, 1)), A),
+    "gaussian_filter axes": (joined(lambda x: I.gaussian_filter(x, 1.0, axes=(1,), radius=2), lambda x: I.gaussian_filter1d(x, 0.8, 0, 1), lambda x: I.gaussian_filter1d(x, 1.5, radius=True)), A),
     "widths": (joined(lambda s: I.gaussian_filter(A, s, (0, 3)), lambda s: I.gaussian_filter1d(A, s[0], radius=3), lambda s: I.gaussian_laplace(A, s)), np.array([1.1, 0.7])),
     "gaussian derivatives": (joined(lambda x: I.gaussian_laplace(x, 1.0), lambda x: I.gaussian_gradient_magnitude(x, (1.0, 2.0))), A),
     "gaussian derivatives axes": (joined(*[lambda x, n=name: getattr(I, n)(x, 1.0, axes=(1,), mode=["wrap"]) for name in GAUSSIANS]), A),
@@ -172,6 +172,7 @@ def test_neighbours_are_data_of_the_tape():
         (lambda x: I.sobel(x, output=int), "output of dtype int64"),
         (lambda x: I.maximum_filter(x, 3, axes=(0,)), "axes"),
         (lambda x: I.mean(x, x > 0), "labels"),
+        (lambda x: I.affine_transform(x, [0.0, 1.2]), "zeros on a diagonal"),
     ],
 )
 def test_what_decides_shapes_raises_by_name(function, text):

@@ -25,6 +25,7 @@ def of(name, *orders):
 INTEGRALS = {
     **{name: of(name) for name in ("itj0y0", "iti0k0", "it2j0y0", "it2i0k0", "itstruve0", "it2struve0")},
     **{name: of(name) for name in ("kelvin", "modfresnelp", "modfresnelm")},
+    "modified Fresnel integrals left of 0": lambda x: sc.modfresnelp(-x) + sc.modfresnelm(-2.0 * x),
     "itstruve0 of negative numbers": lambda x: sc.itstruve0(x - 0.5),
     "besselpoly": lambda x: sc.besselpoly(x + 0.5, 0.5, [[1.5], [2.0]]),
     "log_wright_bessel": of("log_wright_bessel", 0.5, 1.2),

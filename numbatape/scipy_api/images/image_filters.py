@@ -83,7 +83,7 @@ def _gaussian(sigma, order: int, truncate: float, radius):
         if radius is None:
             radius = int(np.floor(truncate * stop_gradient(sigma) + 0.5))
         return _gaussian_of_traced(sigma, order, radius)
-    radius = int(truncate * float(sigma) + 0.5) if radius is None else radius
+    radius = int(truncate * float(sigma) + 0.5) if radius is None else +radius  # True is a radius of 1
     pulse = np.zeros(2 * radius + 1)
     pulse[radius] = 1.0
     answer = scipy.ndimage.gaussian_filter1d(pulse, sigma, order=order, mode="constant", radius=radius)

@@ -13,7 +13,7 @@ import scipy.special
 
 from ...numpy_api.registration import unsupported_argument
 from ...trace.axes import one_axis, pinned
-from ...trace.operands import find_trace, lift_first
+from ...trace.operands import find_trace, is_wrong, lift_first
 from .image_filters import one_each
 from .image_outputs import filters
 
@@ -195,13 +195,15 @@ def affine_transform(
     matrix, offset = _numbers(matrix), _numbers(offset)
     if np.ndim(matrix) == 2 and np.shape(matrix)[1] == rank + 1:  # homogeneous coordinates
         offset, matrix = matrix[:rank, rank], matrix[:rank, :rank]
+    if np.ndim(matrix) == 1 and is_wrong(np.any(np.equal(matrix, 0.0))):  # SciPy divides the offset by it
+        raise unsupported_argument("scipy.ndimage.affine_transform", "zeros on a diagonal", "a matrix is")
     grid, places = _grid(shape), []
     for axis in range(rank):
         place = offset if np.ndim(offset) == 0 else offset[axis]
         if np.ndim(matrix) == 1:
             place = place + matrix[axis] * grid[axis]
         else:
-            for other in range(rank):
+            for other in range(len(shape)):
                 place = place + matrix[axis, other] * grid[other]
         places.append(place)
     return _looked_up(image, places, order, mode, cval, prefilter)

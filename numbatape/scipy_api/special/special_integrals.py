@@ -85,8 +85,14 @@ def _modified_fresnel(name: str, sign: float):
     ``F' = -exp(sign*i*x**2)``, and ``K = exp(-sign*i*(x**2 + pi/4)) * F / sqrt(pi)``.
     """
     root = 1.0 / np.sqrt(2.0 * np.pi)
+
+    def f_slope(z, x):
+        """Return the slope of the imaginary part of F; left of 0 SciPy's is the real part of ``F(-x)``."""
+        square = x * x
+        return np.where(x < 0.0, np.cos(square), -sign * np.sin(square))
+
     f_real = formula_rule(name, {0: lambda z, x: -np.cos(x * x)}, lambda both: both[0].real)
-    f_imaginary = formula_rule(name, {0: lambda z, x: -sign * np.sin(x * x)}, lambda both: both[0].imag)
+    f_imaginary = formula_rule(name, {0: f_slope}, lambda both: both[0].imag)
     k_real = formula_rule(
         name, {0: lambda z, x: 2.0 * sign * x * k_imaginary(x) - root}, lambda both: both[1].real
     )

@@ -192,6 +192,8 @@ def moment(a, order=1, axis=0, *, center=None, keepdims=False):
         return np.stack([moment(a, one, axis, center=center, keepdims=keepdims) for one in order])
     if np.ndim(center):
         raise unsupported_argument("scipy.stats.moment", "several centers", "one number is")
+    if order < 0:  # SciPy's value is the second moment
+        raise unsupported_argument("scipy.stats.moment", "a negative order", "np.mean(gap**order) is")
     x = lift_first(a, center)
     gap = _central(x, axis) if center is None else x - center
     if order == 1 and center is None:
@@ -358,11 +360,15 @@ def power_divergence(f_obs, f_exp=None, ddof=0, axis=0, lambda_=None, **options)
     given = operations.library_copy(scipy.stats.power_divergence)(f_obs, f_exp, ddof, axis, **options)
     observed = lift_first(f_obs, lambda_)
     expected = np.mean(observed, axis, keepdims=True) if f_exp is None else lift_first(f_exp, lambda_)
-    low = lambda_ < -0.5
+    ratio, low = observed / expected, lambda_ < -0.5
+    negative = ratio < 0.0  # powers of these are real at whole orders only
+    positive, mirrored = np.where(negative, 1.0, ratio), np.where(negative, ratio, -1.0)
     order, other = np.where(low, 0.0, lambda_), np.where(low, lambda_, -1.0)
-    terms = observed * sc.boxcox(observed / expected, order) / (order + 1.0)
-    others = expected * sc.boxcox(observed / expected, other + 1.0) / other
-    statistic = 2.0 * np.sum(np.where(low, others, terms), axis)
+    terms = observed * sc.boxcox(positive, order) / (order + 1.0)
+    others = expected * sc.boxcox(positive, other + 1.0) / other
+    first = np.where(low, expected, observed)
+    powers = (observed * mirrored**lambda_ - first) / (lambda_ * (lambda_ + 1.0))
+    statistic = 2.0 * np.sum(np.where(negative, powers, np.where(low, others, terms)), axis)
     freedom = _count(observed, axis) - 1.0 - ddof
     return type(given)(statistic, sc.chdtrc(freedom, statistic))
 
