@@ -477,3 +477,13 @@ def test_a_captured_matrix_is_watched():
     np.testing.assert_array_equal(gradient(X), np.ones(3))
     matrix[0, 0] = 5.0
     np.testing.assert_array_equal(gradient(X), [5.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_number_of_a_module_that_changes_again_and_again(dtype):
+    """An entry that a changed number has stopped leaves no guard, by which the next one could be chosen."""
+    settings = types.ModuleType("settings")
+    gradient = nt.grad(lambda x: np.sum(x * settings.scale))
+    for scale in (1.5, 2.0, 3.0, 4.0, 1.5, 5.0):
+        settings.scale = scale
+        np.testing.assert_array_equal(gradient(X.astype(dtype)), np.full(3, scale, dtype))

@@ -11,8 +11,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..engine.frame import CELL_A, WORD
-from ..tape.instruction import GUARD
+from ..engine.frame import WORD
 from ..tape.tape import F64
 
 if TYPE_CHECKING:
@@ -54,12 +53,11 @@ class Paths:
         """
         number, frame, cells, read = entry.stops
         at = frame[STOPPED]
-        cell = read.get(at)
+        if at not in read:
+            read[at] = entry.space.guard_cell(at)
+        cell = read[at]
         if cell is None:
-            code = entry.space.plan.code
-            if at >= len(code):
-                return None  # an array that is watched has stopped it, and this is the number of that
-            cell = read[at] = int(code[at, CELL_A])
+            return None
         stop = number, at, cells[cell]
         followers = self._followers.get(stop)
         if followers is None:
@@ -84,10 +82,10 @@ class Paths:
 
     def _following(self, entry: Entry, at: int, seen: Any) -> list[int]:
         """Return the traces that came to a guard as one did, and saw there what it has seen now."""
-        variant, code = entry.space.variant, entry.space.plan.tape.code
-        if code["op"][at] != GUARD or not math.isfinite(seen):
+        if not math.isfinite(seen):
             return []
-        guard = int(code["aux"][at])
+        variant = entry.space.variant
+        guard = int(entry.space.plan.tape.code["aux"][at])
         seen = bool(seen) if variant.tape.guards[guard].kind == "bool" else seen
         wanted = *variant.outcomes[:guard], seen
         return [name for name, its in self._variants.items() if its.outcomes[: guard + 1] == wanted]

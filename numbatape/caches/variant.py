@@ -14,7 +14,7 @@ from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..recording.recorded import Recording
 from ..tape import Tape
-from ..tape.tape import CONSTANT
+from ..tape.tape import CONSTANT, F64
 from ..trace.constants import EXACT_INTEGER
 from ..trace.shared_inputs import memory_of
 from .arguments import Flattened
@@ -278,10 +278,9 @@ class VariantWorkspace(Workspace):
         return bool(assumed) and int(self.plan.tape.code["aux"][self.stopped]) in assumed
 
     def last_stop(self) -> tuple[int, float]:
-        """Return the guard at which a sweep has stopped last, and what that has seen."""
-        at = self.stopped
-        # An array that is watched may have stopped it, whose number is no instruction's.
-        return at, self.guard_value(at) if at < len(self.plan.code) else 0.0
+        """Return the guard at which a sweep has stopped last, and what that has seen; 0 if it is no guard."""
+        cell = self.guard_cell(self.stopped)
+        return self.stopped, 0.0 if cell is None else float(self.v[F64][cell])
 
     def retire_entry(self) -> None:
         """Let the steady call that this workspace serves refuse all calls."""

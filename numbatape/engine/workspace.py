@@ -10,6 +10,7 @@ import numpy as np
 from ..jit import address
 from ..late import imported
 from ..ops import status
+from ..tape.instruction import GUARD
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE
 from . import kernels
 from .frame import CELL_A, WORD, WORDS
@@ -248,6 +249,17 @@ class Workspace:
         """Run the reverse sweep with the cotangents in ``seed``; adjoints are cleared first."""
         self.require_reverse()
         self._sweep("pullback")
+
+    def guard_cell(self, instruction: int) -> int | None:
+        """Return the cell that a guard reads; None if what has stopped a sweep is no guard.
+
+        A captured array that is watched stops a sweep, too, and leaves its own number, which may be that of
+        any instruction.
+        """
+        code = self.plan.tape.code
+        if instruction >= len(code) or code["op"][instruction] != GUARD:
+            return None
+        return int(self.plan.code[instruction, CELL_A])
 
     def guard_value(self, instruction: int) -> float:
         """Return the value that the guard at an instruction saw."""
