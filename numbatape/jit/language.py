@@ -85,6 +85,27 @@ def lane_dots(cv, c, sc0, av, a, sa0, bv, b, n, scale):
         cv[c + r * sc0] += scale * lane_dot(av, a + r * sa0, bv, b, n)
 
 
+def eight_dots(cv, c, av, a, sa0, bv, b, m, k):
+    """Write the products of m rows of k cells with b, each as `lane_dot` adds it up; m is a multiple of 8.
+
+    Rows have fewer than 16 cells.
+    """
+    for i in range(m):
+        cv[c + i] = lane_dot(av, a + i * sa0, bv, b, k)
+
+
+def add_slim_rows(cv, c, av, a, sa, bv, b, sb, n, k):
+    """Add k cells of a times k rows of b to n cells of c: four rows at a time, and then one."""
+    for j in range(n):
+        total = float(cv[c + j])
+        for q in range(0, k - k % 4, 4):
+            terms = [av[a + (q + r) * sa] * bv[b + (q + r) * sb + j] for r in range(4)]
+            total += (terms[0] + terms[1]) + (terms[2] + terms[3])
+        for q in range(k - k % 4, k):
+            total += av[a + q * sa] * bv[b + q * sb + j]
+        cv[c + j] = total
+
+
 def transpose8(zv, o, sz, xv, a, sa):
     """Write the cells of eight contiguous rows as columns; none that is written may be read."""
     for i in range(8):

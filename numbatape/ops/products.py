@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, lane_dot, lane_dots, parallel
+from ..jit.language import add_slim_rows, eight_dots, gemm, lane_dot, lane_dots, parallel
 from .dependencies import pairs
 from .elementwise import strong_mul
 from .status import DONE
@@ -19,6 +19,9 @@ PRODUCTS = (
     ((0, 2), (2, 3)),
     ((3, 2), (2, 0)),
     ((26, 3), (3, 3)),
+    ((26, 7), (7, 1)),
+    ((1, 6), (6, 19)),
+    ((1, 26), (26, 7)),
     ((52, 3), (3, 2)),
     ((2, 2), (2, 51)),
 )
@@ -28,6 +31,9 @@ FEW_TERMS = 16
 # With more entries than this in three to eight columns, loops are faster, too: up to 1 200, OpenBLAS has
 # code of its own for dots of contiguous rows and columns, which takes 0.8 to 0.95 of the time of loops.
 SLIM_PRODUCT = 1200
+# Of a matrix with so few columns, the product with a vector is added up in registers.
+FEW_COLUMNS = 16
+PART = 256  # and this many of its rows are gone through for some columns before the others
 TINY_PRODUCT = 200  # Below this many multiplications, loops are faster than the call of gemm (70 ns).
 
 
@@ -54,6 +60,20 @@ def clear(cv, c, sc0, sc1, m, n):
         for i in range(m):
             for j in parallel(n):
                 cv[c + i * sc0 + j * sc1] = 0.0
+
+
+def add_few_columns(cv, c, av, a, sa1, bv, b, sb0, n, k):
+    """``C += A@B`` for one row of A and few columns of B, by parts of B that stay in the first cache."""
+    for q in range(0, k, PART):
+        add_slim_rows(cv, c, av, a + q * sa1, sa1, bv, b + q * sb0, sb0, n, min(PART, k - q))
+
+
+def write_short_dots(cv, c, av, a, sa0, bv, b, m, k):
+    """``C = A@B`` for one column of B and short contiguous rows of A."""
+    whole = m - m % 8
+    eight_dots(cv, c, av, a, sa0, bv, b, whole, k)
+    for i in range(whole, m):
+        cv[c + i] = lane_dot(av, a + i * sa0, bv, b, k)
 
 
 def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
@@ -174,6 +194,22 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha: 
     in the plane or in space that a matrix has moved, and a C whose cells coincide (the adjoint of a broadcast
     operand), each of whose terms must be added.
     """
+    short = 2 <= k < FEW_COLUMNS and sa1 == 1 and sb0 == 1
+    if short and beta == 0.0 and alpha == 1.0 and m * n >= 16:
+        if m == 1 and sc1 == 1:
+            held = av
+            av = bv
+            bv = held
+            first = a
+            a = b
+            b = first
+            sa0 = sb1
+            m = n
+            n = 1
+            sc0 = 1
+        if n == 1 and sc0 == 1:
+            write_short_dots(cv, c, av, a, sa0, bv, b, m, k)
+            return DONE
     if sc0 == 1 and (sc1 != 1 or (sa0 == 1 and (m > n or sb1 != 1))):
         # The transposed product C^T = B^T A^T is computed, whose rows have unit stride.
         held = av
@@ -205,7 +241,9 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha: 
         if beta == 0.0:
             clear(cv, c, sc0, sc1, m, n)
         dots = sa1 == 1 and sb0 == 1 and k > n
-        if sc1 == 1 and sb1 == 1 and n > 1 and not dots:
+        if sc1 == 1 and sb1 == 1 and n > 1 and not dots and m == 1 and n <= FEW_COLUMNS and alpha == 1.0:
+            add_few_columns(cv, c, av, a, sa1, bv, b, sb0, n, k)
+        elif sc1 == 1 and sb1 == 1 and n > 1 and not dots:
             add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha)
         else:
             add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha)

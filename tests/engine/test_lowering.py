@@ -344,6 +344,37 @@ def test_transposes_write_64_cells_and_no_other(cells, rng):
         assert np.array_equal(out, want)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 7, 8, 13, 15, 21])
+@pytest.mark.parametrize("cells", ["f64", "f32"])
+def test_products_with_few_columns_have_the_order_of_others(columns, cells, rng):
+    """Along rows that of ``lane_dot``, across them four rows at a time; no other cell is written."""
+    dtype, many, gap = np.float64 if cells == "f64" else np.float32, 24, columns + 3
+    short = min(columns, 15)
+    along = f"    eight_dots(w[0], 2, w[1], 1, {gap}, w[2], 1, {many}, {short})\n"
+    row = f"lane_dot(w[1], 1 + i * {gap}, w[2], 1, {short})"
+    dots = f"    for i in range({many}):\n        v[1 + i] = {row}\n"
+    across = f"    add_slim_rows(w[3], 2, w[2], 0, 2, w[1], 3, {gap}, {columns}, {many - 1})\n"
+    source = f"# cells: {cells}\ndef run(w, pc):\n    v = w[4]\n{along}{dots}{across}    return 0\n"
+    x = rng.normal(size=(many + 1, gap)).astype(dtype)
+    y = rng.normal(size=2 * many).astype(dtype)
+    terms = (
+        y[: 2 * many - 2 : 2, None].astype(float)
+        * x.reshape(-1)[3:-gap].astype(float)[np.arange(many - 1)[:, None] * gap + np.arange(columns)]
+    )
+    for form in both(source):
+        out, want, total = (np.full(size, 0.25, dtype) for size in (many + 4, many + 1, columns + 4))
+        held = (out, x, y, total, want)
+        form.function("run")(np.array([each.ctypes.data for each in held], np.int64).ctypes.data, 0)
+        assert np.array_equal(out[2:-2], want[1:])
+        assert np.array_equal(out[[0, 1, -2, -1]], total[[0, 1, -2, -1]])
+        expected = np.full(columns, 0.25)
+        for q in range(0, 20, 4):
+            expected += (terms[q] + terms[q + 1]) + (terms[q + 2] + terms[q + 3])
+        for row in terms[20:]:
+            expected += row
+        assert np.array_equal(total[2:-2], expected.astype(dtype))
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 16, 19, 53])
 @pytest.mark.parametrize("cells", ["f64", "f32"])
 def test_sums_have_their_lanes_in_the_text(n, cells, rng):

@@ -305,6 +305,28 @@ def namespace(kind: str, source: str) -> dict:
             store_cell(cv, c + r * sc0, total)
 
     @numba.njit(error_model="numpy", _nrt=False)
+    def eight_dots(cv, c, av, a, sa0, bv, b, m, k):
+        for i in range(m):
+            store_cell(cv, c + i, dot(av, a + i * sa0, bv, b, k))
+
+    @numba.njit(error_model="numpy", _nrt=False)
+    def term(av, a, sa, bv, b, sb, q):
+        return load_cell(av, a + q * sa) * load_cell(bv, b + q * sb)
+
+    @numba.njit(error_model="numpy", _nrt=False)
+    def add_slim_rows(cv, c, av, a, sa, bv, b, sb, n, k):
+        for j in range(n):
+            total = load_cell(cv, c + j)
+            for q in range(0, k - k % 4, 4):
+                first = term(av, a, sa, bv, b + j, sb, q) + term(av, a, sa, bv, b + j, sb, q + 1)
+                total += first + (
+                    term(av, a, sa, bv, b + j, sb, q + 2) + term(av, a, sa, bv, b + j, sb, q + 3)
+                )
+            for q in range(k - k % 4, k):
+                total += term(av, a, sa, bv, b + j, sb, q)
+            store_cell(cv, c + j, total)
+
+    @numba.njit(error_model="numpy", _nrt=False)
     def transpose8(zv, o, sz, xv, a, sa):
         for i in range(8):
             for j in range(8):
@@ -337,6 +359,8 @@ def namespace(kind: str, source: str) -> dict:
         "lane_sum": strips.lane_sum(kind),
         "lane_dot": dot,
         "lane_dots": lane_dots,
+        "eight_dots": eight_dots,
+        "add_slim_rows": add_slim_rows,
         "transpose8": transpose8,
         "lane_gaps": strips.lane_gaps(kind),
     }

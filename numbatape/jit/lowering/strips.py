@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from . import row_products, simd_lanes, transposes
+from . import row_products, simd_lanes, slim_products, transposes
 from .arithmetic import REAL
 from .cells import BYTES, ELEMENT
 from .subset import names_in, refused
@@ -32,6 +32,8 @@ COUNTS = {
     "lane_dot": (0, 5),
     "lane_gaps": (0, 5),
     "lane_dots": (0, 10),
+    "eight_dots": (0, 9),
+    "add_slim_rows": (0, 10),
     "transpose8": (0, 6),
 }
 NONE = Value("", "none")
@@ -52,6 +54,10 @@ def call(to, node: ast.Call) -> Value:
     given = [to.cast(to.expression(argument), "int", node) for argument in node.args[literals:]]
     if name == "transpose8":
         return transposes.write(to, *given)
+    if name == "eight_dots":
+        return slim_products.write_dots(to, *given)
+    if name == "add_slim_rows":
+        return slim_products.write_rows(to, _in_strips, *given)
     fixed = [argument.value for argument in node.args[:literals]]
     if name == "strip":
         return _strip(to, node, *fixed, *given)
