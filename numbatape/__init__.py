@@ -11,13 +11,13 @@ from .late import LOCK, imported
 
 if TYPE_CHECKING:
     from . import distributed, integrations, testing, transforms
-    from .caches.arguments import Cache, Constant, Static
     from .caches.derivative import DerivativeCache, prepare_derivative_cache, value_and_derivative
     from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
     from .caches.hessian import HessianCache, prepare_hessian_cache, value_gradient_and_hessian
     from .caches.hvp import HvpCache, prepare_hvp_cache, value_and_hvp
     from .caches.pullback import PullbackCache, prepare_pullback_cache, value_and_pullback
     from .caches.registry import clear_caches
+    from .caches.roles import Cache, Constant, Static
     from .caches.sparse_hessian import (
         SparseHessianCache,
         prepare_sparse_hessian_cache,
@@ -72,11 +72,6 @@ if TYPE_CHECKING:
     from .verbs.vmap import vmap
 
 _NAMES = {
-    "caches.arguments": (
-        "Cache",
-        "Constant",
-        "Static",
-    ),
     "caches.derivative": (
         "DerivativeCache",
         "prepare_derivative_cache",
@@ -96,6 +91,11 @@ _NAMES = {
         "HvpCache",
         "prepare_hvp_cache",
         "value_and_hvp",
+    ),
+    "caches.roles": (
+        "Cache",
+        "Constant",
+        "Static",
     ),
     "caches.pullback": (
         "PullbackCache",

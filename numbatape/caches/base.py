@@ -13,19 +13,20 @@ from ..late import imported
 from ..threads import Turn, alone, one_at_a_time
 from ..trace import pytrees
 from ..usercode.ownership import parameter_names, traced_function
-from .arguments import Flattened, as_constant, is_mark, like_prepared
+from .arguments import Flattened
 from .contract import check_same, require_active
 from .delivery import Owned
-from .derived import Derived
 from .evaluator import Evaluator
 from .front import Front
 from .program import Program
 from .registry import clear_caches
 from .results import Layout
+from .roles import as_constants, is_mark, like_prepared
 from .trace_log import GuardReport, report
 from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
+    from .derived import Derived
     from .profile import Profile
 
 
@@ -75,7 +76,7 @@ class PreparedCache:
             warnings.warn("debug_mode is on: derivatives are interpreted in Python, slowly", stacklevel=3)
         if not isinstance(kwargs, (dict, type(None))):
             raise TypeError(f"kwargs must be a dictionary, got {type(kwargs).__name__}")
-        kwargs = {name: as_constant(value) for name, value in (kwargs or {}).items()}
+        kwargs = as_constants(kwargs or {})
         names: tuple[str, ...] = parameter_names(function)
         target = traced_function(function)
         if include_callable:
@@ -348,7 +349,8 @@ class PreparedCache:
 
     def _derivatives(self) -> list[Derived]:
         """Return the derivatives that are traced and swept in the function's place."""
-        return [value for value in vars(self).values() if isinstance(value, Derived)]
+        cls = imported(".derived", __package__).Derived
+        return [value for value in vars(self).values() if isinstance(value, cls)]
 
     def __repr__(self) -> str:
         return imported(".description", __package__).as_text(self)

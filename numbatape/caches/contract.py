@@ -12,7 +12,8 @@ from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.plain_arrays import Scratch
 from ..trace.pytrees import label_of, step_text
-from .arguments import STATIC, Flattened, is_mark
+from .arguments import STATIC, Flattened
+from .roles import is_mark
 
 
 def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None:

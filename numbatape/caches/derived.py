@@ -13,10 +13,10 @@ from ..late import imported
 from ..recording.recorded import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
+from .argument_rows import direction_rows
 from .arguments import Flattened
 from .evaluator import Evaluator
 from .front import Front
-from .leaf_rows import direction_rows
 from .outs import Out
 from .program import Program
 from .variant import Variant, VariantWorkspace

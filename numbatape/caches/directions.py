@@ -9,8 +9,9 @@ from ..recording.recorded import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import halves_of
-from .arguments import Flattened, as_array, is_mark
+from .arguments import Flattened, as_array
 from .results import in_dtype, per_argument, value_of
+from .roles import is_mark
 from .variant import VariantWorkspace
 
 

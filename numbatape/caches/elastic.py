@@ -280,9 +280,8 @@ class ElasticEntry:
     def _run_prologue(self) -> int:
         if self._prologue is None:
             return DONE
-        if self._cuts is None:
-            return self._prologue(self._at_frame, 0)
-        return self._enter_segments("prologue")
+        long = self._cuts is not None
+        return self._enter_segments("prologue") if long else self._prologue(self._at_frame, 0)
 
     def _enter_segments(self, name: str) -> int:
         assert self._cuts is not None
@@ -384,8 +383,7 @@ def _is_like(row, leaf) -> bool:
 
 def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     """Return what serves calls like those of an entry, of other sizes; None if only the general call does."""
-    space = entry.space
-    variant = space.variant
+    space, variant = entry.space, entry.space.variant
     if variant.contents is not None or variant.effects is not None:
         return None
     planner = space.replanner()
@@ -394,7 +392,7 @@ def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     if any(row.__class__ not in KINDS for row in entry.rows):
         return None
     ends = ends_of(entry)
-    results = [result_of(entry.space, out) for out in entry.outs]
+    results = [result_of(space, out) for out in entry.outs]
     if ends is None or any(result is UNKNOWN for result in results):
         return None
     elastic = ElasticEntry(entry, planner, *ends, results)

@@ -12,11 +12,13 @@ from ..late import imported
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from ..trace import pytrees
-from .arguments import Flattened, bare, is_mark
+from .argument_rows import omitted_data, rows_of, watched_memory
+from .arguments import Flattened
 from .entry import REFUSED, Entry, refuse
 from .evaluator import Evaluator
-from .leaf_rows import Row, omitted_data, rows_of, watched_memory
+from .leaf_rows import Row
 from .outs import Out
+from .roles import bare, is_mark
 from .steady import SteadyCalls
 from .templates import roles_of, template
 from .variant import VariantWorkspace

@@ -7,13 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import ShapeError, SpecError
+from ..late import imported
 from ..threads import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
-from .bound import bind
 from .contract import wrong_cache
 from .delivery import require_switches, write_into
-from .derivative import DerivativeCache
 from .front import Front
 from .outs import gradient_outs, result_outs
 from .results import (
@@ -187,7 +186,7 @@ class GradientCache(PreparedCache):
         >>> run(), g
         (6.0, array([4., 2., 2.]))
         """
-        return bind(self, args, out)
+        return imported(".bound", __package__).bind(self, args, out)
 
 
 def prepare_gradient_cache(f, *args, kwargs=None, config=None, include_callable=False) -> GradientCache:
@@ -286,14 +285,15 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
         if not args and x is not _MISSING:
             return call(x)  # this takes 0.3 µs less than call(*args)
         return call(*(() if x is _MISSING else (x, *args)))
-    if isinstance(cache, DerivativeCache):
+    given = () if x is _MISSING else (x, *args)
+    if isinstance(cache, GradientCache):
+        return cache._run(given, args_to_zero, out)
+    if isinstance(cache, imported(".derivative", __package__).DerivativeCache):
         if args_to_zero is not None and not (isinstance(args_to_zero, (tuple, list)) and all(args_to_zero)):
             raise SpecError(
                 f"args_to_zero={args_to_zero!r}: must be a tuple of True here, because forward mode adds "
                 "nothing up; use prepare_gradient_cache"
             )
-        value, grads = cache.served(*(() if x is _MISSING else (x, *args)))
+        value, grads = cache.served(*given)
         return value, grads if out is None else write_into(out, grads, "argument")
-    if not isinstance(cache, GradientCache):
-        raise wrong_cache(cache, "value_and_gradient", "prepare_gradient_cache")
-    return cache._run(() if x is _MISSING else (x, *args), args_to_zero, out)
+    raise wrong_cache(cache, "value_and_gradient", "prepare_gradient_cache")

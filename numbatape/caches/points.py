@@ -10,8 +10,9 @@ import numpy as np
 from ..errors import SpecError
 from ..trace import pytrees
 from ..trace.complex_pairs import is_complex, split
-from .arguments import Constant, Flattened, Static, is_mark, plain_array
+from .arguments import Flattened, plain_array
 from .contract import require_active
+from .roles import Constant, Static, is_mark
 
 
 def _identities(shape: tuple[int, ...]) -> np.ndarray:

@@ -17,7 +17,7 @@ import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,11 +27,13 @@ from ..late import imported
 from ..threads import Turn, survives_fork
 from ..trace.trace import current
 from .arguments import Flattened
-from .derived import Derived
 from .evaluator import Evaluator
 from .front import Front
 from .program import Program
 from .trace_log import Signatures
+
+if TYPE_CHECKING:
+    from .derived import Derived
 
 ATTRIBUTE = "__numbatape__"
 _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
@@ -125,8 +127,9 @@ class Shelf:
         def make() -> Derived:
             with self._lock:
                 if key not in self._derived:
+                    cls = imported(".derived", __package__).Derived
                     options = {"moving": flat.moving, "changes": self.moving}
-                    self._derived[key] = Derived(function, Config(), transform, lanes, **options)
+                    self._derived[key] = cls(function, Config(), transform, lanes, **options)
                     self._signatures.add(function, flat)
                 return self._derived[key].clone()
 

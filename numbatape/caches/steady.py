@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..late import imported
-from .arguments import bare
 from .entry import REFUSED, Entry, refuse
 from .leaf_rows import sizes_of
+from .roles import bare
 
 if TYPE_CHECKING:
     from .elastic import ElasticEntry

@@ -15,8 +15,9 @@ from operator import itemgetter
 
 from ..capture.references import exact_key, key_orders
 from ..trace import pytrees
-from .arguments import Constant, Flattened, Static, bare, data_of, is_mark
+from .arguments import Flattened
 from .entry import REFUSED
+from .roles import Constant, Static, bare, data_of, is_mark
 
 
 class _Unknown(Exception):

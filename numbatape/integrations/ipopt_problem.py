@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Constant
+from ..caches.roles import Constant
 from ..errors import OutputError, PatternError, SpecError
 from ..verbs.first_order import grad
 from ..verbs.sparse import sparse_hessian, sparse_jacobian, sparsity

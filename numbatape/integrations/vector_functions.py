@@ -8,9 +8,9 @@ from types import ModuleType
 
 import numpy as np
 
-from ..caches.arguments import Constant
 from ..caches.gradient import prepare_gradient_cache, value_and_gradient
 from ..caches.provenance import why_nonfinite
+from ..caches.roles import Constant
 from ..capture import rebinding
 from ..errors import OutputError, SpecError
 from ..trace.trace import current

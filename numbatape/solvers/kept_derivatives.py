@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.arguments import Constant
 from ..caches.derivative import prepare_derivative_cache
 from ..caches.pullback import prepare_pullback_cache, value_and_pullback
+from ..caches.roles import Constant
 
 
 def _dimensions(args) -> tuple:

@@ -12,7 +12,7 @@ from operator import is_
 import numpy as np
 import scipy.integrate
 
-from ..caches.arguments import Constant
+from ..caches.roles import Constant
 from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS

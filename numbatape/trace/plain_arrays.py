@@ -111,11 +111,10 @@ class Plain:
         given = [kind for kind in (dtype, type) if kind is not None]
         return wrap(self._trace, self._value.view(*given))
 
-    def __copy__(self):
+    def __copy__(self, memo=None):
         return wrap(self._trace, self._value.copy("K"))
 
-    def __deepcopy__(self, memo):
-        return wrap(self._trace, self._value.copy("K"))
+    __deepcopy__ = __copy__
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         with failing(self._trace):
@@ -318,11 +317,9 @@ def ndarrays_in(tree):
             yield tree
     elif isinstance(tree, memoryview):
         yield from ndarrays_in(tree.obj)
-    elif isinstance(tree, (list, tuple)):
-        for part in tree:
+    elif isinstance(tree, (list, tuple, dict)):
+        for part in tree.values() if isinstance(tree, dict) else tree:
             yield from ndarrays_in(part)
-    elif isinstance(tree, dict):
-        yield from ndarrays_in(tuple(tree.values()))
 
 
 def watched(trace, result: np.ndarray) -> np.ndarray:

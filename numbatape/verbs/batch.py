@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..caches.arguments import Constant, is_mark
 from ..caches.batched_points import BatchedPoints
 from ..caches.points import Points
 from ..caches.registry import USUAL
+from ..caches.roles import Constant, is_mark
 from ..config import Config, chosen
 from ..errors import SpecError
 from ..trace import pytrees

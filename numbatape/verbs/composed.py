@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.arguments import as_constant
+from ..caches.roles import as_constant
 from ..capture import rebinding
 from ..errors import OutputError, SpecError
 from ..trace import pytrees

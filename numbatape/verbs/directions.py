@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened, as_array, as_constant
+from ..caches.arguments import Flattened, as_array
 from ..caches.contract import require_active, require_real
 from ..caches.directions import direction_leaves, like_result, products_of
 from ..caches.outs import parts_outs, result_outs, tangent_outs
 from ..caches.results import require_derivative, value_of
+from ..caches.roles import as_constants
 from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector, pushforward, with_aux
 from ..trace.array import TracedArray
@@ -79,8 +80,8 @@ def _jvp_verb(f, has_aux: bool):
         primals, tangents = args[:count], args[count:]
 
         def outer():
-            named = {name: as_constant(value) for name, value in kwargs.items()}  # values of variables
-            flat = Flattened(primals, named, served.names)
+            # The keywords are values of variables.
+            flat = Flattened(primals, as_constants(kwargs), served.names)
             require_active(flat)
             directions = direction_leaves(flat, tangents, "the tangent")
             with served.caller() as caller:

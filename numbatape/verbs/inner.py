@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..caches.arguments import bare, is_mark
+from ..caches.roles import bare, is_mark
 from ..capture import rebinding
 from ..errors import DtypeError, OutputError, SpecError, StructureError
 from ..nested.jacobians import jacobian_blocks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..caches.arguments import Constant
 from ..caches.points import batched_leaves, common_length
+from ..caches.roles import Constant
 from ..control.mapped_axes import Mapped, OutAxes
 from ..errors import OutputError
 from ..trace import pytrees

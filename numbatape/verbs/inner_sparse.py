@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from ..caches.arguments import is_mark
+from ..caches.roles import is_mark
 from ..nested.transforms import Linearised, or_zeros
 from ..scipy_api.sparse.sparse_matrices import TracedSparse
 from ..sparse.compression import (

@@ -7,12 +7,13 @@ import inspect
 import numpy as np
 import scipy.sparse
 
-from ..caches.arguments import Flattened, as_constant
+from ..caches.arguments import Flattened
 from ..caches.contract import require_floats, require_real
 from ..caches.evaluator import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
 from ..caches.results import scalar_output, value_of
+from ..caches.roles import as_constant
 from ..caches.sparse_hessian import SparseHessianCache
 from ..caches.sparse_jacobian import SparseJacobianCache, output_pattern
 from ..errors import SpecError

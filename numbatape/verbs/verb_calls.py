@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..caches.arguments import Constant, Flattened, Static, as_constant, is_mark
+from ..caches.arguments import Flattened
 from ..caches.contract import require_complex, require_floats
 from ..caches.entry import REFUSED
 from ..caches.registry import Caller, shelf_of
+from ..caches.roles import Constant, Static, as_constant, as_constants, is_mark
 from ..capture.moving_names import Moving
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
@@ -57,8 +58,7 @@ class Served:
         """Take the arguments of a call apart; all but the chosen ones are constants."""
         args, kwargs = self._static.mark(args, kwargs, chosen)
         roles = tuple(arg if k in chosen else as_constant(arg) for k, arg in enumerate(args))
-        named = {name: as_constant(value) for name, value in kwargs.items()}
-        flat = Flattened(roles, named, self.names, holomorphic)
+        flat = Flattened(roles, as_constants(kwargs), self.names, holomorphic)
         require_floats(flat, chosen)
         if holomorphic:
             require_complex(flat)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened, as_constant
+from ..caches.arguments import Flattened
 from ..caches.contract import require_active
 from ..caches.entry import REFUSED
 from ..caches.evaluator import Evaluator
@@ -12,6 +12,7 @@ from ..caches.leaf_rows import sizes_of
 from ..caches.linearised import Pullback, Taped
 from ..caches.registry import shelf_of
 from ..caches.results import require_aux
+from ..caches.roles import as_constants
 from ..trace import pytrees
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current
@@ -92,7 +93,7 @@ def _vjp_verb(f, has_aux: bool):
             return inner.vjp(target, primals, has_aux)
 
         def outer():
-            flat = Flattened(primals, {name: as_constant(value) for name, value in variables.items()}, names)
+            flat = Flattened(primals, as_constants(variables), names)
             require_active(flat)
             # The pullback reads the evaluator's state, so it gets an evaluator of its own.
             evaluator = Evaluator(shelf.program(target, flat, repeats=True))
