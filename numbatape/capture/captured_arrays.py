@@ -58,12 +58,16 @@ class CapturedArrays:
 
     def written(self) -> set[int]:
         """Return the ids of captured arrays whose stand-ins were written to."""
-        changed = {
-            id(root)
+        changed = set(map(id, self.written_roots()))
+        return {key for key, (array, _) in self._made.items() if id(root_of(array)) in changed}
+
+    def written_roots(self) -> list[np.ndarray]:
+        """Return the owners of the memory of captured arrays whose stand-ins were written to."""
+        return [
+            root
             for root, copy in self._roots.values()
             if id(root_of(copy)) in self._trace.memory.boxes or root.tobytes() != copy.tobytes()
-        }
-        return {key for key, (array, _) in self._made.items() if id(root_of(array)) in changed}
+        ]
 
     def give_back(self) -> None:
         """Copy to the captured arrays what was written without traced values."""

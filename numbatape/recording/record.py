@@ -201,6 +201,8 @@ class _Runs:
                 result = run(*args, **kwargs)
                 if moving:
                     imported("..capture.moving", __package__).require_unwritten(trace, [*moving.values()])
+                if trace.memory.stores and environment is not None:
+                    imported("..capture.hidden_memory", __package__).require_seen(trace, environment)
                 restore(trace)
                 if trace.validity.leak is not None:
                     raise trace.validity.leak  # code caught it, and took a path that is not the function's
