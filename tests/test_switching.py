@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from numbatape.caches.variant import VariantWorkspace
 from numbatape.engine import Workspace
 from numbatape.engine.calls import Calls
 from numbatape.engine.placement import aligned, zeros
+from numbatape.jit import by_sizes
 
 
 def branches(x, bound=1.0):
@@ -516,16 +518,16 @@ def test_the_bytes_of_workspaces_are_those_of_bodies_and_loops_too():
         assert sum(type(its) is Workspace for its in gc.get_objects()) - before <= 20
 
 
-def test_sizes_that_take_turns_are_looked_up_once(monkeypatch):
+def test_sizes_that_take_turns_are_looked_up_without_python(monkeypatch):
     """Sizes with one entry go from shapes to the builtin; several entries, and what is dropped, do not."""
 
     def searched(self, *args):
-        searches.append(args[1])
+        searches.append(args)
         return search(self, *args)
 
     searches: list[tuple] = []
-    search = steady.SteadyCalls._served_by_builtin
-    monkeypatch.setattr(steady.SteadyCalls, "_served_by_builtin", searched)
+    search = steady.SteadyCalls.again
+    monkeypatch.setattr(steady.SteadyCalls, "again", searched)
     one = nt.prepare_gradient_cache(lambda x: np.sum(x**3), np.ones(3))
     two = nt.prepare_gradient_cache(lambda x, y: np.sum(x * y), np.ones(3), np.ones(3))
     for n in [*range(1, 11)] * 5:
@@ -538,20 +540,79 @@ def test_sizes_that_take_turns_are_looked_up_once(monkeypatch):
         nt.value_and_gradient(one, np.ones(n))
         nt.value_and_gradient(two, np.ones(n), np.ones(n))
     assert not searches
-    for _ in range(3):  # three in a row: in front
+    for _ in range(by_sizes.OFTEN + 3):  # so many in a row: in front
         nt.value_and_gradient(one, np.ones(4))
-    del searches[:]
-    nt.value_and_gradient(one, np.ones(4))
     (table,) = one._front._tables.values()
-    assert not searches
+    assert len(searches) == 2
     assert table._front.rows[0].size == (4,)
-    known = table._alone[(7,)]
+    assert ((7,),) in table._alone
     (entry,) = table._entries[(7,)]
-    assert known is entry.builtin
     entry.retire()
-    assert (7,) not in table._alone
-    assert table._latest is None
+    assert ((7,),) not in table._alone
     np.testing.assert_array_equal(nt.value_and_gradient(one, np.ones(7))[1][0], np.full(7, 3.0))
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 3])
+def test_sizes_are_told_apart_however_many_there_are(leaves):
+    """Of leaves that are arrays and numbers; where some are dropped, others are still found."""
+    function = (
+        lambda x: np.sum(x * x),
+        lambda x, y: np.sum(x * x) * y,
+        lambda x, y, z: np.sum(x * x) * y + np.sum(z),
+    )[leaves - 1]
+    rng = np.random.default_rng(leaves)
+    shapes = list(itertools.product(range(7), (0, 1, 2, 3, 6)))
+
+    def argument(m, n):
+        return (rng.normal(size=(m, n)), 0.5, rng.normal(size=n % 3))[:leaves]
+
+    def turn():
+        for m, n in rng.permutation(shapes).tolist():
+            args = argument(m, n)
+            value, slopes = nt.value_and_gradient(cache, *args)
+            np.testing.assert_allclose(value, function(*args), rtol=1e-12, atol=1e-14)
+            np.testing.assert_array_equal(slopes[0], 2 * args[0] * (args[1] if leaves > 1 else 1.0))
+
+    cache = nt.prepare_gradient_cache(function, *argument(3, 2))
+    for _ in range(3):
+        turn()
+    (table,) = cache._front._tables.values()
+    assert len(table._alone) >= len(shapes) - 1  # the one in front need not be there
+    for sizes in shapes[::3]:
+        for entries in [its for its in table._entries.values() if its[0].rows[0].size == sizes]:
+            entries[0].retire()
+    assert len(table._alone) <= len(shapes) - len(shapes[::3])
+    for _ in range(3):
+        turn()
+    assert len(table._alone) >= len(shapes) - 1
+
+
+def test_what_a_call_has_looked_up_stays_until_it_returns():
+    """A rule's code runs during the sweeps, and may forget all that is known."""
+    known: list = []
+    alive: list[bool] = []
+
+    def doubled(x):
+        if known:
+            table = known.pop()
+            builtin = weakref.ref(table._alone._builtins[((15,),)])
+            table.clear()
+            gc.collect()
+            alive.append(builtin() is not None)
+        return 2.0 * x
+
+    twice = nt.primitive(doubled, pullback=lambda ybar, y, x: (2.0 * ybar,))
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(twice(x) * x), np.ones(3))
+    for n in [*range(3, 20)] * 6:
+        nt.value_and_gradient(cache, np.ones(n))
+    (table,) = cache._front._tables.values()
+    assert table._front.rows[0].size == (19,)
+    known.append(table)
+    x = np.linspace(0.0, 1.0, 15)
+    value, (slope,) = nt.value_and_gradient(cache, x)
+    assert alive == [True]
+    np.testing.assert_allclose(value, 2 * x @ x)
+    np.testing.assert_array_equal(slope, 4 * x)
 
 
 def test_two_branches_of_one_size_are_not_looked_up_as_one():

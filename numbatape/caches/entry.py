@@ -167,8 +167,11 @@ class Entry(Served):
             return None
         return imported(".steady_data", __package__).data_of(self, self._strips)
 
-    def native(self, fallback: Callable):
-        """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
+    def native(self, fallback: Callable, others: np.ndarray | None = None):
+        """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none.
+
+        Those that ``others`` tells of serve leaves of other sizes before.
+        """
         if self.space.segments is not None or self.space.variant.effects is not None:
             return None  # Python runs between the sweeps, or behind them
         alive: list = []
@@ -191,6 +194,7 @@ class Entry(Served):
         made = kernels.steady_call(
             *(entered, fallback, rows, outs, self.form),
             *(self.rebound, self.watch_rows(alive), self.turn, self.space.variant.counter, alive),
+            others,
         )
         if made is None:
             return None

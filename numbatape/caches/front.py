@@ -190,7 +190,7 @@ class Front:
         """Let an entry of a table serve the next call."""
         first = self._firsts.get(entry)
         if first is None:
-            first = self._firsts[entry] = entry.native(table.again) or table.again
+            first = self._firsts[entry] = entry.native(table.again, table.others) or table.again
         made_for = self._made_for.get(table)
         if made_for is None:
             self._install(table, first, False)

@@ -140,9 +140,10 @@ class LaneEntry(Served):
         """The builtin that returns `REFUSED` for what it cannot serve, None if there is none."""
         return self.native(refuse)
 
-    def native(self, fallback: Callable):
+    def native(self, fallback: Callable, others: np.ndarray | None = None):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none.
 
+        Those that ``others`` tells of serve leaves of other sizes before.
         It does the blocks as its sweep. They read arguments where they are, and write to results that are
         there already: those of the next call are made when a call's results are handed out.
         """
@@ -164,6 +165,7 @@ class LaneEntry(Served):
         made = kernels.steady_call(
             *(called.entered, fallback, rows, outs, self._form),
             *(first.rebound, first.watch_rows(alive), self.turn, first.space.variant.counter, alive),
+            others,
         )
         if made is None:
             return None

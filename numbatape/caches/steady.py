@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..jit.builtin import OTHERS
 from ..late import imported
 from .entry import REFUSED, Entry, refuse
 from .leaf_rows import sizes_of
 from .roles import bare
 
 if TYPE_CHECKING:
+    from ..jit.by_sizes import BySizes
     from .elastic import ElasticEntry
     from .front import Front
     from .lane_calls import LaneEntry
@@ -58,9 +60,8 @@ class SteadyCalls:
         self._general = general
         self._its_front = weakref.ref(its_front)
         self._entries: dict[tuple, list[Entry | LaneEntry]] = {}
-        # The builtin to ask first for some sizes, so that a call touches few objects.
-        self._alone: dict[tuple, Callable] = {}
-        self._latest: Callable | None = None  # the one among these builtins that served last
+        self._alone: BySizes | None = None  # the builtins that are the only ones to ask for some sizes
+        self.others = np.zeros(len(OTHERS), np.int64)  # where the one in front finds them
         # Those whose trace has sizes that data decide, by the trace and the dimensions of all inputs.
         self._by_counts: dict[tuple, Any] = {}
         self._paths: Paths | None = None  # there is one where some sizes have many paths
@@ -108,7 +109,7 @@ class SteadyCalls:
         self._note_path(sizes, entry)
         if entry.counted is not None:
             self._by_counts[entry.counted.key_of(entry.space, entry.space.dimensions)] = entry
-        self._alone.pop(sizes, None)
+        self._let_ask(sizes, None)
         self._put_in_front(entry)
 
     def _note_path(self, sizes: tuple, entry: Any) -> None:
@@ -148,10 +149,9 @@ class SteadyCalls:
                 entries.remove(entry)
                 if not entries:
                     del self._entries[key]
-                self._alone.pop(key, None)
+                self._let_ask(key, None)
         if entry is self._last:
             self._last = None
-        self._latest = None
         if entry is self._front:
             self._front = None  # its builtin hands every call on to the fallback
 
@@ -163,8 +163,7 @@ class SteadyCalls:
 
     def renew(self, entry: Entry) -> None:
         """Ask an entry for another builtin when it serves the next time."""
-        self._alone.clear()
-        self._latest = None
+        self._let_ask(entry.key, None)
         self._release(entry)
         if entry is self._front:
             self._front = None
@@ -173,13 +172,6 @@ class SteadyCalls:
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
         # This is what `sizes_of` returns, 0.05 µs faster.
         sizes = leaves[0].shape if len(leaves) == 1 and leaves[0].__class__ is ndarray else sizes_of(leaves)
-        builtin = self._alone.get(sizes)
-        # A builtin that serves twice in a row goes to the front.
-        if builtin is not None and builtin is not self._latest:
-            result = builtin(*leaves)
-            if result is not REFUSED:
-                self._latest = builtin
-                return result
         result = self._served_by_builtin(leaves, sizes, self._front)
         if result is not REFUSED:
             return result
@@ -305,7 +297,17 @@ class SteadyCalls:
     def _serves_alone(self, entry: Any, sizes: tuple, count: int) -> None:
         """Ask an entry first from now on if it is the only one for some sizes, or goes on in others."""
         if count == 1 or (entry.__class__ is Entry and entry.space.continued is not None):
-            self._alone[sizes] = entry.builtin
+            self._let_ask(sizes, entry.builtin)
+
+    def _let_ask(self, key: tuple, builtin: Callable | None) -> None:
+        """Let the builtin in front ask another one for some sizes from now on, or no other one."""
+        if self._alone is None:
+            if builtin is None:
+                return
+            self._alone = imported("..jit.by_sizes", __package__).BySizes(
+                self.others
+            )  # needed once sizes change
+        self._alone.put((key,) if all(size.__class__ is int for size in key) else key, builtin)
 
     def _with_other_count(self, entry: Any):
         """Return the entry of the same trace for the count that the last sweep of one has seen."""

@@ -83,7 +83,7 @@ class Captured:
         return not (named or things or others)
 
     def watch_rows(self, alive: list) -> list[dict] | None:
-        """Return rows of `jit.steady.WATCH` that hold as long as nothing is rebound; add what they refer to.
+        """Return rows of `WATCH` that hold as long as nothing is rebound; add to ``alive`` what they name.
 
         They are stricter than `rebound`, which takes equal numbers for the same. None if there is something
         that only `rebound` can check.

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..jit import address, object_layout, steady
+from ..jit import address, object_layout
 from ..trace.state import Outside
 from ..usercode.ownership import is_users_class
 from .references import members_of, same
@@ -75,10 +75,12 @@ class NotedClass:
                     type.__setattr__(base, name, value)
 
     def row(self) -> dict | None:
-        """Return a row of `jit.steady.WATCH`, which holds as long as the class has the noted version."""
+        """Return a row of `object_layout.WATCH`, which holds as long as the class has the noted version."""
         if self._word is None:
             return None
-        return {"kind": steady.WORDED, "place": ctypes.addressof(self._word)} | _expected(self._known, 1)
+        return {"kind": object_layout.WORDED, "place": ctypes.addressof(self._word)} | _expected(
+            self._known, 1
+        )
 
 
 _FIELDS = ctypes.c_char * (object_layout.WORD * object_layout.ARRAY_FIELDS)
@@ -130,13 +132,13 @@ class NotedArray:
         return False
 
     def row(self) -> dict | None:
-        """Return a row of `jit.steady.WATCH`, which holds as long as the array has the noted fields."""
+        """Return a row of `object_layout.WATCH`, which holds as long as the array has the noted fields."""
         if self._fields is None:
             return None
         if self._known is None:
             sizes = np.array((*self._shape, *self._strides), np.int64)
             self._known = np.concatenate([np.frombuffer(self._raw, np.int64), sizes])
-        place = {"kind": steady.SHAPED, "place": ctypes.addressof(self._fields)}
+        place = {"kind": object_layout.SHAPED, "place": ctypes.addressof(self._fields)}
         return place | _expected(self._known, 2 * len(self._shape))
 
 

@@ -195,6 +195,7 @@ def steady_call(
     turn: Turn,
     hits: np.ndarray,
     alive: list,
+    others: np.ndarray | None = None,
 ):
     """Return the builtin of steady calls, which hands all other calls to ``fallback``.
 
@@ -214,6 +215,8 @@ def steady_call(
         As in `call_of`.
     alive
         What the words refer to by address.
+    others
+        What is known of builtins for leaves of other sizes, with the same ``turn`` (`jit.by_sizes`).
 
     Returns
     -------
@@ -232,7 +235,7 @@ def steady_call(
         for records, names in (
             (rows, jit.steady.ROW),
             (outs, jit.steady.OUT),
-            (watches or (), jit.steady.WATCH),
+            (watches or (), jit.object_layout.WATCH),
         )
     ]
     sizes = np.array([*itertools.chain(*shapes), 0], np.int64)
@@ -256,12 +259,13 @@ def steady_call(
         "out_count": len(outs),
         "form": form,
         "items": jit.object_layout.ITEMS,
+        "others": 0 if others is None else address(others),
         "hits": address(hits),
         **jit.turn_words(turn),
     }
     words[:] = [*map(numbers.__getitem__, jit.steady.WORDS)]
     try:
-        builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, sizes, alive))
+        builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, sizes, others, alive))
     except jit.CannotEmit:
         return None
     return builtin, words, *tables[:2]

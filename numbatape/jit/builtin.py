@@ -41,6 +41,9 @@ WORDS = (
     "hits",  # address of the number of sweeps that did not stop early
     "locked",  # whether the sweep keeps the interpreter's lock
 )
+# What builtins of `jit.steady` know of those for other sizes (`jit.by_sizes`): the address of a table, the
+# number of its slots less one, the words that were found last, and how often in a row.
+OTHERS = ("table", "mask", "last", "times")
 
 
 class _MethodDef(ctypes.Structure):

@@ -23,6 +23,18 @@ TYPE = HEAD - WORD  # the address of an object's type ends its head
 ITEMS = tuple.__basicsize__  # offset of a tuple's items
 CELL = HEAD  # offset of a cell's contents
 LIST_SIZE, LIST_ITEMS = HEAD, HEAD + WORD  # offsets of a list's length, and of the address of its items
+# The row of something captured: the kind says what there is at the address ``place``.
+WATCH = (
+    "kind",
+    "place",
+    "key",  # the key of an entry
+    "expected",  # the word or the entry's value; else the address of the objects that are expected
+    "count",  # how many objects or words those are
+)
+# A word in memory, a dict's value for a key, a list, a whole dict, the fields of an array with its sizes and
+# strides, some words in memory.
+STORED, VALUE, LISTED, MAPPED, SHAPED, WORDED = range(6)
+
 _MANAGED_DICT = 1 << 4  # flag of a type: the dictionary of an object's attributes stands before the object
 
 

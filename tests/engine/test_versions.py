@@ -18,7 +18,10 @@ FILES = {
         "machine.py",
         *sorted(f"lowering/{path.name}" for path in JIT.glob("lowering/*.py")),
     ],
-    "BUILTINS": ["builtin.py", "steady.py", "object_layout.py", "audit.py", "c_function.py", "crew.py"],
+    "BUILTINS": [
+        *("builtin.py", "steady.py", "by_sizes.py", "watches.py"),
+        *("object_layout.py", "audit.py", "c_function.py", "crew.py"),
+    ],
 }
 
 
