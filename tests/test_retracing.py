@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches import program
+from numbatape.caches import function_families, program
 from numbatape.caches.trace_log import OFTEN
 
 
@@ -297,6 +297,35 @@ def test_equal_code_with_other_variables_is_another_function(traces):
         np.testing.assert_array_equal(nt.grad(made(weight))(x), 2.0 * weight * x)
     by_default = [lambda x, weight=weight: np.sum(x) * weight for weight in (1.5, 2.5, 1.5)]
     assert [nt.grad(f)(x)[0] for f in by_default] == [1.5, 2.5, 1.5]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_function_that_is_called_often_has_a_trace_of_its_own(anew, traces, monkeypatch):
+    """It shares that of others of its code for some calls; what it refers to may change later as well."""
+    monkeypatch.setattr(function_families, "MOST_CALLS", 5)
+
+    def made(weight):
+        def f(x):
+            return np.sum(x * x) * weight
+
+        def change(new):
+            nonlocal weight
+            weight = new
+
+        return f, change
+
+    x = np.linspace(0.1, 1.0, 5)
+    for weight in (1.0, 2.0, 3.0):
+        np.testing.assert_array_equal(nt.grad(made(weight)[0])(x), 2.0 * weight * x)
+    (f, change), before = made(4.0), len(traces)
+    gradient = nt.grad(f)
+    for call in range(20):
+        np.testing.assert_array_equal((nt.grad(f) if anew else gradient)(x), 8.0 * x)
+        assert len(traces) == before + (call > 5)
+    change(5.0)
+    np.testing.assert_array_equal((nt.grad(f) if anew else gradient)(x), 10.0 * x)
+    np.testing.assert_array_equal(nt.grad(made(6.0)[0])(x), 12.0 * x)
+    assert len(traces) == before + 2
 
 
 @pytest.mark.usefixtures("only_new_objects")

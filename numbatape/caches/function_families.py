@@ -32,6 +32,7 @@ from ..usercode.ownership import adopt, is_users_class, is_users_function
 
 RECENT = 64  # families that are remembered
 MOST_TURNS = 16  # a trace takes as long as some hundred turns
+MOST_CALLS = 256  # of one function in a row: to look up its values costs as much as a trace by then
 MOST_BYTES = 1 << 16  # a larger array is moving, too, so that a model does not keep it alive
 # Where a value is: numbers of cells, each in the closure of the function before; or one of the first three
 # words and a name. `CODE` stands last in the place of a function whose closure is followed.
@@ -83,6 +84,7 @@ class Model:
         self.fixed = {path: value for path, value in parts.items() if path not in moving}
         self.names: list[tuple[str, Path]] = []
         self._last: weakref.ref | None = None  # the function, or its object, that was served last
+        self._calls = 0  # how many calls of that came before
         self._turns: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         if type(function) is functools.partial:
             self.names = [(path[1], path) for path in self.moving]
@@ -139,13 +141,15 @@ class Model:
         return found if all(can_move(self.fixed[p]) and can_move(parts[p]) for p in found) else None
 
     def parts_with(self, function) -> bool:
-        """Whether a function that lives on has taken turns with others so often that it gets its own traces.
+        """Whether a function that lives on gets its own traces: it is called often, or in turn with others.
 
         Each turn copies its data to the tape's cells, and computes again what depends on them alone.
         """
         its = owner_of(_innermost(function))
         if self._last is not None and self._last() is its:
-            return False
+            self._calls += 1
+            return self._calls > MOST_CALLS
+        self._calls = 0
         try:
             self._last = weakref.ref(its)
             turns = self._turns[its] = self._turns.get(its, 0) + 1

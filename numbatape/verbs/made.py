@@ -176,7 +176,13 @@ def _shared(target, key: tuple, shares: bool | str, make: Callable, f: Callable,
     if found[1].is_whole:
         return made
 
+    own = None  # what serves the function's calls once it has traces of its own
+
     def call(*args, **kwargs):
+        nonlocal own
+        if own is not None:
+            return own(*args, **kwargs)
+
         def itself():
             return shelf_of(target).verb(key, make, f, *rest)(*args, **kwargs)
 
@@ -185,8 +191,11 @@ def _shared(target, key: tuple, shares: bool | str, make: Callable, f: Callable,
         if found is None:
             return itself()
         family, model = found
-        if (shares == NAMED and model.has_parameters) or model.parts_with(target):
+        if shares == NAMED and model.has_parameters:
             return itself()
+        if model.parts_with(target):
+            own = shelf_of(target).verb(key, make, f, *rest)
+            return own(*args, **kwargs)
         its = shelf_of(model.function).verb(key, make, model.function, *rest)
         return with_moving(family, model.keywords(target, kwargs), its, itself, args, kwargs)
 
