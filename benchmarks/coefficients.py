@@ -54,7 +54,7 @@ def polynomial(coefficients, x):
 
 
 def text(coefficients, parts: int) -> str:
-    """Return a polynomial as nested ones in a power of x, which a processor computes side by side.
+    """Return a polynomial as several in a power of x, which a processor computes side by side.
 
     Three parts are the first coefficient and two, which are rounded before they are added to it.
     """
@@ -63,15 +63,14 @@ def text(coefficients, parts: int) -> str:
     power = {1: "x", 2: "u", 4: "w"}[parts]
 
     def nested(its):
-        first, *rest = its
-        return repr(float(first)) if not rest else f"{float(first)!r} + {power} * ({nested(rest)})"
+        return f"horner({power}, {', '.join(repr(float(each)) for each in its)})"
 
     pieces = [nested(coefficients[k::parts]) for k in range(parts)]
     if parts == 1:
         return pieces[0]
     if parts == 2:
-        return f"{pieces[0]} + x * ({pieces[1]})"
-    return f"{pieces[0]} + x * ({pieces[1]}) + u * ({pieces[2]} + x * ({pieces[3]}))"
+        return f"{pieces[0]} + x * {pieces[1]}"
+    return f"{pieces[0]} + x * {pieces[1]} + u * ({pieces[2]} + x * {pieces[3]})"
 
 
 def scaled_erfc(t):

@@ -54,6 +54,17 @@ def float_of(bits):
     return np.float64(struct.unpack("d", struct.pack("Q", int(bits) & 0xFFFFFFFFFFFFFFFF))[0])
 
 
+def horner(x, *coefficients):
+    """Return a polynomial in x, whose first coefficient is the constant one.
+
+    The raw form is the nested expression ``c0 + x * (c1 + x * ...)``, so x is a name.
+    """
+    z = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        z = coefficient + x * z
+    return z
+
+
 def lane_sum(v, a, n):
     """Return the sum of n contiguous cells; the raw form chooses the order."""
     total = 0.0

@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "658d80f72f641f6b"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "4c5a42b57d9c1bef"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The builtins: builtin, steady, by_sizes, watches, object_layout, audit, c_function, crew.
 BUILTINS = "4c8d2a86c2d25e4e"

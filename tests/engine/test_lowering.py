@@ -52,6 +52,8 @@ OUTSIDE = {
     "one(x, x)": "called with 2 arguments",
     "again(x)": "a function that calls itself",
     "sc_no_such(x)": "a function that scipy.special has not",
+    "horner(2 * x, 1.0, 2.0)": "a polynomial is in a variable, and has coefficients",
+    "horner(x)": "a polynomial is in a variable, and has coefficients",
 }
 MODULE = """
 def one(x):
@@ -264,6 +266,7 @@ def run(w, pc):
         dg[o + 14] = x * y + x / y - 3
         dg[o + 15] = 7 / pc + (1 if x and y else float(pc))
         dg[o + 16] = math.erf(x) + math.atan2(x, y)
+        dg[o + 17] = horner(x, 0.1, -0.7, 1.3, 2.9)
         quiet(dg, o + 16)
     dg[w[3]] = lane_sum(v, 0, w[2])
     dg[w[3] + 1] = lane_dot(v, 0, v, 3, w[2])

@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from numbatape.jit import linalg, symbols
+from numbatape.jit import language, linalg, symbols
 
 from . import strips
 
@@ -349,6 +349,7 @@ def namespace(kind: str, source: str) -> dict:
         "opaque": opaque,
         "bits_of": bits_of,
         "float_of": float_of,
+        "horner": numba.njit(language.horner),
         "invoke": invoke,
         "clear": clear,
         "copy_bytes": copy_bytes,

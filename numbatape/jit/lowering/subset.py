@@ -27,7 +27,10 @@ def parse(source: str) -> tuple[dict[str, ast.FunctionDef], dict[str, int | floa
     """
     functions: dict[str, ast.FunctionDef] = {}
     constants: dict[str, int | float] = {}
-    for node in ast.parse(source).body:
+    tree = ast.parse(source)
+    if "horner(" in source:
+        tree = _Polynomials().visit(tree)
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             plain = ast.arguments(
                 posonlyargs=[], args=node.args.args, kwonlyargs=[], kw_defaults=[], defaults=[]
@@ -40,6 +43,22 @@ def parse(source: str) -> tuple[dict[str, ast.FunctionDef], dict[str, int | floa
         elif not _is_text(node):
             raise refused(node, "a module of kernels has functions and constants")
     return functions, constants
+
+
+class _Polynomials(ast.NodeTransformer):
+    """Writes each call of `horner` out, as the nested expression that it stands for."""
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name) or node.func.id != "horner":
+            return node
+        if len(node.args) < 2 or not isinstance(node.args[0], ast.Name):
+            raise refused(node, "a polynomial is in a variable, and has coefficients")
+        x, *coefficients, value = node.args
+        for coefficient in reversed(coefficients):
+            product = ast.copy_location(ast.BinOp(x, ast.Mult(), value), node)
+            value = ast.copy_location(ast.BinOp(coefficient, ast.Add(), product), node)
+        return value
 
 
 def parameter_types(node: ast.FunctionDef) -> tuple[str, ...] | None:
