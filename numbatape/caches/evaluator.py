@@ -152,10 +152,11 @@ class Evaluator:
         if variant is None or variant.contents is not None or variant.memory is not None:
             variant = traced
         tried: set[int] = set()
+        refuted: frozenset[int] = frozenset()
         stop, fresh, sizes, stops = None, traced is not None, None, 0
         while True:
             if variant is None:
-                variant, fresh = program.find_or_trace(flat, stop, tried)
+                variant, fresh = program.find_or_trace(flat, stop, tried, refuted)
             tried.add(id(variant))
             dimensions = variant.sizes_for(flat) if sizes is None else sizes
             assert dimensions is not None
@@ -177,6 +178,8 @@ class Evaluator:
             if outcome == status.GUARD:
                 stop, stops = Stop.of(space), stops + 1
                 sizes = stop.other_sizes(flat, stops)
+                if fresh and space.lacks_factor():
+                    refuted = self._refuted(space, stop.at, refuted)
                 variant = None if sizes is None else variant
                 continue
             if outcome != status.DONE:
@@ -197,13 +200,27 @@ class Evaluator:
     def _outcome(self, space: VariantWorkspace, flat: Flattened, fresh: bool, stops: int) -> int:
         """Sweep forward and return the status; guards of a fresh trace hold as NumPy has decided."""
         outcome = space.forward()
-        while outcome == status.GUARD and fresh and not space.has_assumed():
+        while outcome == status.GUARD and fresh and not (space.has_assumed() or space.lacks_factor()):
             # NumPy decides about truth values. A count is the kernel's, as the positions are: with
             # NumPy's count of other entries, some would be taken twice, and others never.
             if Stop.of(space).other_sizes(flat, stops + 1) is not None:
                 break
             outcome = space.accept_guard()
         return outcome
+
+    def _refuted(self, space, guard: int, refuted: frozenset[int]) -> frozenset[int]:
+        """Return the guards to be refuted by the next trace: the kernel has no factor where NumPy has one.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the function must not run twice.
+        """
+        recording = space.variant.recording
+        if guard in refuted or recording.has_effects:
+            line = space.plan.tape.line_of(space.stopped)
+            raise np.linalg.LinAlgError(f"a matrix is singular within rounding (at {line})")
+        return refuted | {guard}
 
     def _note_last(self, key: tuple, variant: Variant) -> None:
         """Note which variant has served arguments of these sizes last."""

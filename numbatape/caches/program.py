@@ -6,7 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import threads
 from ..capture import randomness
@@ -161,18 +161,30 @@ class Program:
                 self.version += 1
             return found is not None
 
-    def find_or_trace(self, flat: Flattened, stop: Stop | None = None, tried=()) -> tuple[Variant, bool]:
+    def find_or_trace(
+        self,
+        flat: Flattened,
+        stop: Stop | None = None,
+        tried: Collection[int] = (),
+        refuted: frozenset[int] = frozenset(),
+    ) -> tuple[Variant, bool]:
         """Return a trace that fits, and whether it was recorded for this call."""
         with self._tracing:
             variant = self.find(flat, stop, tried)
             if variant is not None:
                 return variant, False
-            return self.trace(flat, reason_of(self, flat, stop), stop is None), True
+            return self.trace(flat, reason_of(self, flat, stop), stop is None, refuted), True
 
-    def trace(self, flat: Flattened, reason: Reason, assumes: bool = False) -> Variant:
+    def trace(
+        self,
+        flat: Flattened,
+        reason: Reason,
+        assumes: bool = False,
+        refuted: frozenset[int] = frozenset(),
+    ) -> Variant:
         """Run the function on traced arguments and keep the tape; see `record` for what it may assume."""
         with self._tracing, TRACING.piece(self.name):
-            variant = self._trace(flat, assumes)
+            variant = self._trace(flat, assumes, refuted)
             TRACING.count = max(TRACING.count, len(variant.tape))  # passes may have dropped most of them
             self.log.add(self.traces, reason, flat)
             if len(self.variants) > self.config.max_variants:
@@ -243,13 +255,13 @@ class Program:
         """Whether the last trace served one call only."""
         return self._once is not None
 
-    def _manner(self, transform: Callable | None, **options: bool) -> Manner:
+    def _manner(self, transform: Callable | None, **options: Any) -> Manner:
         """Return how a transform of the function is recorded."""
         config = self.config
         passes, strong = chosen_passes(config), config.strong_zero
         return Manner(transform=transform, passes=passes, strong=strong, values=config.values, **options)
 
-    def _trace(self, flat: Flattened, assumes: bool) -> Variant:
+    def _trace(self, flat: Flattened, assumes: bool, refuted: frozenset[int]) -> Variant:
         """Trace the function, and keep the variant for later calls unless it holds for this call alone."""
         watched, environment = self._captured_by(flat)
         before = environment.generator_states()
@@ -260,6 +272,7 @@ class Program:
             captures=self._captures,
             assumes=assumes,
             counts=True,
+            refuted=refuted,
         )
         recording = record(self.function, flat.inputs(), flat.rebuild, manner, environment)
         if environment.generator_states() != before:

@@ -277,6 +277,14 @@ class VariantWorkspace(Workspace):
         assumed = self.variant.recording.assumed
         return bool(assumed) and int(self.plan.tape.code["aux"][self.stopped]) in assumed
 
+    def lacks_factor(self) -> bool:
+        """Whether the sweep stopped at a guard because a matrix has no factor, unlike when it was traced."""
+        attempts = self.variant.recording.attempts
+        if not attempts:
+            return False
+        guard = int(self.plan.tape.code["aux"][self.stopped])
+        return guard in attempts and bool(self.variant.outcomes[guard])
+
     def last_stop(self) -> tuple[int, float]:
         """Return the guard at which a sweep has stopped last, and what that has seen; 0 if it is no guard."""
         cell = self.guard_cell(self.stopped)

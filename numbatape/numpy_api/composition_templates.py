@@ -160,7 +160,7 @@ class State:
         trace = self.trace
         tape, validity, derivatives, memory = trace.tape, trace.validity, trace.derivatives, trace.memory
         its = (
-            *(tape.inner, tape.inputs, validity.outside, derivatives.assumed),
+            *(tape.inner, tape.inputs, validity.outside, validity.attempts, derivatives.assumed),
             *(derivatives.deferred, derivatives.given, memory.boxes, memory.patchworks, memory.borrowers),
             *(memory.located, trace.calls.sub_tapes),
             *(trace.arguments.labels, trace.integers.fractions, tape.spare, trace.capture.containers),

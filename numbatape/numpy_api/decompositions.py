@@ -6,51 +6,18 @@ results are views of it. Sizes stay symbolic; which side of a matrix is the long
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
 
 from ..late import imported
 from ..trace import symbolic_sizes as sizes
-from ..trace.axes import axes_of, count_of, length, lengths
-from ..trace.operands import adopt, lift, lift_all, lift_first, may_be_guard, values_of
-from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
+from ..trace.axes import axes_of, length, lengths
+from ..trace.operands import adopt, lift_all, lift_first, may_be_guard, values_of
+from ..trace.primitives import array_instruction, layout_of, stop_gradient
 from .function_tables import HOLDS
+from .packed_results import packed
 from .registration import composes, converted, records, recurring, unsupported_argument
-
-
-def _packed(op: str, a, parts, cores):
-    """Record an op whose result packs NumPy's parts into one vector; return the parts.
-
-    Parameters
-    ----------
-    cores
-        The sizes of each part behind those of the stack, as size codes.
-    """
-    batch = np.shape(a._value)[:-2]
-    if 0 in batch:
-        count_of(a, range(a.ndim))  # a guard: there is nothing to compute for no matrices
-        return [lift(a._trace, np.asarray(part)) for part in parts]
-    table = a._trace.tape.sizes
-    counts = [table.product(core) for core in cores]
-    size = functools.reduce(table.add, counts)
-    cells = [np.reshape(np.asarray(part), (*batch, -1) if np.size(part) else (*batch, 0)) for part in parts]
-    whole = array_instruction(op, (a,), np.concatenate(cells, -1), dims={"q": size})
-    pieces, first = [], 0
-    for part, core, count in zip(parts, cores, counts, strict=True):
-        pieces.append(_piece(whole, first, core, part))
-        first = table.add(first, count)
-    return pieces
-
-
-def _piece(whole, first: int, core, value):
-    layout = layout_of(whole)
-    builder = whole._trace.tape
-    _, start, _ = builder.values[whole._id]
-    strides = (*layout.strides[:-1], *builder.contiguous_strides(core)[0])
-    dims = (*layout.dims[:-1], *core)
-    return view(whole, np.asarray(value), dims, strides, builder.sizes.add(start, first))
 
 
 def _sides(a) -> tuple[int, int]:
@@ -79,7 +46,7 @@ def named(value, parts):
 
 def _eigh(a, values, vectors):
     n = _sides(a)[0]
-    values, rows = _packed("eigh", a, (values, _turned(vectors)), ((n,), (n, n)))
+    values, rows = packed("eigh", (a,), (values, _turned(vectors)), ((n,), (n, n)))
     return values, np.matrix_transpose(rows)
 
 
@@ -103,7 +70,7 @@ def _svd(a):
     m, n = _sides(a)
     k = m if _is_wide(a) else n
     parts = value.S, _turned(value.U), _turned(value.Vh)
-    values, left, right = _packed("svd", a, parts, ((k,), (k, m), (n, k)))
+    values, left, right = packed("svd", (a,), parts, ((k,), (k, m), (n, k)))
     return np.matrix_transpose(left), values, np.matrix_transpose(right)
 
 
@@ -143,7 +110,7 @@ def _qr(a):
     first = a[..., :m] if wide else a
     q, r = np.linalg.qr(first._value)
     long, short = _sides(first)
-    rows, r = _packed("qr", first, (_turned(q), r), ((short, long), (short, short)))
+    rows, r = packed("qr", (first,), (_turned(q), r), ((short, long), (short, short)))
     q = np.matrix_transpose(rows)
     return q, np.concatenate([r, np.matmul(rows, a[..., m:])], -1) if wide else r
 

@@ -15,6 +15,7 @@ from ..trace.array import TracedArray, new_traced
 from ..trace.axes import axes_of, count_of, drop_axes, is_empty, length, over_axes
 from ..trace.operands import lift, lift_all, lift_first
 from ..trace.primitives import FLOAT64, array_instruction, expand, trace_of
+from .caught_errors import factorisation, is_caught
 from .decompositions import spectral_norm
 from .function_tables import HOLDS
 from .registration import composes, records
@@ -28,22 +29,22 @@ def cholesky(value, a, /, *, upper=False):
 def cholesky_factor(a, upper: bool, value):
     """Return the factor of one triangle; the other one is not read."""
     if not upper:
-        return array_instruction("cholesky", (a,), value)
-    lower = array_instruction("cholesky", (np.matrix_transpose(a),), np.swapaxes(value, -1, -2))
+        return factorisation("cholesky", (a,), value)
+    lower = factorisation("cholesky", (np.matrix_transpose(a),), np.swapaxes(value, -1, -2))
     return np.matrix_transpose(lower)
 
 
 def solve_system(op: str, a, b, value):
     """Return ``a^-1 b`` by an op for matrices; a vector ``b`` stands for one column."""
     if b.ndim > 1:
-        return array_instruction(op, (a, b), value)
+        return factorisation(op, (a, b), value)
     # One instruction on the cells takes less time to record than traced arrays of the views.
-    if value.dtype is FLOAT64 and a._family == b._family == F64:
+    if value.dtype is FLOAT64 and a._family == b._family == F64 and not is_caught(op, (a, b)):
         trace = trace_of((a, b))
         numbers = a._id, addresses.expanded(trace.tape, b._id, (1,))
         out, level = array_op_of_level(trace.tape, row(op), F64, numbers, trace.line(), {}, True)
         return new_traced(trace, value, addresses.dropped(trace.tape, out, (-1,)), level, F64)
-    return drop_axes(array_instruction(op, (a, expand(b, (1,))), value[..., None]), (-1,))
+    return drop_axes(factorisation(op, (a, expand(b, (1,))), value[..., None]), (-1,))
 
 
 @records(np.linalg.solve, complex="complex_linalg.solve")
@@ -53,7 +54,7 @@ def solve(value, a, b):
 
 @records(np.linalg.inv, complex="complex_linalg.inv")
 def inv(value, a):
-    return array_instruction("inv", (a,), value)
+    return factorisation("inv", (a,), value)
 
 
 @records(np.linalg.det, complex="complex_matrices.det")

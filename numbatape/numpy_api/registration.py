@@ -301,7 +301,11 @@ def evaluated(function, implementation, run, usual=None):
             # The option allows NumPy to work in the argument's memory, which nothing here does.
             kwargs.pop("overwrite_input", None)
         values = [x._value if type(x) is TracedArray else values_of(x) for x in args]
-        value = call_function(*values, **(values_of(kwargs) if kwargs else kwargs))
+        try:
+            value = call_function(*values, **(values_of(kwargs) if kwargs else kwargs))
+        except (ValueError, OverflowError) as error:  # `LinAlgError` is a `ValueError`
+            imported(".caught_errors", __package__).note_raised(function, implementation, args, kwargs, error)
+            raise
         for name in kwargs:
             if name not in accepted and not takes_any:
                 raise unsupported_argument(function, name)

@@ -223,7 +223,11 @@ def _of_floats(original, implementation):
         if trace is None or trace.integers.met:
             return NotImplemented
         with failing(trace):
-            value = original(*values)
+            try:
+                value = original(*values)
+            except (ValueError, OverflowError) as error:
+                imported(".caught_errors", __package__).note_raised(original, implementation, args, {}, error)
+                raise
             with np.errstate(all="ignore"):
                 return adopt(implementation(*args), value)
 

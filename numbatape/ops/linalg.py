@@ -125,6 +125,48 @@ def pull_diagonal_block(v, o, so0, so1, s, n, first, last, square):
         v[s + corner + i * (n + 1)] = 0.5 * v[square + i * (size + 1)]
 
 
+def put_factor(v, o, a, n, sa0, sa1):
+    """Put the Cholesky factor of A's lower triangle at o; return the status."""
+    for i in range(n):
+        for j in parallel(i + 1):
+            v[o + i * n + j] = v[a + i * sa0 + j * sa1]
+        for j in parallel(i + 1, n):
+            v[o + i * n + j] = 0.0
+    if n > 0 and potrf(v, o, n) != 0:
+        return FACTOR
+    return DONE
+
+
+def pull_factor(v, g, o, a, n, so0, so1, sa0, sa1, s):
+    """Add a Cholesky factor's adjoint to that of A, by blocks of columns from the last one to the first."""
+    # The cells at s hold adjoints: of L in columns that are still to come, of A in columns that are done.
+    # The upper triangle is never read, because that of L is constant.
+    for i in range(n):
+        for j in parallel(i + 1):
+            v[s + i * n + j] = g[o + i * n + j]
+    last = n
+    while last > 0:
+        first = max(0, last - COLUMNS)
+        scratch = s + n * n
+        square = scratch + (last - first) * (n - last)
+        if last < n:
+            pull_rows_below(v, o, so0, so1, s, n, first, last, scratch)
+        pull_diagonal_block(v, o, so0, so1, s, n, first, last, square)
+        last = first
+    for i in range(n):
+        for j in parallel(i + 1):
+            g[a + i * sa0 + j * sa1] += v[s + i * n + j]
+
+
+def factor_pullback(e, ct, z, operands, need):
+    """``L^-T Phi(L^T Lbar) L^-1``, Phi the lower triangle with half its diagonal, as A's lower half."""
+    half = half_triangle(e, z.dims[-1], z.family)
+    inner = e.matmul(e.transposed(z), e.tril(ct)) * half
+    left = e.op("solve_upper", e.transposed(z), inner)
+    whole = e.transposed(e.op("solve_upper", e.transposed(z), e.transposed(left)))
+    return ((whole + e.transposed(whole)) * half,)
+
+
 @array_op(
     "cholesky",
     "(n,n)->(n,n)",
@@ -152,42 +194,43 @@ class Cholesky:
     interacts = everything
 
     def forward(v, o, a, n, sa0, sa1):
-        for i in range(n):
-            for j in parallel(i + 1):
-                v[o + i * n + j] = v[a + i * sa0 + j * sa1]
-            for j in parallel(i + 1, n):
-                v[o + i * n + j] = 0.0
-        if n > 0 and potrf(v, o, n) != 0:
-            return FACTOR
-        return DONE
+        return put_factor(v, o, a, n, sa0, sa1)
 
     def reverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
-        """Go back through the blocks of columns, from the last one to the first."""
-        # The cells at s hold adjoints: of L in columns that are still to come, of A in columns that are done.
-        # The upper triangle is never read, because that of L is constant.
-        for i in range(n):
-            for j in parallel(i + 1):
-                v[s + i * n + j] = g[o + i * n + j]
-        last = n
-        while last > 0:
-            first = max(0, last - COLUMNS)
-            scratch = s + n * n
-            square = scratch + (last - first) * (n - last)
-            if last < n:
-                pull_rows_below(v, o, so0, so1, s, n, first, last, scratch)
-            pull_diagonal_block(v, o, so0, so1, s, n, first, last, square)
-            last = first
-        for i in range(n):
-            for j in parallel(i + 1):
-                g[a + i * sa0 + j * sa1] += v[s + i * n + j]
+        pull_factor(v, g, o, a, n, so0, so1, sa0, sa1, s)
 
     def pullback(e, ct, z, operands, need):
-        """``L^-T Phi(L^T Lbar) L^-1``, Phi the lower triangle with half its diagonal, as A's lower half."""
-        half = half_triangle(e, z.dims[-1], z.family)
-        inner = e.matmul(e.transposed(z), e.tril(ct)) * half
-        left = e.op("solve_upper", e.transposed(z), inner)
-        whole = e.transposed(e.op("solve_upper", e.transposed(z), e.transposed(left)))
-        return ((whole + e.transposed(whole)) * half,)
+        return factor_pullback(e, ct, z, operands, need)
+
+
+def put_solution(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
+    """Put ``A^-1 B`` at o, and the factors of A at s; return the status."""
+    copy_matrix(v, s, v, a, sa0, sa1, n, n)
+    if n > 0 and getrf(v, s, n, s + n * n) != 0:
+        return FACTOR
+    copy_matrix(v, o, v, b, sb0, sb1, n, k)
+    if n > 0 and k > 0:
+        getrs(v, s, n, s + n * n, v, o, k, k, 0)
+    return DONE
+
+
+def pull_solution(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b):
+    """Add a solution's adjoint to those of A and B."""
+    if n > 0 and k > 0:
+        t = s + n * n + n
+        product = t + n * k
+        copy_matrix(v, t, g, o, so0, so1, n, k)
+        getrs(v, s, n, s + n * n, v, t, k, k, 1)
+        if need_b:
+            add_matrix(g, b, sb0, sb1, v, t, n, k, 1.0)
+        if need_a:
+            gemm(v, product, n, 1, v, t, so0, so1, v, o, so1, so0, n, n, k, 1.0, 0.0)
+            add_matrix(g, a, sa0, sa1, v, product, n, n, -1.0)
+
+
+def solution_pullback(e, ct, z, operands, need):
+    t = e.op("solve", e.transposed(operands[0]), ct)
+    return -e.matmul(t, e.transposed(z)) if need[0] else None, t
 
 
 @array_op(
@@ -211,29 +254,38 @@ class Solve:
     interacts = systems
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
-        copy_matrix(v, s, v, a, sa0, sa1, n, n)
-        if n > 0 and getrf(v, s, n, s + n * n) != 0:
-            return FACTOR
-        copy_matrix(v, o, v, b, sb0, sb1, n, k)
-        if n > 0 and k > 0:
-            getrs(v, s, n, s + n * n, v, o, k, k, 0)
-        return DONE
+        return put_solution(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s)
 
     def reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b):
-        if n > 0 and k > 0:
-            t = s + n * n + n
-            product = t + n * k
-            copy_matrix(v, t, g, o, so0, so1, n, k)
-            getrs(v, s, n, s + n * n, v, t, k, k, 1)
-            if need_b:
-                add_matrix(g, b, sb0, sb1, v, t, n, k, 1.0)
-            if need_a:
-                gemm(v, product, n, 1, v, t, so0, so1, v, o, so1, so0, n, n, k, 1.0, 0.0)
-                add_matrix(g, a, sa0, sa1, v, product, n, n, -1.0)
+        pull_solution(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b)
 
     def pullback(e, ct, z, operands, need):
-        t = e.op("solve", e.transposed(operands[0]), ct)
-        return -e.matmul(t, e.transposed(z)) if need[0] else None, t
+        return solution_pullback(e, ct, z, operands, need)
+
+
+def put_inverse(v, o, a, n, sa0, sa1, s):
+    """Put ``A^-1`` at o; return the status."""
+    copy_matrix(v, s, v, a, sa0, sa1, n, n)
+    if n > 0:
+        if getrf(v, s, n, s + n * n) != 0:
+            return FACTOR
+        put_identity(v, o, n)
+        getrs(v, s, n, s + n * n, v, o, n, n, 0)
+    return DONE
+
+
+def pull_inverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
+    """Add an inverse's adjoint to that of A."""
+    if n > 0:
+        t = s + n * n
+        gemm(v, s, so0, so1, v, o, so1, so0, g, o, so0, so1, n, n, n, 1.0, 0.0)
+        gemm(v, t, so0, so1, v, s, so0, so1, v, o, so1, so0, n, n, n, 1.0, 0.0)
+        add_matrix(g, a, sa0, sa1, v, t, n, n, -1.0)
+
+
+def inverse_pullback(e, ct, z, operands, need):
+    turned = e.transposed(z)
+    return (-e.matmul(e.matmul(turned, ct), turned),)
 
 
 @array_op(
@@ -251,21 +303,10 @@ class Inv:
     depends, interacts = dense, everything
 
     def forward(v, o, a, n, sa0, sa1, s):
-        copy_matrix(v, s, v, a, sa0, sa1, n, n)
-        if n > 0:
-            if getrf(v, s, n, s + n * n) != 0:
-                return FACTOR
-            put_identity(v, o, n)
-            getrs(v, s, n, s + n * n, v, o, n, n, 0)
-        return DONE
+        return put_inverse(v, o, a, n, sa0, sa1, s)
 
     def reverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
-        if n > 0:
-            t = s + n * n
-            gemm(v, s, so0, so1, v, o, so1, so0, g, o, so0, so1, n, n, n, 1.0, 0.0)
-            gemm(v, t, so0, so1, v, s, so0, so1, v, o, so1, so0, n, n, n, 1.0, 0.0)
-            add_matrix(g, a, sa0, sa1, v, t, n, n, -1.0)
+        pull_inverse(v, g, o, a, n, so0, so1, sa0, sa1, s)
 
     def pullback(e, ct, z, operands, need):
-        turned = e.transposed(z)
-        return (-e.matmul(e.matmul(turned, ct), turned),)
+        return inverse_pullback(e, ct, z, operands, need)

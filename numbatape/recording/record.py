@@ -311,6 +311,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         trace.capture.arrays is not None,
         effects,
         assumed=tuple(trace.derivatives.assumed),
+        attempts=tuple(trace.validity.attempts),
         counted=trace.integers.counts_of(trace.tape),
         factors=factors,
     )

@@ -64,6 +64,8 @@ class Manner:
     counts
         Whether numbers of entries that constants decide may be sizes, which the caller plans for
         (`Recording.counted`).
+    refuted
+        Guards on whether a matrix has a factor that fail, whatever NumPy finds (`Recording.attempts`).
     """
 
     transform: Callable | None = None
@@ -74,11 +76,13 @@ class Manner:
     captures: bool = False
     assumes: bool = False
     counts: bool = False
+    refuted: frozenset[int] = frozenset()
 
     def begin(self, trace: Trace) -> None:
         """Let a new trace compute as it is asked for here."""
         trace.strong, trace.values = self.strong, self.values
         trace.tape.exact = self.values == "numpy"
+        trace.validity.refuted = self.refuted
         trace.distributes = bool(self.passes) and self.values != "numpy"
         trace.rolls = "reroll" in self.passes
 
@@ -161,6 +165,8 @@ class Recording:
         each call.
     assumed
         The numbers of guards whose outcome a rule has assumed: the sweep after the trace checks them.
+    attempts
+        The numbers of guards on whether a matrix has a factor. NumPy and the kernel may differ in that.
     counted
         For each size that data decide (these are the last inputs), the number of the guard that compares it,
         and its value.
@@ -181,6 +187,7 @@ class Recording:
     effects: Effects | None = None
     kept: bool = False
     assumed: tuple[int, ...] = ()
+    attempts: tuple[int, ...] = ()
     counted: tuple[tuple[int, int], ...] = ()
     factors: tuple[Factor, ...] = ()
 

@@ -232,10 +232,12 @@ def require_divisor(ufunc, left, right) -> None:
     if traced and right._level == ACTIVE and not catches(ZeroDivisionError, right._trace.start):
         return
     with failing((right if traced else left)._trace):
-        if (right._value if traced else right) == 0:
-            raise ZeroDivisionError(f"division by zero at {where_in_user_code()}")
+        is_zero = (right._value if traced else right) == 0
         if traced:
-            right._trace.guard(np.not_equal(right, 0), "bool", True)
+            right._trace.guard(np.not_equal(right, 0), "bool", not is_zero)
+        if is_zero:
+            error = ZeroDivisionError(f"division by zero at {where_in_user_code()}")
+            raise right._trace.validity.foresee(error) if traced else error
 
 
 def _power(left, right):

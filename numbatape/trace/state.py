@@ -48,6 +48,10 @@ class Validity:
     failed
         Whether an operation raised. If the function went on, no guard says for which inputs it
         raises, and the tape holds for these inputs only.
+    attempts
+        The numbers of guards on whether a matrix has a factor (`numbatape.numpy_api.caught_errors`).
+    refuted
+        Those of which the kernel has found that there is none, whatever NumPy has.
     outside
         What the function read that cannot be checked before a call.
     vouched
@@ -61,14 +65,33 @@ class Validity:
         What was last done in a loop's body that holds for the numbers of one step only.
     """
 
-    __slots__ = ("failed", "leak", "missing", "outside", "pinned", "unforeseen", "vouched")
+    __slots__ = (
+        *("attempts", "failed", "leak", "missing", "outside", "pinned", "refuted", "unforeseen", "vouched"),
+        "_foreseen",
+    )
 
     def __init__(self):
+        self.attempts: list[int] = []
+        self.refuted: frozenset[int] = frozenset()
+        self._foreseen: Exception | None = None
         self.pinned = self.failed = self.vouched = False
         self.outside: list[Outside] = []
         self.leak: UnsupportedOperationError | None = None
         self.missing: MissingBodyError | None = None
         self.unforeseen: str | None = None
+
+    def foresee(self, error: Exception) -> Exception:
+        """Note that the guards say when an error is raised, and return it."""
+        self._foreseen = error
+        return error
+
+    def close(self) -> None:
+        """Forget the error, whose traceback refers to the trace."""
+        self._foreseen = None
+
+    def is_foreseen(self, error: Exception) -> bool:
+        """Whether the guards say when this error is raised."""
+        return error is self._foreseen
 
     def plain_index(self) -> PlainIndexError:
         """Return the error for an array without a stand-in, noted even if the function catches it."""

@@ -248,6 +248,7 @@ class Trace:
         self.start = None
         self.tape.code, self.tape.values, self.tape.storages = Code(), Values(), []
         self.derivatives.close()
+        self.validity.close()
         self.constants.close()
         self.memory.arrays = []
         self.reused = Reused()
@@ -320,6 +321,8 @@ class Trace:
 
         Whether an operation raises these errors may depend on numbers, which differ between steps of a loop.
         """
+        if self.validity.is_foreseen(error):
+            return
         self.validity.failed = True
         if isinstance(error, (ArithmeticError, ValueError)) and not isinstance(error, NumbatapeError):
             self.note_one_step(f"catches {type(error).__name__} ({error})")

@@ -64,7 +64,7 @@ def _may_be_class_of(name: str, kind: type[Exception]) -> bool:
     its = getattr(builtins, name, None)
     if isinstance(its, type) and issubclass(its, BaseException):
         return issubclass(kind, its)
-    return name not in _OF_LIBRARIES
+    return name not in _OF_LIBRARIES or name in [base.__name__ for base in kind.__mro__]
 
 
 @functools.lru_cache(maxsize=10_000)
