@@ -117,3 +117,18 @@ def test_a_law_whose_density_is_normalised_by_one():
         step = 1e-5 * (np.arange(4) == n)
         ends = [stats.gausshyper.logpdf(0.4, *(shapes + sign * step)) for sign in (1.0, -1.0)]
         assert slope == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6)
+
+
+DEGREES = {
+    "eval_jacobi": lambda v: sc.eval_jacobi(v, 1.0, 2.0, 0.3),
+    "eval_gegenbauer": lambda v: sc.eval_gegenbauer(v, 0.7, -0.3),
+    "eval_genlaguerre": lambda v: sc.eval_genlaguerre(v, 0.7, 1.3),
+    "eval_chebys": lambda v: sc.eval_chebys(v, 0.3) + sc.eval_chebyc(v, -0.8),
+    "eval_sh_jacobi": lambda v: sc.eval_sh_jacobi(v, 2.5, 1.5, 0.3),
+    "lpmv": lambda v: sc.lpmv(1, v, 0.3) + sc.lpmv(-2.0, v, -0.4),
+}
+
+
+@pytest.mark.parametrize("name", DEGREES)
+def test_degrees_of_polynomials(name):
+    nt.testing.check_derivatives(DEGREES[name], np.array([1.4, 3.0]), points=0, float32=False)

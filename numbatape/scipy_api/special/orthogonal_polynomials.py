@@ -1,4 +1,7 @@
-"""Orthogonal polynomials: of whole degree by recurrences of the DLMF's table 18.9.1, else hypergeometric."""
+"""Orthogonal polynomials: of whole degree by recurrences of the DLMF's table 18.9.1, else hypergeometric.
+
+So are those whose degree has a derivative: that of a hypergeometric function for its parameters.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import scipy.special as sc
 
 from ...trace.array import TracedArray
 from ...trace.operands import values_of
-from .ufunc_table import refuse_slope, ufunc, whole
+from .ufunc_table import is_active, refuse_slope, ufunc, whole, whole_order
 
 
 def polynomial(name: str, first, step, between=None):
@@ -21,8 +24,9 @@ def polynomial(name: str, first, step, between=None):
 
     def evaluate(n, *rest):
         *parameters, x = rest
-        refuse_slope(name, n)
-        if between is not None and bool(np.any(np.less(n, 0) | np.not_equal(n, np.floor(n)))):
+        if between is None:
+            refuse_slope(name, n)
+        elif is_active(n) or bool(np.any(np.less(n, 0) | np.not_equal(n, np.floor(n)))):
             n = n if type(n) is TracedArray else np.asarray(n, float)[()]
             return between(n, x, *parameters)
         degrees = np.unique(values_of(n))
@@ -137,5 +141,17 @@ def eval_sh_chebyu(n, x):
 @ufunc("eval_sh_jacobi")
 def eval_sh_jacobi(n, p, q, x):
     """Return the shifted Jacobi polynomial, by 18.1.2."""
-    refuse_slope("eval_sh_jacobi", n)
     return jacobi(n, p - q, q - 1.0, 2.0 * x - 1.0) / sc.binom(2.0 * n + p - 1.0, n)
+
+
+@ufunc("lpmv")
+def lpmv(m, v, x):
+    """Return the Legendre function, by 14.3.1 and 14.9.3, for slopes that the op table has no row of."""
+    m = whole_order("lpmv", m)
+    size, step = abs(m), np.arange(1.0 - abs(m), abs(m) + 1.0)
+    falling = np.prod(np.expand_dims(v, -1) + step, -1)  # gamma(v + size + 1)/gamma(v - size + 1)
+    sign = (-1.0) ** m / (2.0**size * sc.factorial(size))
+    scale = sign * falling if m >= 0 else np.abs(sign)
+    half = 0.5 - 0.5 * x
+    power = (4.0 * half * (1.0 - half)) ** (0.5 * size)
+    return scale * power * sc.hyp2f1(size - v, size + v + 1.0, size + 1.0, half)

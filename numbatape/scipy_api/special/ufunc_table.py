@@ -37,6 +37,14 @@ def refuse_slope(name: str, n) -> None:
         raise unsupported_argument(f"scipy.special.{name}", "a degree with a derivative", hint)
 
 
+def whole_order(name: str, m) -> int:
+    """Return an order, which may be negative, as an int, or raise if it is none."""
+    refuse_slope(name, m)
+    if np.ndim(values_of(m)) == 0 and values_of(m) == int(values_of(m)):
+        return int(m)
+    raise unsupported_argument(f"scipy.special.{name}", f"m={values_of(m)!r}", "one whole number is")
+
+
 def whole(name: str, n) -> int:
     """Return a degree as an int, or raise if it is none; a traced one records a guard."""
     refuse_slope(name, n)
