@@ -21,7 +21,28 @@ SYMMETRIC = A + A.T
 DATA = np.array([3.0, 4.0, 5.0])
 LOWER, UPPER = sp.csr_array(np.tril(A)), sp.csc_array(np.triu(A))
 
+PRECISION = st.Covariance.from_precision(SYMMETRIC @ SYMMETRIC)
 CALLS = {
+    **{
+        f"Covariance.{way}": lambda x, way=way, of=of: np.stack(
+            [
+                f(x * STACK) + f(x)
+                for c in [getattr(st.Covariance, way)(of(x))]
+                for f in (c.whiten, c.colorize)
+            ]
+        )
+        for way, of in {
+            "from_diagonal": np.exp,
+            "from_cholesky": lambda x: np.tril(A) * x,
+            "from_precision": lambda x: np.outer(x, x) + np.eye(3),
+            "from_eigendecomposition": lambda x: np.linalg.eigh(np.outer(x, x) + np.diag(DATA)),
+        }.items()
+    },
+    "Covariance of constants": lambda x: (
+        PRECISION.whiten(x) * st.Covariance.from_diagonal([1.0, 0.0, 4.0]).whiten(A + x)
+        + PRECISION.log_pdet * x
+    ),
+    "convolution_matrix of rows": lambda x: sl.convolution_matrix(STACK * x, 4, "same"),
     "kv and kve, whose order is fitted": lambda x: sc.kv(x, x[::-1]) + sc.kve(x[0] - 2.0, DATA),
     "genhyperbolic, whose index is fitted": lambda x: st.genhyperbolic(x[0], 2.0 + x[1], 0.5).logpdf(0.3),
     "geninvgauss, whose index is fitted": lambda x: st.geninvgauss(x[0], x[1]).logpdf(DATA),

@@ -284,6 +284,7 @@ STAND_INS = {
 
 # Objects that libraries' classes have made outside of the function, by the beginning of the class's module.
 OBJECTS = {
+    "scipy.stats._covariance": "scipy_api.stats.covariances",
     "scipy.stats._distribution_infrastructure": "scipy_api.stats.distribution_families",
     "scipy.stats._new_distributions": "scipy_api.stats.distribution_families",
     "scipy.stats._kde": "scipy_api.stats.kernel_density",

@@ -191,13 +191,12 @@ def hankel(c, r=None):
 @stands_for("scipy.linalg", "convolution_matrix")
 def convolution_matrix(a, n, mode="full"):
     a, n = lift_first(a), int(n)
-    m = a.shape[0]
-    zeros = np.zeros(n - 1)
-    padded = np.concatenate([zeros, a, zeros])
+    m = a.shape[-1]
+    padded = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(n - 1, n - 1)])
     rows = np.arange(m + n - 1)
     extra = {"full": 0, "same": min(m, n) - 1, "valid": 2 * (min(m, n) - 1)}[mode]
     rows = rows[extra // 2 : len(rows) - (extra - extra // 2)]
-    return padded[n - 1 + rows[:, None] - np.arange(n)]
+    return padded[..., n - 1 + rows[:, None] - np.arange(n)]
 
 
 @stands_for("scipy.linalg", "khatri_rao")

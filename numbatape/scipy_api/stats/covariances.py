@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+
 import numpy as np
 
 from ...numpy_api.function_tables import MAKERS
@@ -17,10 +20,14 @@ class Covariance:
     ----------
     matrix
         The whole matrix, traced.
+    whiten, colorize
+        Functions that make the entries of points independent, and that undo this. Which factor of the matrix
+        they multiply by is that of the way in which SciPy is told the matrix.
     """
 
-    def __init__(self, matrix):
+    def __init__(self, matrix, whiten, colorize):
         self.covariance = matrix
+        self._whiten, self._colorize = whiten, colorize
 
     @property
     def shape(self):
@@ -34,22 +41,53 @@ class Covariance:
     def log_pdet(self):
         return np.linalg.slogdet(self.covariance)[1]
 
+    def whiten(self, x):
+        return self._whiten(lift_first(x, self.covariance))
+
+    def colorize(self, x):
+        return self._colorize(lift_first(x, self.covariance))
+
+
+def _transposed(matrix):
+    return np.swapaxes(matrix, -1, -2)
+
+
+def _solved(triangle, x):
+    """Return points, which are rows, each solved by a triangle."""
+    flat = np.reshape(x, (-1, x.shape[-1]))
+    return np.reshape(np.linalg.solve(triangle, flat.T).T, x.shape)
+
 
 def _from_diagonal(diagonal):
     diagonal = lift_first(diagonal)
-    return np.eye(diagonal.shape[-1]) * np.expand_dims(diagonal, -2)
+    root = np.sqrt(diagonal)
+
+    def each(x):
+        return root if x.ndim < 2 else np.expand_dims(root, -2)
+
+    matrix = np.eye(diagonal.shape[-1]) * np.expand_dims(diagonal, -2)
+    return Covariance(matrix, lambda x: x / each(x), lambda x: x * each(x))
 
 
 def _from_cholesky(cholesky):
     factor = np.tril(lift_first(cholesky))
-    return np.matmul(factor, np.swapaxes(factor, -1, -2))
+    return Covariance(
+        np.matmul(factor, _transposed(factor)),
+        lambda x: _solved(factor, x),
+        lambda x: np.matmul(x, _transposed(factor)),
+    )
 
 
 def _from_precision(precision, covariance=None):
     if covariance is not None:
         raise unsupported_argument("scipy.stats.Covariance.from_precision", "covariance", "leave it out")
     lower = np.tril(lift_first(precision))  # SciPy reads this triangle
-    return np.linalg.inv(lower + np.swapaxes(np.tril(lower, -1), -1, -2))
+    precision = lower + _transposed(np.tril(lower, -1))
+    return Covariance(
+        np.linalg.inv(precision),
+        lambda x: np.matmul(x, np.linalg.cholesky(precision)),
+        lambda x: _solved(_transposed(np.linalg.cholesky(precision)), x),
+    )
 
 
 def _from_eigendecomposition(eigendecomposition):
@@ -59,7 +97,12 @@ def _from_eigendecomposition(eigendecomposition):
         raise unsupported_argument(
             "scipy.stats.Covariance.from_eigendecomposition", "a singular matrix", hint
         )
-    return np.matmul(vectors * np.expand_dims(values, -2), np.swapaxes(vectors, -1, -2))
+    values = np.expand_dims(values, -2)
+    return Covariance(
+        np.matmul(vectors * values, _transposed(vectors)),
+        lambda x: np.matmul(x, vectors / np.sqrt(values)),
+        lambda x: np.matmul(x, _transposed(vectors * np.sqrt(values))),
+    )
 
 
 WAYS = {
@@ -70,6 +113,32 @@ WAYS = {
 }
 
 
+def _linear(name: str):
+    """Return a method that multiplies traced points by what SciPy's own makes of unit vectors."""
+
+    def method(self, x):
+        own = getattr(super(type(self), self), name)
+        if find_trace(x) is None:
+            return own(x)
+        return np.matmul(x, own(np.eye(self.shape[-1])))
+
+    return method
+
+
+@functools.cache
+def _class_of_traced_points(known: type) -> type:
+    return type(known.__name__, (known,), {name: _linear(name) for name in ("whiten", "colorize")})
+
+
+def stand_in_of(value):
+    """Return the stand-in for one of SciPy's covariances, a copy whose methods take traced points."""
+    if isinstance(value, type):
+        return None
+    made = copy.copy(value)
+    made.__class__ = _class_of_traced_points(type(value))
+    return made
+
+
 class _Ways:
     """The stand-in for SciPy's class, of which only the ways to make an object are called."""
 
@@ -78,16 +147,16 @@ class _Ways:
 
     def __getattr__(self, name: str):
         usual = getattr(self._original, name)
-        matrix_of = WAYS.get(name)
-        if matrix_of is None:
+        made_of = WAYS.get(name)
+        if made_of is None:
             return usual
 
         def made(*args, **kwargs):
             trace = find_trace(args, tuple(kwargs.values()))
             if trace is None:
-                return usual(*args, **kwargs)
+                return stand_in_of(usual(*args, **kwargs))
             with failing(trace):
-                return Covariance(matrix_of(*args, **kwargs))
+                return made_of(*args, **kwargs)
 
         return made
 
