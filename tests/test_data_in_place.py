@@ -120,7 +120,129 @@ def products(m):
     return f
 
 
-CAPTURED = {f.__name__: f for f in (one_product, products)}
+def of_a_helper_alone(m):
+    def helper(x):
+        return np.sum(2.0 + np.cos(m @ x)) * x[0]
+
+    return lambda x: np.sum(x * x) * (1.0 + helper(2.0 * x))
+
+
+def helped(x, a, scale=1.0):
+    return scale * np.sum(2.0 + np.cos(a @ x)) / a.shape[0] * x[0]
+
+
+def given(m):
+    return lambda x: np.sum(x) + helped(x, m)
+
+
+def handed_on(m):
+    def between(a, factor, z):
+        return helped(z, a, factor) + factor
+
+    return lambda x: np.sum(x) + between(m, 3.0, np.sin(x))
+
+
+CAPTURED = {f.__name__: f for f in (one_product, products, of_a_helper_alone, given, handed_on)}
+
+
+# And what must be compared, because code does something else with the array, or may do it with plain numbers.
+ONES = np.ones(40)
+
+
+def helper_twice(m):
+    def helper(x):
+        return np.sum(2.0 + np.cos(m @ x))
+
+    return lambda x: helper(x) * helper(ONES)
+
+
+def helper_in_a_loop(m):
+    def helper(x):
+        return np.sum(2.0 + np.cos(m @ x))
+
+    def f(x):
+        total = x[0]
+        for z in (ONES, x):
+            total = total * helper(z)
+        return total
+
+    return f
+
+
+def helper_by_another_name(m):
+    def helper(x):
+        return np.sum(2.0 + np.cos(m @ x))
+
+    def f(x):
+        again = helper
+        return again(x) * again(ONES)
+
+    return f
+
+
+def helper_mapped(m):
+    def helper(x):
+        return np.sum(2.0 + np.cos(m @ x))
+
+    return lambda x: np.prod(np.stack([*map(helper, (x, 2.0 * x))])) + max(map(float, (m @ ONES)[:2])) * x[0]
+
+
+def helper_wrapped(m):
+    def twice(function):
+        return lambda x: function(x) * function(ONES)
+
+    def helper(x):
+        return np.sum(2.0 + np.cos(m @ x))
+
+    helper = twice(helper)
+    return lambda x: helper(x)
+
+
+def given_twice(m):
+    return lambda x: helped(x, m) * helped(ONES, m)
+
+
+def given_two_places(m):
+    def helper(x, a, b):
+        return np.sum(2.0 + np.cos(a @ x)) * np.sum(b @ ONES)
+
+    return lambda x: helper(x, m, m)
+
+
+def given_and_read(m):
+    def helper(x, a):
+        return np.sum(2.0 + np.cos(a @ x)) * a[1, 1]
+
+    return lambda x: helper(x, m)
+
+
+def given_by_keyword(m):
+    def helper(x, b, a):
+        return np.sum(2.0 + np.cos(a @ x)) * np.sum(b @ ONES)
+
+    return lambda x: helper(x, a=DATA, b=m)
+
+
+def given_among_others(m):
+    def helper(x, a, b):
+        return np.sum(2.0 + np.cos(a @ x)) * np.sum(b @ ONES)
+
+    return lambda x: helper(x, DATA, m)
+
+
+def given_and_named(m):
+    def helper(x, a):
+        b = a
+        return np.sum(2.0 + np.cos(a @ x)) * np.sum(b @ ONES)
+
+    return lambda x: helper(x, m)
+
+
+def given_plain_in_a_loop(m):
+    def helper(x, a):
+        return x[0] * sum(float(np.sum(2.0 + np.cos(a @ z))) for z in (ONES, 2.0 * ONES)) + np.sum(a @ x)
+
+    return lambda x: helper(x, m)
 
 
 def plain_factor(m):
@@ -152,7 +274,7 @@ def of_a_list(m):
 
 def of_a_helper(m):
     def helper(x):
-        return np.sum(np.cos(m @ x)) * m[1, 1]
+        return np.sum(2.0 + np.cos(m @ x)) * m[1, 1]
 
     return lambda x: np.sum((m @ x) ** 2) + helper(x)
 
@@ -199,7 +321,22 @@ def object_of_the_users(m):
     return lambda x: np.sum((m @ x) ** 2) * held.norm()
 
 
-PLAIN_TOO = (plain_factor, plain_in_one_turn, by_another_name, of_a_list, of_a_helper, of_a_view, inside)
+HELPERS = (helper_twice, helper_in_a_loop, helper_by_another_name, helper_mapped, helper_wrapped)
+GIVEN = (
+    *(given_twice, given_two_places, given_and_read, given_by_keyword, given_among_others, given_and_named),
+    given_plain_in_a_loop,
+)
+PLAIN_TOO = (
+    *HELPERS,
+    *GIVEN,
+    plain_factor,
+    plain_in_one_turn,
+    by_another_name,
+    of_a_list,
+    of_a_helper,
+    of_a_view,
+    inside,
+)
 ALL_CAPTURED = CAPTURED | {f.__name__: f for f in (*PLAIN_TOO, again, steering, object_of_the_users)}
 
 

@@ -3,7 +3,8 @@
 To a traced function a captured array is an ordinary one: in ``X @ c`` or ``np.log(X)`` of plain numbers,
 NumPy computes what becomes a literal, and the tape holds for these contents of ``X`` alone. But where the
 code takes ``X`` as an operand of ``@`` only, and the trace has seen a traced operand at each of these places,
-the tape holds for any contents.
+the tape holds for any contents. This code may be that of the function, or of another one that is called
+once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..usercode.ownership import is_users_function, is_users_module
-from ..usercode.product_sites import product_sites
+from ..usercode.product_sites import argument_of, call_of, product_sites
 from ..usercode.written_only import WrittenOnly
 from .references import CELL, GLOBAL, references
 
@@ -47,19 +48,63 @@ def read_in_products(function, environment: Environment, factors: Sequence[Facto
     others = [value for value in reached if type(value) is types.FunctionType and value is not function]
     if any(_hides(each) for each in others) or _reflects([function, *filter(is_users_function, others)]):
         return []
-    own, held = references(function), [part.value for each in others for part in references(each)]
-    if any(value is function for value in (*held, *(part.value for part in own))):
+    parts = [(each, part) for each in (function, *others) for part in references(each)]
+    if any(part.value is function for _, part in parts):
         return []  # it may run several times
+    single = _called_once(function, parts)
     found = []
     for factor in factors:
-        names = [(part.name, part.kind) for part in own if part.value is factor.array]
-        if len(names) != 1 or names[0][1] not in (CELL, GLOBAL) or any(x is factor.array for x in held):
+        places = [(owner, part) for owner, part in parts if part.value is factor.array]
+        if len(places) != 1 or places[0][1].kind not in (CELL, GLOBAL) or places[0][0] not in single:
             continue
-        sites = product_sites(function.__code__, names[0][0])
-        seen = {at for code, at in factor.places if _is_same(code, function.__code__)}
+        ((owner, part),) = places
+        owner, sites = _sites(owner, part.name, single)
+        seen = {at for code, at in factor.places if _is_same(code, owner.__code__)}
         if sites and sites <= seen:
             found.append(factor)
     return found
+
+
+def _sites(owner: types.FunctionType, name: str, single: dict) -> tuple[types.FunctionType, frozenset | None]:
+    """Return where a variable is an operand of ``@``, and in the code of which function.
+
+    That is the one that has the variable, or one that is given it as an argument.
+    """
+    given: tuple | None = (owner, name)
+    while given is not None:
+        owner, name = given
+        sites = product_sites(owner.__code__, name)
+        if sites:
+            return owner, sites
+        given = None
+        for function, (caller, call) in single.items():
+            number = argument_of(owner.__code__, name, call) if caller is owner else None
+            if number is not None and number < function.__code__.co_argcount:
+                given = function, function.__code__.co_varnames[number]
+    return owner, None
+
+
+def _called_once(function: types.FunctionType, parts: list[tuple]) -> dict:
+    """Return a function and those that run at most once when it does, with caller and offset of their calls.
+
+    Parameters
+    ----------
+    parts
+        Who refers to what.
+    """
+    single: dict = {function: (None, -1)}
+    waiting = [function]
+    for owner in waiting:
+        for its, part in parts:
+            value = part.value
+            if its is not owner or type(value) is not types.FunctionType or not is_users_function(value):
+                continue
+            alone = sum(other.value is value for _, other in parts) == 1 and part.kind in (CELL, GLOBAL)
+            call = call_of(owner.__code__, part.name) if alone else None
+            if call is not None:
+                single[value] = owner, call
+                waiting.append(value)
+    return single
 
 
 def _is_module(value) -> bool:

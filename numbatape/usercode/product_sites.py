@@ -1,10 +1,11 @@
-"""Where code takes a variable as an operand of ``@``, if it does nothing else with it."""
+"""Where code takes a variable as an operand of ``@``, or calls it, if it does nothing else with it."""
 
 from __future__ import annotations
 
 import dis
 import functools
 import inspect
+import sys
 import types
 
 from .bytecode import inner
@@ -19,6 +20,9 @@ _ADDS = frozenset(
         *("PUSH_NULL", "NOP", "RESUME", "KW_NAMES"),
     )
 )
+_SHAPES = frozenset(("shape", "size", "ndim", "dtype"))  # attributes that say nothing about contents
+_LOADS = _ADDS - {"LOAD_CONST", "LOAD_SMALL_INT", "PUSH_NULL", "NOP", "RESUME", "KW_NAMES"}
+_ARGUMENTS = "CALL" if sys.version_info >= (3, 12) else "PRECALL"  # what takes arguments off the stack
 # Instructions that take their operands off the stack, and leave one result.
 _ONE_RESULT = frozenset(
     (
@@ -31,27 +35,74 @@ _ONE_RESULT = frozenset(
 
 @functools.lru_cache(maxsize=1000)
 def product_sites(code: types.CodeType, name: str) -> frozenset[int] | None:
-    """Return the offsets of the ``@`` of which a global, or a variable of a closure, is an operand.
+    """Return the offsets of the ``@`` of which a variable is an operand.
 
     None if code, or a function inside it, does anything else with the variable, or may come to one of these
     places twice.
     """
+    found: list[int] = []
+    for takes, _ in _takers(code, name) or [(None, 0)]:
+        if takes is not None and takes.opname == "LOAD_ATTR" and takes.argval in _SHAPES:
+            continue
+        if takes is None or takes.opname != "BINARY_OP" or takes.argrepr != "@":
+            return None
+        found.append(takes.offset)
+    return frozenset(found) if len(set(found)) == len(found) else None
+
+
+@functools.lru_cache(maxsize=1000)
+def call_of(code: types.CodeType, name: str) -> int | None:
+    """Return the offset of the one call of a variable, if code does nothing else with it, and not twice."""
+    takers = _takers(code, name) or []
+    if len(takers) != 1 or takers[0][0] is None or takers[0][0].opname != "CALL":
+        return None
+    ((call, depth),) = takers
+    # Until Python 3.11, another instruction has taken the arguments before.
+    return call.offset if depth > (call.arg if _ARGUMENTS == "CALL" else 0) else None
+
+
+@functools.lru_cache(maxsize=1000)
+def argument_of(code: types.CodeType, name: str, call: int) -> int | None:
+    """Return the number of the argument that a variable is in a call, if code does nothing else with it.
+
+    None if the call, of which this is the offset, gives arguments by keywords.
+    """
+    takers = _takers(code, name) or []
+    if len(takers) != 1 or takers[0][0] is None or takers[0][0].opname != _ARGUMENTS:
+        return None
+    ((taker, depth),) = takers
+    listed = _listed(code)
+    (at,) = (k for k, instruction in enumerate(listed) if instruction.offset == taker.offset)
+    following = listed[at + (_ARGUMENTS != "CALL")]
+    if following.offset != call or listed[at - 1].opname == "KW_NAMES" or depth > taker.arg:
+        return None
+    return taker.arg - depth
+
+
+def _listed(code: types.CodeType) -> list[dis.Instruction]:
+    return [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
+
+
+def _takers(code: types.CodeType, name: str) -> list[tuple[dis.Instruction | None, int]] | None:
+    """Return what takes a variable off the stack, for each place that loads it.
+
+    With the instruction comes how deep in the stack the variable is. None if code, or a function inside it,
+    does anything else with the variable than to load it, or may come to a place twice.
+    """
     if code.co_flags & _SUSPENDS or any(_names(part, name) for part in inner(code)):
         return None
-    listed = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
+    listed = _listed(code)
     if any(i.opcode in _JUMPS and i.argval <= i.offset for i in listed):
         return None
-    found: list[int] = []
+    found = []
     for k, instruction in enumerate(listed):
-        if instruction.argval != name or instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_CONST"):
+        names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        if name not in names or instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_CONST"):
             continue  # an attribute with this name is no variable
-        if instruction.opname not in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
+        if instruction.opname not in _LOADS:
             return None
-        site = _product_of(listed, k)
-        if site is None:
-            return None
-        found.append(site)
-    return frozenset(found) if len(set(found)) == len(found) else None
+        found += [_taker_of(listed, k, len(names) - at) for at, each in enumerate(names) if each == name]
+    return found
 
 
 def _names(code: types.CodeType, name: str) -> bool:
@@ -59,21 +110,21 @@ def _names(code: types.CodeType, name: str) -> bool:
     return named or any(_names(part, name) for part in inner(code))
 
 
-def _product_of(listed: list[dis.Instruction], k: int) -> int | None:
-    """Return the offset of the ``@`` that takes what instruction ``k`` loads; None if something else does."""
-    depth = 1  # how many entries the stack has from what was loaded on
+def _taker_of(listed: list[dis.Instruction], k: int, depth: int) -> tuple[dis.Instruction | None, int]:
+    """Return what takes what instruction ``k`` loads, and how deep it is then; None if that is not known."""
+    # How many entries the stack has from what was loaded on; since Python 3.13 a NULL may lie on top of it.
+    depth += sys.version_info >= (3, 13) and "NULL" in listed[k].argrepr
     for instruction in listed[k + 1 :]:
         if instruction.opcode in _JUMPS or instruction.is_jump_target:
-            return None
+            return None, 0
         effect = dis.stack_effect(instruction.opcode, instruction.arg)
         taken = _taken(instruction.opname, effect)
         if taken is None:
-            return None
+            return None, 0
         if taken >= depth:
-            is_product = instruction.opname == "BINARY_OP" and instruction.argrepr == "@"
-            return instruction.offset if is_product else None
+            return instruction, depth
         depth += effect
-    return None
+    return None, 0
 
 
 def _taken(opname: str, effect: int) -> int | None:
