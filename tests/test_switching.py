@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import sys
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape import jit
 from numbatape.caches import evaluator as evaluator_file
 from numbatape.caches import steady, variant
 from numbatape.caches.evaluator import Evaluator
 from numbatape.caches.variant import VariantWorkspace
 from numbatape.engine import Workspace
 from numbatape.engine.calls import Calls
+from numbatape.engine.frame import WORD
 from numbatape.engine.placement import aligned, zeros
 from numbatape.jit import by_sizes
 
@@ -585,6 +588,50 @@ def test_sizes_are_told_apart_however_many_there_are(leaves):
     for _ in range(3):
         turn()
     assert len(table._alone) >= len(shapes) - 1
+
+
+WITH_CONSTANTS = {
+    "the length": lambda x, a: np.sum(np.exp(-x * x) * x[0]) / len(x) * a,
+    "literals": lambda x, a: np.sum((2.5 * x + a) ** 2 * np.sin(x + 0.3)) + 1.5 * np.arange(1.0, 4.0) @ x[:3],
+    "a prologue": lambda x, a: np.sum(x[1:] * x[:-1]) / (1 / len(x) + np.sqrt(len(x) + 1)) + a * np.mean(x),
+    "a part of an array": lambda x, a: _written(x, a),
+    "positions": lambda x, a: np.sum(np.sort(x)[::2] * a) + x[-1] * x[len(x) // 2] + np.max(x),
+    "a product": lambda x, a: np.outer(x, x[:3])[-1] @ np.ones(3) * a + np.linalg.norm(x),
+}
+
+
+def _written(x, a):
+    y = np.zeros(len(x) + 1)
+    y[1:] = x * a
+    y[len(x) // 2] += 3.0
+    return np.sum(y * y[::-1])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", WITH_CONSTANTS)
+def test_sizes_in_turn_compute_in_one_memory_what_each_computes_alone(name, dtype):
+    """Each has its own constants; other kinds of calls have cells of their own."""
+    rng, function = np.random.default_rng(0), WITH_CONSTANTS[name]
+    sizes = [4, 5, 6, 7, 9, 12, 17, 33, 70]
+    given = {n: (rng.normal(size=n).astype(dtype), rng.uniform(0.5, 2.0)) for n in sizes}
+    alone = {n: nt.value_and_grad(lambda x, a: function(x, a))(*args) for n, args in given.items()}
+    cache = nt.prepare_gradient_cache(function, *given[4])
+    for k in range(40):
+        n = int(rng.permutation(sizes)[0]) if k > 20 else sizes[k % len(sizes)]
+        x, a = given[n]
+        value, (slope, _) = nt.value_and_gradient(cache, np.repeat(x, 2)[::2] if k % 7 == 6 else x, a)
+        assert (value, value.dtype) == (alone[n][0], alone[n][0].dtype)
+        np.testing.assert_array_equal(slope, alone[n][1])
+        nt.value_and_gradient(cache, x + 1, a)
+    (table,) = cache._front._tables.values()
+    places = {}
+    for key, builtin in table._alone._builtins.items():
+        words = (ctypes.c_int64 * len(jit.steady.WORDS)).from_address(builtin.__self__)
+        frame = (ctypes.c_int64 * len(WORD)).from_address(words[jit.steady.WORDS.index("frame")])
+        places[key] = frame[WORD["V64"]]
+    assert len(places) > 6
+    if dtype == np.float64 and name != "a part of an array":
+        assert len({*places.values()}) < len(places) / 2
 
 
 def test_what_a_call_has_looked_up_stays_until_it_returns():

@@ -25,6 +25,7 @@ from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
     from ..capture.captured import Captured
+    from ..engine.workspace import SharedCells
     from ..recording.recorded import Factor
     from .lane_calls import LaneEntry
     from .steady import SteadyCalls
@@ -120,6 +121,7 @@ class Entry(Served):
         # captured ones.
         self.omitted: list[tuple[np.ndarray, np.ndarray]] = []
         self.factors: Sequence[Factor] = ()
+        self.values: SharedCells | None = None  # what sweeps of many sizes may compute with
         self.follows_sizes = False  # whether an `ElasticEntry` may be made of it
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
@@ -142,6 +144,11 @@ class Entry(Served):
         """Whether its workspace serves it, and holds the prologue of its constants."""
         return not (self._retired or self._stale)
 
+    @property
+    def has_data(self) -> bool:
+        """Whether arguments that are constants, or captured arrays, may be others in a later call."""
+        return bool(self._data or self.omitted or self.factors)
+
     @functools.cached_property
     def builtin(self):
         """The builtin that returns `REFUSED` for what it cannot serve, None if there is none."""
@@ -163,7 +170,7 @@ class Entry(Served):
     @functools.cached_property
     def _in_place(self) -> Any:
         """What calls read in place of the cells of constants, None where there is nothing."""
-        if not (self._data or self.omitted or self.factors):
+        if not self.has_data:
             return None
         return imported(".steady_data", __package__).data_of(self, self._strips)
 
@@ -182,7 +189,13 @@ class Entry(Served):
         its_outs = self.outs if self._strips is None else self._strips.outs
         for part in filter(None, (self._strips, self._in_place)):
             rows, entered["frame"] = part.rows(rows), address(part.frame)
-        outs = [out.native() for out in its_outs]
+        outs, kept = [out.native() for out in its_outs], ()
+        if fallback is refuse and self.values is not None:
+            shared = imported(".steady_values", __package__).shared_values(self, rows, outs)
+            if shared is not None:
+                rows, outs, kept = shared.rows, shared.outs, shared.kept
+                entered["frame"] = address(shared.frame)
+                alive.append(shared)
         alive += [
             self.space,
             self.rows,
@@ -195,6 +208,7 @@ class Entry(Served):
             *(entered, fallback, rows, outs, self.form),
             *(self.rebound, self.watch_rows(alive), self.turn, self.space.variant.counter, alive),
             others,
+            *kept,
         )
         if made is None:
             return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..engine import Plan
 from ..engine.frame import WORD
-from ..engine.workspace import Adjoints
+from ..engine.workspace import SharedCells
 from ..errors import MissingBodyError
 from ..late import imported
 from ..ops import status
@@ -46,7 +46,8 @@ class Evaluator:
         self.levels = levels
         self.lanes = frozenset().union(*(level.slots for level in levels))
         self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
-        self._adjoints = Adjoints()
+        self._adjoints = SharedCells()
+        self.values = SharedCells(512)  # what steady calls of many sizes compute with (`steady_values`)
         self._bytes = 0  # the bytes of all workspaces
         self._of_one_call: list[tuple] = []  # keys of workspaces whose variant serves one call only
         self._last: dict[tuple, Variant] = {}

@@ -286,7 +286,7 @@ def entry_for(
     captured = None if environment.empty else environment
     entry = Entry(space, [*rows, *more], outs, form, sweep, captured, turn)
     entry.follows_sizes = not config.fixed_sizes and not config.reuse_buffers and not evaluator.levels
-    entry.has_room = evaluator.has_room
+    entry.has_room, entry.values = evaluator.has_room, evaluator.values
     entry.omitted = omitted_data(flat, space, omitted)
     if space.variant.recording.factors and not environment.empty:
         entry.factors = imported(".steady_data", __package__).factors_of(space.variant, evaluator.program)

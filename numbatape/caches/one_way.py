@@ -38,7 +38,7 @@ from ..engine.strip_plan import strip_plan
 from ..engine.strip_replan import StripReplanner
 from ..engine.strip_replan_kernels import OTHER_WAY
 from ..engine.strip_rows import LEAST
-from ..engine.workspace import Adjoints, Workspace
+from ..engine.workspace import SharedCells, Workspace
 from ..late import imported
 from ..ops import OPS, ROWS, ArrayOp, Elementwise
 from ..tape import Tape
@@ -251,7 +251,7 @@ class OneWayReplanner(StripReplanner):
 class OneWayWorkspace(VariantWorkspace):
     """A workspace whose forward sweep computes the gradient too, so that there is no reverse sweep."""
 
-    def __init__(self, plan: Plan, variant: Variant, adjoints: Adjoints | None = None):
+    def __init__(self, plan: Plan, variant: Variant, adjoints: SharedCells | None = None):
         super().__init__(plan, variant, adjoints)
         parts = iter(self.outputs[1:])
         self.gradients = tuple(next(parts) if slot.level == ACTIVE else None for slot in plan.tape.inputs)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine import Plan, Workspace, make_plan
 from ..engine.placement import LINE_CELLS, Placement, placed_at, room_of
-from ..engine.workspace import Adjoints
+from ..engine.workspace import SharedCells
 from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..recording.recorded import Recording
@@ -251,7 +251,7 @@ class VariantWorkspace(Workspace):
         self,
         plan: Plan,
         variant: Variant,
-        adjoints: Adjoints | None = None,
+        adjoints: SharedCells | None = None,
         dimensions: tuple[int, ...] | None = None,
         widths: tuple[int, ...] = (),
     ):

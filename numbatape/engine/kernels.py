@@ -79,6 +79,7 @@ def _loaded(number: int, direction: str, values: str) -> int:
     return jit.load(kernel_name(number, direction), text).address[direction]
 
 
+NOTHING_KEPT = np.zeros(0)
 BACKWARD = ("pullback", "gradient", "bound")  # entry points that sweep back
 
 
@@ -196,6 +197,8 @@ def steady_call(
     hits: np.ndarray,
     alive: list,
     others: np.ndarray | None = None,
+    kept: np.ndarray = NOTHING_KEPT,
+    kept_place: int = 0,
 ):
     """Return the builtin of steady calls, which hands all other calls to ``fallback``.
 
@@ -217,6 +220,8 @@ def steady_call(
         What the words refer to by address.
     others
         What is known of builtins for leaves of other sizes, with the same ``turn`` (`jit.by_sizes`).
+    kept, kept_place
+        Cells that are copied to an address before each sweep.
 
     Returns
     -------
@@ -239,7 +244,9 @@ def steady_call(
         )
     ]
     sizes = np.array([*itertools.chain(*shapes), 0], np.int64)
-    words, *tables, sizes = in_one_block(np.zeros(len(jit.steady.WORDS), np.int64), *tables, sizes)
+    words, *tables, kept, sizes = in_one_block(
+        np.zeros(len(jit.steady.WORDS), np.int64), *tables, kept, sizes
+    )
     place = address(sizes)
     for table, records, names in (tables[0], rows, jit.steady.ROW), (tables[1], outs, jit.steady.OUT):
         for number, record in enumerate(records):
@@ -259,13 +266,18 @@ def steady_call(
         "out_count": len(outs),
         "form": form,
         "items": jit.object_layout.ITEMS,
+        "kept": address(kept),
+        "kept_place": kept_place,
+        "kept_bytes": kept.nbytes,
         "others": 0 if others is None else address(others),
         "hits": address(hits),
         **jit.turn_words(turn),
     }
     words[:] = [*map(numbers.__getitem__, jit.steady.WORDS)]
     try:
-        builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, sizes, others, alive))
+        builtin = jit.steady.make_steady(
+            words, (fallback, rebound, turn, hits, tables, kept, sizes, others, alive)
+        )
     except jit.CannotEmit:
         return None
     return builtin, words, *tables[:2]

@@ -39,13 +39,19 @@ def seed_table(plan: Plan) -> tuple[np.ndarray, int]:
     return np.array(rows or [(0, 0, 0)], np.int32), sum(cells for _, _, cells in rows)
 
 
-class Adjoints:
-    """Adjoint cells that the workspaces of one owner share: no sweep reads what another one has left there.
+class SharedCells:
+    """Cells that the workspaces of one owner share: no sweep reads what another one has left there.
 
     One memory for all sizes stays in the processor's caches when calls of many sizes take turns.
+
+    Parameters
+    ----------
+    least
+        So many cells there are at first.
     """
 
-    def __init__(self):
+    def __init__(self, least: int = 0):
+        self._least = least
         self._memory = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
 
     def cells(self, counts) -> tuple[np.ndarray, ...]:
@@ -56,7 +62,7 @@ class Adjoints:
         for family, count in enumerate(counts):
             have = len(self._memory[family])
             if count > have:
-                self._memory[family] = aligned(max(count, have * 5 // 4), FAMILY_DTYPE[family])
+                self._memory[family] = aligned(max(count, have * 5 // 4, self._least), FAMILY_DTYPE[family])
         return tuple(memory[:count] for memory, count in zip(self._memory, counts, strict=True))
 
 
@@ -81,11 +87,11 @@ class Workspace:
 
     continued: Continued | None = None
 
-    def __init__(self, plan: Plan, adjoints: Adjoints | None = None):
+    def __init__(self, plan: Plan, adjoints: SharedCells | None = None):
         self.plan = plan
         kernels.ensure(plan.kernels, plan.values, reverse=not plan.tape.forward)
         self.v = (aligned(plan.cells[F64], FAMILY_DTYPE[F64]), aligned(plan.cells[F32], FAMILY_DTYPE[F32]))
-        self.g = (adjoints or Adjoints()).cells([n for _, n in plan.active])
+        self.g = (adjoints or SharedCells()).cells([n for _, n in plan.active])
         plan.write_literals(self.v)
         slots = plan.tape.inputs
         self.inputs = tuple(self.value_view(slot.value) for slot in slots)

@@ -44,6 +44,7 @@ WORDS = (
     "out_count",
     "form",  # TUPLE, PAIR or ALONE
     "items",  # offset of a tuple's items, which differs between versions of Python
+    *("kept", "kept_place", "kept_bytes"),  # addresses that constants are copied from and to, and how many
     "others",  # address of the words `OTHERS` of the builtins for other sizes, 0 if there are none
     *("turn", "free", "taken", "hits", "locked"),  # These are the fields that `numbatape.jit.builtin` uses.
 )
@@ -203,6 +204,9 @@ class _Text(Text):
         with builder.if_then(builder.icmp_signed("!=", w["rebound"], i64(0))):
             imported(".watches", __package__).ask_if_changed(self, w)
         lock = self.api["PyEval_SaveThread"], self.api["PyEval_RestoreThread"]
+        with builder.if_then(builder.icmp_signed("!=", w["kept_bytes"], i64(0))):
+            places = self.address(w["kept_place"]), self.address(w["kept"])
+            builder.call(self.memcpy, [*places, w["kept_bytes"], self.i1(0)])
         outcome = enter(builder, w["sweep"], w["frame"], w["locked"], *lock)
         self.go_on_if(self.equal(outcome, i64(0)))
         builder.store(builder.add(builder.load(hits), i64(1)), hits)

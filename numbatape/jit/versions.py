@@ -10,4 +10,4 @@ COMPILER = (
     "4c5a42b57d9c1bef"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The builtins: builtin, steady, by_sizes, watches, object_layout, audit, c_function, crew.
-BUILTINS = "4c8d2a86c2d25e4e"
+BUILTINS = "555449d3db552749"
