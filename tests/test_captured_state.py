@@ -672,6 +672,23 @@ def test_a_module_that_another_one_has_replaced_in_sys_modules(monkeypatch):
         np.testing.assert_array_equal(g(np.ones(2)), [module.factor] * 2)
 
 
+def test_a_module_of_a_class_of_its_own():
+    """By ``sys.modules[__name__].__class__ = Settings`` modules get properties."""
+
+    class Settings(types.ModuleType):
+        @property
+        def twice(self):
+            return 2.0 * self.factor
+
+    settings = Settings("settings")
+    of_attribute, of_property = (
+        nt.grad(lambda x: x * settings.factor),
+        nt.grad(lambda x: x * settings.twice),
+    )
+    for settings.factor in (1.0, 2.0, 3.0):
+        assert (of_attribute(1.0), of_property(1.0)) == (settings.factor, 2.0 * settings.factor)
+
+
 @pytest.mark.parametrize("base", [float, int, str, np.float64])
 def test_attributes_of_numbers_and_text(base):
     cls = type("WithAttribute", (base,), {})

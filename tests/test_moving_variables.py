@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.special
+import scipy.stats
 
 import numbatape as nt
 from numbatape.caches import program
@@ -520,30 +521,103 @@ def test_an_integrand_reads_attributes_of_its_own_object(method):
         np.testing.assert_allclose([value, gradient[0]], [0.5 * k * X[0] ** 2, k * X[0]], rtol=1e-12)
 
 
+def scale():
+    """It uses nothing of NumPy's, so that only what it reads asks for a copy of it."""
+    return SCALE
+
+
 class Kind(enum.Enum):
     ONE = 1
+    HELD = (scale,)
 
     def scale(self):
         return SCALE
+
+    @property
+    def own(self):
+        return SCALE
+
+
+class Indexed:
+    def __class_getitem__(cls, k):
+        return SCALE * k
+
+    @staticmethod
+    def scale():
+        return SCALE
+
+
+class Meta(type):
+    @property
+    def scale(cls):
+        return SCALE
+
+
+class OfMeta(metaclass=Meta):
+    pass
+
+
+class Number(float):
+    def scaled(self):
+        return self * SCALE
+
+
+class Settings(types.ModuleType):
+    @property
+    def scale(self):
+        return SCALE
+
+
+class Law(scipy.stats.rv_continuous):
+    def _pdf(self, x):
+        return np.exp(-x * x) * SCALE
 
 
 HELD = weakref.ref(of_global)
 CONTEXT: contextvars.ContextVar = contextvars.ContextVar("context")
 CONTEXT.set(of_global)
+ROWS = {"pair": Pair(scale, [scale]), "settings": Settings("settings"), "number": Number(1.0)}
+LOCAL, FINAL = threading.local(), weakref.finalize(Kind, scale)
+LOCAL.scale = scale
+UFUNC, LAW = np.frompyfunc(lambda v: v * SCALE, 1, 1), Law()
+SLOPE = nt.grad(lambda t: t * SCALE)
+PREPARED = nt.prepare_gradient_cache(lambda t: t * SCALE, 1.0)
 
 
 @pytest.mark.parametrize(
-    "f",
-    [
-        lambda x: HELD()(x) * SCALE,
-        lambda x: CONTEXT.get()(x) * SCALE,
-        lambda x: np.sum(np.sin(x)) * Kind.ONE.scale() * SCALE,
-        lambda x: np.sum(np.sin(x)) * of_global.__globals__["SCALE"] * SCALE,
-    ],
-    ids=["weak reference", "context variable", "enumeration", "globals"],
+    "read",
+    {
+        "weak reference": lambda: HELD()(X) / np.sum(np.sin(X)),
+        "context variable": lambda: CONTEXT.get()(X) / np.sum(np.sin(X)),
+        "globals": lambda: of_global.__globals__["SCALE"],
+        "method of an enumeration": Kind.ONE.scale,
+        "property of an enumeration": lambda: Kind.ONE.own,
+        "member of an enumeration": lambda: Kind.HELD.value[0](),
+        "index of a class": lambda: Indexed[1.0],
+        "static method": lambda: Indexed.scale(),
+        "property of a class": lambda: OfMeta.scale,
+        "method of a number": lambda: ROWS["number"].scaled(),
+        "entry of a pair": lambda: ROWS["pair"].first(),
+        "list in a pair": lambda: ROWS["pair"].second[0](),
+        "property of a module": lambda: ROWS["settings"].scale,
+        "attribute of a thread": lambda: LOCAL.scale(),
+        "finalizer": lambda: FINAL.peek()[1](),
+        "ufunc": lambda: float(UFUNC(1.0)),
+        "law": lambda: float(LAW.pdf(0.0)),
+        "derivative at a number": lambda: float(SLOPE(1.0)),
+        "prepared derivative at a number": lambda: float(nt.value_and_gradient(PREPARED, 1.0)[0]),
+    }.items(),
+    ids=lambda each: each[0],
 )
-def test_functions_that_run_as_they_are_read_a_global_as_it_is(f):
+def test_functions_that_run_as_they_are_read_a_global_as_it_is(read):
+    """Copies have traced values of variables that are inputs, and other functions would read literals."""
     global SCALE
+    own = read[1]
+
+    def f(x):
+        return np.sum(np.sin(x)) * own() * SCALE
+
+    nt.clear_caches()
     for k in VALUES:
         SCALE = k
         np.testing.assert_allclose(nt.grad(f)(X), np.cos(X) * k**2, rtol=1e-14)

@@ -201,6 +201,15 @@ def test_what_is_imported_by_a_call():
 
 
 CLASS = """
+import enum
+class Choice(enum.Enum):
+    ONE = 1
+    @property
+    def rate(self):
+        return rate
+rate = 2.0
+def chosen(x):
+    return np.sum(x) * Choice.ONE.rate
 class Model:
     rate = 2.0
     def __call__(self, x):
@@ -222,6 +231,8 @@ def test_classes_whose_module_is_not_there(scope):
     model.rate = 1.0
     scope["Model"].__call__ = lambda self, x: np.sum(x) * self.rate
     assert g(np.ones(2))[0] == 2.0
+    for scope["rate"] in (2.0, 3.0):
+        np.testing.assert_array_equal(nt.grad(scope["chosen"])(np.ones(2)), [scope["rate"]] * 2)
 
 
 class Shape:

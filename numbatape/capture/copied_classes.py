@@ -55,6 +55,11 @@ class CopiedClasses:
         # observed, or attributes are inputs.
         self._of_all_objects = bool(self._observed or self._moving)
 
+    @property
+    def has_inputs(self) -> bool:
+        """Whether variables are inputs of the trace that has made these copies."""
+        return bool(self._moving)
+
     def moving_value(self, name: str, holder, now):
         """Return the traced value of a variable or attribute that is an input; of others, what it has."""
         if not self._moving or (key := key_of(name, holder)) not in self._moving:

@@ -118,6 +118,11 @@ class Environment(LibraryObjects, Walk):
         value = reference.value
         if type(value) is types.ModuleType:
             found = self._module(reference)
+        elif isinstance(value, types.ModuleType) and is_users_object_class(type(value)):
+            self._objects.append((value, type(value), None))
+            self._reached.append(value)
+            # Methods of the module may read what the code that names it does not.
+            found = [*of_module(value, None, None), Reference(type(value), CLASS)]
         else:
             self._reached.append(value)
             found = _reader_of(type(value))(self, value)

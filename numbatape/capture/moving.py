@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import contextvars
 import dataclasses
-import enum
 import types
-import weakref
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +30,8 @@ from ..usercode.written_only import REFLECTIVE, WrittenOnly
 from .captured import is_empty
 from .environment import Environment
 from .moving_names import MovingName, can_move
-from .reach import Reach
 from .references import same
+from .uncopied import read_as_they_are
 from .unread import BY_TEXT, former_attributes, is_plain_class, reads_unseen
 
 # Names of methods that change lists and dictionaries.
@@ -49,8 +47,6 @@ _OF_DATACLASSES = (
     dataclasses._HAS_DEFAULT_FACTORY,  # type: ignore[attr-defined]
     getattr(dataclasses, "_replace", None),
 )
-# What no copy stands for, and may lead to functions.
-_HOLDING = (weakref.ReferenceType, contextvars.ContextVar)
 # Names by which code reads variables that it does not name.
 _DYNAMIC = DYNAMIC.union(("__globals__", "__closure__", "cell_contents", "_getframe", "currentframe"))
 # Names by which code reads attributes that it does not name; `getattr` finds the stand-in's, too.
@@ -76,10 +72,10 @@ class Code:
         again = any("__init__" in names_of(code) for code in others)
         self._assigned = frozenset().union(*map(attributes_assigned, codes if again else others))
         # Code that compares numbers with `is` needs Python's own, and code that reads variables by names
-        # which it makes would read the caller's, as functions do that run without being copied.
+        # which it makes would read the caller's.
         compares = max([0, *(identity_tests(code) for code in codes if not _is_of_dataclass(code))])
-        plain = compares < 2 and _DYNAMIC.isdisjoint(self._names) and not environment.has_sub_tapes
-        self._open = plain and not _has_originals(environment)
+        hides = environment.has_sub_tapes or not _DYNAMIC.isdisjoint(self._names)
+        self._open = compares < 2 and not hides
         self._fills = any(map(assigns_items, codes)) or not self._names.isdisjoint(_CHANGING)
 
     def reads(self, name: MovingName) -> bool:
@@ -121,17 +117,6 @@ class Code:
         return not any(reads_unseen(each, self._names, text) for each in others)
 
 
-def _has_originals(environment: Environment) -> bool:
-    """Whether functions of the user's may run as they are: those that objects of libraries hold, say."""
-    held = [part.value for part in environment.libraries_hold]
-    for value in environment.reached():
-        if isinstance(value, _HOLDING):
-            return True
-        if isinstance(value, enum.EnumMeta):  # its members are lent, to be compared by identity
-            held += [each for each in vars(value).values() if type(each) is types.FunctionType]
-    return bool(held) and bool(Reach(*held).functions)
-
-
 def _is_of_dataclass(code: types.CodeType) -> bool:
     """Whether code was made for a dataclass, and compares a class or a missing default by identity."""
     names = (*code.co_names, *code.co_freevars)
@@ -139,21 +124,24 @@ def _is_of_dataclass(code: types.CodeType) -> bool:
     return made and code.co_filename == "<string>"
 
 
-def require_unwritten(trace: Trace, values) -> None:
-    """Raise if a traced function has written to a moving variable, or has not got its value.
+def require_inputs(trace: Trace, variables: dict[MovingName, Any]) -> None:
+    """Raise if a traced function has written to a moving variable, or may have read another value of it.
 
     What it writes to an argument stays in the call, and what it writes to a captured array does not. It is
     the same with other captured arrays: a number that is written to one stays there, a traced value does not.
     """
     memory, captured = trace.memory, trace.capture.arrays
-    arrays = [leaf._value for leaf in pytrees.leaves(values) if type(leaf) is TracedArray]
+    arrays = [leaf._value for leaf in pytrees.leaves([*variables.values()]) if type(leaf) is TracedArray]
     roots = {id(root_of(array)) for array in arrays if type(array) is np.ndarray}
     if roots & (memory.boxes.keys() | memory.patchworks.keys()):
         raise RuntimeError("a variable that is an input was written to")
     if captured is not None and captured.written():
         raise RuntimeError("an array was written to, perhaps with a variable that is an input")
-    if trace.capture.moving.keys() - trace.capture.copies.moved:
+    copies = trace.capture.copies
+    if trace.capture.moving.keys() - copies.moved:
         raise RuntimeError("a variable that is an input has no stand-in")
+    if read_as_they_are(trace.capture.environment, copies, variables):
+        raise RuntimeError("a variable that is an input is read by code that runs as it is")
 
 
 def _changed(environment: Environment) -> Iterator[MovingName]:

@@ -112,7 +112,8 @@ class _Search(Reach):
 
     def visit(self, reference: Reference):
         found = super().visit(reference)
-        if self._objects and is_users_object_class(type(reference.value)):
+        value = reference.value
+        if self._objects and (is_users_object_class(type(value)) or python_function(value) is not None):
             raise _Found
         if python_function(reference.value) is reference.value:
             needs = _function_needs(self.functions[-1], self.known)
@@ -126,7 +127,8 @@ class _Search(Reach):
 def needs_stand_in(value, known, objects: bool = False) -> bool:
     """Whether a table has a stand-in for anything that a value refers to, directly or indirectly.
 
-    With ``objects``, all objects of the user's classes need one, because their attributes are observed.
+    With ``objects``, all functions and all objects of the user's classes need one, because what they read is
+    observed, or is an input.
     A class of a library that was given to a verb refers to a thousand functions, of which most need one.
     """
     try:

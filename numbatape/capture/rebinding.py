@@ -310,7 +310,7 @@ def rebind_call(function, args, kwargs):
 
     known = again()
     copies = trace and trace.capture.copies
-    moving = trace is not None and bool(trace.capture.moving)
+    moving = trace is not None and (bool(trace.capture.moving) or (copies is not None and copies.has_inputs))
     # Globals that copies assign have their new values in the copies' scope alone, until the copies are done.
     assigned = copies and reach.reads(copies.assigned)
     if uses_in(trace) is None and not (moving or reach.needs(known) or assigned):

@@ -189,8 +189,8 @@ class _Runs:
             CURRENT.set(trace)
             trace.start = sys._getframe()
             args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
-            moving = {name.key: kwargs.pop(name) for name in moving_names(kwargs)}
-            trace.capture.moving = moving
+            moving = {name: kwargs.pop(name) for name in moving_names(kwargs)}
+            trace.capture.moving = {name.key: value for name, value in moving.items()}
             foreign = environment is not None and environment.foreign
             with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign), _only_truths():
                 run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
@@ -200,7 +200,7 @@ class _Runs:
                     run = manner.transform(early.passed(run, manner.passes))
                 result = run(*args, **kwargs)
                 if moving:
-                    imported("..capture.moving", __package__).require_unwritten(trace, [*moving.values()])
+                    imported("..capture.moving", __package__).require_inputs(trace, moving)
                 if trace.memory.stores and environment is not None:
                     imported("..capture.hidden_memory", __package__).require_seen(trace, environment)
                 restore(trace)

@@ -170,21 +170,24 @@ def is_users_class(cls: type) -> bool:
     if isinstance(module, str) and module.startswith("_cython_"):  # Cython's own types have no file
         return False
     if module == "builtins" or module not in sys.modules:
-        method = _method_of(cls)
-        if method is not None:
-            return is_users_function(method)
+        methods = _methods_of(cls)
+        if methods:
+            return any(map(is_users_function, methods))
         if module == "builtins" or not isinstance(module, str) or "__weakref__" not in vars(cls):
             return False
         return is_users_file(f"<{module}>", module)
     scope = vars(sys.modules[module])
     if is_users_file(scope.get("__file__") or f"<{module}>", module):
         return True
-    method = None if module != "__main__" or scope.get(cls.__name__) is cls else _method_of(cls)
-    return method is not None and is_users_function(method)
+    methods = [] if module != "__main__" or scope.get(cls.__name__) is cls else _methods_of(cls)
+    return any(map(is_users_function, methods))
 
 
-def _method_of(cls: type) -> types.FunctionType | None:
-    return next((value for value in vars(cls).values() if type(value) is types.FunctionType), None)
+def _methods_of(cls: type) -> list[types.FunctionType]:
+    """Return the functions among the members of a class; an enumeration has some of Python's own."""
+    members = vars(cls).values()
+    found = (getattr(each, "fget", None) or getattr(each, "__func__", each) for each in members)
+    return [each for each in found if type(each) is types.FunctionType]
 
 
 def is_users_module(module) -> bool:

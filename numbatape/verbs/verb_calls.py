@@ -125,7 +125,8 @@ def dispatch(trees, outer: Callable, inner: Callable):
     """Return ``outer()``, or ``inner()`` inside of a function that is being traced.
 
     Inside, a derivative at plain arguments is computed at once, unless the function turns out to use traced
-    values of the outer trace. What comes out belongs to the function, which may write to it.
+    values of the outer trace, or may read variables that are inputs of it. What comes out belongs to the
+    function, which may write to it.
     """
     trace = current()
     if trace is None:
@@ -134,7 +135,9 @@ def dispatch(trees, outer: Callable, inner: Callable):
 
 
 def _dispatched(trace: Trace, trees, outer: Callable, inner: Callable):
-    if not any(type(leaf) in (TracedArray, TracedInteger) for leaf in pytrees.leaves(trees)):
+    copies = trace.capture.copies
+    is_plain = not any(type(leaf) in (TracedArray, TracedInteger) for leaf in pytrees.leaves(trees))
+    if is_plain and (copies is None or not copies.has_inputs):
         failed = trace.validity.failed
         try:
             return outer()
