@@ -73,6 +73,10 @@ def of_array(x):
     return np.sum(np.sin(x) * DATA)
 
 
+def of_cubes(x, cubes):
+    return np.sum(cubes * DATA * x**3)
+
+
 def of_table(x):
     return np.sum(np.sin(x)) * TABLE["scale"]
 
@@ -223,6 +227,21 @@ def test_other_verbs_take_such_variables_too(name, form, traces):
     for k, its in zip(VALUES, found, strict=True):
         nt.clear_caches()
         np.testing.assert_allclose(its, call(make(k)), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("verb", ["jvp", "hvp"])
+def test_directions_and_variables_of_one_shape_are_kept_apart(verb, monkeypatch):
+    """Calls give directions before variables, although the tape has them behind."""
+    product, cubes = nt.hvp(of_cubes), np.array([3.0, -1.0, 0.5])
+    for turn in range(12):
+        data, x, v = np.cos(turn + np.arange(9.0)).reshape(3, 3)
+        monkeypatch.setitem(globals(), "DATA", data)
+        if verb == "hvp":
+            np.testing.assert_allclose(product(x, cubes, v), 6 * cubes * data * x * v, rtol=1e-12)
+        else:
+            found = nt.jvp(of_cubes, (x, cubes), (v, cubes))
+            expected = [(cubes * data) @ x**3, (cubes * data) @ (3 * x**2 * v + x**3)]
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 class Counting:

@@ -10,7 +10,7 @@ import numpy as np
 from ..tape.tape import CONSTANT
 from ..trace import pytrees
 from ..trace.complex_pairs import join
-from .arguments import STATIC, Flattened
+from .arguments import KEYWORDS, STATIC, Flattened
 from .leaf_rows import (
     ArrayRow,
     ComplexDataRow,
@@ -31,8 +31,9 @@ def rows_of(
     space: VariantWorkspace,
     omitted: frozenset[int] = frozenset(),
     lanes: frozenset[int] = frozenset(),
+    more: Sequence[Row] = (),
 ) -> list[Row]:
-    """Return one row per leaf of the arguments that a call is given.
+    """Return one row per leaf of what a call is given, in the order in which calls take them apart.
 
     Parameters
     ----------
@@ -40,12 +41,17 @@ def rows_of(
         The arguments that calls leave out: constants that the cache was given at its preparation.
     lanes
         Numbers of the tape's inputs that have a point in each lane.
+    more
+        Rows of further leaves (directions, cotangents). They are behind the function's arguments and in front
+        of keywords, among which are the values of variables that move.
     """
     rows: list[Row] = []
     before: Any = None  # the leaf before; that of an imaginary part is the real part
     cells = enumerate(space.inputs)
     columns = zip(flat.leaves, flat.specs, flat.by_identity, strict=True)
     for leaf, spec, by_identity in columns:
+        if spec.argument == KEYWORDS and more:
+            rows, more = [*rows, *more], ()
         if spec.level == STATIC:
             if spec.argument not in omitted:
                 rows.append(SameRow(leaf))
@@ -80,7 +86,7 @@ def rows_of(
         else:
             rows.append(NumberRow(own, float if spec.kind == "float" else dtype.type))
         before = leaf
-    return rows
+    return [*rows, *more]
 
 
 def watched_memory(flat: Flattened, omitted: frozenset[int]) -> list[np.ndarray | None]:

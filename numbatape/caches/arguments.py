@@ -25,13 +25,14 @@ from ..trace.plain_arrays import Scratch, as_ndarrays, scratch
 from .roles import Cache, Constant, Static, data_of, is_mark
 
 STATIC = -1  # the level of leaves that never reach a tape
+KEYWORDS = -1  # stands for the position of an argument that was given by name
 
 
 class LeafSpec(NamedTuple):
     """What is fixed about an argument leaf: where it is, its role, dtype and dimensions."""
 
     path: str
-    argument: int  # the position of the argument that the leaf belongs to; -1 for keywords
+    argument: int  # the position of the argument that the leaf belongs to, or KEYWORDS
     level: int
     dtype: np.dtype | None = None
     ndim: int = 0

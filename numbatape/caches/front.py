@@ -269,7 +269,7 @@ def entry_for(
     omitted
         Arguments that calls leave out; their contents are watched where they were at preparation.
     more
-        Rows of further leaves, behind those of the arguments: directions, cotangents.
+        As of `rows_of`.
     lanes
         Numbers of the tape's inputs that have a point in each lane.
     """
@@ -278,13 +278,13 @@ def entry_for(
         return None
     if any(spec.part and spec.level == CONSTANT and spec.kind != "array" for spec in flat.specs):
         return None  # the parts of a complex constant number are not compared one by one
-    rows = rows_of(flat, space, omitted, lanes)
+    rows = rows_of(flat, space, omitted, lanes, more)
     watched = watched_memory(flat, omitted)
     if any(array is None for array in watched) or not evaluator.watch(space, watched):
         return None
     environment = evaluator.program.environment
     captured = None if environment.empty else environment
-    entry = Entry(space, [*rows, *more], outs, form, sweep, captured, turn)
+    entry = Entry(space, rows, outs, form, sweep, captured, turn)
     entry.follows_sizes = not config.fixed_sizes and not config.reuse_buffers and not evaluator.levels
     entry.has_room, entry.values = evaluator.has_room, evaluator.values
     entry.omitted = omitted_data(flat, space, omitted)

@@ -268,7 +268,7 @@ def _hvp(f, argnums, has_aux: bool, *statics):
                 if has_aux:
                     made = made, *(value_of(space, part) for part in aux)
                 outs = parts_outs(flat, space, parts, chosen)
-                if outs is not None and not kwargs:
+                if outs is not None:
                     outs = [*outs, *result_outs(space, tuple(aux))]
                     derived.teach(caller.front, space, made, outs, frozenset(), (v,))
                 return made
