@@ -28,8 +28,9 @@ STAND_INS = {
             solve_circulant solve_toeplitz solveh_banded toeplitz
         """,
         "scipy_api.linalg.linalg_refusals": """
-            cossin funm qz
+            cossin qz
         """,
+        "scipy_api.linalg.similar_matrices": "funm matrix_balance",
     },
     "scipy.sparse": {
         "scipy_api.sparse.sparse_structure": """
@@ -162,6 +163,9 @@ STAND_INS = {
         "scipy_api.special.composed_ufuncs": "diric lambertw",
         "scipy_api.special.zeta_functions": "zeta",
         "scipy_api.special.gauss_jacobi": "roots_gegenbauer roots_jacobi",
+        "scipy_api.special.sequences": """
+            lmbda lqmn lqn obl_cv_seq pbdv_seq pbvv_seq pro_cv_seq riccati_jn riccati_yn
+        """,
         "scipy_api.special.spherical_bessel": "spherical_in spherical_jn spherical_kn spherical_yn",
         "scipy_api.special.special_functions": """
             comb factorial h1vp h2vp ivp jvp kvp log_softmax logsumexp multigammaln perm polygamma softmax
@@ -249,7 +253,12 @@ STAND_INS = {
             convolve convolve2d correlate correlate2d detrend fftconvolve hilbert oaconvolve savgol_filter
         """,
         "scipy_api.signal.signal_windows": "get_window",
+        "scipy_api.signal.spline_filters": "sepfir2d",
         "scipy_api.signal.spectra": "coherence csd istft lombscargle periodogram spectrogram stft welch",
+    },
+    "scipy.signal._signaltools": {"scipy_api.signal.spline_filters": "_cmplx_sort"},
+    "scipy.signal._spline": {
+        "scipy_api.signal.spline_filters": "symiirorder1_ic symiirorder2_ic_bwd symiirorder2_ic_fwd",
     },
     "scipy.signal.windows": {
         "scipy_api.signal.signal_windows": """

@@ -150,7 +150,7 @@ def lfilter_zi(b, a):
 
 @stands_for("scipy.signal", "sosfilt_zi")
 def sosfilt_zi(sos):
-    sos = _atleast_1d(sos, find_trace(sos))
+    sos = np.atleast_2d(_atleast_1d(sos, find_trace(sos)))
     states, gain = [], 1.0
     for k in range(sos.shape[0]):
         b, a = sos[k, :3], sos[k, 3:]
@@ -162,7 +162,7 @@ def sosfilt_zi(sos):
 @stands_for("scipy.signal", "sosfilt")
 def sosfilt(sos, x, axis=-1, zi=None):
     """Filter by one section after the other, each with its own initial state if states are given."""
-    sos = _atleast_1d(sos, find_trace(sos, x, zi))
+    sos = np.atleast_2d(_atleast_1d(sos, find_trace(sos, x, zi)))
     states = []
     for k in range(sos.shape[0]):
         x = lfilter(sos[k, :3], sos[k, 3:], x, axis, None if zi is None else zi[k])

@@ -213,6 +213,11 @@ EQUATIONS = {
     "convolution_matrix, same": (lambda a: sl.convolution_matrix(a, 7, "same"), V),
     "convolution_matrix, valid": (lambda a: sl.convolution_matrix(a, 3, "valid"), V),
     "khatri_rao": (sl.khatri_rao, A, B[:3]),
+    "funm": (lambda a: sl.funm(a, lambda w: w * np.exp(0.3 * w)), A),
+    "funm, real eigenvalues": (lambda a: sl.funm(a, np.sqrt), REAL),
+    "funm, complex": (lambda a: sl.funm(a, np.exp), C),
+    "matrix_balance": (lambda a: np.stack(sl.matrix_balance(a)), A * np.array([1.0, 30.0, 700.0, 1e4])),
+    "matrix_balance, permuted": (lambda b: sl.matrix_balance(sl.block_diag(A[:1, :1], b).T)[0], B),
     "diagsvd": (lambda s: sl.diagsvd(s, 4, 6), V),
 }
 FUNCTIONS = {

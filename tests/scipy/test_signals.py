@@ -69,6 +69,9 @@ CASES = {
     "chirp methods": (joined(lambda t: S.chirp(t, 0.3, 4.0, 0.6, "quadratic", 30.0), lambda t: S.chirp(t, 0.3, 4.0, 0.6, "quadratic", 30.0, False), lambda t: S.chirp(t, 0.3, 4.0, 0.6, "logarithmic"), lambda t: S.chirp(t, 0.3, 10.0, 0.6, "hyperbolic"), lambda t: S.chirp(t, 0.3, 4.0, 0.6, complex=True)), T),
     "lists": (lambda p: S.sweep_poly(T / 4, [p[0], 0.2, p[1]]) + S.lombscargle(T, Z, [p[0] + 1.0, 2.0]).sum(), np.array([0.1, 0.3])),
     "sweep_poly": (lambda t, p: S.sweep_poly(t, p, 10.0), T / 4, np.array([0.1, -0.2, 0.3])),
+    "sepfir2d": (lambda x, h, c: S.sepfir2d(x, h, c), M[:, :7], np.array([1.0, 2.0, 0.4]), np.array([0.3])),
+    "symiirorder1": (joined(lambda x, c: S.symiirorder1(x, c[0], c[1]), lambda x, c: S.symiirorder1(np.stack([x, x**2]), 0.4, -c[1])), RNG.normal(size=20), np.array([0.3, 0.2])),
+    "symiirorder2": (joined(lambda x: S.symiirorder2(x, 0.2, 0.4), lambda x: S.symiirorder2(np.stack([x, -x]), 0.1, 0.7)), RNG.normal(size=20)),
     "gausspulse": (joined(lambda t: S.gausspulse(t, 0.5), lambda t: np.concatenate(S.gausspulse(t, 0.5, retquad=True, retenv=True))), T / 3 - 1.0),
 }  # fmt: skip
 # Which entries are taken depends on the numbers, and may be others nearby.
@@ -129,3 +132,12 @@ def test_a_logarithmic_chirp_of_one_frequency():
     assert value == pytest.approx(np.sum(np.cos(3.0 * np.pi * t)))
     assert slope == pytest.approx(-np.sum(np.sin(3.0 * np.pi * t) * np.pi * t * t / 2.0))
     np.testing.assert_allclose(bend(1.7)[0], np.sum(S.chirp(t, 1.5, 2.0, 1.7, method="log")))
+
+
+@pytest.mark.parametrize("function", [S.residue, S.residuez])
+def test_conjugate_poles_come_in_scipy_s_order(function):
+    """They have the same absolute value, by which SciPy sorts, and the order of equal ones is NumPy's own."""
+    for a in ([0.6, 0.3, 0.8, 0.5, 0.2], [1.0, 0.2, 0.9, 0.1, 0.5, 0.3, 0.7]):
+        residues, poles = nt.vjp(lambda a: function([0.4, 0.3], a)[:2], np.array(a))[0]
+        np.testing.assert_allclose(poles, function([0.4, 0.3], a)[1], rtol=1e-13)
+        np.testing.assert_allclose(residues, function([0.4, 0.3], a)[0], rtol=1e-12)

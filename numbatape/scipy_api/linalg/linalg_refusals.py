@@ -11,7 +11,6 @@ from ...usercode.frames import not_supported
 
 INSTEAD = {
     "cossin": "np.linalg.svd",
-    "funm": "expm, logm, sqrtm, cosm, sinm or fractional_matrix_power",
     "qz": "scipy.linalg.eigvals(a, b)",
 }
 

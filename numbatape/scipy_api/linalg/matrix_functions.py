@@ -128,7 +128,10 @@ for _name, _pair in (("", _circular), ("h", _hyperbolic)):
 
 @stands_for("scipy.linalg", "sqrtm")
 def sqrtm(A):
-    return call(SQRTM, lift_first(A))[0]
+    a = lift_first(A)
+    if a.ndim == 0:  # of which SciPy gives the exponential
+        raise unsupported_argument("scipy.linalg.sqrtm", "a number", "np.sqrt is")
+    return call(SQRTM, a)[0]
 
 
 @stands_for("scipy.linalg", "signm")
