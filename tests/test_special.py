@@ -294,6 +294,10 @@ CORNERS = {
     "elliprg, two zeros": (sc.elliprg, (0.0, 4.0, 0.0), (INF, 0.125, INF)),
     "elliprc, no value": (lambda y: sc.elliprc(1.0, y), (0.0,), (np.nan,)),
     "pdtri, no value": (lambda y: sc.pdtri(2, y), (1.0,), (np.nan,)),
+    "pdtri, no count": (sc.pdtri, (-1.0, 0.0), (0.0, np.nan)),
+    "bdtrc, no trials": (lambda p: sc.bdtrc(-1.0, -2, p), (0.77,), (0.0,)),
+    "nbdtri, no trials": (lambda y: sc.nbdtri(3, 0, y), (1.0,), (1.0,)),
+    "eval_genlaguerre, no parameter": (lambda x: sc.eval_genlaguerre(2, -1.0, x), (0.3,), (0.0,)),
 }
 
 

@@ -192,6 +192,7 @@ STAND_INS = {
         "scipy_api.stats.distribution_families": "Binomial Logistic Normal Uniform make_distribution",
         "scipy_api.stats.empirical": "ecdf",
         "scipy_api.stats.histograms": "rv_histogram _methods.histogram",
+        "scipy_api.stats.sampled_laws": "rv_discrete _methods.sample",
         "scipy_api.stats.kernel_density": "gaussian_kde",
         "scipy_api.stats.normality": "shapiro",
         "scipy_api.stats.poisson_binomial": "poisson_binom",

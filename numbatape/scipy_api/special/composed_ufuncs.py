@@ -73,7 +73,7 @@ def bdtr(k, n, p):
 def bdtrc(k, n, p):
     k, n = np.floor(k), np.trunc(n)
     inside = by_row("betainc")(np.maximum(k, 0.0) + 1.0, np.maximum(n - k, 1.0), p)
-    below = np.less(k, 0) & (p >= 0) & (p <= 1) & np.isfinite(n)
+    below = np.less(k, 0) & np.less_equal(k, n) & (p >= 0) & (p <= 1) & np.isfinite(n)
     return np.where(below, 1.0, _counted(k, n, p, inside, 0.0))
 
 
@@ -106,12 +106,15 @@ def nbdtrc(k, n, p):
 
 @ufunc("nbdtri")
 def nbdtri(k, n, y):
-    return _negative_binomial("betaincinv", k, n, y)
+    found = _negative_binomial("betaincinv", k, n, y)
+    at_end = np.greater_equal(np.trunc(k), 0) & (np.equal(y, 0.0) | np.equal(y, 1.0))
+    return np.where(at_end, y, found)
 
 
 @ufunc("pdtri")
 def pdtri(k, y):
-    inside = np.greater_equal(y, 0.0) & np.less(y, 1.0)  # SciPy has no rate whose probability is one
+    # SciPy has no rate whose probability is one.
+    inside = np.greater_equal(y, 0.0) & np.less(y, 1.0) & np.greater_equal(np.trunc(k), 0.0)
     return np.where(
         inside, by_row("gammainccinv")(np.trunc(k) + 1.0, np.where(inside, y, 0.5)), np.multiply(np.nan, y)
     )

@@ -107,12 +107,20 @@ polynomial(
     lambda n, x: (2.0 - (1.0 + x) / n, 1.0 - 1.0 / n),
     lambda n, x: sc.binom(n, n) * sc.hyp1f1(-n, 1.0, x),
 )
-polynomial(
+_general_laguerre = polynomial(
     "eval_genlaguerre",
     lambda x, a: 1.0 + a - x,
     lambda n, x, a: ((2.0 * n - 1.0 + a - x) / n, (n + a - 1.0) / n),
     lambda n, x, a: sc.binom(n + a, n) * sc.hyp1f1(-n, a + 1.0, x),
 )
+
+
+@ufunc("eval_genlaguerre")
+def eval_genlaguerre(n, a, x):
+    """Return the polynomial, which SciPy has for parameters above -1 only."""
+    return np.where(np.greater(a, -1.0), _general_laguerre(n, a, x), np.nan)
+
+
 polynomial("eval_hermite", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 2.0 * n - 2.0))
 polynomial("eval_hermitenorm", lambda x: x, lambda n, x: (x, n - 1.0))
 

@@ -219,11 +219,11 @@ def _stand_in(name: str):
 
 def stand_in_of(value):
     """Return the stand-in for a distribution that was frozen outside: ``prior = norm(0, 1)``, or None."""
-    if isinstance(value, scipy.stats.rv_histogram):
-        return made("scipy.stats", "_methods.histogram", value)
+    if (stands := _of_data(value)) is not None:
+        return stands
     kept = getattr(value, "dist", None)
-    if isinstance(kept, scipy.stats.rv_histogram):
-        return Frozen(made("scipy.stats", "_methods.histogram", kept), value.args, value.kwds)
+    if (stands := _of_data(kept)) is not None:
+        return Frozen(stands, value.args, value.kwds)
     if kept is None:
         return _thaw_vectors(value)
     if is_users_distribution(kept):
@@ -232,6 +232,15 @@ def stand_in_of(value):
     if stands is None or type(kept) is not type(stands[0]):
         return None
     return Frozen(stands[1], value.args, value.kwds)
+
+
+def _of_data(value):
+    """Return the stand-in for a histogram's law, or for one of places and their probabilities, or None."""
+    if isinstance(value, scipy.stats.rv_histogram):
+        return made("scipy.stats", "_methods.histogram", value)
+    if isinstance(value, scipy.stats.rv_discrete) and type(value).__name__ == "rv_sample":
+        return made("scipy.stats", "_methods.sample", value)
+    return None
 
 
 def _thaw_vectors(value):
