@@ -43,6 +43,11 @@ announce(
     ),
 )
 announce(
+    "scipy.optimize",
+    f"{__name__}.global_optimisers",
+    ("basinhopping", "differential_evolution", "dual_annealing", "shgo"),
+)
+announce(
     "scipy.signal", f"{__name__}.filters", ("filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi")
 )
 announce(

@@ -95,7 +95,7 @@ class Solve:
         def equation(y, *p):
             call = self.call_of(p)
             options = call.get("kwargs") or {}
-            return residual(lambda y: call[function](y, *_extra(call), **options), y, call)
+            return residual(lambda y: call[function](y, *extra_of(call), **options), y, call)
 
         def solve(*p):
             args, kwargs = self._opened.filled(p)
@@ -182,12 +182,12 @@ def minimize(original, *args, **kwargs):
     def residual(f, y, call):
         slope, constraints = grad(_objective(f, call))(y), call["constraints"]
         if not _given(constraints):
-            return at_bounds(slope, y, *_ends(call["bounds"]))
-        return stationarity(slope, y, constraints, _ends(call["bounds"]))
+            return at_bounds(slope, y, *ends_of(call["bounds"]))
+        return stationarity(slope, y, constraints, ends_of(call["bounds"]))
 
     call = solve.traced
     x = solve.solution("fun", residual, _taker_of_minimum(call), _given(call["constraints"]))
-    return result_of(x, fun=_objective(lambda y: call["fun"](y, *_extra(call)), call)(x))
+    return result_of(x, fun=_objective(lambda y: call["fun"](y, *extra_of(call)), call)(x))
 
 
 def _taker_of_minimum(call: dict) -> Callable:
@@ -235,7 +235,7 @@ def _given(constraints) -> bool:
     return not (isinstance(constraints, (tuple, list)) and not constraints)
 
 
-def _ends(bounds) -> tuple:
+def ends_of(bounds) -> tuple:
     """Return the lower and the upper bounds of a solver's call; infinite ones where there are none."""
     if bounds is None:
         return -np.inf, np.inf
@@ -268,7 +268,7 @@ def curve_fit(original, *args, **kwargs):
 
     def residual(f, y, call):
         slope = grad(lambda y: 0.5 * np.sum(misfit(y, call) ** 2))(y)
-        return at_bounds(slope, y, *_ends(_pairs(call["bounds"])))
+        return at_bounds(slope, y, *ends_of(_pairs(call["bounds"])))
 
     x = solve.solution("f", residual, lambda found: found[0])
     call = solve.traced
@@ -295,11 +295,11 @@ def least_squares(original, *args, **kwargs):
 
     def residual(f, y, call):
         slope = grad(lambda y: 0.5 * np.sum(as_array(f(y)) ** 2))(y)
-        return at_bounds(slope, y, *_ends(call["bounds"]))
+        return at_bounds(slope, y, *ends_of(call["bounds"]))
 
     x = solve.solution("fun", residual, _taken)
     call = solve.traced
-    fun = as_array(call["fun"](x, *_extra(call), **(call["kwargs"] or {})))
+    fun = as_array(call["fun"](x, *extra_of(call), **(call["kwargs"] or {})))
     return result_of(x, fun=fun, cost=0.5 * np.sum(fun**2))
 
 
@@ -315,7 +315,7 @@ def minimize_scalar(original, *args, **kwargs):
 
     x = solve.solution("fun", residual, _taken)
     call = solve.traced
-    return result_of(x, fun=call["fun"](x, *_extra(call)))
+    return result_of(x, fun=call["fun"](x, *extra_of(call)))
 
 
 def slope_of(f: Callable, y):
@@ -333,7 +333,7 @@ def at_ends(slope, y, low, high, tolerance):
     return np.where((y - low <= near) & (slope > 0.0), y - low, at_high)
 
 
-def _extra(call: dict) -> tuple:
+def extra_of(call: dict) -> tuple:
     """Return the further arguments of the function in a call."""
     extra = call.get("args", ())
     return extra if isinstance(extra, tuple) else (extra,)

@@ -9,11 +9,14 @@ from scipy.optimize import (
     Bounds,
     LinearConstraint,
     NonlinearConstraint,
+    basinhopping,
     bisect,
     brent,
     brenth,
     brentq,
     curve_fit,
+    differential_evolution,
+    dual_annealing,
     fixed_point,
     fmin,
     fmin_bfgs,
@@ -32,6 +35,7 @@ from scipy.optimize import (
     ridder,
     root,
     root_scalar,
+    shgo,
     toms748,
 )
 
@@ -83,6 +87,10 @@ NUMBERS = {
     "fmin_bfgs": lambda p: fmin_bfgs(cost, [1.5], nt.grad(cost), (p,), gtol=1e-12, disp=0)[0],
     "fmin_cg": lambda p: fmin_cg(cost, [1.5], nt.grad(cost), (p,), gtol=1e-9, disp=0)[0],
     "fmin_powell": lambda p: np.ravel(fmin_powell(cost, [1.5], (p,), 1e-10, 1e-16, disp=0))[0],
+    "differential_evolution": lambda p: differential_evolution(cost, [(0.1, 9.0)], (p,), rng=3).x[0],
+    "basinhopping": lambda p: basinhopping(lambda y: cost(y, p), [1.5], 2, rng=3).x[0],
+    "dual_annealing": lambda p: dual_annealing(cost, [(0.1, 9.0)], (p,), 20, rng=3).x[0],
+    "shgo": lambda p: shgo(cost, [(0.1, 9.0)], (p,)).x[0],
     "nt.root": lambda p: nt.root(cube, 1.5, p),
     "nt.root, closure": lambda p: nt.root(lambda y: cube(y, p), 1.5),
     "nt.minimize_scalar": lambda p: nt.minimize_scalar(cost, 1.0, p),
@@ -96,6 +104,7 @@ RTOL = {
     "minimize, value and gradient": 1e-7,
     "least_squares": 1e-8,
     "leastsq": 1e-8,
+    **dict.fromkeys(("differential_evolution", "basinhopping", "dual_annealing", "shgo"), 1e-6),
     **dict.fromkeys(("fmin", "fmin_bfgs", "fmin_cg", "fmin_powell", "fminbound"), 1e-6),
 }
 
@@ -460,3 +469,14 @@ def test_searches_that_end_at_a_bound_move_with_the_bound(search):
     np.testing.assert_allclose(nt.grad(search, argnums=(0, 1))(0.4, 1.0), (1.0, 0.0), atol=1e-9)
     np.testing.assert_allclose(nt.grad(search, argnums=(0, 1))(2.0, 1.0), (0.0, 1.0), atol=1e-9)
     np.testing.assert_allclose(nt.grad(search, argnums=(0, 1))(-1.0, 1.0), (0.0, 0.0), atol=1e-9)
+
+
+def test_a_global_minimum_at_its_bound_moves_with_it():
+    def f(high):
+        found = differential_evolution(
+            lambda y: (y[0] - 0.9) ** 2 + y[1] ** 2, [(-1.0, high), (-1.0, 1.0)], rng=3, tol=1e-10
+        )
+        return found.x[0] + found.fun
+
+    value, slope = nt.value_and_grad(f)(0.3)
+    assert (value, slope) == (pytest.approx(0.66, rel=1e-9), pytest.approx(1.0 - 1.2, rel=1e-7))
