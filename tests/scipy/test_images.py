@@ -150,6 +150,26 @@ def test_values_and_derivatives_of_one_image(part, curved):
     together(check, {name: OF_ONE_IMAGE[name] for name in names}, A)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_borders_and_middles_between_pixels_are_scipys(mode):
+    """There the last bit of a place decides which pixel it is: whether a corner is inside after a quarter turn."""
+    image = np.random.default_rng(3).normal(size=(7, 6))
+    places = np.stack(np.meshgrid(np.arange(-16.0, 20.0, 0.5), np.arange(-15.0, 16.0, 0.5)))
+    for order in (0, 1):
+        its = {"order": order, "mode": mode}
+        functions = [
+            *(lambda x, a=a, o=its: I.rotate(x, a, reshape=a > 100, **o) for a in (45, 90, 135, 270)),
+            *(lambda x, s=s, o=its: I.shift(x, s, **o) for s in (0.5, (-0.5, 6), (-1, 1.5))),
+            lambda x, o=its: I.affine_transform(x, [-1.0, 0.5], [6.0, 0.25], **o),
+            lambda x, o=its: I.map_coordinates(x, places, **o),
+        ]
+        for f in functions:
+            value, pullback = nt.vjp(f, image)
+            assert np.allclose(value, f(image), rtol=1e-13, atol=1e-13)
+            (slope,) = pullback(np.ones_like(value))
+            assert np.vdot(slope, image) == pytest.approx(value.sum())  # looking up is linear in the image
+
+
 def test_neighbours_are_data_of_the_tape():
     """A place that moves to other pixels needs no new trace."""
     cache = nt.prepare_gradient_cache(

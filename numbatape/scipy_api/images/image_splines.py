@@ -67,9 +67,11 @@ def _mapped(place, size: int, mode: str):
     if size == 1 and mode not in ("constant", "grid-constant"):
         return 0.0 * place
     if mode == "mirror":
+        # SciPy leaves places within a pixel beyond the far border there: their neighbours are mirrored.
+        turned = np.where(place < 0, float(last), float(size))
         place = np.abs(place)
         place = place - 2.0 * last * np.floor(place / (2.0 * last))
-        return np.where(place > last, 2.0 * last - place, place)
+        return np.where(place >= turned, 2.0 * last - place, place)
     if mode in ("reflect", "grid-mirror"):
         place = np.where(place < 0, -1.0 - place, place)
         place = place - 2.0 * size * np.floor(place / (2.0 * size))
@@ -199,14 +201,23 @@ def affine_transform(
         raise unsupported_argument("scipy.ndimage.affine_transform", "zeros on a diagonal", "a matrix is")
     grid, places = _grid(shape), []
     for axis in range(rank):
-        place = offset if np.ndim(offset) == 0 else offset[axis]
+        start = offset if np.ndim(offset) == 0 else offset[axis]
         if np.ndim(matrix) == 1:
-            place = place + matrix[axis] * grid[axis]
+            places.append((grid[axis] + start / matrix[axis]) * matrix[axis])
         else:
-            for other in range(len(shape)):
-                place = place + matrix[axis, other] * grid[other]
-        places.append(place)
+            places.append(_moved(matrix[axis], grid, start))
     return _looked_up(image, places, order, mode, cval, prefilter)
+
+
+def _moved(row, grid, start):
+    """Return what a row of a matrix makes of the grid, with the roundings of SciPy's sum.
+
+    Where a place is on a border, or halfway between two pixels, the last bit decides what is there.
+    """
+    place = start
+    for factor, coordinates in zip(row, grid, strict=True):
+        place = place + factor * coordinates
+    return place
 
 
 @filters("rotate")
@@ -229,17 +240,17 @@ def rotate(
     image = lift_first(input, angle)
     shape = [pinned(image, axis) for axis in range(image.ndim)]
     first, second = sorted(one_axis(image, axis) for axis in axes)
-    cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+    cosine, sine = scipy.special.cosdg(angle), scipy.special.sindg(angle)
+    turn = np.reshape(np.stack([cosine, sine, -sine, cosine]), (2, 2))
     height, width = shape[first], shape[second]
     if reshape:
-        cosine, sine = scipy.special.cosdg(angle), scipy.special.sindg(angle)
-        corners = np.array([[cosine, sine], [-sine, cosine]]) @ [[0, 0, height, height], [0, width, 0, width]]
+        corners = turn @ [[0, 0, height, height], [0, width, 0, width]]
         shape[first], shape[second] = (np.ptp(corners, axis=1) + 0.5).astype(int)
-    grid = _grid(shape)
-    up, right = grid[first] - (shape[first] - 1) / 2.0, grid[second] - (shape[second] - 1) / 2.0
-    places = list(grid)
-    places[first] = cosine * up + sine * right + (height - 1) / 2.0
-    places[second] = cosine * right - sine * up + (width - 1) / 2.0
+    places = _grid(shape)
+    own = [places[first], places[second]]
+    centre = np.matmul(turn, np.array([shape[first] - 1, shape[second] - 1]) / 2.0)
+    places[first] = _moved(turn[0], own, (height - 1) / 2.0 - centre[0])
+    places[second] = _moved(turn[1], own, (width - 1) / 2.0 - centre[1])
     planes = [axis for axis in range(image.ndim) if axis not in (first, second)]
     if planes:
         # Each plane is an image of its own: only the two axes of the rotation are interpolated.
