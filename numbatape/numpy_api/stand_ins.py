@@ -39,7 +39,8 @@ JOINING = (np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_
 
 def named_like(stand_in: Callable, original) -> Callable:
     """Return a stand-in with the name and the docstring of what it stands for."""
-    stand_in.__name__ = stand_in.__qualname__ = original.__name__
+    # In SciPy 1.15 and 1.16 spherical harmonics and Legendre functions are callables without a name.
+    stand_in.__name__ = stand_in.__qualname__ = getattr(original, "__name__", type(original).__name__)
     stand_in.__doc__ = original.__doc__
     return stand_in
 
