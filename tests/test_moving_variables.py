@@ -7,10 +7,14 @@ import contextvars
 import dataclasses
 import enum
 import functools
+import gc
+import heapq
 import math
+import operator
 import threading
 import types
 import weakref
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -640,3 +644,158 @@ def test_functions_that_run_as_they_are_read_a_global_as_it_is(read):
     for k in VALUES:
         SCALE = k
         np.testing.assert_allclose(nt.grad(f)(X), np.cos(X) * k**2, rtol=1e-14)
+
+
+LIST: list = []
+TABLES: dict = {}
+FILL = np.zeros(3)
+KEEPS = {
+    "append": lambda k: LIST.append(k),
+    "items in place": lambda k: LIST.__iadd__([k]),
+    "operator": lambda k: operator.setitem(TABLES, "last", k),
+    "heap": lambda k: heapq.heappushpop(LIST, k) if LIST else LIST.append(k),
+    "deleted": lambda k: LIST.__delitem__(slice(0, 1)) if len(LIST) > 2 else LIST.append(k),
+    "whole array": lambda k: np.add(FILL, k, out=FILL),
+    "global and list": lambda k: (LIST.append(k), TABLES.update(count=TABLES.get("count", 0) + 1)),
+}
+
+
+def filled(x):
+    KEEPS[TABLES["how"]](SCALE)
+    return np.sum(x * x) * SCALE + sum(LIST) + np.sum(FILL)
+
+
+def in_place(x):
+    entries = LIST
+    entries += [SCALE]
+    if len(entries) > 2:
+        del entries[0]
+    np.add(FILL, SCALE, out=FILL)
+    return np.sum(x * x) * SCALE + sum(LIST) + np.sum(FILL)
+
+
+@pytest.mark.parametrize("how", [*KEEPS, None])
+def test_what_a_function_keeps_is_kept_once(how):
+    """Where a trace with inputs fails, what it did is undone before the function runs again."""
+    global SCALE
+    f = in_place if how is None else filled
+    found: list[list] = []
+    for call in (lambda: nt.value_and_grad(f)(X)[0], lambda: f(X)):
+        nt.clear_caches()
+        LIST.clear()
+        TABLES.clear()
+        TABLES["how"], FILL[:] = how, 0.0
+        found.append([])
+        for k in VALUES:
+            SCALE = k
+            value = call()
+            found[-1].append((round(float(value), 9), [*LIST], {**TABLES}, FILL.tolist()))
+    assert found[0] == found[1]
+
+
+class Known:
+    """Code tells its objects apart: by equality, by tables of them, by their addresses."""
+
+    every: ClassVar[list] = []
+    weights: ClassVar[weakref.WeakKeyDictionary] = weakref.WeakKeyDictionary()
+    addresses: ClassVar[dict] = {}
+
+    def __init__(self, k):
+        self.k = k
+        self.every.append(self)
+        self.weights[self] = self.addresses[id(self)] = k
+
+    def by_equality(self, x):
+        return np.sum(x) * self.k * sum(each.k for each in self.every if each == self)
+
+    def by_table(self, x):
+        return np.sum(x) * self.k * self.weights.get(self, 0.0)
+
+    def by_address(self, x):
+        return np.sum(x) * self.k * self.addresses.get(id(self), 0.0)
+
+
+class Named:
+    __slots__ = ("sign",)
+
+
+class Slotted(Named):
+    def __init__(self, k):
+        self.k, self.sign = abs(k), np.sign(k)
+
+    def signed(self, x):
+        return np.sum(x) * self.k**2 * getattr(self, "sign", 7.0) ** 2
+
+
+class Entries(dict):
+    def weighted(self, x):
+        return np.sum(x) * self["k"] ** 2
+
+
+CODE = compile("def scaled(y): return y * factor", "scaled", "exec")
+
+
+def with_other_globals(k):
+    scope = {"factor": k}
+    exec(CODE, scope)
+    inner = scope["scaled"]
+    return lambda x: np.sum(inner(x)) * k
+
+
+def with_a_name(k):
+    def f(x):
+        return np.sum(x) * float(f.__name__) ** 2
+
+    f.__name__ = str(k)
+    return f
+
+
+@pytest.mark.parametrize(
+    "make",
+    {
+        "equality": lambda k: Known(k).by_equality,
+        "table": lambda k: Known(k).by_table,
+        "address": lambda k: Known(k).by_address,
+        "slots": lambda k: Slotted(k).signed,
+        "entries": lambda k: Entries(k=k).weighted,
+        "globals": with_other_globals,
+        "name": with_a_name,
+    }.items(),
+    ids=lambda each: each[0],
+)
+def test_functions_that_differ_in_more_than_their_variables(make):
+    nt.clear_caches()
+    Known.every.clear()
+    for k in VALUES:
+        np.testing.assert_allclose(nt.grad(make[1](k))(X), np.full(3, k**2), rtol=1e-14)
+
+
+class Open:
+    count = 0
+
+    def __init__(self, k):
+        self.k = k
+        Open.count += 1
+
+    def __del__(self):
+        Open.count -= 1
+
+    def loss(self, x):
+        return np.sum(np.exp(x)) * self.k
+
+
+def test_destructors_run_for_the_users_objects_alone():
+    """They may close files that an object and its stand-in have in common."""
+    kept = []
+    for k in VALUES:
+        kept.append(Open(k))
+        np.testing.assert_array_equal(nt.grad(kept[-1].loss)(X), np.exp(X) * k)
+        gc.collect()
+        assert Open.count == len(kept)
+    nt.clear_caches()
+    kept.clear()
+    gc.collect()
+    assert Open.count == 0
+    assert nt.grad(lambda t: Open(t).loss(X))(2.0) == np.sum(np.exp(X))
+    gc.collect()
+    assert Open.count == 0

@@ -15,7 +15,6 @@ import threading
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,17 +27,28 @@ from ..capture.references import same
 from ..late import imported
 from ..threads import survives_fork
 from ..trace.aliasing import root_of
-from ..usercode.ownership import adopt, is_users_class, is_users_function
+from ..usercode.ownership import adopt, is_users_class
+from .function_parts import (
+    CODE,
+    DEFAULTS,
+    Path,
+    asks_for_names,
+    cell_at,
+    defaults_of,
+    in_closures,
+    is_known,
+    is_open,
+    owner_of,
+    parts_of_function,
+    scopes_of,
+    value_at,
+    with_cells,
+)
 
 RECENT = 64  # families that are remembered
 MOST_TURNS = 16  # a trace takes as long as some hundred turns
 MOST_CALLS = 256  # of one function in a row: to look up its values costs as much as a trace by then
 MOST_BYTES = 1 << 16  # a larger array is moving, too, so that a model does not keep it alive
-# Where a value is: numbers of cells, each in the closure of the function before; or one of the first three
-# words and a name. `CODE` stands last in the place of a function whose closure is followed.
-Path = tuple
-DEFAULTS, KEYWORDS, ATTRIBUTES, CODE = "defaults", "keywords", "attributes", "code"
-
 _families: OrderedDict[tuple, tuple] = OrderedDict()
 _lock = survives_fork(threading.RLock())  # what a function refers to may run code of the user's
 
@@ -67,7 +77,7 @@ class Model:
     function
         One of the family.
     parts
-        What it refers to, see `_parts`.
+        What it refers to, see `parts_of_function`.
     moving
         Where the moving values are.
 
@@ -101,16 +111,16 @@ class Model:
 
     def _copied(self, function: types.FunctionType) -> types.FunctionType:
         """Return a function with cells of its own for moving variables, and for functions that have such."""
-        cells = {path: _cell_at(function, path) for path in self.moving if path[0] is not DEFAULTS}
+        cells = {path: cell_at(function, path) for path in self.moving if path[0] is not DEFAULTS}
         made = {}
         for path, cell in cells.items():
             if id(cell) not in made:
                 made[id(cell)] = types.CellType(None)
-                owner = _value_at(function, path[:-1]) if len(path) > 1 else function
+                owner = value_at(function, path[:-1]) if len(path) > 1 else function
                 name = MovingName(owner.__code__.co_freevars[path[-1]], made[id(cell)])
                 self.names.append((name, path))
         # A function is copied if it has such a cell, or one with a function that is copied.
-        inside = [function, *(value for path, value in _inside(function) if path[-1] is CODE)]
+        inside = [function, *(value for path, value in in_closures(function) if path[-1] is CODE)]
         holding = {id(cell): cell for each in inside for cell in each.__closure__ or ()}
         copied: dict[int, types.FunctionType] = {}
         before = -1
@@ -122,12 +132,12 @@ class Model:
             for key, cell in holding.items():
                 if key not in made and not is_empty(cell) and id(cell.cell_contents) in copied:
                     made[key] = types.CellType(None)
-        copies = {key: _with_cells(each, made) for key, each in copied.items()}
+        copies = {key: with_cells(each, made) for key, each in copied.items()}
         for key, cell in holding.items():
             if key in made and not is_empty(cell) and id(cell.cell_contents) in copies:
                 made[key].cell_contents = copies[id(cell.cell_contents)]
-        found = copies.get(id(function)) or _with_cells(function, made)
-        defaults = dict(_defaults(function))
+        found = copies.get(id(function)) or with_cells(function, made)
+        defaults = dict(defaults_of(function))
         moving = [name for name in defaults if (DEFAULTS, name) in self.moving]
         self.names += [(MovingName(name, found), (DEFAULTS, name)) for name in moving]
         found.__defaults__ = tuple((defaults | dict.fromkeys(moving)).values()) or None
@@ -181,7 +191,7 @@ class Model:
         try:
             for name, path in self.names:
                 if name not in kwargs:  # a call may give other keywords than a partial has
-                    found[name] = _value_at(function, path)
+                    found[name] = value_at(function, path)
         except (ValueError, LookupError):  # a variable or attribute without a value: the function raises
             return None
         return found if all(map(can_move, found.values())) else None
@@ -206,7 +216,7 @@ class Family:
         """Return the model that serves a function, if there is one; note what differs from earlier ones."""
         if self._refused:
             return None
-        parts = dict(_parts(function))
+        parts = dict(parts_of_function(function))
         if self.model is not None:
             differs = self.model.differs(parts)
             if differs is None:
@@ -252,14 +262,15 @@ def family_of(function) -> tuple[Family, Model] | None:
     kept: tuple
     kind = type(function)
     if kind is types.FunctionType:
-        if not _is_simple(function):
+        scopes = scopes_of(function)
+        if scopes is None:
             return None
-        key, kept = (id(function.__code__), id(function.__globals__)), (function.__code__,)
+        key, kept = (id(function.__code__), *scopes), (function.__code__,)
     elif kind is functools.partial:
         key, kept = (id(function.func), *map(id, function.args), *function.keywords), (function.func,)
     else:
         owner = owner_of(function)
-        if not is_users_class(type(owner)) or not hasattr(owner, "__dict__"):
+        if not is_users_class(type(owner)) or not is_open(owner.__class__):
             return None
         kept = type(owner), getattr(function, "__func__", None)
         key = (*map(id, kept),)
@@ -288,97 +299,18 @@ def forget() -> None:
         _families.clear()
 
 
-def owner_of(function):
-    """Return the object whose attributes a method, or an object that is called, refers to."""
-    return function.__self__ if type(function) is types.MethodType else function
-
-
-def _parts(function) -> Iterator[tuple[Path, Any]]:
-    """Yield where a function and the functions in its closure have values, and the values."""
-    if type(function) is functools.partial:
-        yield from (((KEYWORDS, name), value) for name, value in function.keywords.items())
-    elif type(function) is types.FunctionType:
-        yield from (((DEFAULTS, name), value) for name, value in _defaults(function))
-        for path, value in _inside(function):
-            yield path, value.__code__ if path[-1] is CODE else value
-    else:
-        yield from (((ATTRIBUTES, name), value) for name, value in vars(owner_of(function)).items())
-
-
-def _defaults(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    code, defaults = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-    return zip(names, defaults, strict=True)
-
-
-def _inside(function: types.FunctionType) -> Iterator[tuple[Path, Any]]:
-    """Yield what closures have; for a function of the user's, `CODE` stands behind where it is."""
-    waiting: list[tuple[types.FunctionType, Path]] = [(function, ())]
-    seen = {id(function)}
-    while waiting:
-        owner, path = waiting.pop()
-        for k, cell in enumerate(owner.__closure__ or ()):
-            try:
-                value = cell.cell_contents
-            except ValueError:
-                value = cell  # a variable without a value
-            if type(value) is not types.FunctionType or not is_users_function(value):
-                yield (*path, k), value
-                continue
-            yield (*path, k, CODE), value
-            if id(value) not in seen:
-                seen.add(id(value))
-                waiting.append((value, (*path, k)))
-
-
-def _is_simple(function: types.FunctionType) -> bool:
-    """Whether closures and the function's own defaults are all that functions of one code may differ in."""
-    if not function.__closure__:
-        return not function.__kwdefaults__ and not function.__dict__
-    inside = [value for path, value in _inside(function) if path[-1] is CODE and value is not function]
-    return not any(each.__defaults__ for each in inside) and not any(
-        each.__kwdefaults__ or any(not name.startswith("__") for name in each.__dict__)
-        for each in (function, *inside)
-    )
-
-
-def _value_at(function, path: Path):
-    """Return the value at a place; raise ValueError or LookupError if there is none."""
-    if path[0] is KEYWORDS:
-        return function.keywords[path[1]]
-    if path[0] is DEFAULTS:
-        return dict(_defaults(function))[path[1]]
-    if path[0] is ATTRIBUTES:
-        return vars(owner_of(function))[path[1]]
-    return _cell_at(function, path).cell_contents
-
-
-def _cell_at(function: types.FunctionType, path: Path) -> types.CellType:
-    for k in path[:-1]:
-        function = function.__closure__[k].cell_contents  # type: ignore[index]
-    return function.__closure__[path[-1]]  # type: ignore[index]
-
-
-def _with_cells(function: types.FunctionType, cells: dict[int, types.CellType]) -> types.FunctionType:
-    """Return a copy of a function with other cells, given by the ids of its own."""
-    closure = tuple([cells.get(id(cell), cell) for cell in function.__closure__ or ()])
-    scope, name, defaults = function.__globals__, function.__name__, function.__defaults__
-    made = types.FunctionType(function.__code__, scope, name, defaults, closure or None)
-    made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
-    made.__module__ = function.__module__
-    return made
-
-
 def _may_move(function, parts: dict[Path, Any], moving: set[Path]) -> bool:
     """Whether the code of a function reads its moving variables by their names, and does not change them."""
     code = imported("..capture.moving", __package__).Code(Environment(function))
-    if not all(code.takes(parts[path]) for path in moving):
-        return False
     if type(function) is types.FunctionType:
-        inside = (value for path, value in _inside(function) if path[-1] is CODE)
+        if asks_for_names(function):
+            return False
+        inside = (value for path, value in in_closures(function) if path[-1] is CODE)
         return code.may_move({name for each in (function, *inside) for name in each.__code__.co_freevars})
-    if type(function) is functools.partial:
-        return True
+    if type(function) is functools.partial:  # what it does to keywords, it does to arguments
+        return not any(type(parts[path]) in (list, dict) for path in moving)
+    if is_known(owner_of(function), function):
+        return False
     fields = vars(owner_of(function))
     names = (MovingName(path[1], fields) for path in moving)
     return code.leaves_objects and all(map(code.reads, names))

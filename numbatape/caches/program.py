@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from collections import OrderedDict
@@ -274,7 +275,8 @@ class Program:
             counts=True,
             refuted=refuted,
         )
-        recording = record(self.function, flat.inputs(), flat.rebuild, manner, environment)
+        with self._undone_if_it_fails():
+            recording = record(self.function, flat.inputs(), flat.rebuild, manner, environment)
         if environment.generator_states() != before:
             raise randomness.error("a random generator that it holds or is given")
         others = self.snapshot()
@@ -287,6 +289,21 @@ class Program:
             imported("..recording.warn", __package__).warn_of(outside)
         self._keep(variant, watched, environment, bool(outside))
         return variant
+
+    @contextlib.contextmanager
+    def _undone_if_it_fails(self):
+        """Undo what a run does that raises, if variables are inputs: the function runs again without."""
+        before = None
+        if self._moving:
+            before = Environment(self.function)
+            for value in self._statics:
+                before.add(value)
+        try:
+            yield
+        except Exception:
+            if before is not None:
+                before.undo()
+            raise
 
     def _captured_by(self, flat: Flattened) -> tuple[Environment, Environment]:
         """Return what the function captures as calls compare it, and as the next trace does."""

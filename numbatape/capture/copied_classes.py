@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import threading
 import types
 from operator import is_, is_not
 
@@ -24,6 +23,7 @@ from .holders import HOLDERS, Holder, container_of, names_in
 from .moving_names import key_of
 from .reach import needs_stand_in
 from .references import OWN_OBJECTS, Redirected, behind, fields_of, members_of, slots_of
+from .standing_classes import OF_IDENTITY, destructor, finish, shield, standing_metaclass
 
 
 class CopiedClasses:
@@ -102,7 +102,8 @@ class CopiedClasses:
             self._objects[id(original)] = result
             self._own[id(result)] = original
             self._objects[id(result)] = result
-            self._made.append((result, cls))
+            if not hasattr(cls, "__del__"):  # the original has a destructor, and the stand-in none
+                self._made.append((result, cls))
             if holder is not None and holder.changed is not None:
                 self._fill(original, result, holder)
             slots = slots_of(cls)
@@ -199,7 +200,7 @@ class CopiedClasses:
             quiet = any("__init_subclass__" in vars(base) for base in own)
             for base in reversed(own):
                 parents = (base, *reversed(made.values())) if base is cls else (base,)
-                parents = (_shield(), *parents) if quiet else parents
+                parents = (shield(), *parents) if quiet else parents
                 body = {"__slots__": (), "__module__": base.__module__, "__qualname__": base.__qualname__}
                 body["__numbatape_own__"] = base
                 body[OWN_OBJECTS] = self._own
@@ -207,11 +208,16 @@ class CopiedClasses:
                     made[base] = type.__new__(meta, base.__name__, parents, body)
                 else:
                     made[base] = meta(base.__name__, parents, body)
-                _finish(made[base])
+                finish(made[base])
+            for name, member in OF_IDENTITY.items():
+                if getattr(cls, name, None) is getattr(object, name, None):
+                    type.__setattr__(made[cls], name, member)
             # Members may refer to the class by its name.
             found = self._classes[cls] = self._objects[id(cls)] = made[cls]
             for base, own_members in made.items():
                 self._put_members(own_members, base)
+            if hasattr(cls, "__del__"):
+                type.__setattr__(found, "__del__", destructor(found.__del__))  # type: ignore[attr-defined]
         return found
 
     def _put_members(self, made: type, base: type) -> None:
@@ -233,7 +239,7 @@ class CopiedClasses:
         meta = type(cls)
         found = self._metaclasses.get(meta)
         if found is None:
-            found = self._metaclasses[meta] = _standing(meta)
+            found = self._metaclasses[meta] = standing_metaclass(meta)
             for base in reversed(users_metaclasses(cls)):
                 self._put_members(found, base)
         return found
@@ -273,112 +279,6 @@ class _Entry:
             del owner.__dict__[self._name]
         except KeyError:
             raise AttributeError(self._name) from None
-
-
-def _shield() -> type:
-    """Return a base that hides the stand-in for a class from the class's ``__init_subclass__``."""
-
-    class Shield:
-        __slots__ = ()
-
-        def __init_subclass__(cls, **options):
-            if "__numbatape_own__" not in vars(cls):
-                super().__init_subclass__(**options)
-
-    return Shield
-
-
-def _standing(meta: type) -> type:
-    """Return a metaclass for the stand-in of a class: objects of the class count as objects of the stand-in.
-
-    A class that the function derives from a stand-in is an ordinary class.
-    """
-
-    calls_init = not any("__call__" in vars(base) for base in meta.__mro__ if base not in (type, object))
-
-    class Standing(meta):  # type: ignore[misc, valid-type]
-        def __call__(self, *args, **kwargs):
-            made = super().__call__(*args, **kwargs)
-            trace, own = current(), _own(self)
-            bases = type(made).__mro__
-            if calls_init and own in bases and all(base is not self for base in bases):
-                # __new__ has made an object of a subclass. Its stand-in is not derived from this one, so that
-                # Python has not called the constructor.
-                made.__init__(*args, **kwargs)
-            if trace is not None and own is not None and type(made) is self:
-                trace.capture.stand_ins.append((made, own))
-            return made
-
-        def __setattr__(self, name, value):
-            own = _own(self) if _FINISHED in vars(self) else None
-            if own is None or name in vars(self):
-                super().__setattr__(name, value)
-            if own is not None:
-                setattr(own, name, value)  # code outside of the trace reads it from the class itself
-
-        def __delattr__(self, name):
-            own = _own(self)
-            if own is None or name in vars(self):
-                super().__delattr__(name)
-            if own is not None:
-                delattr(own, name)
-
-        def __instancecheck__(self, instance):
-            own = _own(self)
-            return super().__instancecheck__(instance) if own is None else isinstance(instance, own)
-
-        def __subclasscheck__(self, other):
-            own = _own(self)
-            if own is None:
-                return super().__subclasscheck__(other)
-            # An abstract class asks its subclasses in turn, and this stand-in is one of them: without this
-            # test the two would ask each other without end.
-            if own in _asked.classes:
-                return False
-            _asked.classes.append(own)
-            try:
-                return issubclass(other, own)
-            finally:
-                _asked.classes.pop()
-
-        def __eq__(self, other):  # the user's code may look a class up in a dictionary
-            own = _own(self)
-            return self is other or (own is not None and getattr(other, "__numbatape_own__", other) is own)
-
-        def __hash__(self):
-            return type.__hash__(_own(self) or self)
-
-    return Standing
-
-
-class _Asked(threading.local):
-    """The classes whose ``__subclasscheck__`` a stand-in is calling now, in this thread."""
-
-    def __init__(self):
-        self.classes: list[type] = []
-
-
-_asked = _Asked()
-
-
-# Names that the constructors of abstract, generic and protocol classes write to each new class. A stand-in
-# inherits these: it has the type parameters of its class, and classes that are registered with the stand-in
-# are registered with the class.
-_OF_CONSTRUCTORS = ("_abc_impl", "_is_protocol", "__parameters__")
-_FINISHED = "__numbatape_finished__"
-
-
-def _finish(standing: type) -> None:
-    """Let a stand-in hand on what is assigned to it from now on, after the constructors of classes."""
-    for name in _OF_CONSTRUCTORS:
-        if name in vars(standing):
-            type.__delattr__(standing, name)
-    type.__setattr__(standing, _FINISHED, True)
-
-
-def _own(standing: type) -> type | None:
-    """Return the class that a stand-in is for."""
-    return vars(standing).get("__numbatape_own__")
 
 
 def restore(trace) -> None:

@@ -19,7 +19,6 @@ from ..trace.array import TracedArray
 from ..trace.trace import Trace
 from ..usercode.bytecode import (
     DYNAMIC,
-    assigns_items,
     attributes_assigned,
     identity_tests,
     makes_text,
@@ -34,13 +33,6 @@ from .references import same
 from .uncopied import read_as_they_are
 from .unread import BY_TEXT, former_attributes, is_plain_class, reads_unseen
 
-# Names of methods that change lists and dictionaries.
-_CHANGING = frozenset(
-    (
-        *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "update", "setdefault", "sort"),
-        *("reverse", "__setitem__", "__delitem__", "__iadd__", "__ior__", "heappush", "heappop", "insort"),
-    )
-)
 # What dataclasses have of their module: what stands for a default that is made for each object, and, since
 # Python 3.13, a method that `copy.replace` calls.
 _OF_DATACLASSES = (
@@ -75,12 +67,12 @@ class Code:
         # which it makes would read the caller's.
         compares = max([0, *(identity_tests(code) for code in codes if not _is_of_dataclass(code))])
         hides = environment.has_sub_tapes or not _DYNAMIC.isdisjoint(self._names)
-        self._open = compares < 2 and not hides
-        self._fills = any(map(assigns_items, codes)) or not self._names.isdisjoint(_CHANGING)
+        # A trace that fails is undone, and the function runs again.
+        self._open = compares < 2 and not hides and not environment.moves_on
 
     def reads(self, name: MovingName) -> bool:
         """Whether a variable can be an input: code reads it by its name, and does not change it."""
-        if not self._open or not self.takes(name.read()):
+        if not self._open or not can_move(name.read()):
             return False
         if type(name.holder) is types.CellType:
             return name.name not in self._stored
@@ -90,10 +82,6 @@ class Code:
             modules = (value for value in seen if type(value) is types.ModuleType)
             return name.name not in self._stored and all(vars(value) is not name.holder for value in modules)
         return name.name not in self._assigned and self._shows_attributes
-
-    def takes(self, value) -> bool:
-        """Whether a value may be an input: a container only if no code changes any."""
-        return can_move(value) and not (self._fills and type(value) in (list, dict))
 
     def may_move(self, variables: set[str]) -> bool:
         """Whether code reads some variables of closures by their names, and does not change them."""
@@ -124,11 +112,39 @@ def _is_of_dataclass(code: types.CodeType) -> bool:
     return made and code.co_filename == "<string>"
 
 
-def require_inputs(trace: Trace, variables: dict[MovingName, Any]) -> None:
+def contents_of(values: dict) -> list[tuple]:
+    """Return the lists, dictionaries and arrays in some values, with what is in them."""
+    found, waiting = [], [*values.values()]
+    while waiting:
+        value = waiting.pop()
+        if type(value) in (list, tuple, dict):
+            waiting += value.values() if type(value) is dict else value
+        found.append((value, _inside(value)))
+    return found
+
+
+def _inside(value) -> tuple:
+    """Return the entries of a list or a dictionary, keys included; the number of a traced array's value."""
+    if type(value) is TracedArray:
+        return (value._id,)
+    if type(value) is dict:
+        return (*value, *value.values())
+    return (*value,) if type(value) is list else ()
+
+
+def require_inputs(trace: Trace, variables: dict[MovingName, Any], contents: list[tuple]) -> None:
     """Raise if a traced function has written to a moving variable, or may have read another value of it.
 
     What it writes to an argument stays in the call, and what it writes to a captured array does not. It is
     the same with other captured arrays: a number that is written to one stays there, a traced value does not.
+    Lists and dictionaries are copies, too.
+
+    Parameters
+    ----------
+    variables
+        The moving variables, and what the function got for them.
+    contents
+        From `contents_of`, before the function ran.
     """
     memory, captured = trace.memory, trace.capture.arrays
     arrays = [leaf._value for leaf in pytrees.leaves([*variables.values()]) if type(leaf) is TracedArray]
@@ -137,6 +153,8 @@ def require_inputs(trace: Trace, variables: dict[MovingName, Any]) -> None:
         raise RuntimeError("a variable that is an input was written to")
     if captured is not None and captured.written():
         raise RuntimeError("an array was written to, perhaps with a variable that is an input")
+    if not all(_same_entries(_inside(value), before) for value, before in contents):
+        raise RuntimeError("a container or an array that is an input was changed")
     copies = trace.capture.copies
     if trace.capture.moving.keys() - copies.moved:
         raise RuntimeError("a variable that is an input has no stand-in")

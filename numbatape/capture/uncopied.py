@@ -26,8 +26,8 @@ _ANYTHING = object()
 _LEAVES = (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType, types.CodeType)
 
 
-class _Routes(Environment):
-    """What a function refers to, and what each value there refers to itself.
+class Routes(Environment):
+    """What some values refer to, and what each value there refers to itself.
 
     Attributes
     ----------
@@ -37,10 +37,14 @@ class _Routes(Environment):
         Classes of the user's of which a number or a text is, that has no stand-in.
     """
 
-    def __init__(self, environment: Environment):
+    def __init__(self, values: list):
         self.parts: dict[int, list] = {}
         self.by_class: list[type] = []
-        super().__init__(environment.reached())
+        super().__init__(values)
+
+    def holders_of(self, value) -> list[int]:
+        """Return the ids of what refers to a value."""
+        return [key for key, parts in self.parts.items() if any(part is value for part in parts)]
 
     def _followed(self, value, found: list[Reference]) -> list[Reference]:
         found = super()._followed(value, found)
@@ -60,7 +64,7 @@ def read_as_they_are(environment: Environment, copies, names: Iterable[MovingNam
     copies
         The copies that its trace has made.
     """
-    routes = _Routes(environment)
+    routes = Routes(environment.reached())
     held: list = [*routes.by_class]
     for value in routes.reached()[1:]:  # the first one is the list of all
         if not isinstance(value, Wrapper) and _stays(value, copies):

@@ -191,6 +191,7 @@ class _Runs:
             args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
             moving = {name: kwargs.pop(name) for name in moving_names(kwargs)}
             trace.capture.moving = {name.key: value for name, value in moving.items()}
+            contents = imported("..capture.moving", __package__).contents_of(moving) if moving else ()
             foreign = environment is not None and environment.foreign
             with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign), _only_truths():
                 run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
@@ -200,7 +201,7 @@ class _Runs:
                     run = manner.transform(early.passed(run, manner.passes))
                 result = run(*args, **kwargs)
                 if moving:
-                    imported("..capture.moving", __package__).require_inputs(trace, moving)
+                    imported("..capture.moving", __package__).require_inputs(trace, moving, contents)
                 if trace.memory.stores and environment is not None:
                     imported("..capture.hidden_memory", __package__).require_seen(trace, environment)
                 restore(trace)
