@@ -218,6 +218,11 @@ ONE_TAPE = {
     "circulant system": lambda x: np.sum(linalg.solve_circulant(np.append(9.0 + x @ x, x[1:]), x) ** 2),
     "blocks on a diagonal": lambda x: np.sum(linalg.block_diag(np.outer(x, x), x) ** 2),
     "cosine transform": lambda x: np.sum(fft.idct(fft.dct(x) ** 2, norm="ortho") ** 3),
+    "half of a cosine transform": lambda x: np.sum(fft.idct(fft.dct(x)[: len(x) // 2], n=len(x)) ** 3),
+    "filled up before a sine transform": lambda x: np.sum(fft.dst(x, 3, n=2 * len(x)) ** 3),
+    "other sampling rates": lambda x: (
+        np.sum(signal.resample_poly(x, 3, 2) ** 3) + np.sum(signal.decimate(x, 2, ftype="fir"))
+    ),
     "sine transform": lambda x: np.sum(fft.idst(fft.dst(x, norm="forward") ** 2) ** 3),
     "degrees of freedom": lambda x: np.sum(stats.t.logpdf(x, len(x) - 1)) + stats.t.ppf(0.3, len(x)) * x[0],
     "tails": lambda x: (

@@ -72,7 +72,7 @@ def whole_number(n):
     return n if is_size(n) else int(n)
 
 
-def _sized(x, n, axis: int):
+def sized_along(x, n, axis: int):
     """Return x, truncated or padded with zeros to n entries along an axis."""
     have = x._sizes()[axis]
     if n < have:
@@ -93,7 +93,7 @@ def _length(x, n, axis: int):
 def _along(x, n, axis: int, scale, inverse: bool):
     """Return ``(real, imaginary)`` of the transform along one axis, multiplied by a number."""
     axis = axis % x.ndim
-    x = np.moveaxis(_sized(x, _length(x, n, axis), axis), axis, -1)
+    x = np.moveaxis(sized_along(x, _length(x, n, axis), axis), axis, -1)
     re, im = _parts(x)
     if inverse:  # parts are exchanged before and after the transform
         im, re = _transform(im, re)
@@ -174,7 +174,7 @@ def _spectrum(x, n, axis: int, scale):
     """Return ``(real, imaginary)`` of the first half of the transform of real numbers along one axis."""
     axis = axis % x.ndim
     n = _length(x, n, axis)
-    x = np.moveaxis(_sized(x, n, axis), axis, -1)
+    x = np.moveaxis(sized_along(x, n, axis), axis, -1)
     value = np.fft.rfft(values_of(x)) * values_of(scale)
     both = np.stack([value.real, value.imag], -2)
     dims = {"h": code_of(x._trace, n // 2 + 1)}
@@ -191,7 +191,7 @@ def _real_inverse(x, n, axis: int, norm, scale=1.0):
     """Return the real sequence whose transform begins with x, multiplied by a number."""
     axis = axis % x.ndim
     n = 2 * (x._sizes()[axis] - 1) if n is None else whole_number(n)
-    x = np.moveaxis(_sized(x, n // 2 + 1, axis), axis, -1)
+    x = np.moveaxis(sized_along(x, n // 2 + 1, axis), axis, -1)
     scale = scale * _scale(n, norm, True)
     value = np.fft.irfft(values_of(x), values_of(n), norm="forward") * values_of(scale)
     operands = *_parts(x), _real_table(x._trace, n, scale, 2 * scale)

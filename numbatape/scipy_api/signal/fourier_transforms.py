@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.fft
 
+from ...numpy_api.fft import sized_along, whole_number
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import positions
 from ...numpy_api.stand_ins import stands_for
@@ -97,12 +98,13 @@ def _real_transform(name: str):
     def transform(x, type=2, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, orthogonalize=None):
         x = lift_first(x)
         line = np.moveaxis(x, axis, -1)
-        if n is None and orthogonalize is None and _has_formula(line, type, norm):
+        if n is not None:
+            if n < 1:
+                raise ValueError(f"invalid number of data points ({n}) specified")
+            line = sized_along(line, whole_number(n), line.ndim - 1)
+        if orthogonalize is None and _has_formula(line, type, norm):
             return np.moveaxis(np.matmul(line, _matrix_of_any_size(name, type, line, norm).T), -1, axis)
         size = pinned(line, line.ndim - 1)
-        if n is not None and n != size:
-            line = line[..., :n] if n < size else np.pad(line, [(0, 0)] * (x.ndim - 1) + [(0, n - size)])
-            size = n
         # SciPy transforms complex arrays with other options than real ones: it ignores orthogonalize.
         unit = np.eye(size, dtype=complex if np.iscomplexobj(x) else float)
         matrix = getattr(scipy.fft, name)(unit, type, axis=0, norm=norm, orthogonalize=orthogonalize).real
@@ -147,7 +149,7 @@ def _matrix_of_any_size(name: str, type: int, line, norm):
 
 
 for _name in ("dct", "idct", "dst", "idst"):
-    stands_for("scipy.fft", _name)(_real_transform(_name))
+    stands_for("scipy.fft", _name, knows_sizes=True)(_real_transform(_name))
 
 
 def _real_transforms(name: str):

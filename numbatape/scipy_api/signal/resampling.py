@@ -13,7 +13,7 @@ from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import counted
 from ...numpy_api.stand_ins import stands_for
 from ...trace import operations
-from ...trace.axes import length, one_axis, pinned
+from ...trace.axes import length, lengths, one_axis, pinned
 from ...trace.operands import find_trace, lift_all, lift_first, values_of
 from ..images.image_windows import rank_filter
 from .borders import extended
@@ -41,9 +41,9 @@ def _stretched(line, up: int):
     """Return a signal with ``up - 1`` zeros after each entry but the last."""
     if up == 1:
         return line
-    size = pinned(line, line.ndim - 1)
+    *others, size = lengths(line)
     zeros = [(0, 0)] * line.ndim + [(0, up - 1)]
-    wide = np.reshape(np.pad(np.expand_dims(line, -1), zeros), (*line.shape[:-1], size * up))
+    wide = np.reshape(np.pad(np.expand_dims(line, -1), zeros), (*others, size * up))
     return wide[..., : (size - 1) * up + 1]
 
 
@@ -54,7 +54,7 @@ def upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
     width = -(-size // up)
     if mode == "constant" and find_trace(cval) is None and not np.any(cval):
         width = 0
-    count = (pinned(line, line.ndim - 1) - 1) * up + size  # entries of the convolution without a border
+    count = (length(line, -1) - 1) * up + size  # entries of the convolution without a border
     if width:
         line = extended(line, width, mode, cval)
     line = _stretched(line, up)
@@ -72,7 +72,7 @@ def resample_poly(x, up, down, axis=0, window=("kaiser", 5.0), padtype="constant
         return x * 1.0
     if find_trace(window) is not None:
         raise unsupported_argument("scipy.signal.resample_poly", "a traced window")
-    size = pinned(x, one_axis(x, axis))
+    size = length(x, one_axis(x, axis))
     count = -(-size * up // down)
     if isinstance(window, (list, np.ndarray)):
         weights = np.asarray(window, float)
@@ -83,7 +83,8 @@ def resample_poly(x, up, down, axis=0, window=("kaiser", 5.0), padtype="constant
     before = down - half % down
     skipped = (half + before) // down
     weights = np.concatenate([np.zeros(before), weights * up])
-    behind = (count + skipped) * down - ((size - 1) * up + len(weights))
+    # As many as the last entry needs at any length: count * down is less than size * up + down.
+    behind = (skipped + 1) * down - 1 + up - len(weights)
     weights = np.concatenate([weights, np.zeros(max(behind, 0))])
     statistic = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}.get(padtype)
     background = None if statistic is None else statistic(x, axis=axis, keepdims=True)
