@@ -296,6 +296,28 @@ def test_matrices_at_the_edge_take_a_path_that_can_be_computed():
             assert np.isfinite(value) and np.isfinite(slopes).all()
 
 
+def test_draws_at_the_edge_take_a_path_that_can_be_computed():
+    """In a batch, a point whose matrix only NumPy can factor takes the path of the error alone."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        places = np.sort(rng.normal(size=8))
+        distances = (places[:, None] - places[None, :]) ** 2
+
+        def density(theta, distances=distances):
+            covariance = np.exp(theta[0] - distances * np.exp(-theta[1]))
+            added = 1e-18
+            while True:
+                try:
+                    return -np.log(np.diag(np.linalg.cholesky(covariance + added * np.eye(8)))).sum()
+                except np.linalg.LinAlgError:
+                    added *= 10.0
+
+        nt.clear_caches()  # each function has traces of its own
+        values, gradients = nt.batch(density)(rng.normal(size=(9, 2)) * [1.0, 2.0] + [0.0, 2.0])
+        assert np.isfinite(values).all()
+        assert np.isfinite(gradients).all()
+
+
 def test_what_nothing_catches_is_raised_as_before(traces):
     gradient = nt.value_and_grad(lambda x: np.linalg.cholesky(symmetric(x)).sum())
     gradient(np.array([0.5, 2.0]))

@@ -205,6 +205,9 @@ VERBS = {
     "jacobian": lambda f: nt.jacobian(f)(X),
     "hvp": lambda f: nt.hvp(f)(X, np.ones(3))[-1],
     "vmap": lambda f: nt.vmap(f)(np.stack([X, 2 * X])),
+    "batch": lambda f: nt.batch(f)(np.stack([X, 2 * X]))[1],
+    "batch of Jacobians": lambda f: nt.batch(lambda x: f(x) * x)(np.stack([X, 2 * X]))[1],
+    "batch of values": lambda f: nt.batch(f, value_only=True)(np.stack([X, 2 * X])),
     "vmap of grad": lambda f: nt.vmap(nt.grad(f))(np.stack([X, 2 * X])),
     "derivative": lambda f: nt.derivative(lambda t: f(t * X))(0.5),
     "grad of a derivative inside": lambda f: nt.grad(lambda x: np.sum(nt.grad(f)(x) ** 2))(X),
@@ -213,7 +216,7 @@ VERBS = {
 
 # Where a function that is traced calls a verb of a method, attributes of its object stay literals; and so do
 # those of an object in the closure of a function that is made anew.
-UNFIT = "vmap of grad", "jvp", "derivative", "grad of a derivative inside"
+UNFIT = "vmap of grad", "batch of Jacobians", "jvp", "derivative", "grad of a derivative inside"
 
 
 @pytest.mark.parametrize("name", VERBS)

@@ -122,13 +122,19 @@ class Batch:
             run.group(Group(chosen, usual if first == 0 else usual.elsewhere()))
         return run.sweeps
 
-    def _lookup(self, flat: Flattened, stop: Stop | None = None, tried=frozenset()) -> Lookup:
+    def _lookup(
+        self,
+        flat: Flattened,
+        stop: Stop | None = None,
+        tried=frozenset(),
+        refuted: frozenset[int] = frozenset(),
+    ) -> Lookup:
         """Return a variant that may hold at a point and that ``stop`` and ``tried`` do not rule out."""
         found = self.program.find(flat, stop, tried)
-        return self._trace(flat) if found is None else Lookup(found)
+        return self._trace(flat, refuted) if found is None else Lookup(found)
 
-    def _trace(self, flat: Flattened) -> Lookup:
-        variant = self.program.trace(flat, reason_of(self.program, flat))
+    def _trace(self, flat: Flattened, refuted: frozenset[int] = frozenset()) -> Lookup:
+        variant = self.program.trace(flat, reason_of(self.program, flat), refuted=refuted)
         # A function that has changed what it captures computes something else at the next point.
         changed = self.program.refresh()
         return Lookup(variant, fresh=True, alone=variant.single_use or changed, changed=changed)
@@ -170,6 +176,8 @@ class Batch:
         flat
             The arguments at some point.
         """
+        if not len(chosen):
+            return []
         stop, variant = Stop.of(space), space.variant
         path = Group(chosen, None, stop, group.tried | {id(variant)})
         if not stop.is_counted:
@@ -234,6 +242,8 @@ class Group(NamedTuple):
         Why the last variant failed at this point, which is alone in its group.
     sizes, stops
         The dimensions of all inputs to try, if they are known, after so many others (`CountedSizes`).
+    refuted
+        Guards on whether a matrix has a factor that fail, whatever NumPy finds.
     """
 
     chosen: np.ndarray
@@ -243,6 +253,7 @@ class Group(NamedTuple):
     error: Exception | None = None
     sizes: tuple[int, ...] | None = None
     stops: int = 0
+    refuted: frozenset[int] = frozenset()
 
 
 class _Run:
@@ -272,7 +283,7 @@ class _Run:
     def _found(self, group: Group, flat: Flattened) -> Lookup:
         """Return the variant for a group's first point; run the function itself where its tape failed."""
         if group.error is None:
-            return self.batch._lookup(flat, group.stop, group.tried)
+            return self.batch._lookup(flat, group.stop, group.tried, group.refuted)
         try:
             return self.batch._trace(flat)
         except type(group.error) as its:
@@ -315,7 +326,7 @@ class _Run:
                 space.inputs[slot][...] = array[lanes]
             try:
                 outcome = space.forward()
-                while outcome == status.GUARD and fresh and count == 1:
+                while outcome == status.GUARD and fresh and count == 1 and not space.lacks_factor():
                     if Stop.of(space).other_sizes(flat, group.stops + 1) is not None:
                         break  # a count is the kernel's, see `Evaluator.forward`
                     outcome = space.accept_guard()
@@ -340,8 +351,11 @@ class _Run:
                 # NumPy's value and the kernel's differ in the last bit. At the point of the trace NumPy's
                 # decided, which is accepted where that point is alone; at the others the kernel's decides.
                 (first,) = batch.leaving(space, group, chosen[:1], seen[:1], flat)
-                sizes = dimensions if first.sizes is None else first.sizes
-                left.insert(0, Group(chosen[:1], found, sizes=sizes, stops=first.stops))
+                if space.lacks_factor():
+                    left.insert(0, first._replace(refuted=space.refuting(group.refuted)))
+                else:
+                    sizes = dimensions if first.sizes is None else first.sizes
+                    left.insert(0, Group(chosen[:1], found, sizes=sizes, stops=first.stops))
                 chosen, holds, seen, fresh = chosen[1:], holds[1:], seen[1:], False
             left[:0] = batch.leaving(space, group, chosen[~holds], seen[~holds], flat)
             chosen = chosen[holds]

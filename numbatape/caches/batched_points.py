@@ -285,7 +285,8 @@ class BatchedPoints:
         return values.array, jacobians
 
     def _derived_batch(self, flat: Flattened, transform, samples, width: int):
-        derived = Derived(self.function, self.config, transform, lanes=True)
+        options = {"moving": flat.moving, "changes": self.shelf.moving}
+        derived = Derived(self.function, self.config, transform, lanes=True, **options)
         inner = Lanes(frozenset(derived.slots(derived.extended(flat, samples))))
         return derived, Batch(derived.program, self.points.slots, False, (inner, width), self.threads)
 

@@ -180,7 +180,7 @@ class Evaluator:
                 stop, stops = Stop.of(space), stops + 1
                 sizes = stop.other_sizes(flat, stops)
                 if fresh and space.lacks_factor():
-                    refuted = self._refuted(space, stop.at, refuted)
+                    refuted = space.refuting(refuted)
                 variant = None if sizes is None else variant
                 continue
             if outcome != status.DONE:
@@ -208,20 +208,6 @@ class Evaluator:
                 break
             outcome = space.accept_guard()
         return outcome
-
-    def _refuted(self, space, guard: int, refuted: frozenset[int]) -> frozenset[int]:
-        """Return the guards to be refuted by the next trace: the kernel has no factor where NumPy has one.
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If the function must not run twice.
-        """
-        recording = space.variant.recording
-        if guard in refuted or recording.has_effects:
-            line = space.plan.tape.line_of(space.stopped)
-            raise np.linalg.LinAlgError(f"a matrix is singular within rounding (at {line})")
-        return refuted | {guard}
 
     def _note_last(self, key: tuple, variant: Variant) -> None:
         """Note which variant has served arguments of these sizes last."""

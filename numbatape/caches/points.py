@@ -12,7 +12,7 @@ from ..trace import pytrees
 from ..trace.complex_pairs import is_complex, split
 from .arguments import Flattened, plain_array
 from .contract import require_active
-from .roles import Constant, Static, is_mark
+from .roles import Constant, Static, as_constants, is_mark
 
 
 def _identities(shape: tuple[int, ...]) -> np.ndarray:
@@ -84,6 +84,8 @@ class Points:
         The arguments, and what the function gets of them, without the marks of their roles.
     axes
         Which axis of each argument numbers the points, None for one that all points share.
+    variables
+        The values of variables of the function, which all points share, by their `MovingName`.
 
     Attributes
     ----------
@@ -97,8 +99,9 @@ class Points:
         One array per slot, in order, with the points as first axis.
     """
 
-    def __init__(self, names, args, trees, axes):
-        self._names, self._trees, self._axes = names, trees, axes
+    def __init__(self, names, args, trees, axes, variables):
+        self._names, self._trees, self._axes, self._variables = names, trees, axes, variables
+        self._keywords = as_constants(variables)
         leaves = batched_leaves(trees, axes)
         self.count = common_length(leaves)
         self._shared = [
@@ -125,7 +128,7 @@ class Points:
                 arg if axis is None else at_point(arg, axis, k)
                 for arg, axis in zip(self._shared, self._axes, strict=True)
             ]
-            self._kept = k, Flattened(tuple(args), {}, self._names)
+            self._kept = k, Flattened(tuple(args), self._keywords, self._names)
         return self._kept[1]
 
     def samples(self) -> Iterator[Flattened]:
@@ -135,12 +138,13 @@ class Points:
             for arg, axis in zip(self._shared, self._axes, strict=True)
         ]
         for args in zip(*trees, strict=False):
-            yield Flattened(args, {}, self._names)
+            yield Flattened(args, self._keywords, self._names)
 
     def leaves(self) -> list[tuple]:
         """Return (leaf, axis that numbers the points, None for a shared leaf) of all arguments."""
-        return [
+        given = [
             (leaf, axis)
             for arg, tree, axis in zip(self._shared, self._trees, self._axes, strict=True)
             for leaf in ([tree] if arg.__class__ is Static else pytrees.leaves(tree))
         ]
+        return given + [(leaf, None) for value in self._variables.values() for leaf in pytrees.leaves(value)]

@@ -285,6 +285,20 @@ class VariantWorkspace(Workspace):
         guard = int(self.plan.tape.code["aux"][self.stopped])
         return guard in attempts and bool(self.variant.outcomes[guard])
 
+    def refuting(self, refuted: frozenset[int]) -> frozenset[int]:
+        """Return the guards to be refuted by the next trace: the kernel has no factor where NumPy has one.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If another trace does not help, or the function must not run twice.
+        """
+        guard = int(self.plan.tape.code["aux"][self.stopped])
+        if guard in refuted or self.variant.recording.has_effects:
+            line = self.plan.tape.line_of(self.stopped)
+            raise np.linalg.LinAlgError(f"a matrix is singular within rounding (at {line})")
+        return refuted | {guard}
+
     def last_stop(self) -> tuple[int, float]:
         """Return the guard at which a sweep has stopped last, and what that has seen; 0 if it is no guard."""
         cell = self.guard_cell(self.stopped)

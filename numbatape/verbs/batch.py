@@ -10,11 +10,12 @@ from ..caches.batched_points import BatchedPoints
 from ..caches.points import Points
 from ..caches.registry import USUAL
 from ..caches.roles import Constant, is_mark
+from ..capture.moving_names import moving_names
 from ..config import Config, chosen
 from ..errors import SpecError
 from ..trace import pytrees
 from . import inner_batch
-from .made import made_by
+from .made import NAMED, made_by
 from .mapping import mapped_call
 from .verb_calls import Served, bare_arguments, dispatch, with_statics
 
@@ -85,7 +86,7 @@ def batch(
     """
     statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options: dict[str, Any] = {"in_axes": in_axes, "value_only": bool(value_only), "has_aux": bool(has_aux)}
-    return made_by(batch, f, _batch, shares=False, **options, **statics, config=config)
+    return made_by(batch, f, _batch, shares=NAMED, **options, **statics, config=config)
 
 
 def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, config):
@@ -95,16 +96,17 @@ def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, con
     served = Served(f, ("batch", repr(in_axes), value_only, has_aux, statics, config))
 
     def general(args, kwargs):
-        if kwargs:
-            raise TypeError(f"nt.batch: arguments come by position; got the keywords {sorted(kwargs)}")
+        others = sorted(kwargs.keys() - set(moving_names(kwargs)))
+        if others:
+            raise TypeError(f"nt.batch: arguments come by position; got the keywords {others}")
         args = with_statics(f, args, static_argnums, static_argnames)
         axes, trees = _axes(in_axes, args), bare_arguments(args)
         if value_only:
-            found = mapped_call(served, axes, 0, trees, {}, config)
+            found = mapped_call(served, axes, 0, trees, kwargs, config)
             return pytrees.value_and_aux(found) if has_aux else found
 
         def outside(args):
-            points = Points(served.names, args, bare_arguments(args), axes)
+            points = Points(served.names, args, bare_arguments(args), axes, kwargs)
             with served.caller() as caller:
                 return BatchedPoints(served.function, served.shelf, caller, points, has_aux, config).result()
 
@@ -113,7 +115,7 @@ def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, con
 
         return dispatch(trees, lambda: outside(args), nested)
 
-    return served.by(general, shares=False)
+    return served.by(general)
 
 
 def _axes(in_axes, args) -> tuple:

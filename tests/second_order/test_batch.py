@@ -154,7 +154,9 @@ def test_errors(call, error, text):
 
 def test_a_point_that_fails_is_traced_alone(monkeypatch):
     traces, trace = [], Program.trace
-    monkeypatch.setattr(Program, "trace", lambda self, *given: traces.append(1) or trace(self, *given))
+    monkeypatch.setattr(
+        Program, "trace", lambda self, *given, **how: traces.append(1) or trace(self, *given, **how)
+    )
 
     def f(m):
         return np.sum(np.log(np.diag(np.linalg.cholesky(m))))
