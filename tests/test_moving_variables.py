@@ -208,6 +208,8 @@ VERBS = {
     "batch": lambda f: nt.batch(f)(np.stack([X, 2 * X]))[1],
     "batch of Jacobians": lambda f: nt.batch(lambda x: f(x) * x)(np.stack([X, 2 * X]))[1],
     "batch of values": lambda f: nt.batch(f, value_only=True)(np.stack([X, 2 * X])),
+    "sparse Hessian": lambda f: nt.sparse_hessian(f)(X).toarray(),
+    "sparse Jacobian": lambda f: nt.sparse_jacobian(lambda x: f(x) * x)(X).toarray(),
     "vmap of grad": lambda f: nt.vmap(nt.grad(f))(np.stack([X, 2 * X])),
     "derivative": lambda f: nt.derivative(lambda t: f(t * X))(0.5),
     "grad of a derivative inside": lambda f: nt.grad(lambda x: np.sum(nt.grad(f)(x) ** 2))(X),
@@ -216,7 +218,14 @@ VERBS = {
 
 # Where a function that is traced calls a verb of a method, attributes of its object stay literals; and so do
 # those of an object in the closure of a function that is made anew.
-UNFIT = "vmap of grad", "batch of Jacobians", "jvp", "derivative", "grad of a derivative inside"
+UNFIT = (
+    "vmap of grad",
+    "batch of Jacobians",
+    "sparse Jacobian",
+    "jvp",
+    "derivative",
+    "grad of a derivative inside",
+)
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -249,6 +258,21 @@ def test_directions_and_variables_of_one_shape_are_kept_apart(verb, monkeypatch)
             found = nt.jvp(of_cubes, (x, cubes), (v, cubes))
             expected = [(cubes * data) @ x**3, (cubes * data) @ (3 * x**2 * v + x**3)]
             np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_patterns_follow_positions_that_change():
+    """A sparse derivative has its entries where the present positions are, not those of its first trace."""
+    x = np.arange(8.0)
+    for turn in range(12):
+        places, scale = np.array([turn % 5, 7]), 1.0 + turn
+        found = nt.sparse_jacobian(lambda z, places=places, scale=scale: z[places] * scale)(x)
+        expected = np.zeros((2, 8))
+        expected[[0, 1], places] = scale
+        np.testing.assert_array_equal(found.toarray(), expected)
+        hessian = nt.sparse_hessian(lambda z: np.sum(z[places] ** 3) * scale)(x)  # noqa: B023
+        expected = np.zeros(8)
+        expected[places] = 6.0 * scale * x[places]
+        np.testing.assert_allclose(hessian.toarray(), np.diag(expected), rtol=1e-13)
 
 
 class Counting:

@@ -61,11 +61,12 @@ class PreparedCache:
         self._keep_results()
 
     @classmethod
-    def _prepare(cls, function, args, kwargs, config, include_callable, transform=None):
+    def _prepare(cls, function, args, kwargs, config, include_callable, transform=None, changes=None):
         """Trace ``function`` at ``args`` and return the cache, for the functions ``prepare_..._cache``.
 
         ``include_callable`` says whether ``function`` is a callable dataclass whose arrays are
-        differentiated, too; with ``transform``, what is traced is ``transform(function)``.
+        differentiated, too; with ``transform``, what is traced is ``transform(function)``. ``changes`` notes
+        which variables of the function change.
         """
         config = chosen(config, Config())
         if not callable(function):
@@ -83,7 +84,8 @@ class PreparedCache:
             target, args, names = _call_first, (function, *args), ("callable", *names)
         prepared = Flattened(tuple(args), kwargs, names)
         require_active(prepared)
-        return cls(Program(target, config, transform, cls.repeats), prepared, tuple(args), kwargs, names)
+        program = Program(target, config, transform, cls.repeats, prepared.moving, changes)
+        return cls(program, prepared, tuple(args), kwargs, names)
 
     def _ready(self) -> None:
         """Check that the function's result fits the verb, and make what a new cache needs."""

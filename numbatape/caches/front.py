@@ -144,11 +144,11 @@ class Front:
             known.clear()
         self._install(None, self._last_resort, False)
 
-    def elsewhere_or_general(self, *args):
+    def elsewhere_or_general(self, *args, **kwargs):
         """Serve a call that the table in front does not serve: by another one, or by the general call."""
-        result = self.elsewhere(*args)
+        result = self.elsewhere(*args, **kwargs)
         general = None if self._general is None else self._general()
-        return general(*args) if result is REFUSED and general is not None else result
+        return general(*args, **kwargs) if result is REFUSED and general is not None else result
 
     def elsewhere(self, *args, **kwargs):
         """Serve a call of another structure than the last one had, if one is known; else `REFUSED`."""
@@ -214,9 +214,9 @@ class Front:
 def _last_resort_of(front: Callable[[], Front | None]) -> Callable:
     """Return what serves a call that the table in front does not serve; the front itself keeps it."""
 
-    def serve(*args):
+    def serve(*args, **kwargs):
         its = front()
-        return REFUSED if its is None else its.elsewhere_or_general(*args)
+        return REFUSED if its is None else its.elsewhere_or_general(*args, **kwargs)
 
     return serve
 
@@ -224,9 +224,9 @@ def _last_resort_of(front: Callable[[], Front | None]) -> Callable:
 def _either(call: Callable, other: Callable) -> Callable:
     """Return what serves calls by the second function if the first one refuses them."""
 
-    def serve(*args):
-        result = call(*args)
-        return other(*args) if result is REFUSED else result
+    def serve(*args, **kwargs):
+        result = call(*args, **kwargs)
+        return other(*args, **kwargs) if result is REFUSED else result
 
     return serve
 

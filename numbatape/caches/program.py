@@ -129,6 +129,11 @@ class Program:
         """What messages call the function."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What a program of the function's derivative is given of its variables."""
+        return {"moving": self._moving, "changes": self._changes}
+
     def refresh(self) -> bool:
         """Forget all traces if a captured value is no longer what it was; return whether that is so."""
         changed = self.environment.changed()

@@ -62,9 +62,9 @@ class SparseHessianCache(SparseCache):
         return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
 
     @one_at_a_time
-    def _general(self, *args):
+    def _general(self, *args, **variables):
         """Serve any call; in check mode one product with a random direction tests the pattern."""
-        flat = self._flatten(args)
+        flat = self._flatten_all(args, variables)
         primal = self._primal(flat)
         matrix, known = self._fill(flat, primal, samples_of(flat), 2)
         directions = random_directions(flat) if self._check else samples_of(flat)

@@ -58,9 +58,9 @@ class SparseJacobianCache(SparseCache):
         return [view.shape for view in float_outputs(primal, primal.variant.recording.result)]
 
     @one_at_a_time
-    def _general(self, *args):
+    def _general(self, *args, **variables):
         """Serve any call; in check mode one product with a random direction tests the pattern."""
-        flat = self._flatten(args)
+        flat = self._flatten_all(args, variables)
         primal = self._primal(flat)
         samples = samples_of(flat)
         if self._known_for(flat, primal).compression.kind == ROWS:
@@ -94,7 +94,7 @@ def output_pattern(primal: VariantWorkspace) -> Pattern:
     count, rows = _rows_of(primal)
     own = found.matrix[np.flatnonzero(kept)]
     parts = own.data, own.indices, among_rows(own.indptr, count, rows)
-    return Pattern(scipy.sparse.csr_array(parts, shape=(count, own.shape[1])), found.positions)
+    return found.of(scipy.sparse.csr_array(parts, shape=(count, own.shape[1])))
 
 
 def _rows_of(primal: VariantWorkspace) -> tuple[int, np.ndarray]:

@@ -19,6 +19,7 @@ from .dense_jacobian import rows_in_lanes
 from .derived import Derived, active_leaves, outputs_of
 from .front import Front
 from .outs import Out
+from .roles import as_constants
 from .variant import VariantWorkspace
 
 
@@ -68,18 +69,37 @@ class SparseCache(PreparedCache, ABC):
         self._known: dict[tuple, KnownPattern] = {}
         self._differentiating = Front(self._turn, self._general)
 
-    def _matrix_at(self, args: tuple) -> scipy.sparse.csr_array:
-        """Serve a call of a one-shot verb, which wants the sparse derivative alone."""
-        return self._differentiating.call(*args)[-1]
+    def _matrix_at(self, args: tuple, variables: dict) -> scipy.sparse.csr_array:
+        """Serve a call of a one-shot verb, which wants the sparse derivative alone.
+
+        Parameters
+        ----------
+        variables
+            The values of variables of the function that differ from call to call, by their `MovingName`.
+        """
+        front = self._differentiating
+        serve = front.call if front.keywords or not variables else self._general
+        return serve(*args, **variables)[-1]
+
+    def _omitted(self, args: tuple) -> frozenset[int] | None:
+        omitted = super()._omitted(args)
+        return omitted - {-1} if omitted is not None and self._program.variables["moving"] else omitted
+
+    def _flatten_all(self, args: tuple, variables: dict) -> Flattened:
+        """Take arguments apart, with the values of variables that differ from call to call."""
+        if variables:
+            self._kwargs = as_constants(variables)
+        return self._flatten(args)
 
     @abstractmethod
-    def _general(self, *args):
+    def _general(self, *args, **variables):
         """Serve any call, and arrange for the next one like it to be steady."""
 
     def _derived(self, transform: Callable, lanes: bool) -> Derived:
         """Return a derivative of what the cache traces: the function, or its first result alone."""
         program = self._program
-        return Derived(program.function, program.config, transform, lanes, program.transform is not None)
+        of_first = program.transform is not None
+        return Derived(program.function, program.config, transform, lanes, of_first, **program.variables)
 
     def _primal(self, flat: Flattened) -> VariantWorkspace:
         """Return a sweep of the function: that of the preparation, if that is a part of the call."""
@@ -142,7 +162,7 @@ class SparseCache(PreparedCache, ABC):
         """
         derived, pattern, space = known.derived, known.pattern, known.derived.last
         # A steady call goes on when constants have changed, and does not ask whether the pattern still holds.
-        fixed = pattern is None or not pattern.positions or len(active_leaves(flat)) == len(flat.specs)
+        fixed = pattern is None or not pattern.varies or len(active_leaves(flat)) == len(flat.specs)
         if space is None or outs is None or self._check or not fixed or self._program.transform is not None:
             return
         reuse = self._program.config.reuse_buffers

@@ -35,10 +35,17 @@ class Pattern:
     positions
         ``(family, first cell, shape, strides, contents)`` of each constant index array that the
         pattern relied on.
+    varies
+        Whether one of them is no literal, so that other constants may give another pattern.
     """
 
     matrix: scipy.sparse.csr_array
-    positions: tuple = ()
+    positions: tuple
+    varies: bool
+
+    def of(self, matrix: scipy.sparse.csr_array) -> Pattern:
+        """Return the same pattern in another matrix."""
+        return Pattern(matrix, self.positions, self.varies)
 
     def holds(self, cells: Cells) -> bool:
         """Whether the constant index arrays in a workspace's cells are those of the pattern."""
@@ -111,11 +118,11 @@ def _pattern(matrix: Callable[[Walk], Any], plan: Plan, cells: Cells | None, **o
     if found is None:
         walk = Walk(plan, given, **options)
         walk.run()
-        found = Pattern(matrix(walk), walk.positions())
+        found = Pattern(matrix(walk), walk.positions(), walk.varies())
         if cells is None or walk.is_complete:
             kept[MOST - 1 :] = []
             kept.insert(0, found)
-    return Pattern(found.matrix.copy(), found.positions)
+    return found.of(found.matrix.copy())
 
 
 _kept: Results[list[Pattern]] = Results()

@@ -125,6 +125,14 @@ class Walk:
             (*self.plan.cell(value), *self._extent(value), kept) for value, kept in self._positions.items()
         )
 
+    def varies(self) -> bool:
+        """Whether a constant that was read is no literal: an input, or something that is computed."""
+        storage = self.tape.values["storage"]
+        read = {int(storage[value]) for value in self._positions}
+        out = self.tape.code["out"]
+        written = {*storage[out[out != NONE]].tolist(), *(int(storage[x.value]) for x in self.tape.inputs)}
+        return not read.isdisjoint(written)
+
     # ---- instructions
 
     def run(self) -> None:

@@ -13,16 +13,17 @@ from ..caches.evaluator import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
 from ..caches.results import scalar_output, value_of
-from ..caches.roles import as_constant
+from ..caches.roles import as_constant, as_constants
 from ..caches.sparse_hessian import SparseHessianCache
 from ..caches.sparse_jacobian import SparseJacobianCache, output_pattern
+from ..capture.moving_names import moving_names
 from ..errors import SpecError
 from ..nested.recorded_derivatives import first_result, second_result
 from ..sparse.pattern import hessian_pattern
 from ..usercode.ownership import parameter_names, traced_function
 from . import inner_sparse
-from .made import made_by
-from .verb_calls import bare_arguments, chosen_arguments, dispatch, with_statics
+from .made import NAMED, made_by
+from .verb_calls import bare_arguments, chosen_arguments, dispatch, with_statics, with_variables
 
 
 def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> scipy.sparse.csr_array:
@@ -111,6 +112,7 @@ def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
 
     def call(*args, **kwargs):
         """Serve a call by a prepared cache that no other call uses."""
+        variables = {name: kwargs.pop(name) for name in moving_names(kwargs)}
         args = with_statics(f, _in_places(f, args, kwargs), *statics)
         chosen = chosen_arguments(argnums, len(args), 1)
         if len(chosen) > 1:
@@ -119,17 +121,18 @@ def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
         args = tuple(arg if k == place else as_constant(arg) for k, arg in enumerate(args))
 
         def prepared():
-            cache = kind._prepare(target, args, None, None, False, first_result if has_aux else None)
+            transform = first_result if has_aux else None
+            cache = kind._prepare(target, args, variables, None, False, transform, shelf.moving)
             cache._given_pattern = pattern
             cache.prepared_in_call = True
             return cache
 
         def outer():
-            flat = Flattened(args, {}, names)
+            flat = Flattened(args, as_constants(variables), names)
             require_floats(flat, chosen)
             key = (kind.__name__, has_aux, flat.signature, id(pattern))
             with shelf.lent(key, prepared) as cache:
-                matrix = cache._matrix_at(args)
+                matrix = cache._matrix_at(args, variables)
             if not has_aux:
                 return matrix
             made = lambda: Evaluator(shelf.program(target, flat, second_result))  # noqa: E731
@@ -138,7 +141,7 @@ def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
 
         return dispatch(bare_arguments(args), outer, lambda: nested(target, args, chosen, pattern, has_aux))
 
-    return call
+    return with_variables(shelf.moving, call)
 
 
 def sparse_jacobian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=None, static_argnames=None):
@@ -191,7 +194,7 @@ def sparse_jacobian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options = {"pattern": pattern, "argnums": argnums, "has_aux": has_aux}
-    return made_by(sparse_jacobian, f, _sparse_jacobian, shares=False, **options, **statics)
+    return made_by(sparse_jacobian, f, _sparse_jacobian, shares=NAMED, **options, **statics)
 
 
 def _sparse_jacobian(f, pattern, argnums, has_aux, *statics):
@@ -240,7 +243,7 @@ def sparse_hessian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options = {"pattern": pattern, "argnums": argnums, "has_aux": has_aux}
-    return made_by(sparse_hessian, f, _sparse_hessian, shares=False, **options, **statics)
+    return made_by(sparse_hessian, f, _sparse_hessian, shares=NAMED, **options, **statics)
 
 
 def _sparse_hessian(f, pattern, argnums, has_aux, *statics):

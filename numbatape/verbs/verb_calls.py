@@ -84,6 +84,17 @@ class Served:
         return one_shot(self.shelf.moving if shares else Moving(), self.shelf.idle(self.what), general)
 
 
+def with_variables(moving: Moving, call: Callable) -> Callable:
+    """Return a function that calls another one with the values of moving variables among its keywords."""
+
+    def serve(*args, **kwargs):
+        if moving.names and moving.names[0] not in kwargs and current() is None:
+            return with_moving(moving, moving.keywords(), serve, lambda: call(*args, **kwargs), args, kwargs)
+        return call(*args, **kwargs)
+
+    return serve
+
+
 def one_shot(moving: Moving, idle: list[Caller], general: Callable) -> Callable:
     """Return what serves a verb's calls: it tries an idle caller's steady call, then the general one.
 
