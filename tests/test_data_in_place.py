@@ -142,7 +142,15 @@ def handed_on(m):
     return lambda x: np.sum(x) + between(m, 3.0, np.sin(x))
 
 
-CAPTURED = {f.__name__: f for f in (one_product, products, of_a_helper_alone, given, handed_on)}
+def by_functions(m):
+    return lambda x: np.sum(2.0 + np.cos(np.dot(m, x))) + np.sum(np.matmul(x[:40], m[:40]) * x)
+
+
+def by_dot(m):
+    return lambda x: np.sum(2.0 + np.cos(np.dot(m, x))) * np.sum(np.matmul(m, 2.0 * x) ** 2)
+
+
+CAPTURED = {f.__name__: f for f in (one_product, products, of_a_helper_alone, given, handed_on, by_dot)}
 
 
 # And what must be compared, because code does something else with the array, or may do it with plain numbers.
@@ -185,6 +193,16 @@ def helper_mapped(m):
         return np.sum(2.0 + np.cos(m @ x))
 
     return lambda x: np.prod(np.stack([*map(helper, (x, 2.0 * x))])) + max(map(float, (m @ ONES)[:2])) * x[0]
+
+
+def helper_of_two(m):
+    def helper(x):
+        return np.sum(2.0 + np.cos(m @ x))
+
+    def other():
+        return helper(ONES)
+
+    return lambda x: helper(x) * other()
 
 
 def helper_wrapped(m):
@@ -236,6 +254,21 @@ def given_and_named(m):
         return np.sum(2.0 + np.cos(a @ x)) * np.sum(b @ ONES)
 
     return lambda x: helper(x, m)
+
+
+def dot_of_plain(m):
+    return lambda x: np.sum(2.0 + np.cos(np.dot(m, x))) * np.sum(np.dot(m, ONES))
+
+
+def dot_of_both(m):
+    def dot(a, z):
+        return np.dot(a, z) * np.sum(a @ ONES)
+
+    return lambda x: np.sum(dot(m, x))
+
+
+def dot_or_norm(m):
+    return lambda x: np.sum(2.0 + np.cos(m @ x)) * np.linalg.norm(m)
 
 
 def given_plain_in_a_loop(m):
@@ -321,10 +354,17 @@ def object_of_the_users(m):
     return lambda x: np.sum((m @ x) ** 2) * held.norm()
 
 
-HELPERS = (helper_twice, helper_in_a_loop, helper_by_another_name, helper_mapped, helper_wrapped)
+HELPERS = (
+    helper_twice,
+    helper_in_a_loop,
+    helper_by_another_name,
+    helper_mapped,
+    helper_wrapped,
+    helper_of_two,
+)
 GIVEN = (
     *(given_twice, given_two_places, given_and_read, given_by_keyword, given_among_others, given_and_named),
-    given_plain_in_a_loop,
+    *(given_plain_in_a_loop, dot_of_plain, dot_of_both, dot_or_norm, by_functions),
 )
 PLAIN_TOO = (
     *HELPERS,
@@ -360,6 +400,7 @@ def test_results_follow_captured_data(name):
 
 @pytest.mark.parametrize("name", CAPTURED)
 def test_nothing_is_compared_or_traced_for_captured_factors(name, monkeypatch):
+    nt.clear_caches()  # functions of the same code would share traces
     m = DATA.copy()
     verb = nt.grad(CAPTURED[name](m))
     verb(X), verb(X)

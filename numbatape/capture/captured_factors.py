@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..usercode.ownership import is_users_function, is_users_module
-from ..usercode.product_sites import argument_of, call_of, product_sites
+from ..usercode.product_sites import argument_of, beginning, call_of, product_sites
 from ..usercode.written_only import WrittenOnly
-from .references import CELL, GLOBAL, references
+from .references import CELL, GLOBAL, is_atom, references
 
 if TYPE_CHECKING:
     from ..recording.recorded import Factor
@@ -43,7 +43,7 @@ def read_in_products(function, environment: Environment, factors: Sequence[Facto
     reached = environment.reached()
     if type(function) is not types.FunctionType or not is_users_function(function) or environment.opaque:
         return []
-    if not _TRANSPARENT.issuperset(map(type, reached)) or any(map(_is_module, environment.seen.values())):
+    if not all(map(_is_transparent, reached)) or any(map(_is_module, environment.seen.values())):
         return []
     others = [value for value in reached if type(value) is types.FunctionType and value is not function]
     if any(_hides(each) for each in others) or _reflects([function, *filter(is_users_function, others)]):
@@ -59,7 +59,8 @@ def read_in_products(function, environment: Environment, factors: Sequence[Facto
             continue
         ((owner, part),) = places
         owner, sites = _sites(owner, part.name, single)
-        seen = {at for code, at in factor.places if _is_same(code, owner.__code__)}
+        its = owner.__code__
+        seen = {beginning(its, at) for code, at in factor.places if _is_same(code, its)}
         if sites and sites <= seen:
             found.append(factor)
     return found
@@ -73,15 +74,12 @@ def _sites(owner: types.FunctionType, name: str, single: dict) -> tuple[types.Fu
     given: tuple | None = (owner, name)
     while given is not None:
         owner, name = given
-        sites = product_sites(owner.__code__, name)
-        if sites:
-            return owner, sites
         given = None
         for function, (caller, call) in single.items():
             number = argument_of(owner.__code__, name, call) if caller is owner else None
             if number is not None and number < function.__code__.co_argcount:
                 given = function, function.__code__.co_varnames[number]
-    return owner, None
+    return owner, product_sites(owner.__code__, name)
 
 
 def _called_once(function: types.FunctionType, parts: list[tuple]) -> dict:
@@ -105,6 +103,11 @@ def _called_once(function: types.FunctionType, parts: list[tuple]) -> dict:
                 single[value] = owner, call
                 waiting.append(value)
     return single
+
+
+def _is_transparent(value) -> bool:
+    """Whether no array is in a value but itself; defaults of parameters are a tuple."""
+    return type(value) in _TRANSPARENT or (type(value) is tuple and all(map(is_atom, value)))
 
 
 def _is_module(value) -> bool:

@@ -270,6 +270,8 @@ class UfuncOfLists:
             elif kind not in PLAIN:
                 usual = False
         if usual and traced is not None and not kwargs and len(args) == self._arity:
+            if self.__wrapped__ is np.matmul:
+                traced._trace.capture.note_product(*args, sys._getframe(1))
             # NumPy would call the same method 1 µs later.
             return traced.__array_ufunc__(self.__wrapped__, "__call__", *args)
         return self.__wrapped__(*args, **kwargs)
@@ -339,6 +341,9 @@ def append(arr, values, axis=None):
 
 @stands_for("numpy", "dot", run=None, for_lists=True)
 def dot(a, b, out=None):
+    trace = find_trace((a, b))
+    if trace is not None:
+        trace.capture.note_product(a, b, sys._getframe(2))  # the frame before is that of the stand-in
     return np.dot(*lift_all(a, b), **({} if out is None else {"out": out}))
 
 

@@ -35,18 +35,22 @@ _ONE_RESULT = frozenset(
 
 @functools.lru_cache(maxsize=1000)
 def product_sites(code: types.CodeType, name: str) -> frozenset[int] | None:
-    """Return the offsets of the ``@`` of which a variable is an operand.
+    """Return the offsets of the ``@``, and of the calls, of which a variable is an operand or an argument.
 
-    None if code, or a function inside it, does anything else with the variable, or may come to one of these
-    places twice.
+    A call is a product if it has called ``np.dot`` or ``np.matmul``, which the trace knows. None if code, or
+    a function inside it, does anything else with the variable, or may come to one of these places twice.
     """
     found: list[int] = []
-    for takes, _ in _takers(code, name) or [(None, 0)]:
+    for takes, depth in _takers(code, name) or []:
         if takes is not None and takes.opname == "LOAD_ATTR" and takes.argval in _SHAPES:
             continue
-        if takes is None or takes.opname != "BINARY_OP" or takes.argrepr != "@":
+        if takes is not None and takes.opname == "BINARY_OP" and takes.argrepr == "@":
+            found.append(takes.offset)
+            continue
+        call = None if takes is None else _call_with(code, takes, depth)
+        if call is None:
             return None
-        found.append(takes.offset)
+        found.append(call)
     return frozenset(found) if len(set(found)) == len(found) else None
 
 
@@ -68,15 +72,26 @@ def argument_of(code: types.CodeType, name: str, call: int) -> int | None:
     None if the call, of which this is the offset, gives arguments by keywords.
     """
     takers = _takers(code, name) or []
-    if len(takers) != 1 or takers[0][0] is None or takers[0][0].opname != _ARGUMENTS:
+    if len(takers) != 1 or takers[0][0] is None or _call_with(code, *takers[0]) != call:
         return None
     ((taker, depth),) = takers
+    return taker.arg - depth
+
+
+def _call_with(code: types.CodeType, taker: dis.Instruction, depth: int) -> int | None:
+    """Return the offset of the call that takes an entry of the stack as an argument that has no keyword."""
+    if taker.opname != _ARGUMENTS or depth > taker.arg:
+        return None
     listed = _listed(code)
     (at,) = (k for k, instruction in enumerate(listed) if instruction.offset == taker.offset)
-    following = listed[at + (_ARGUMENTS != "CALL")]
-    if following.offset != call or listed[at - 1].opname == "KW_NAMES" or depth > taker.arg:
+    if listed[at - 1].opname == "KW_NAMES":
         return None
-    return taker.arg - depth
+    return listed[at + (_ARGUMENTS != "CALL")].offset
+
+
+def beginning(code: types.CodeType, at: int) -> int:
+    """Return where the instruction begins at which a frame is, which may be in the cache behind it."""
+    return max(i.offset for i in _listed(code) if i.offset <= at)
 
 
 def _listed(code: types.CodeType) -> list[dis.Instruction]:
