@@ -43,9 +43,7 @@ SOLVERS = {
         lambda t: np.sum((t - x) ** 2), np.ones(2), approx_grad=True
     )[0][0],
     "milp": lambda x: scipy.optimize.milp(x).x[0],
-    "differential_evolution": lambda x: scipy.optimize.differential_evolution(
-        lambda t: np.sum((t - x) ** 2), [(0.0, 2.0)] * 2, maxiter=2
-    ).x[0],
+    "brute": lambda x: scipy.optimize.brute(lambda t: np.sum((t - x) ** 2), [(0.0, 2.0)] * 2, Ns=3)[0],
 }
 
 

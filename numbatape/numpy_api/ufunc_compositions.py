@@ -71,14 +71,6 @@ def nextafter(x, y):
     return adopt(operations.call_rule("np.nextafter", np.nextafter, pullback, x, y)[0], value)
 
 
-@composed(np.spacing)
-def spacing(x):
-    """The distance to the next number, which is the same between two powers of 2."""
-    value = np.spacing(value_of(x))
-    pullback = lambda ybar, z, x: (None,)  # noqa: E731
-    return adopt(operations.call_rule("np.spacing", np.spacing, pullback, x)[0], value)
-
-
 @composed(np.reciprocal)
 def reciprocal(x):
     value = np.reciprocal(value_of(x))
