@@ -264,6 +264,8 @@ EXACT = {
     "gap": lambda x, y: x - y,
     "addmul": lambda x, y, w: x + y * w,
     "addweigh": lambda x, y, w: x + y * w,
+    "submul": lambda x, y, w: x - y * w,
+    "mulsub": lambda x, y, w: y * w - x,
     "quotient": lambda x, y, w: x * w,
     "hurwitz": mp.zeta,
     "zeta_rise": lambda s, x, w: (
@@ -572,7 +574,15 @@ def test_value_is_the_oracle_s(op):
 
 
 # Their results may be as small as one likes beside what they add up: errors are those of the terms.
-ADDING = {"logaddexp": 1.0, "logaddexp2": 1.0, "sinc": 1.0, "addmul": 3.0, "addweigh": 3.0}
+ADDING = {
+    "logaddexp": 1.0,
+    "logaddexp2": 1.0,
+    "sinc": 1.0,
+    "addmul": 3.0,
+    "addweigh": 3.0,
+    "submul": 3.0,
+    "mulsub": 3.0,
+}
 # The value is SciPy's own, and compared with SciPy's above; in kve_slope and chi2_far it is a factor.
 OURS = [
     op

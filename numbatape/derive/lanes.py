@@ -36,15 +36,22 @@ from ..tape.shared_results import Results
 from ..tape.tape import ACTIVE, F64, POOLS, VARYING, Layout, Literal
 from .lane_values import LaneValues
 
-ADD, AGREE, COPY = (OPCODE[name] for name in ("add", "agree", "copy"))
+ADD, AGREE, COPY, SUB = (OPCODE[name] for name in ("add", "agree", "copy", "sub"))
 IS_PRODUCT = np.array([bool(op.product) for op in OPS])
-# For each row of the op table these are the product in a fused product and sum, and the ranks of the cores of
-# the result and the operands, which are 0 for elementwise ops.
-PRODUCT_IN = np.full(len(OPS), NONE)
+# For each row of the op table these are the product in a fused product and sum, the sum and whether its first
+# operand is the product; and the ranks of the cores of the result and the operands, 0 for elementwise ops.
+PRODUCT_IN, SUM_IN = np.full(len(OPS), NONE), np.full(len(OPS), NONE)
+IS_FIRST = np.zeros(len(OPS), bool)
 CORE_RANKS = np.zeros((4, len(OPS)), np.int64)
 for _k, _op in enumerate(OPS):
-    if _op.added and _op.factors == "xy":
-        PRODUCT_IN[OPCODE[_op.added]] = _k
+    if _op.factors == "xy":
+        for _name, _sum, _first in (
+            (_op.added, ADD, False),
+            (_op.taken, SUB, False),
+            (_op.taken_from, SUB, True),
+        ):
+            if _name:
+                PRODUCT_IN[OPCODE[_name]], SUM_IN[OPCODE[_name]], IS_FIRST[OPCODE[_name]] = _k, _sum, _first
     if isinstance(_op, ArrayOp):
         CORE_RANKS[: len(_op.operands), _k] = [len(core) for core in _op.operands]
 VALUES = ("out", "a", "b", "c", "aux")
@@ -303,12 +310,13 @@ class _Widened:
         cells = values.new_storages(values.lanes, family, ACTIVE)
         between = values.new_values(cells, 0, values.layout((values.lanes,), (1,)))
         out, a, b, c = (values.views(code[name]) for name in ("out", "a", "b", "c"))
-        factors = code["active"] >> 1
-        takes = code["active"] & 1 | np.where(factors, 2, 0)
-        product = opcode(PRODUCT_IN[code["op"] >> 1], family)
+        factors, addend, fused = code["active"] >> 1, code["active"] & 1, code["op"] >> 1
+        product, first = opcode(PRODUCT_IN[fused], family), IS_FIRST[fused]
+        takes = np.where(first, addend << 1 | (factors > 0), addend | (factors > 0) << 1)
+        one, other = np.where(first, between, a), np.where(first, a, between)
         return [
             _rows(at, line, op=product, active=factors, out=between, a=b, b=c),
-            _rows(at, line, op=opcode(ADD, family), active=takes, out=out, a=a, b=between),
+            _rows(at, line, op=opcode(SUM_IN[fused], family), active=takes, out=out, a=one, b=other),
         ]
 
     def _copies(self, outputs: list[int]) -> list[Rows]:

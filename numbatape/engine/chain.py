@@ -3,22 +3,30 @@
 Each direction is a module of its own: a tape that is only swept forward does not wait for the compiler to
 finish the other chain, which is as large.
 
-Arithmetic on numbers runs in a function of its own until something else comes. It calls nothing and has no
-loops inside, so that all of its variables stay in registers. An arm is chosen by all that word 0 says: op,
-which operands take an adjoint, and what is in a register (`numbatape.engine.frame`). So it asks for nothing,
-and jumps to the next arm itself (`numbatape.jit.lowering.arms`).
+Arithmetic on numbers runs in a function of its own until something else comes: its arms
+(`numbatape.engine.formula_text`) ask for nothing, and jump to each other (`numbatape.jit.lowering.arms`).
 """
 
 from __future__ import annotations
 
 import functools
 
-from ..ops import OPS, Elementwise, scalars, status
+from ..ops import scalars, status
 from ..ops.text import helpers
 from ..tape.instruction import GUARD
 from . import frame
 from .codegen import FIRST_KERNEL
-from .formula_text import chain, forward_arm, forward_arms, reverse_arm, reverse_arms
+from .formula_text import (
+    HIGH,
+    LINK_MASK,
+    arithmetic,
+    chain,
+    forward_arm,
+    forward_texts,
+    hot_ops,
+    reverse_arm,
+    reverse_texts,
+)
 from .frame import (
     ACTIVE_SHIFT,
     STRIDE,
@@ -27,18 +35,18 @@ from .frame import (
 from .plan_tables import LEVEL
 from .vectors import forward_vector, reverse_vector, vector_arms
 
-
-def hot_ops() -> list[tuple[int, Elementwise]]:
-    """Return (opcode, row) of the ops that have an arm in the chain."""
-    return [(2 * k, op) for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.hot]
+# The text of the address of an instruction, given that of its number.
+_at = f"code + {4 * STRIDE} * ({{}})".format
 
 
 def _arms(forward: bool, last: int) -> list[tuple[int, str, list[str]]]:
     """Return the arms of the chain; arithmetic up to an opcode leaves it unless it stands alone."""
     if forward:
-        test, call = f"pc + 1 < stop and code[at + {STRIDE}]", "forward_arithmetic(code, v, pc, stop)"
+        test = f"pc + 1 < stop and code[at + {STRIDE}]"
+        call = f"forward_arithmetic({_at('pc')}, v, pc, stop)"
     else:
-        test, call = f"pc >= start and code[at - {STRIDE}]", "reverse_arithmetic(code, v, g, start, pc + 1)"
+        test = f"pc >= start and code[at - {STRIDE}]"
+        call = f"reverse_arithmetic({_at('pc + 1')}, v, g, start, pc + 1)"
     run = [f"if {test} & 0xFFFF <= {last}:", f"    pc = {call}", "    continue"]
     arms = []
     for code, op in hot_ops():
@@ -63,18 +71,20 @@ def sweep_source(direction: str) -> str:
     """
     forward = direction == "forward"
     # The opcode up to which arms are those of arithmetic.
-    last = max(code for code, op in hot_ops() if op.vector_arm is not None)
-    inner = [(code, op) for code, op in hot_ops() if code <= last]
+    last = arithmetic()[-1][0]
+    arms = forward_texts() if forward else reverse_texts()
     body = (_FORWARD if forward else _REVERSE).format(
         GUARD=GUARD,
         SHIFT=ACTIVE_SHIFT,
         FIRST_KERNEL=FIRST_KERNEL,
         LEVEL=LEVEL,
         arms=chain("op", _arms(forward, last)),
-        arithmetic=chain("arm", forward_arms(inner) if forward else reverse_arms(inner)),
+        arithmetic=chain("arm", arms),
         LAST_ARITHMETIC=last,
-        FROM_LAST_SHIFT=ACTIVE_SHIFT + frame.FROM_LAST.bit_length() - 1,
-        TO_NEXT_SHIFT=ACTIVE_SHIFT + frame.TO_NEXT.bit_length() - 1,
+        BYTES=4 * STRIDE,
+        NUMBERS=(1 << max(number for number, _, _ in arms).bit_length()) - 1,
+        HIGH=HIGH,
+        LINK_MASK=LINK_MASK,
         STATUS_GUARD=status.GUARD,
         STATUS_CONSTANT=status.CONSTANT,
         **{name: number for name, number in vars(frame).items() if isinstance(number, int)},
@@ -87,21 +97,17 @@ def sweep_source(direction: str) -> str:
 _FORWARD = """
 def forward_arithmetic(code, v, pc, stop):
     last = 0.0
-    at = {STRIDE} * pc
-    if code[at] & {FROM_LAST} << {SHIFT}:
-        last = v[code[at + {CELL_A}]]
-    at -= {STRIDE}
+    link = code[{ARMS}] & {LINK_MASK}
+    if link != 0:
+        last = v[code[{CELL_O} + link]]
+    code -= {BYTES}
     pc -= 1
     while True:
-        at += {STRIDE}
+        code += {BYTES}
         pc += 1
         if pc >= stop:
             return pc
-        word = code[at]
-        arm = word & 0xFFFF | word >> {FROM_LAST_SHIFT} & 1
-        o = code[at + {CELL_O}]
-        a = code[at + {CELL_A}]
-        b = code[at + {CELL_B}]
+        arm = code[{ARMS}] & {NUMBERS}
 {arithmetic}
         else:
             return pc
@@ -243,24 +249,17 @@ def bound_value(w, pc):
 
 _REVERSE = """
 def reverse_arithmetic(code, v, g, start, pc):
-    last = 0.0
-    at = {STRIDE} * pc
-    if code[at] & {TO_NEXT} << {SHIFT}:
-        last = g[code[at + {CELL_O}]]
-    at += {STRIDE}
+    last = g[code[{CELL_O}]]
+    code += {BYTES}
     pc += 1
     while True:
-        at -= {STRIDE}
+        code -= {BYTES}
         pc -= 1
         if pc < start:
             return pc
-        word = code[at]
-        arm = (word & 0xFFFF | word >> {TO_NEXT_SHIFT} & 1) * 8 | word >> {SHIFT} & {OPERANDS_MASK}
-        o = code[at + {CELL_O}]
-        a = code[at + {CELL_A}]
-        b = code[at + {CELL_B}]
+        arm = code[{ARMS}] >> {HIGH} & {NUMBERS}
 {arithmetic}
-        elif word & 0xFFFF > {LAST_ARITHMETIC}:
+        elif code[0] & 0xFFFF > {LAST_ARITHMETIC}:
             return pc
 
 

@@ -22,8 +22,12 @@ from .plan import Plan
 from .workspace import Workspace, seed_table
 
 
+@functools.total_ordering
 class Cells:
-    """Cells ``first .. first + len(data) - 1`` of a stack; any other index raises."""
+    """Cells ``first .. first + len(data) - 1`` of a stack; any other index raises.
+
+    It moves by bytes, as an address does, and so tells how many bytes it is behind another one.
+    """
 
     __slots__ = ("data", "first")
 
@@ -34,6 +38,22 @@ class Cells:
     @property
     def dtype(self) -> np.dtype:
         return self.data.dtype
+
+    def __add__(self, size: int) -> Cells:
+        return Cells(self.data, self.first - size // self.data.itemsize)
+
+    def __sub__(self, other):
+        if isinstance(other, Cells):
+            return (other.first - self.first) * self.data.itemsize
+        return self + -other
+
+    def __lt__(self, other: Cells) -> bool:
+        return self.first > other.first
+
+    def __eq__(self, other) -> bool:
+        return self.data is other.data and self.first == other.first
+
+    __hash__ = None  # type: ignore[assignment]
 
     def _place(self, index) -> int:
         place = operator.index(index) - self.first

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
-import numpy as np
-
-from ..ops import OPS, Elementwise
 from ..ops.text import names_in
-from ..tape.instruction import opcode
-from ..tape.tape import F64
 
 WORDS = (
-    "CODE",  # address of the plan's instructions, five 32-bit words each
+    "CODE",  # address of the plan's instructions, six 32-bit words each
     "AUX",  # address of the plan's records, 32-bit words
     "V64",  # address of float64 value cell 0
     "G64",  # where the adjoint of float64 cell 0 would be; only active cells have adjoints
@@ -60,16 +53,16 @@ SWEEP_STRIPS, SWEEP_WATCHED, SWEEP_BOUND = range(len(SWEEP_FUNCTIONS))
 
 # A plan's instruction: word 0 is the op and, above 16 bits, which operands are active.
 # Words 1 to 4 are first cells: of the result and the operands. In place of operand c an instruction that is
-# called by pointer has the place of its record, and an arm of vectors the number of cells.
-STRIDE = 5
+# called by pointer has the place of its record, and an arm of vectors the number of cells. Word 5 has the
+# numbers of its arms of arithmetic (`numbatape.engine.formula_text`), 0 for most other instructions.
+STRIDE = 6
 CELL_O, CELL_A, CELL_B, CELL_C = 1, 2, 3, 4
 RECORD_WORD = COUNT_WORD = CELL_C
+ARMS = 5
 ACTIVE_SHIFT = 16
 OPERANDS_MASK = 7  # flags: operand k takes an adjoint (bit k)
-FROM_LAST = 8  # operand a is the result of the instruction before, still in a register
-TO_NEXT = 16  # the result is operand a of the next instruction: its cotangent is in a register
 # Flags of products: in place of its first cell, operand a or b has the number of its row of OUTSIDE.
-OUTSIDE_A, OUTSIDE_B = 32, 64
+OUTSIDE_A, OUTSIDE_B = 8, 16
 OUTSIDE_WORDS = 2
 # `plan_tables` has the records. In a level of one, these are the places of the strides.
 LEVEL_O, LEVEL_A, LEVEL_B, LEVEL_C = 1, 2, 3, 4
@@ -84,37 +77,3 @@ def constants(text: str) -> str:
     """Return the frame's words that a generated text names, as assignments for its head."""
     used = names_in(text)
     return "".join(f"{name} = {k}\n" for k, name in enumerate(WORDS) if name in used)
-
-
-# A chain of serial arithmetic (``s = s + x[i]``) is bound by the latency of storing a result and loading it
-# again in the next instruction, 7 of some 11 cycles. So arithmetic keeps its last result in a register: an
-# instruction flagged FROM_LAST takes operand ``a`` from it, one flagged TO_NEXT its cotangent in the reverse
-# sweep.
-@functools.cache
-def in_register() -> np.ndarray:
-    """Return, for every opcode, whether its arm keeps the result in the register."""
-    table = np.zeros(1 << 16, bool)
-    rows = (k for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.in_register)
-    table[[opcode(k, F64) for k in rows]] = True
-    return table
-
-
-def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
-    """Return FROM_LAST and TO_NEXT for each of a plan's instructions, shifted into place."""
-    ops = code[:, 0] & 0xFFFF
-    operands = (code[:, 0] >> ACTIVE_SHIFT) & OPERANDS_MASK
-    arithmetic = in_register()[ops]
-    flags = np.zeros(len(code), np.int32)
-    if len(code) < 2:
-        return flags
-    follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, CELL_A] == code[:-1, CELL_O])
-    if 0 < prologue < len(code):
-        # The main part is a sweep of its own, so the prologue hands no register to it.
-        follows[prologue - 1] = False
-    flags[1:][follows] |= FROM_LAST
-    back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0)
-    back &= (code[1:, CELL_B] != code[1:, CELL_A]) & (
-        code[1:, CELL_C] != code[1:, CELL_A]
-    )  # else its adjoint is a sum
-    flags[:-1][back] |= TO_NEXT
-    return flags << ACTIVE_SHIFT

@@ -14,7 +14,7 @@ from ..tape import Tape
 from ..tape.combinations import flatnonzero
 from . import plan_tables as names
 from .codegen import FIRST_KERNEL
-from .frame import register_flags
+from .formula_text import tables_for_arms
 from .placement import SMALL, Placement, evaluated, place_storages, storage_table
 from .segments import Cuts, find_cuts
 from .vectors import FIRST_VECTOR
@@ -42,7 +42,7 @@ class Plan:
     tape, dimensions
         What was planned, for which input dimensions.
     code, aux
-        Instructions (five 32-bit words each) and their records.
+        Instructions (six 32-bit words each) and their records.
     bases
         First cell of each storage, within its family's cells.
     cells
@@ -175,7 +175,6 @@ def make_plan(
         raise VerificationError(f"a workspace of {max(cells)} cells: more than 32-bit offsets can address")
     storages = storage_table(tape, sizes, bases)
     code, aux = derive(tape, sizes, storages, op_info(values))
-    code[:, 0] |= register_flags(code, tape.prologue)
     called = flatnonzero(np.bincount(code[:, 0] & 0xFFFF))  # np.unique imports numpy.ma: 20 ms
     kernels = called[(called >= FIRST_KERNEL) & (called < FIRST_VECTOR)] - FIRST_KERNEL
     for array in (code, aux, bases, sizes):
@@ -229,12 +228,17 @@ def derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
         names.ENGINE_CODE: code,
         names.ENGINE_AUX: aux,
     }
+    tables, numbers = tables_for_arms(tape)
+    words |= tables
     w = np.zeros(32, np.int64)
     for word, array in words.items():
         w[word] = address(array)
-    w[names.ROWS], w[names.OP_COUNT] = len(tape), FIRST_KERNEL
+    w[names.ROWS], w[names.OP_COUNT], w[names.SPLIT_AT] = len(tape), FIRST_KERNEL, tape.prologue
+    for word, number in numbers.items():
+        w[word] = number
     derive = kernel("derive")
     reason = derive(address(w), 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)
+    kernel("arms")(address(w), 0)
     return code, aux[: max(1, int(w[names.AUX_USED]))].copy()

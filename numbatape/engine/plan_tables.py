@@ -26,6 +26,11 @@ OP_COUNT = 13  # kernel numbers that there are
 SPLIT_AT = 14  # instructions of the prologue
 LOW = 15  # scratch of verify(): the lowest and the highest cell of an operand, relative to its first one
 HIGH = 16
+# What arms() reads, see `numbatape.engine.formula_text`.
+LINKED = 17  # for each opcode of arithmetic: operands that its arms take from a register (bits)
+ARM_NUMBERS = 18  # word `ARMS_WORD` by op, active operands and key
+READ_ONCE = 19  # for each instruction: whether its result is a number that is read once
+LAST_ARITHMETIC = 20  # the last opcode of arithmetic
 
 # An instruction of a tape: op (and, above 16 bits, which operands are active), result, operands a b c, aux.
 TAPE_WORDS = 6
@@ -44,11 +49,12 @@ FAMILY = 2
 LEVEL_OF = 3
 
 # An instruction of a plan: op (and active operands), the first cells of result, a, b, c. In place of c one
-# that is called by pointer has the place of its record, and an arm of a vector its number of cells.
-CODE_WORDS = 5
+# that is called by pointer has the place of its record, and an arm of a vector its number of cells. Then the
+# numbers of its arms of arithmetic.
+CODE_WORDS = 6
 CELL = 1  # CELL + j is the first cell of operand j
 RECORD = 4
-PLAIN_WORD = 0x7FFFF  # the bits of word 0 that are the op and its active operands; others are register flags
+ARMS_WORD = 5
 
 # The record of a loop: levels, then the innermost loop as n, so, sa, sb, sc, then the first cell of c.
 LOOP_COUNT = 1

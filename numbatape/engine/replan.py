@@ -16,7 +16,7 @@ from . import replan_kernels as more
 from . import segments
 from .codegen import FIRST_KERNEL
 from .extents_proof import ends_stay_inside, extents_hold_for_all_sizes
-from .frame import in_register
+from .formula_text import tables_for_arms
 from .placement import lenders_at_all_sizes
 from .plan import Plan, make_plan
 from .segments import Cuts, cuts_of_work, weights
@@ -92,6 +92,7 @@ class Replanner:
         tape = self.tape
         layouts, dims, strides = tape.layout_tables
         bounded, positive = _bounded(tape)
+        tables_of_arms, numbers_of_arms = tables_for_arms(tape)
         guards = [(g.left, RELATIONS[g.relation], g.right) for g in tape.sizes.guards]
         kinds = 3 * tape.storages["family"].astype(np.int32) + tape.storages["level"]
         stored = [tape.storages["size"], kinds, lenders_at_all_sizes(tape, alike)]
@@ -112,7 +113,7 @@ class Replanner:
             more.BOUNDED: bounded,
             more.STORED: np.ascontiguousarray(np.stack(stored, 1).astype(np.int32)),
             more.CELLS: self.ends,
-            more.IN_REGISTER: in_register()[:FIRST_KERNEL].astype(np.int32),
+            **tables_of_arms,
             more.KNOWN_KERNELS: self._known,
             more.WEIGHTS: _weights(tape),
             more.WORKS: self._works,
@@ -126,6 +127,8 @@ class Replanner:
             more.BOUNDED_COUNT: len(bounded),
             more.POSITIVE_COUNT: positive,
             more.STORED_COUNT: len(tape.storages),
+            more.CHOOSE_ARMS: address_of("arms"),
+            **numbers_of_arms,
             more.DERIVE: address_of("derive"),
             more.VERIFY: address_of("verify"),
         }

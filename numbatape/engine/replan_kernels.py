@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 
 from .plan_tables import (
-    CELL,
     CODE_WORDS,
     END,
     ENGINE_CODE,
@@ -38,29 +37,29 @@ from .plan_tables import (
 )
 
 # The words of ``w`` beyond those of derive() and verify().
-SIZE_ROWS = 17  # size expressions: operation, left, right
-SIZE_COUNT = 18
-DIMENSIONS = 19  # the dimensions of the inputs, 64-bit
-SIZE_GUARDS = 20  # left, number of the relation, right
-GUARD_COUNT = 21
-BOUNDED = 22  # size codes whose values must be 32-bit numbers; the first ones must not be negative
-BOUNDED_COUNT = 23
-POSITIVE_COUNT = 24
-STORED = 25  # for each storage: size code, kind (3 * family + level), the storage whose cells it takes
-STORED_COUNT = 26
-CELLS = 27  # out: where the cells of each kind end, 64-bit
-IN_REGISTER = 28  # for each opcode of an arm: whether its result stays in a register
-KNOWN_KERNELS = 29  # kernel numbers that were met before, as flags
-NEW_KERNELS = 30  # out: whether one is new
-WEIGHTS = 31  # for each instruction: work per cell, kind of the estimate, operands that count (bits)
-WORK = 32  # out: an estimate of all work
-SWEEP_WORK = 33  # out: the same without the prologue
-DERIVE = 34  # addresses of the kernels derive() and verify()
-VERIFY = 35
-MEASURES = 36  # whether only sizes, ends and the estimate are asked for, not a plan
-LONGEST = 37  # out: the cells of the largest storage that is not constant
-WORKS = 38  # out: the estimate for each instruction, 64-bit
-WORDS = 39
+SIZE_ROWS = 21  # size expressions: operation, left, right
+SIZE_COUNT = 22
+DIMENSIONS = 23  # the dimensions of the inputs, 64-bit
+SIZE_GUARDS = 24  # left, number of the relation, right
+GUARD_COUNT = 25
+BOUNDED = 26  # size codes whose values must be 32-bit numbers; the first ones must not be negative
+BOUNDED_COUNT = 27
+POSITIVE_COUNT = 28
+STORED = 29  # for each storage: size code, kind (3 * family + level), the storage whose cells it takes
+STORED_COUNT = 30
+CELLS = 31  # out: where the cells of each kind end, 64-bit
+KNOWN_KERNELS = 32  # kernel numbers that were met before, as flags
+NEW_KERNELS = 33  # out: whether one is new
+WEIGHTS = 34  # for each instruction: work per cell, kind of the estimate, operands that count (bits)
+WORK = 35  # out: an estimate of all work
+SWEEP_WORK = 36  # out: the same without the prologue
+DERIVE = 37  # addresses of the kernels derive(), verify() and, below, arms()
+VERIFY = 38
+MEASURES = 39  # whether only sizes, ends and the estimate are asked for, not a plan
+LONGEST = 40  # out: the cells of the largest storage that is not constant
+WORKS = 41  # out: the estimate for each instruction, 64-bit
+CHOOSE_ARMS = 42
+WORDS = 43
 
 # Size operations, as in numbatape.tape.sizes.
 SIZE_INPUT = 0
@@ -87,10 +86,6 @@ LEVELS = 3  # the number of levels of a family; constants come first
 FIRST_ACTIVE = 1
 ALL_CELLS = 2
 LINE_CELLS = 8
-FROM_LAST_BIT = 524288  # FROM_LAST and TO_NEXT of numbatape.engine.frame, shifted into place
-TO_NEXT_BIT = 1048576
-ACTIVE_SHIFT = 16  # This is ACTIVE_SHIFT of numbatape.engine.frame.
-OPERANDS_MASK = 7
 PER_INSTRUCTION = 8
 PER_MULTIPLICATION = 0.125
 POWER = 1  # kinds of estimates: cells ** 1.5, and the square root of a product
@@ -225,32 +220,15 @@ def place(w):
     return True
 
 
-def flag_registers(w):
-    """Flag instructions that read the result of the one before, and note which kernels are called."""
+def note_kernels(w):
+    """Note whether instructions call kernels that were not met before."""
     code_t = w[ENGINE_CODE]
-    stays_t = w[IN_REGISTER]
     known_t = w[KNOWN_KERNELS]
-    last = False
     w[NEW_KERNELS] = 0
     for k in range(w[ROWS]):
-        at = CODE_WORDS * k
-        op = code_t[at] & 0xFFFF
-        stays = False
-        if op < w[OP_COUNT]:
-            stays = stays_t[op] != 0
-        elif op != GUARD and op < 2 * w[OP_COUNT] and known_t[op - w[OP_COUNT]] == 0:
+        op = code_t[CODE_WORDS * k] & 0xFFFF
+        if op >= w[OP_COUNT] and op != GUARD and op < 2 * w[OP_COUNT] and known_t[op - w[OP_COUNT]] == 0:
             w[NEW_KERNELS] = 1
-        follows = stays and last and code_t[at + CELL + 1] == code_t[at - CODE_WORDS + CELL]
-        if k == w[SPLIT_AT]:
-            follows = False
-        if follows:
-            before = (code_t[at - CODE_WORDS] >> ACTIVE_SHIFT) & OPERANDS_MASK
-            active = (code_t[at] >> ACTIVE_SHIFT) & OPERANDS_MASK
-            a = code_t[at + CELL + 1]
-            if (active & 1) == 1 and before > 0 and code_t[at + CELL + 2] != a and code_t[at + CELL + 3] != a:
-                code_t[at - CODE_WORDS] = code_t[at - CODE_WORDS] | TO_NEXT_BIT
-            code_t[at] = code_t[at] | FROM_LAST_BIT
-        last = stays
 
 
 def cells_in(value, value_t, layout_t, dims_t, size_q):
@@ -316,7 +294,8 @@ def replan(w, pc):
     # `invoke` is a function of the kernel language for which there is no Python form.
     if invoke(w, DERIVE, w, pc) != OK:  # noqa: F821
         return LOOK_CLOSER
-    flag_registers(w)
+    invoke(w, CHOOSE_ARMS, w, pc)  # noqa: F821
+    note_kernels(w)
     if invoke(w, VERIFY, w, pc) != OK:  # noqa: F821
         return LOOK_CLOSER
     return OK

@@ -184,7 +184,7 @@ class _Loop:
 
 def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
     """Return code and records of several instructions that do what one does; None if it has no loop."""
-    word, o, a, b, last = instruction.tolist()
+    word, o, a, b, last, _ = instruction.tolist()
     op = word & 0xFFFF
     if op >= FIRST_VECTOR:
         return _vector_parts(instruction, aux, count)
@@ -206,7 +206,7 @@ def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
     code, records = [], []
     for loop in loops:
         o, a, b, c = loop.cells
-        code.append([word, o, a, b, len(records)])
+        code.append([word, o, a, b, len(records), 0])
         if is_array:
             scratch = record[names.CORE_SCRATCH] + loop.scratch * cells
             start = [len(loop.axes), c, scratch, *record[names.CORE_CELLS : head]]
@@ -221,7 +221,7 @@ def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
 
 def _vector_parts(instruction: np.ndarray, aux: np.ndarray, count: int):
     """Do the same for an instruction that runs in an arm for vectors."""
-    word, o, a, b, last = instruction.tolist()
+    word, o, a, b, last, _ = instruction.tolist()
     _, op, pattern = vector_arms()[(word & 0xFFFF) - FIRST_VECTOR]
     assert pattern in PATTERNS[op.arity]
     third, n = 0, last  # where there is no record, the last word is the number of cells
@@ -232,7 +232,7 @@ def _vector_parts(instruction: np.ndarray, aux: np.ndarray, count: int):
     for loop in _Loop([o, a, b, third], [[n, *steps]], 0).split(count):
         o, a, b, c = loop.cells
         ((turns, *_),) = loop.axes or [[1]]
-        code.append([word, o, a, b, len(records) if op.arity == 3 else turns])
+        code.append([word, o, a, b, len(records) if op.arity == 3 else turns, 0])
         if op.arity == 3:
             records += [0, turns, *steps, c]
     return np.array(code, np.int32), np.array(records or [0], np.int32)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..tape import Tape
 from ..tape.tape import F32, F64
-from .frame import CELL_B, register_flags
+from .frame import CELL_B
 from .placement import evaluated, place_storages, storage_sizes, storage_table
 from .plan import Plan, derive, make_plan
 from .segments import find_cuts, work_of
@@ -126,7 +126,6 @@ def in_strips(
     extents = [(block.start, block.stop) for block in blocks]
     bases, placed, active = place_storages(tape, sizes, narrow, extents, spare)
     code, aux = derive(tape, sizes, storage_table(tape, sizes, bases), op_info(whole.values))
-    code[:, 0] |= register_flags(code, tape.prologue)
     blocks = find_blocks(tape, code, aux) if long else []  # the same blocks, with the new first cells
     if whole.values == "fast":
         blocks = [_in_pairs(block, owners_of(tape)) for block in blocks]

@@ -13,7 +13,8 @@ from . import plan_tables as names
 from . import replan_kernels as more
 from . import segments
 from .codegen import FIRST_KERNEL
-from .frame import ACTIVE_SHIFT, FROM_LAST, STRIDE, TO_NEXT
+from .formula_text import LINK_MASK
+from .frame import ARMS, STRIDE
 from .placement import evaluated, room_of, storage_table
 from .plan import Plan, make_plan
 from .replan import Replanner
@@ -183,8 +184,8 @@ class StripReplanner:
         tape, start = self.tape, self._derived.size
         storage, owners = tape.values["storage"], owners_of(tape)
         # An instruction on numbers may move if no register holds a number between it and its neighbours.
-        registers = self.code[:, 0] & (FROM_LAST << ACTIVE_SHIFT | TO_NEXT << ACTIVE_SHIFT)
-        alone = (registers == 0) & (np.append(registers[1:], 0) == 0)
+        linked = self.code[:, ARMS] & LINK_MASK > 0
+        alone = ~linked & ~np.append(linked[1:], False)
         outside = ((self._derived[:, 0] & OPCODE) >= FIRST_KERNEL) | alone
         fixed = np.ones(self._derived.shape, bool)
         fixed[outside, 1:] = False

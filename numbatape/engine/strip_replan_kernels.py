@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from .. import jit
-from .plan_tables import CELL, CODE_WORDS, END, LIMIT, OK, STORAGE_WORDS
+from .plan_tables import ARMS_WORD, CELL, CODE_WORDS, END, LIMIT, OK, STORAGE_WORDS
 from .replan_kernels import ALL_CELLS, CELLS, LEVELS, LONGEST, LOOK_CLOSER, WORK
 from .segments import INSTRUCTION
 from .strip_kernels import BLOCK, TOTAL_COUNT, TOTAL_WORDS
@@ -98,7 +98,7 @@ def follow(w):
     code_t = w[{code}]
     for k in range(w[{outside_count}]):
         at = {CODE_WORDS} * outside_t[k]
-        for j in range({CODE_WORDS} - {CELL}):
+        for j in range({ARMS_WORD} - {CELL}):
             code_t[at + {CELL} + j] = derived_t[at + {CELL} + j]
     in_parts = False
     for k in range(w[{block_count}]):
@@ -174,6 +174,7 @@ def moves_source() -> str:
     names = {
         "STORAGE_WORDS": STORAGE_WORDS,
         "END": END,
+        "ARMS_WORD": ARMS_WORD,
         "CODE_WORDS": CODE_WORDS,
         "CELL": CELL,
         "OK": OK,

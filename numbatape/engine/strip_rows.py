@@ -108,7 +108,7 @@ _ARMS = [(op, pattern) for _, op, pattern in vector_arms()]
 
 def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorRow | None:
     """Return what strips need to know of an instruction; None if it is not one over a single vector."""
-    word, o, a, b, last = code[k].tolist()
+    word, o, a, b, last, _ = code[k].tolist()
     number, family, clears, third = word & 0xFFFF, F64, 0, LOOP_THIRD
     if number >= FIRST_VECTOR:
         if number >= STRIP_OPCODE:  # the instruction runs a block itself, or is a guard

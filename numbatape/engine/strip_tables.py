@@ -19,7 +19,7 @@ from .vectors import STRIP_OPCODE, vector_arms
 # One instruction runs a whole block. The places of the block's other instructions hold this one, which copies
 # no cells, so that the numbers of later instructions stay what they are.
 _NOTHING = next(number for number, op, _ in vector_arms() if op.moves)
-_NOTHING_AT_ALL = (_NOTHING, 0, 0, 0, 0)
+_NOTHING_AT_ALL = (_NOTHING, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def with_strips(
 
 def strip_instruction(number: int) -> tuple[int, ...]:
     """Return the instruction that runs a block, or a part of one."""
-    return (STRIP_OPCODE, 0, number, 0, 0)
+    return (STRIP_OPCODE, 0, number, 0, 0, 0)
 
 
 def pieces_of(work: np.ndarray, blocks: list[Block], spare: float = 1.0) -> list[int]:

@@ -53,7 +53,6 @@ from .plan_tables import (
     OTHER_DTYPE,
     OUT,
     OUT_OF_RANGE,
-    PLAIN_WORD,
     POOLS,
     POSITIONS,
     RECORD,
@@ -168,7 +167,7 @@ def is_arm(w, k):
     code_t = w[ENGINE_CODE]
     op = tape_t[TAPE_WORDS * k] & 0xFFFF
     active = (tape_t[TAPE_WORDS * k] >> 16) & 0xFF
-    return (code_t[CODE_WORDS * k] & PLAIN_WORD) == (op | (active << 16))
+    return code_t[CODE_WORDS * k] == (op | (active << 16))
 
 
 def pattern_of(w, k):
@@ -179,7 +178,7 @@ def pattern_of(w, k):
     op = tape_t[TAPE_WORDS * k] & 0xFFFF
     info = INFO * (op >> 1)
     arity = info_t[info + ARITY]
-    pattern = (code_t[CODE_WORDS * k] & PLAIN_WORD & 0xFFFF) - info_t[info + VECTOR]
+    pattern = (code_t[CODE_WORDS * k] & 0xFFFF) - info_t[info + VECTOR]
     if info_t[info + VECTOR] <= 0 or op & 1 != 0 or pattern > arity or (arity == 1 and pattern > 0):
         return -1
     return pattern if pattern >= 0 else -1
@@ -192,7 +191,7 @@ def opcode_fault(w, k, pattern):
     info_t = w[OP_INFO]
     op = tape_t[TAPE_WORDS * k] & 0xFFFF
     active = (tape_t[TAPE_WORDS * k] >> 16) & 0xFF
-    word = code_t[CODE_WORDS * k] & PLAIN_WORD
+    word = code_t[CODE_WORDS * k]
     info = INFO * (op >> 1)
     arity = info_t[info + ARITY]
     if pattern >= 0:

@@ -19,19 +19,20 @@ from ..ops import OPS, ArrayOp
 from ..tape.combinations import combinations, flatnonzero
 from . import plan_tables as names
 from .codegen import FIRST_KERNEL
-from .frame import RECORD_WORD, register_flags
+from .formula_text import tables_for_arms
+from .frame import ARMS, RECORD_WORD
 from .placement import storage_table
 from .verifier import call_numbers, failure, op_info
 
 # The files that each module is made of.
 SOURCES = {
-    "plan": ("plan_tables.py", "plan_kernels.py", "verify_kernels.py"),
+    "plan": ("plan_tables.py", "plan_kernels.py", "verify_kernels.py", "arm_kernels.py"),
     "replan": ("plan_tables.py", "replan_kernels.py"),
 }
 
 
 def plan_source(module: str) -> str:
-    """Return a module's text: "plan" has the kernels ``derive`` and ``verify``, "replan" has ``replan``."""
+    """Return a module's text: "plan" has ``derive``, ``verify`` and ``arms``, "replan" has ``replan``."""
     here = Path(__file__).parent
     texts = [(here / name).read_text() for name in SOURCES[module]]
     imports = r"^(import math|from \S+ import (\([^)]*\)|.*))\n"
@@ -41,7 +42,7 @@ def plan_source(module: str) -> str:
 
 @functools.cache
 def kernel(name: str):
-    """Return a kernel of plans: ``derive``, ``verify`` or ``replan``."""
+    """Return a kernel of plans: ``derive``, ``verify``, ``arms`` or ``replan``."""
     return _module(name).function(name)
 
 
@@ -87,10 +88,16 @@ def verify(plan, storages: np.ndarray | None = None) -> None:
     reason = kernel("verify")(address(w), 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)
-    flags = code[:, 0] & ~names.PLAIN_WORD
-    wrong = flatnonzero(flags != register_flags(code, plan.prologue))
-    if wrong.size:
-        raise failure(tape, int(wrong[0]), "the register flags are not what the operands say")
+    chosen = code.copy()
+    tables, numbers = tables_for_arms(tape)
+    for word, array in {**tables, names.ENGINE_CODE: chosen}.items():
+        w[word] = address(array)
+    for word, number in numbers.items():
+        w[word] = number
+    kernel("arms")(address(w), 0)
+    if not np.array_equal(chosen, code):
+        wrong = flatnonzero(chosen[:, ARMS] != code[:, ARMS])
+        raise failure(tape, int(wrong[0]), "its arms are not those of its op and operands")
     verify_extents(plan)
     _verify_ends(plan, storages)
 

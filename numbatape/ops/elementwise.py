@@ -41,6 +41,16 @@ def addweigh(x, y, w):
     return np.add(x, weigh(y, w))
 
 
+def submul(x, y, w):
+    """A product subtracted from a number."""
+    return np.subtract(x, np.multiply(y, w))
+
+
+def mulsub(x, y, w):
+    """A number subtracted from a product."""
+    return np.subtract(np.multiply(y, w), x)
+
+
 def quotient(x, y, w):
     """The quotient x/y, given the reciprocal w of y: ``x*w``, unless w may be infinite, or have lost bits."""
     return np.where((w + 4.0 * y) * 0.0 != 0.0, np.divide(x, y), np.multiply(x, w))[()]
@@ -98,18 +108,20 @@ TIES = ((1.0, 1.0), (0.0, -0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan),
 # ---- arithmetic
 unary ("copy",         "x",                     (np.positive, np.conjugate), dx="1.0", hot=True, exact=True, signs=(1,), moves=True, narrows=True, vector_arm=6, integers="within")
 unary ("neg",          "-x",                    np.negative,                 dx="-1.0", hot=True, exact=True, signs=(-1,), narrows=True, vector_arm=5, integers="mirror")
-binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True, exact=True, signs=(1, 1), commutes=True, narrows=True, in_register=True, vector_arm=0, integers="sum")
-binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True, exact=True, signs=(1, -1), narrows=True, in_register=True, vector_arm=1, integers="sum")
-binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True, exact=True, factors="xy", added="addmul", summed="dot", summed_apart="outer_sum", twice="square", commutes=True, narrows=True, in_register=True, vector_arm=2, integers="product")
+binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True, exact=True, signs=(1, 1), commutes=True, narrows=True, in_register="xy", vector_arm=0, integers="sum")
+binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True, exact=True, signs=(1, -1), narrows=True, in_register="xy", vector_arm=1, integers="sum")
+binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True, exact=True, factors="xy", added="addmul", taken="submul", taken_from="mulsub", summed="dot", summed_apart="outer_sum", twice="square", commutes=True, narrows=True, in_register="xy", vector_arm=2, integers="product")
 binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x if x != 0.0 else 0.0", dxy="1.0", hot=True, exact=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)), factors="xy", zero_wins="x", added="addweigh", narrows=True, vector_arm=3)
 binary("strong_mul",   "strong_mul(x, y)", strong_mul,                       dx="y if y != 0.0 else 0.0", dy="x if x != 0.0 else 0.0", dxy="1.0", edges=((0.0, np.inf), (np.nan, 0.0), (2.0, np.inf)))
 binary("gap",          "gap(x, y)", gap,                                     dx="1.0", dy="-1.0", edges=((np.inf, np.inf), (-np.inf, -np.inf), (-np.inf, 1.0)))
-ternary("addmul",      "x + y*w", addmul, (REAL, REAL, REAL),                dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True, in_register=True, vector_arm=8)
-ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, REAL), dx="1.0", dy="w", dw="y if y != 0.0 else 0.0", second={"yw": "1.0"}, hot=True, edges=((1.0, 0.0, np.inf), (1.0, -0.0, np.nan)), in_register=True, vector_arm=9)
-binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-(1.0/y)*z", dxy="-dx*dx", dyy="-2.0*dy/y", quotient=True, by_reciprocal="quotient", hot=True, exact=True, narrows=True, in_register=True, vector_arm=4)
+ternary("addmul",      "x + y*w", addmul, (REAL, REAL, REAL),                dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True, in_register="xyw", vector_arm=8)
+ternary("submul",      "x - y*w", submul, (REAL, REAL, REAL),                dx="1.0", dy="-w", dw="-y", second={"yw": "-1.0"}, hot=True, in_register="xyw", vector_arm=11)
+ternary("mulsub",      "y*w - x", mulsub, (REAL, REAL, REAL),                dx="-1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True, in_register="xyw", vector_arm=12)
+ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, REAL), dx="1.0", dy="w", dw="y if y != 0.0 else 0.0", second={"yw": "1.0"}, hot=True, edges=((1.0, 0.0, np.inf), (1.0, -0.0, np.nan)), in_register="x", vector_arm=9)
+binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-(1.0/y)*z", dxy="-dx*dx", dyy="-2.0*dy/y", quotient=True, by_reciprocal="quotient", hot=True, exact=True, narrows=True, in_register="x", vector_arm=4)
 ternary("quotient",    "x/y if (w + 4.0*y)*0.0 != 0.0 else x*w", quotient, (REAL, POSITIVE, POSITIVE), dx="w", dw="x", second={"xw": "1.0"}, edges=QUOTIENTS, vector_arm=10)
 unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True, exact=True)
-unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", summed="dot", vector_arm=7, integers="product")
+unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", taken="submul", taken_from="mulsub", summed="dot", vector_arm=7, integers="product")
 unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True, exact=True, magnitude=True, integers="mirror")
 binary("remainder",    "remainder(x, y)",       np.remainder,                dx="1.0", dy="rint((z - x)/y)", floored="remainder", integers="divisor")
 binary("fmod",         "math.copysign(remainder(math.fabs(x), math.fabs(y)), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)", integers="divisor")

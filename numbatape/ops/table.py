@@ -90,7 +90,8 @@ class Elementwise(Traits):
     twice
         The op that it is of an operand and itself.
     in_register
-        Whether its arm in the dispatch chain keeps the result in a register for the next instruction.
+        Operands that its arms take from a register where they are the result of the instruction before. Only
+        results of ops that have some stay there.
     single_loop
         Name of the ufunc whose float32 loop runs long instructions over float32 cells, where there is no
         ``loop`` for float64.
@@ -127,7 +128,7 @@ class Elementwise(Traits):
     oracle: Callable | None = None
     commutes: bool = False
     twice: str = ""
-    in_register: bool = False
+    in_register: str = ""
     single_loop: str | None = None
     signed: str = ""
     python: bool = False

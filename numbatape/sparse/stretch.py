@@ -12,6 +12,7 @@ import numpy as np
 
 from ..engine.placement import place_storages
 from ..engine.plan import Plan
+from ..engine.plan_tables import CODE_WORDS
 from ..nested.transforms import Linearised
 from ..ops import OPS, ArrayOp
 from ..tape.code import Code
@@ -53,7 +54,7 @@ def _plan(run: Linearised, outputs: tuple[int, ...]) -> Plan:
     found = np.array(tape.sizes.evaluate(dimensions), np.int64)
     bases, cells, active = place_storages(tape, found)
     nothing = np.zeros(0, np.int32)
-    return Plan(tape, dimensions, nothing.reshape(0, 5), nothing, bases, cells, active, found, ())
+    return Plan(tape, dimensions, nothing.reshape(0, CODE_WORDS), nothing, bases, cells, active, found, ())
 
 
 def _cells(run: Linearised, plan: Plan) -> tuple[Cells, bool]:

@@ -59,9 +59,11 @@ class Traits:
         or ">=") to the second operand, and zero in all others.
     zero_wins
         Operands of a product that make it zero when they are, whatever the other factor is.
-    added, summed, summed_apart
-        Of a product: the ops that add it to an addend, that sum such products along an axis, and that sum the
-        products of each entry of one matrix with each of another.
+    added, taken, taken_from
+        Of a product: the ops that add it to a number, that take it from one, and that take one from it.
+    summed, summed_apart
+        Of a product: the ops that sum such products along an axis, and that sum the products of each entry of
+        one matrix with each of another.
     of_gaps
         Of a sum of products: the op that computes the sum of squares of a difference from its two terms.
     totals
@@ -127,6 +129,8 @@ class Traits:
     triangle: str = ""
     zero_wins: str = ""
     added: str = ""
+    taken: str = ""
+    taken_from: str = ""
     summed: str = ""
     summed_apart: str = ""
     of_gaps: str = ""

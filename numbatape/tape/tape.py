@@ -247,6 +247,22 @@ class Tape:
         )
 
     @cached_property
+    def read_once(self) -> np.ndarray:
+        """For each instruction: whether its result is an active number that is one operand of one other.
+
+        Only numbers of the pool count, each of which is written separately. An output is read by others.
+        """
+        storage, offset = self.values["storage"], self.values["offset"]
+        # There are no more cells than values. They count from 1: 0 is for what is elsewhere, or is missing.
+        known = (storage == POOLS.index((ACTIVE, F64))) & (offset >= 0) & (offset < len(offset))
+        cell = np.append(np.where(known, offset, -1) + 1, 0)
+        operands = np.concatenate([self.code["a"], self.code["b"], self.code["c"]])
+        reads = np.bincount(cell[operands], minlength=int(cell.max()) + 1)
+        reads[cell[[*self.outputs]]] += 2
+        reads[0] = 0
+        return (reads[cell[self.code["out"]]] == 1).astype(np.int32)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of everything that decides what the tape computes.
 
@@ -296,7 +312,7 @@ class Tape:
         return self.ops.names[op >> 1] + (".f32" if op & 1 else "")
 
 
-for _name in ("layout_tables", "digest", "calls_rules"):
+for _name in ("layout_tables", "read_once", "digest", "calls_rules"):
     if hasattr(vars(Tape)[_name], "lock"):  # cached properties have a lock in Python 3.11 only
         survives_fork(vars(Tape)[_name].lock)
 

@@ -255,7 +255,7 @@ def test_bytes_per_scalar_instruction():
     spaces = [Workspace(plan) for plan in plans]
     assert len(plans[1].tape) - len(plans[0].tape) == ops
     assert plans[1].tape.nbytes - plans[0].tape.nbytes == (24 + 12) * ops
-    assert plans[1].nbytes - plans[0].nbytes == 20 * ops
+    assert plans[1].nbytes - plans[0].nbytes == 24 * ops
     assert abs(spaces[1].nbytes - spaces[0].nbytes - 16 * ops) <= 256
 
 

@@ -69,7 +69,7 @@ def same_bits(actual, expected):
 @every("dtype", DTYPES)
 @every("op", ROWS, tests=5)
 def test_bits(op, dtype):
-    if op.name in ("addmul", "addweigh") and dtype == np.float32:
+    if op.name in ("addmul", "addweigh", "submul", "mulsub") and dtype == np.float32:
         return  # products of float32 are not fused with their sum: it would be rounded once instead of twice
     inputs = list(sample(op, dtype))
 

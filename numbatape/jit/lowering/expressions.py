@@ -126,8 +126,11 @@ class Expressions(Writer):
         self.begin(behind)
         return Value(self.new(f"phi {LLVM[kind]} {', '.join(arrivals)}"), kind)
 
-    def condition(self, node: ast.expr, yes: str, no: str) -> None:
-        """Write a branch on an expression's truth; parts of `and` and `or` are computed only if needed."""
+    def condition(self, node: ast.expr, yes: str, no: str, note: str = "") -> None:
+        """Write a branch on an expression's truth; parts of `and` and `or` are computed only if needed.
+
+        A note of LLVM's on which way is taken more often is for an expression without parts.
+        """
         if isinstance(node, ast.BoolOp):
             both = isinstance(node.op, ast.And)
             for part in node.values[:-1]:
@@ -140,7 +143,7 @@ class Expressions(Writer):
         elif isinstance(node, ast.Constant):
             self.jump(yes if node.value else no)
         else:
-            self.branch(arithmetic.truth(self, self.expression(node)), yes, no)
+            self.branch(arithmetic.truth(self, self.expression(node)), yes, no, note)
 
     def _Subscript(self, node):
         kind, place = self.cell(node)

@@ -15,8 +15,9 @@ HEADER = "# cells: f32"  # the first line of a module whose cells are float32
 # Ends of the first line of a module that LLVM's whole list of passes makes faster: when it gets them.
 ALL_PASSES, TWO_TIERS = EFFORTS = ("all passes", "two tiers")
 
-# What is said about a loop that LLVM shall neither unroll nor turn into SIMD code.
+# What is said about a loop that LLVM shall neither unroll nor turn into SIMD code, and about branches.
 _PLAIN = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
+_ODDS = ('!2 = !{!"branch_weights", i32 1, i32 1000}', '!3 = !{!"branch_weights", i32 1000, i32 1}')
 
 
 class Declared(NamedTuple):
@@ -76,6 +77,10 @@ class Module:
             raise subset.refused(node, "a function that calls itself")
         return found
 
+    def arm(self, node: ast.FunctionDef, carried: dict[str, str], symbol: str) -> None:
+        """Write a function that others refer to by its symbol alone (`numbatape.jit.lowering.arms`)."""
+        self._instances[symbol, ()] = Function(self, node, tuple(carried.values()), symbol, False)
+
     def _elsewhere(self, node: ast.FunctionDef, types: tuple[str, ...], digest: str) -> Declared:
         result = subset.result_type(node)
         symbol = self.library(f"{PREFIX}{digest}", LLVM[result], ", ".join(LLVM[kind] for kind in types))
@@ -112,9 +117,13 @@ class Module:
 
     def plain_loop(self) -> str:
         """Return the note for the jump of a loop that LLVM shall neither unroll nor turn into SIMD code."""
-        name = f"!{len(self._notes) + len(_PLAIN)}"
+        name = f"!{len(self._notes) + len(_PLAIN) + len(_ODDS)}"
         self._notes.append(f"{name} = distinct !{{{name}, !0, !1}}")
         return f", !llvm.loop {name}"
+
+    def likely(self, first: bool) -> str:
+        """Return the note for a branch that mostly goes to its first label, or else to its second."""
+        return f", !prof !{len(_PLAIN) + first}"
 
     def text(self) -> str:
         written = [
@@ -124,7 +133,7 @@ class Module:
         ]
         bodies = "\n".join(function.body for function in written)
         functions = [function.definition(bodies.count(f"{function.symbol}(")) for function in written]
-        notes = [*_PLAIN, *self._notes] if self._notes else []
+        notes = [*_PLAIN, *_ODDS, *self._notes] if "!" in bodies else []
         return "\n".join([*self._declared.values(), *functions, *notes, ""])
 
 

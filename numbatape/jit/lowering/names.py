@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 
-from .arms import choice_of
+from .arms import Arm
 
 
 def assigned_once(function: ast.FunctionDef) -> set[str]:
@@ -35,8 +35,9 @@ def _read_block(block: Sequence[ast.stmt], known: set[str], stores: Counter[str]
             _read(statement.test, known, stores, early)
             _read_block(statement.body, known, stores, early)
             _read_block(statement.orelse, known, stores, early)
-            if isinstance(statement, ast.While) and choice_of(statement) is not None:
-                _read_block(statement.body[:-1], known, stores, early)  # It is written once more by each arm.
+        elif isinstance(statement, Arm):
+            _read_block(statement.body, known, stores, early)
+            _read_block(statement.head, known, stores, early)
         elif isinstance(statement, ast.Assign):
             _read(statement.value, known, stores, early)
             for target in statement.targets:

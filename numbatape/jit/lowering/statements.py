@@ -119,6 +119,10 @@ class Function(Expressions):
         if fresh and value.type == "int" and cells.kind_of(name, self.module.cells) is not None:
             self.pointers[value.text] = self.new(f"inttoptr i64 {value.text} to ptr")
 
+    def type_of(self, name: str) -> str:
+        """Return the type of a variable that has a value."""
+        return self.fixed[name].type if name in self.fixed else self.locals[name]
+
     def assign(self, name: str, value: Value, node: ast.AST, older: int | None = None) -> None:
         """Give a variable a value; ``older`` is how many names there were before it was computed."""
         if value.type == "none":
@@ -180,7 +184,7 @@ class Function(Expressions):
     def _If(self, node):
         then, behind = self.label("then"), self.label("behind")
         other = self.label("else") if node.orelse else behind
-        self.condition(node.test, then, other)
+        arms.condition(self, node, then, other)
         self.begin(then)
         self.statements(node.body)
         closed = self.ended
@@ -206,6 +210,9 @@ class Function(Expressions):
         self._back(head)
         if leaves:
             self.begin(behind)
+
+    def _Arm(self, node):
+        arms.write_arm(self, node)
 
     def _For(self, node):
         """Write a loop; its bounds are computed before it begins."""

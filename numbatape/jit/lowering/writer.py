@@ -82,8 +82,8 @@ class Writer:
         if not self.ended:
             self.end(f"br label %{label}{note}")
 
-    def branch(self, condition: str, yes: str, no: str) -> None:
-        self.end(f"br i1 {condition}, label %{yes}, label %{no}")
+    def branch(self, condition: str, yes: str, no: str, note: str = "") -> None:
+        self.end(f"br i1 {condition}, label %{yes}, label %{no}{note}")
 
     def end(self, terminator: str) -> None:
         self.line(terminator)

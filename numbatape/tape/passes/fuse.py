@@ -3,7 +3,8 @@
 ``sum(x*y)`` becomes one ``dot``, or a product of two sums if x and y are the factors of an outer product;
 ``sum((x-y)**2, axis=-1)`` becomes one ``distance2``;
 ``a + x*y`` becomes one ``addmul`` (a third of the instructions of an autoregression), and so does
-``a - 0.5*y``; ``a + -b`` becomes a subtraction. This is done when the tape is frozen, because only then it is
+``a - 0.5*y``; ``a - x*y`` and ``x*y - a`` of numbers become one ``submul`` and one ``mulsub``; ``a + -b``
+becomes a subtraction. This is done when the tape is frozen, because only then it is
 known what else reads the product. Every result but sums of outer products keeps its bits
 (a dot adds up in blocks as a sum does); the reverse sweep need not store the product's adjoint.
 """
@@ -48,8 +49,9 @@ class _Fusion:
         self._negations()
         self._sums()
         self._gaps()
-        self._additions()
+        self._products((1, 1), "added", "added")
         self._subtractions()
+        self._products((1, -1), "taken_from", "taken")
         return without(self.code, np.concatenate(self.gone)) if self.gone else self.code
 
     def _of(self, ops) -> np.ndarray:
@@ -210,13 +212,23 @@ class _Fusion:
                 self._rewrite(k, name, a, b, NONE, int(code["active"][at]) if code["active"][k] else 0)
                 self.gone.append(np.array([at]))
 
-    def _additions(self) -> None:
-        """Turn additions of products into one instruction each, where all operands have the same shape."""
-        code, products = self.code, self.ops.with_trait("added")
-        rows = self._of(self.ops.with_signs((1, 1)))
-        # Additions of float32 stay, because the fused instruction would round once, and two
-        # instructions round twice.
+    def _products(self, signs: tuple[int, int], first: str, second: str) -> None:
+        """Turn sums of a number and a product into one instruction each, where all operands have one shape.
+
+        Parameters
+        ----------
+        signs
+            Those of the sum.
+        first, second
+            The traits of products that name what they become as its first operand, and as its second one.
+        """
+        code, products = self.code, self.ops.with_trait(second)
+        rows = self._of(self.ops.with_signs(signs))
+        # Those of float32 stay, because the fused instruction would round once, and two instructions round
+        # twice. Subtractions of arrays stay: kernels are at hand for additions of their products alone.
         rows = rows[self.op[rows] & 1 == 0]
+        if signs != (1, 1):
+            rows = rows[self.layouts[code["out"][rows]] == SCALAR_LAYOUT]
         made = self.single & self.ops.is_any(products, self.op.take(self.last))
         rows = rows[made[self.group[code["a"][rows]]] | made[self.group[code["b"][rows]]]]
         if not len(rows):
@@ -240,10 +252,11 @@ class _Fusion:
         takes = np.where(behind, active, active >> 1) & 1
         takes |= np.where(np.where(behind, active >> 1, active) & 1, factors << 1, 0)
         for each in products:
-            its = flatnonzero(code["op"][at] >> 1 == each)
-            if not len(its):
-                continue
-            self._rewrite(rows[its], self.ops[each].added, addend[its], a[its], b[its], takes[its])
+            for trait, where in ((first, ~behind), (second, behind)):
+                its = flatnonzero((code["op"][at] >> 1 == each) & where)
+                if len(its):
+                    name = getattr(self.ops[each], trait)
+                    self._rewrite(rows[its], name, addend[its], a[its], b[its], takes[its])
         self.gone.append(at)
 
     def _subtractions(self) -> None:
