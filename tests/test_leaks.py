@@ -253,3 +253,15 @@ def test_compiled_code_that_takes_plain_arrays_only():
 def test_errors_of_python_itself_stay_as_they_are(f):
     with pytest.raises(TypeError, match=r"^('TracedArray' object is not callable|can only concat|'<' not)"):
         nt.grad(f)(np.ones(2))
+
+
+def test_compiled_code_of_fused_types_is_named():
+    """Cython does not say what has no signature; the error does, and where it was called."""
+
+    def smooth(x):
+        raise TypeError("No matching signature found")
+
+    with pytest.raises(
+        nt.UnsupportedOperationError, match=r"smooth calls at .*test_leaks.py:\d+ takes plain arrays only"
+    ):
+        nt.grad(lambda x: smooth(x)[0])(np.ones(3))

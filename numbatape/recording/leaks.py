@@ -55,6 +55,7 @@ INSTEAD = {
 # What compiled code says when it is given a traced value: messages of Python, NumPy, pybind11, JAX and
 # PyTorch.
 TAKES_PLAIN = "bytes-like object|ndarray|incompatible function arguments|JAX (type|value)|Tensor"
+OF_CYTHON = "No matching signature found"  # what a function of fused types says, without a name
 CONVERSIONS = (float, int, complex, bool, hash)
 # The codes of what stands for ``float`` and ``np.float64`` in the user's code.
 STAND_FOR_CALLS = {function.__code__ for function in (*CALLS.values(), as_numpys)}
@@ -190,7 +191,9 @@ def _of_compiled_code(error) -> UnsupportedOperationError | None:
     """Return the error for compiled code that takes arrays of NumPy's own class only, and says so itself."""
     said = str(error).strip()
     # Python says other things of its operators and functions, such as that an array is not callable.
-    named = re.search(r"\b(Traced|Plain)(Array|Complex)\b", said) and re.search(TAKES_PLAIN, said)
+    named = said == OF_CYTHON or (
+        re.search(r"\b(Traced|Plain)(Array|Complex)\b", said) and re.search(TAKES_PLAIN, said)
+    )
     if type(error) not in (TypeError, ValueError) or not (named or said.endswith("has no len()")):
         return None
     step, called = error.__traceback__, None
