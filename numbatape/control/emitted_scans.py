@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..emitter import addresses, instructions
 from ..emitter.loop_distribution import Core, LoopDistribution
+from ..emitter.repeated_steps import RepeatedSteps, may_be_written_out
 from ..tape.bodies import Stretch
 from ..tape.families import F64
 from ..tape.loop import CARRY, SLICE, STACK, Loop, Out
@@ -22,6 +23,7 @@ def emitted(
     carries: list[Leaf],
     slices: list[Leaf],
     numbers: list[int],
+    is_segment: bool = False,
 ) -> tuple[list[int], list[int]]:
     """Cut out the body and emit what all steps compute; return the last carries and the stacked outputs.
 
@@ -37,6 +39,8 @@ def emitted(
         What fills the inputs of the body.
     numbers
         Its outputs: the next carries, and then what is stacked.
+    is_segment
+        Whether it has to be a loop, so that a reverse sweep computes its steps again and saves none of them.
     """
     trace, tape = body.trace, body.tape
     sizes = tape.sizes
@@ -50,10 +54,13 @@ def emitted(
     else:
         stretch = body.cut_out(numbers)
         levels = [tape.level_of(number) for number in (*firsts, *rows)]
+        short = not is_segment and _is_short(trace, stretch, length)
         if trace.distributes and not any(tape.ops[row.row].calls for row in stretch.body):
             split = _split(trace, stretch, len(carries), length, levels)
-            if split.pays:
+            if split.pays and not (split.parts.inside and short):
                 return _distributed(body, name, split, reverse, firsts, rows)
+        if short:
+            return _written_out(body, stretch, length, reverse, firsts, rows)
         made = body.close_part(stretch, len(carries), levels)
     shapes = [tape.layout_of(number).dims for number in numbers]
     loop, result = _loop(body, name, made, length, reverse, firsts, rows, shapes)
@@ -62,6 +69,35 @@ def emitted(
         for dims, out in zip(shapes, loop.outs, strict=True)
     ]
     return found[: len(carries)], found[len(carries) :]
+
+
+def _is_short(trace: Trace, stretch: Stretch, length: int) -> bool:
+    """Whether a loop in the body of another one is so short that to enter it takes longer than its steps."""
+    return trace.in_loop and trace.tape.sizes.is_number(length) and may_be_written_out(stretch, length)
+
+
+def _written_out(
+    body: BodyTrace, stretch: Stretch, steps: int, reverse: bool, firsts: list[int], rows: list[int]
+) -> tuple[list[int], list[int]]:
+    """Append the instructions of all steps, one step after the other."""
+    tape, line, count = body.tape, body.trace.line(), len(firsts)
+    levels = [tape.level_of(number) for number in stretch.inputs[:count]]  # as the body was recorded
+    starts = [
+        instructions.copied(tape, number, level, line) for number, level in zip(firsts, levels, strict=True)
+    ]
+    several = RepeatedSteps(stretch, count, [], steps, [tape.values[x][:2] for x in starts]).stretch
+    for wide, number in zip(several.inputs[count:], rows, strict=True):
+        number = addresses.flipped(tape, number, 0) if reverse else number
+        dims = tape.layout_of(number).dims
+        instructions.copied_into(tape, addresses.reshaped(tape, wide, dims), number, line)
+    for each in several.body:
+        tape.code.append(each)
+    shapes = [tape.layout_of(number).dims for number in stretch.outputs[count:]]
+    stacks = [
+        addresses.reshaped(tape, wide, (steps, *dims))
+        for wide, dims in zip(several.outputs[count:], shapes, strict=True)
+    ]
+    return several.outputs[:count], [addresses.flipped(tape, x, 0) for x in stacks] if reverse else stacks
 
 
 def _split(

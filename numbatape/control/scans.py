@@ -104,7 +104,7 @@ def scan(
     count = _count_of(current(), arrays, length)
 
     def run(g, carry, rows, steps):
-        return _scan("nt.scan", g, carry, rows, steps, reverse, f)
+        return _scan("nt.scan", g, carry, rows, steps, reverse, f, is_segment=True)
 
     return in_segments(run, f, init, xs, count, reverse, checkpoint)
 
@@ -196,13 +196,13 @@ def map(f: Callable, xs):
     return _scan("nt.map", lambda carry, x: (carry, f(x)), (), xs, None, False, f)[1]
 
 
-def _scan(name: str, f: Callable, init, xs, length, reverse: bool, user: Callable):
-    """Scan with a body that calls a function of the user's."""
+def _scan(name: str, f: Callable, init, xs, length, reverse: bool, user: Callable, is_segment: bool = False):
+    """Scan with a body that calls a function of the user's; ``is_segment`` is as in `emitted`."""
     trace = current()
     if trace is None:
         return _in_python(name, f, init, xs, length, reverse)
     with failing(trace):
-        return _recorded(trace, name, f, init, xs, length, reverse, user)
+        return _recorded(trace, name, f, init, xs, length, reverse, user, is_segment)
 
 
 # ---- outside of any trace
@@ -319,7 +319,7 @@ def _pair(name: str, result):
 # ---- while tracing
 
 
-def _recorded(trace, name: str, f, init, xs, length, reverse: bool, user):
+def _recorded(trace, name: str, f, init, xs, length, reverse: bool, user, is_segment: bool):
     """Trace the body once, append the loop, and return the last carry and the stacked outputs."""
     carries = Carries(trace, name, (user,), init)
     arrays, rows = leaves_of(xs)
@@ -358,7 +358,7 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool, user):
         kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
         numbers = [*numbers, *(body.output(leaf) for leaf in outputs)]
     carries.counters.guard(code)
-    last, stacks = emitted(body, name, code, reverse, carries.leaves, slices, numbers)
+    last, stacks = emitted(body, name, code, reverse, carries.leaves, slices, numbers, is_segment)
     parts = iter([result_of(trace, number, dtype) for number, dtype in zip(stacks, kinds, strict=True)])
     ys = [None if leaf is None else next(parts) for leaf in leaves]
     return carries.ends(last), pytrees.unflatten(kind, ys)

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from ..ops import OPCODE
 from ..tape.bodies import Stretch, address_of
 from ..tape.instruction import MAIN, NONE, Instruction, opcode
-from ..tape.tape import F64, POOLS, VARYING
+from ..tape.tape import ACTIVE, F64, POOLS, VARYING
 from . import addresses
 
 MOST_ROWS = 20  # instructions of a step: with more of them, what is saved is less than a tenth
 MOST_IN_BODY = 60  # instructions of all steps together
 MOST_CELLS = 512  # cells that a step writes: where it writes more, its time is that of its arrays
 MOST_STEPS = 12
+# Of a loop in the body of another one whose steps are written out: steps, and the cells that they write. A
+# reverse sweep saves these in each step of the outer loop, where it would save that loop's carries alone.
+MOST_TURNS, MOST_KEPT = 8, 256
 
 Place = tuple[int, int]  # a storage, and an offset there as a size code
 
@@ -28,20 +31,47 @@ def array_steps_together(stretch: Stretch, rows: Sequence[Instruction]) -> int:
     rows
         Those of its instructions that stay in the loop.
     """
-    tape = stretch.builder
-    if any(row.family != F64 or tape.ops[row.row].casts for row in rows):
-        return 1
-    written = {address_of(stretch.keys[x])[0] for row in rows for x in row.results}
-    cells = sum(tape.sizes.value(tape.storages[storage][0]) for storage in written if storage >= len(POOLS))
-    if not rows or len(rows) > MOST_ROWS or cells > MOST_CELLS:
+    if not rows or len(rows) > MOST_ROWS or not _may_be_repeated(stretch, rows):
         return 1
     return min(MOST_STEPS, MOST_IN_BODY // len(rows))
 
 
-class RepeatedSteps:
-    """A body that makes several steps. Parameters and attributes are those of `UnrolledSteps`."""
+def _may_be_repeated(stretch: Stretch, rows: Sequence[Instruction], most: int = MOST_CELLS) -> bool:
+    """Whether instructions can be repeated on further storages, and write at most so many cells of arrays."""
+    tape = stretch.builder
+    if any(row.family != F64 or tape.ops[row.row].casts for row in rows):
+        return False
+    written = {address_of(stretch.keys[x])[0] for row in rows for x in row.results}
+    cells = sum(tape.sizes.value(tape.storages[storage][0]) for storage in written if storage >= len(POOLS))
+    return cells <= most
 
-    def __init__(self, stretch: Stretch, carries: int, past: Sequence[int], count: int):
+
+def may_be_written_out(stretch: Stretch, steps: int) -> bool:
+    """Whether all steps of a loop that stands in the body of another one are written out there."""
+    tape, rows = stretch.builder, stretch.body
+    fits = 0 < steps <= MOST_TURNS and steps * len(rows) <= MOST_IN_BODY and not stretch.guards
+    alone = fits and not any(tape.ops[row.row].calls for row in rows)
+    read_only = alone and stretch.made.isdisjoint(stretch.keys[x] for x in stretch.inputs)
+    return read_only and _may_be_repeated(stretch, rows, MOST_KEPT // steps)
+
+
+class RepeatedSteps:
+    """A body that makes several steps. Parameters and attributes are those of `UnrolledSteps`.
+
+    Parameters
+    ----------
+    places
+        Where the carries are before the first step; None for where the body has them.
+    """
+
+    def __init__(
+        self,
+        stretch: Stretch,
+        carries: int,
+        past: Sequence[int],
+        count: int,
+        places: Sequence[Place] | None = None,
+    ):
         self.one, self.builder = stretch, stretch.builder
         self._rows: list[Instruction] = []
         self._inputs = {self.builder.storage_of(value) for value in stretch.inputs}
@@ -51,10 +81,14 @@ class RepeatedSteps:
         stacked = stretch.outputs[carries:]
         wide, stacks = ([self._wide(x, count) for x in values] for values in (slices, stacked))
         earlier = [self._wide(starts[k], count) for k in past]
-        before = [self._place(value) for value in starts]
+        before = [*map(self._place, starts)] if places is None else [*places]
         # The verifier wants positions in a storage that nothing writes to later, such as another step's row.
-        positions = {keys[x] for row in stretch.body for x in self._positions_of(row)}
-        apart = [(x, whole) for x, whole in zip(stacked, stacks, strict=True) if keys[x] in positions]
+        copied = {keys[x] for row in stretch.body for x in self._positions_of(row)}
+        if (
+            places is not None
+        ):  # An output of a whole body may be an input, a part of an array, or there twice.
+            copied = {*map(keys.__getitem__, stacked)}
+        apart = [(x, whole) for x, whole in zip(stacked, stacks, strict=True) if keys[x] in copied]
         for step in range(count):
             self._values = {}
             self._homes = {keys[x]: place for x, place in zip(starts, before, strict=True)}
@@ -144,5 +178,6 @@ class RepeatedSteps:
         return self._place(fresh)
 
     def _copied(self, value: int, place: Place) -> None:
-        out = self._view(place, self.builder.layout_of(value).dims)
-        self._rows.append(Instruction(opcode(OPCODE["copy"], F64), 1, MAIN, out, self._now(value)))
+        out, source = self._view(place, self.builder.layout_of(value).dims), self._now(value)
+        active = int(self.builder.level_of(source) == self.builder.level_of(out) == ACTIVE)
+        self._rows.append(Instruction(opcode(OPCODE["copy"], F64), active, MAIN, out, source))

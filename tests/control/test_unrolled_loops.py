@@ -92,6 +92,27 @@ def stopped(flow, t, y=Y):
     return last + np.sum(stacked)
 
 
+def substeps(flow, t, y=Y):
+    """Short loops in the body of a long one: outputs that are carries, parts, or there twice; a counter."""
+
+    def step(carry, v):
+        def small(inner, row):
+            z, k = inner
+            following = np.tanh(z * row + t[0]) * np.where(k % 2 == 0, 1.0, t[1])
+            following[1] = 0.5 * z[0]
+            return (following, k + 1), (z, following, following, following[1:], k)
+
+        (carry, k), stacks = flow.scan(small, (carry, 0), np.array([0.3, v, -0.2]), reverse=True)
+        carry = flow.fori_loop(1, 3, lambda i, z: np.sin(z * i + t[2]), carry)
+        first, second = (
+            sum(np.sum(np.cos(rows) * rows[0]) for rows in part) for part in (stacks, stacks[:3])
+        )
+        return carry, first + second * k
+
+    last, stacked = flow.scan(step, t[1:] * 0.5, y)
+    return np.sum(last) + np.sum(np.sin(stacked))
+
+
 PROGRAMS = [hmm, in_turn, matrices, wide, single, stopped]
 
 
@@ -105,7 +126,7 @@ def test_several_steps_are_one(f):
     assert several > 2 * one
 
 
-@pytest.mark.parametrize("f", PROGRAMS)
+@pytest.mark.parametrize("f", [*PROGRAMS, substeps])
 def test_derivatives_are_those_of_the_python_loop(f):
     scanned, looped = (lambda t, flow=flow: f(flow, t) for flow in (nt, Python))
     v = np.array([0.3, -1.0, 0.5, 0.2])
@@ -121,6 +142,25 @@ def test_derivatives_are_those_of_the_python_loop(f):
     np.testing.assert_allclose(
         nt.jvp(scanned, (T,), (v,)), nt.jvp(looped, (T,), (v,)), rtol=1e-10, atol=1e-12
     )
+
+
+def test_short_loops_in_bodies_are_written_out_but_segments_are_not():
+    def f(t, checkpoint=None):
+        def step(z, v):
+            return np.sin(z * v + t), None
+
+        def outer(z, v):
+            return nt.scan(step, z, np.array([0.1, 0.2]))[0], None
+
+        return nt.scan(outer if checkpoint is None else step, 0.5, Y[:8], checkpoint=checkpoint)[0]
+
+    def inner(*arguments):
+        return [
+            loop.body.calls for loop in nt.prepare_gradient_cache(lambda t: f(t, *arguments), 0.3).tape.calls
+        ]
+
+    assert not any(inner())
+    assert any(inner(4))
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
