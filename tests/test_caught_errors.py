@@ -327,6 +327,28 @@ def test_what_nothing_catches_is_raised_as_before(traces):
     assert np.isfinite(gradient(np.array([0.5, 2.0]))[0])
 
 
+def sum_of_a_list(x):
+    try:
+        return math.fsum([x[0], 8e307 * x[1], 1e308])
+    except OverflowError:
+        return x[0] * 2.0
+
+
+def complex_factor(x):
+    try:
+        return np.abs(np.linalg.cholesky(symmetric(x) + 0j)).sum()
+    except np.linalg.LinAlgError:
+        return x[0] * 2.0
+
+
+@pytest.mark.parametrize("program", [sum_of_a_list, complex_factor])
+def test_errors_without_a_guard_are_caught_as_before(program):
+    for x in points(factor_or_penalty) * 2:
+        value, gradient = nt.value_and_grad(program)(x)
+        assert value == pytest.approx(program(x), rel=1e-12)
+        np.testing.assert_allclose(gradient, nt.grad(lambda y: program(y))(x), rtol=1e-12)
+
+
 def test_errors_of_shapes_are_no_guards(traces):
     """Whether a matrix is square depends on no number: such a path is traced in every call, as before."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..emitter.instructions import row
 from ..trace.array import TracedArray
 from ..trace.operands import lift_all, lift_first
 from ..trace.primitives import array_instruction, layout_of, trace_of, value_of
@@ -41,7 +42,7 @@ def factorisation(op: str, operands, value):
     refuted = len(trace.tape.guards) in trace.validity.refuted
     result = _attempt(op, operands, np.zeros_like(value) if refuted else value, not refuted)
     if refuted:
-        raise trace.validity.foresee(np.linalg.LinAlgError("the matrix has no factor"))
+        raise trace.validity.foresee(np.linalg.LinAlgError(row(op).failure))
     return result
 
 
@@ -90,6 +91,8 @@ POLES = {"pow": np.equal, "gamma": np.less_equal, "lgamma": np.less_equal}
 def _note_domain(name: str, implementation, args: tuple, error: Exception) -> None:
     """Record what NumPy makes of numbers for which ``math`` raises; the guards say that it is not finite."""
     traced = [x for x in args if type(x) is TracedArray]
+    if not traced or len(traced) < sum(not isinstance(x, (int, float)) for x in args):
+        return  # a function of a list
     trace = trace_of(traced)
     if trace.in_loop or trace.validity.vouched or str(error) not in DOMAIN:
         return
@@ -109,6 +112,8 @@ def _note_singular(module: str, function, args: tuple, kwargs: dict, error: Exce
     if reads is None:
         return
     op, *operands = reads(*args, **kwargs)
+    if any(type(x) is not TracedArray for x in operands):
+        return  # complex ones
     values = [np.asarray(value_of(x)) for x in operands]  # shapes of traced arrays would become guards
     rows, columns = values[0].shape[-2:] if values[0].ndim > 1 else (0, 1)
     if rows != columns or any(x.ndim < 2 or x.dtype.kind != "f" for x in values):
