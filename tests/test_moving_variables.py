@@ -826,3 +826,52 @@ def test_destructors_run_for_the_users_objects_alone():
     assert nt.grad(lambda t: Open(t).loss(X))(2.0) == np.sum(np.exp(X))
     gc.collect()
     assert Open.count == 0
+
+
+class Group:
+    def __init__(self):
+        self.members: list = []
+
+
+GROUP = Group()
+ENTRIES: list = []
+
+
+class Member:
+    """Its constructor names the group that leads back to it."""
+
+    def __init__(self, k):
+        self.k, self.group, self.entries = k, GROUP, ENTRIES
+        GROUP.members.append(self)
+
+    def loss(self, x):
+        return np.sum(x) * self.k * sum(each.k for each in self.group.members)
+
+    def share(self, x):
+        return np.sum(x) * self.k * sum(each.k for each in self.entries)
+
+
+@pytest.mark.parametrize("name", ["loss", "share"])
+def test_objects_that_lead_back_to_themselves(name):
+    """While a stand-in is made, what it leads to must not get the original in its place."""
+    nt.clear_caches()
+    GROUP.members.clear()
+    ENTRIES[:] = [Member(k) for k in (1.0, 2.0, 3.0)]
+    for number, k in (
+        (0, 1.0),
+        (1, 2.5),
+        (0, 7.0),
+        (0, 3.0),
+        (0, 4.0),
+        (1, 1.0),
+        (0, 2.0),
+        (0, 5.0),
+        (1, 9.0),
+    ):
+        ENTRIES[number].k = k
+        f = (
+            (lambda x: ENTRIES[0].share(x))
+            if name == "share" and not number
+            else getattr(ENTRIES[number], name)
+        )
+        np.testing.assert_allclose(nt.grad(f)(X), np.full(3, k * sum(each.k for each in ENTRIES)))

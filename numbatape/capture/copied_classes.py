@@ -37,6 +37,9 @@ class CopiedClasses:
         # that get the copy, and its name. The function behind it may refer to these classes.
         self._unfinished: dict[int, list[tuple[type, str]]] = {}
         self._own: dict[int, object] = {}  # the original, by the id of its stand-in
+        self.exposed: set[int] = (
+            set()
+        )  # ids of values that parts of theirs have in the place of their stand-in
         trace = current()
         # The id of the trace that makes the copies; traces inside of it use them, too. A reference would be a
         # cycle.
@@ -94,14 +97,17 @@ class CopiedClasses:
             return original
         # Objects of compiled classes cannot be made like this.
         with contextlib.suppress(TypeError):
-            made = self.subclass(cls)
-            holder, result = self._like(original, made)
-            if hasattr(original, "__dict__"):
-                object.__setattr__(result, "__dict__", original.__dict__)
-            # Noted before its attributes are copied, because they may refer to it.
-            self._objects[id(original)] = result
-            self._own[id(result)] = original
-            self._objects[id(result)] = result
+            made, empty = self._subclass(cls)
+            try:
+                holder, result = self._like(original, made)
+                if hasattr(original, "__dict__"):
+                    object.__setattr__(result, "__dict__", original.__dict__)
+                # Noted before members of the class and attributes are copied, because these may refer to it.
+                self._objects[id(original)] = result
+                self._own[id(result)] = original
+                self._objects[id(result)] = result
+            finally:
+                self._fill_classes(empty)
             if not hasattr(cls, "__del__"):  # the original has a destructor, and the stand-in none
                 self._made.append((result, cls))
             if holder is not None and holder.changed is not None:
@@ -192,9 +198,14 @@ class CopiedClasses:
 
     def subclass(self, cls: type) -> type:
         """Return a subclass with copied members; ``super()`` finds copies, too."""
-        found = self._classes.get(cls)
+        found, empty = self._subclass(cls)
+        self._fill_classes(empty)
+        return found
+
+    def _subclass(self, cls: type) -> tuple[type, dict[type, type]]:
+        """Return a subclass, and new stand-ins for it and for bases, which have no members yet."""
+        found, made = self._classes.get(cls), {}
         if found is None:
-            made: dict[type, type] = {}
             meta = self._metaclass(cls)
             own = users_classes(cls)
             quiet = any("__init_subclass__" in vars(base) for base in own)
@@ -214,19 +225,21 @@ class CopiedClasses:
                     type.__setattr__(made[cls], name, member)
             # Members may refer to the class by its name.
             found = self._classes[cls] = self._objects[id(cls)] = made[cls]
-            for base, own_members in made.items():
-                self._put_members(own_members, base)
-            if hasattr(cls, "__del__"):
-                type.__setattr__(found, "__del__", destructor(found.__del__))  # type: ignore[attr-defined]
-        return found
+        return found, made
+
+    def _fill_classes(self, empty: dict[type, type]) -> None:
+        """Give stand-ins for classes their members; the last one is that of the class itself."""
+        for base, made in empty.items():
+            self._put_members(made, base)
+        if empty and hasattr(made, "__del__"):
+            type.__setattr__(made, "__del__", destructor(made.__del__))
 
     def _put_members(self, made: type, base: type) -> None:
         for name, member in members_of(base).items():
-            copy = self.value(member)
-            if copy is not member:
-                self._put_member(made, name, copy)
-            elif id(member) in self._unfinished:
+            if id(member) in self._unfinished and self._objects[id(member)] is member:
                 self._unfinished[id(member)].append((made, name))
+            elif (copy := self.value(member)) is not member:
+                self._put_member(made, name, copy)
 
     @staticmethod
     def _put_member(made: type, name: str, copy) -> None:

@@ -102,14 +102,18 @@ class Copies(CopiedClasses):
         if helper is not None:
             return self.function(helper)
         found = self._objects.get(id(value))
-        if self._uses is not None and found is value and id(value) in self._unfinished:
-            self._uses.hidden = True  # its class refers to it while its stand-in is being made
+        if found is value and id(value) in self._unfinished:  # what it holds refers to it
+            self.exposed.add(id(value))
+            if self._uses is not None:
+                self._uses.hidden = True
         if found is None:
             # Noted before its parts are, because an object may refer to itself.
             self._objects[id(value)] = value
             self._kept.append(value)
             self._unfinished[id(value)] = []
             found = self._objects[id(value)] = self._other(value)
+            if found is value:
+                self.exposed.discard(id(value))
             for made, name in self._unfinished.pop(id(value)):
                 self._put_member(made, name, found)
         return found

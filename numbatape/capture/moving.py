@@ -158,7 +158,7 @@ def require_inputs(trace: Trace, variables: dict[MovingName, Any], contents: lis
     copies = trace.capture.copies
     if trace.capture.moving.keys() - copies.moved:
         raise RuntimeError("a variable that is an input has no stand-in")
-    if read_as_they_are(trace.capture.environment, copies, variables):
+    if copies.exposed or read_as_they_are(trace.capture.environment, copies, variables):
         raise RuntimeError("a variable that is an input is read by code that runs as it is")
 
 
