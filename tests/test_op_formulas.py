@@ -826,7 +826,8 @@ def test_find_knows_what_it_does_not_serve():
 
 
 def test_few_rows_are_hot():
-    assert sum(op.hot for op in ROWS) <= 43
+    # Each has an arm in both sweeps, whose compilation every process waits for that finds none stored.
+    assert sum(op.hot for op in ROWS) <= 45
 
 
 def test_every_differentiable_row_has_an_exact_function():
