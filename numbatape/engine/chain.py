@@ -19,6 +19,7 @@ from .codegen import FIRST_KERNEL
 from .formula_text import (
     HIGH,
     LINK_MASK,
+    NUMBERS,
     arithmetic,
     chain,
     forward_arm,
@@ -82,7 +83,7 @@ def sweep_source(direction: str) -> str:
         arithmetic=chain("arm", arms),
         LAST_ARITHMETIC=last,
         BYTES=4 * STRIDE,
-        NUMBERS=(1 << max(number for number, _, _ in arms).bit_length()) - 1,
+        NUMBERS=NUMBERS,
         HIGH=HIGH,
         LINK_MASK=LINK_MASK,
         STATUS_GUARD=status.GUARD,

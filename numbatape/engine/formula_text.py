@@ -169,6 +169,7 @@ TO_NEXT = 2  # the result is such an operand of the next instruction, and its co
 ALONE = 1  # nothing else reads the operand in the register
 LINK_MASK = 3  # a forward arm's number: its op's place, from 1 on, and below it the operand in the register
 HIGH = 16  # where the number of the reverse arm begins
+NUMBERS = 0xFF  # Either number has a byte, which is loaded without the rest of the word.
 SHARED = 1 << 30
 IN_MEMORY = -1 << 31
 

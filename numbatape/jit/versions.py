@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "bfc0f9abd488c99e"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "c610aea1074b68d4"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The builtins: builtin, steady, by_sizes, watches, object_layout, audit, c_function, crew.
 BUILTINS = "555449d3db552749"

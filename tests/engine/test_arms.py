@@ -10,7 +10,7 @@ import pytest
 import numbatape as nt
 from numbatape.engine import Workspace, make_plan
 from numbatape.engine.checked import CheckedWorkspace
-from numbatape.engine.formula_text import HIGH, LINK_MASK, SHARED, reverse_arms
+from numbatape.engine.formula_text import HIGH, LINK_MASK, NUMBERS, SHARED, forward_texts, reverse_arms
 from numbatape.engine.frame import ARMS, CELL_O
 from numbatape.engine.verify_plan import verify
 from numbatape.errors import VerificationError
@@ -84,11 +84,16 @@ def test_registers_change_no_bit(seed):
 
 def test_all_links_occur():
     words = np.concatenate([plan_of(seed).code[:, ARMS] for seed in range(5)])
-    back = words >> HIGH & 0xFF
+    back = words >> HIGH & NUMBERS
     links = np.zeros(len(reverse_arms()) + 1, int)
     links[list(reverse_arms().values())] = [arm.link for arm in reverse_arms()]
     assert set(words & LINK_MASK) == set(links[back]) == {0, 1, 2, 3}
     assert {bool(word & SHARED) for word in words[words > 0]} == {True, False}
+
+
+def test_numbers_of_arms_are_bytes():
+    assert 0 < max(number for number, _, _ in forward_texts()) <= NUMBERS
+    assert 0 < max(reverse_arms().values()) <= NUMBERS
 
 
 def test_a_wrong_arm_is_refused():

@@ -141,7 +141,7 @@ def run(w, pc):
         if at >= w[1]:
             return total
         word = code_q[at]
-        op = word & 15
+        op = word & 15 | word >> 12 << 8
         if op == 0:
             total += word >> 4
             continue
@@ -172,12 +172,12 @@ def test_arms_of_a_long_choice_jump_to_the_next_one(last):
     )
     more += f"        elif op == 13:\n            total += 7\n            {last}\n"
     source = ARMS.format(more=more.rstrip("\n"))
-    jumps = lower(source, "k").text.count("musttail")
-    assert jumps == (
-        26 if last == "continue" else 0
-    )  # two of each arm and of the rest: by the table, or none
+    text = lower(source, "k").text
+    # Two of each arm and of the rest: by the table, or none. The table's address is loaded for the first one.
+    assert text.count("musttail") == (26 if last == "continue" else 0)
+    assert text.count('.arms"') == (4 if last == "continue" else 0)
     rng = np.random.default_rng(4)
-    for tail in ([], [15], [14, 12, 1, 13]):
+    for tail in ([], [15], [14, 12, 1, 13], [3, 4096 + 3, -1, 4]):
         words = np.append(rng.integers(0, 14, 300) + 16 * rng.integers(0, 9, 300), tail).astype(np.int64)
         frame = np.array([words.ctypes.data, len(words)], np.int64)
         found = {form.function("run")(frame.ctypes.data, 0) for form in both(source)}

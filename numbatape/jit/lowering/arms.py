@@ -19,6 +19,8 @@ from .subset import refused
 from .writer import LLVM
 
 FEWEST = 8  # arms; a shorter choice is left to LLVM
+BYTE = 8  # bits; tables have an arm for each byte, so that a number that is one needs no comparison
+TABLE = "table_of_arms"  # The argument of arms that has its address, which takes ten bytes to load.
 
 
 class Choice(NamedTuple):
@@ -37,7 +39,7 @@ class Jump(NamedTuple):
     name
         What the next arm is chosen by.
     carried
-        The variables that arms get, and their types.
+        The variables that arms get, and their types. The last one is TABLE.
     result
         The type of what the function returns.
     table, size, rest
@@ -97,11 +99,11 @@ def write(function, node: ast.While, choice: Choice) -> None:
     function.statements(head)
     if function.result in (None, "none"):
         raise refused(node, "a dispatch loop ends where a statement in front of its choice returns")
-    carried = _carried(function, head, choice)
+    carried = {**_carried(function, head, choice), TABLE: "int"}
     stem = function.symbol[:-1]
     bodies = {number: body[:-1] for number, body in choice.arms.items()}
     symbols = {number: f'{stem}.arm{number}"' for number in bodies}
-    rest, size = f'{stem}.rest"', 1 << max(symbols).bit_length()
+    rest, size = f'{stem}.rest"', 1 << max(BYTE, max(symbols).bit_length())
     jump = Jump(choice.name, carried, function.result, f'{stem}.arms"', size, rest)
     for number, body in bodies.items():
         function.module.arm(_definition(function.node, Arm(body, head, jump)), carried, symbols[number])
@@ -120,7 +122,7 @@ def write_arm(function, node: Arm) -> None:
     function.begin(onward)
     function.statements(node.head)
     for name, kind in node.jump.carried.items():
-        if function.type_of(name) != kind:
+        if name != TABLE and function.type_of(name) != kind:
             raise refused(node.head[0], f"{name} is {kind} in front of the loop, and not in an arm")
     _jump(function, node.jump, "musttail call")
 
@@ -186,8 +188,10 @@ def _definition(around: ast.FunctionDef, arm: Arm) -> ast.FunctionDef:
 def _jump(function, jump: Jump, call: str) -> None:
     """Write the call of the next arm, with whose result the function ends."""
     number = function.expression(ast.Name(jump.name, ast.Load())).text
-    values = [(kind, function.expression(ast.Name(name, ast.Load()))) for name, kind in jump.carried.items()]
-    given = ", ".join(f"{LLVM[kind]} {value.text}" for kind, value in values)
+    table = f"%{TABLE}.given" if call.startswith("must") else f"ptrtoint (ptr {jump.table} to i64)"
+    *variables, _ = jump.carried.items()
+    values = [(kind, function.expression(ast.Name(name, ast.Load())).text) for name, kind in variables]
+    given = ", ".join(f"{LLVM[kind]} {text}" for kind, text in [*values, ("int", table)])
     known, other = function.label("known"), function.label("other")
     function.branch(
         function.new(f"icmp ult i64 {number}, {jump.size}"), known, other, function.module.likely(True)
@@ -196,7 +200,8 @@ def _jump(function, jump: Jump, call: str) -> None:
         function.begin(label)
         target = jump.rest
         if label == known:
-            place = function.new(f"getelementptr [{jump.size} x ptr], ptr {jump.table}, i64 0, i64 {number}")
+            first = function.new(f"inttoptr i64 {table} to ptr")
+            place = function.new(f"getelementptr ptr, ptr {first}, i64 {number}")
             target = function.new(f"load ptr, ptr {place}")
         result = function.new(f"{call} fastcc {LLVM[jump.result]} {target}({given})")
         function.end(f"ret {LLVM[jump.result]} {result}")
