@@ -166,3 +166,21 @@ def test_equal_keys_and_equal_static_values_that_a_function_tells_apart_have_tap
             assert nt.value_and_gradient(cache, d)[0] == f(d)
     ends = nt.grad(lambda x, r: x * r.stop)
     assert [ends(1.0, nt.Static(range(0, stop, 2))) for stop in (3, 4, 3)] == [3.0, 4.0, 3.0]
+
+
+def test_classes_that_are_equal_as_keys_are_forgotten_one_by_one():
+    """The stand-ins of nested traces for one class are equal, as keys of optree's dictionary, too."""
+
+    class Equal(type):
+        def __eq__(cls, other):
+            return isinstance(other, Equal)
+
+        def __hash__(cls):
+            return 0
+
+    made = [dataclasses.make_dataclass("Pair", ["first"], bases=(Equal("Base", (), {}),)) for _ in range(2)]
+    for _ in range(2):
+        for pair in made:
+            assert pytrees.leaves(pair(1.0)) == [1.0]
+        for pair in made:
+            pytrees.forget(pair)

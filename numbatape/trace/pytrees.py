@@ -7,6 +7,7 @@ other container than tuples: for arguments and results that are arrays and numbe
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -326,7 +327,10 @@ def _register_labelled(cls) -> bool:
 def forget(cls) -> None:
     """Unregister a dataclass that was made for one trace."""
     if _registered.pop(id(cls), None) is not None:
-        library().unregister_pytree_node(cls, namespace=NAMESPACE)
+        # The stand-ins for a class are equal to it as keys, so that optree's dictionary has one entry for all
+        # of them, which is gone with the first. By then optree has unregistered this class itself.
+        with contextlib.suppress(KeyError):
+            library().unregister_pytree_node(cls, namespace=NAMESPACE)
 
 
 # ---- what a message calls an argument, and a leaf of it
