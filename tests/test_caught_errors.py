@@ -231,6 +231,26 @@ def test_draws_of_a_batch_take_both_paths(program, traces):
         np.testing.assert_allclose(gradient, nt.grad(lambda y: program(y))(x), rtol=1e-12)
 
 
+@pytest.mark.parametrize("program", [factor_or_penalty, solution, inverse, positive])
+def test_rows_that_fail_have_derivatives_of_their_own_path(program):
+    """In a map that is traced itself all rows are factored together, those that fail among them."""
+    rows = np.stack(points(program))
+
+    def total(rows):
+        return np.sum(nt.vmap(program)(rows))
+
+    np.testing.assert_allclose(total(rows), sum(map(program, rows)), rtol=1e-12)
+    expected = [nt.grad(lambda x: program(x))(x) for x in rows]
+    np.testing.assert_allclose(nt.grad(total)(rows), expected, rtol=1e-12)
+    hessian = nt.hessian(total)(rows)
+    for k, x in enumerate(rows):
+        np.testing.assert_allclose(
+            hessian[k, :, k], nt.hessian(lambda x: program(x))(x), rtol=1e-11, atol=1e-11
+        )
+        hessian[k, :, k] = 0.0
+    assert not hessian.any()
+
+
 def test_sizes_change_on_both_paths(traces):
     def scaled(x):
         distances = (x[:, None] - x[None, :]) ** 2

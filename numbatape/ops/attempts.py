@@ -50,6 +50,15 @@ def put_outcome(v, o, count, status):
     return DONE
 
 
+def regular(e, matrix, done):
+    """Return a matrix, and the identity where the attempt has failed.
+
+    There the cotangent is 0: nothing has read the result, or it was that of one row of several, which takes
+    another path (`numbatape.vmap`).
+    """
+    return e.where(e.expand(done, (-1,)) != 0.0, matrix, e.eye(matrix.dims[-1], matrix.family))
+
+
 @array_op(
     "attempted_cholesky",
     "(n,n)->(q)",
@@ -60,17 +69,21 @@ def put_outcome(v, o, count, status):
     extents="q == n*n + 1",
 )
 class AttemptedCholesky:
+    """The factor of `cholesky`, and whether there is one."""
+
     depends, interacts = dense, everything
 
     def forward(v, o, a, n, sa0, sa1):
         return put_outcome(v, o, n * n, put_factor(v, o, a, n, sa0, sa1))
 
     def reverse(v, g, o, a, n, so0, sa0, sa1, s):
-        pull_factor(v, g, o, a, n, n, so0, sa0, sa1, s)
+        if v[o + n * n] != 0.0:
+            pull_factor(v, g, o, a, n, n, so0, sa0, sa1, s)
 
     def pullback(e, ct, z, operands, need):
         n = operands[0].dims[-1]
-        return factor_pullback(e, e.unpacked(ct, (n, n))[0], e.unpacked(z, (n, n))[0], operands, need)
+        factor, done = e.unpacked(z, (n, n), (1,))
+        return factor_pullback(e, e.unpacked(ct, (n, n))[0], regular(e, factor, done), operands, need)
 
 
 @array_op(
@@ -83,17 +96,22 @@ class AttemptedCholesky:
     extents="q == n*k + 1",
 )
 class AttemptedSolve:
+    """The solution of `solve`, and whether the matrix is regular."""
+
     depends, interacts = dense, everything
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return put_outcome(v, o, n * k, put_solution(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s))
 
     def reverse(v, g, o, a, b, n, k, so0, sa0, sa1, sb0, sb1, s, need_a, need_b):
-        pull_solution(v, g, o, a, b, n, k, k, so0, sa0, sa1, sb0, sb1, s, need_a, need_b)
+        if v[o + n * k] != 0.0:
+            pull_solution(v, g, o, a, b, n, k, k, so0, sa0, sa1, sb0, sb1, s, need_a, need_b)
 
     def pullback(e, ct, z, operands, need):
-        shape = operands[1].dims[-2:]
-        return solution_pullback(e, e.unpacked(ct, shape)[0], e.unpacked(z, shape)[0], operands, need)
+        a, b = operands
+        solution, done = e.unpacked(z, b.dims[-2:], (1,))
+        its = e.unpacked(ct, b.dims[-2:])[0]
+        return solution_pullback(e, its, solution, (regular(e, a, done), b), need)
 
 
 @array_op(
@@ -106,13 +124,16 @@ class AttemptedSolve:
     extents="q == n*n + 1",
 )
 class AttemptedInv:
+    """The inverse of `inv`, and whether there is one."""
+
     depends, interacts = dense, everything
 
     def forward(v, o, a, n, sa0, sa1, s):
         return put_outcome(v, o, n * n, put_inverse(v, o, a, n, sa0, sa1, s))
 
     def reverse(v, g, o, a, n, so0, sa0, sa1, s):
-        pull_inverse(v, g, o, a, n, n, so0, sa0, sa1, s)
+        if v[o + n * n] != 0.0:
+            pull_inverse(v, g, o, a, n, n, so0, sa0, sa1, s)
 
     def pullback(e, ct, z, operands, need):
         n = operands[0].dims[-1]

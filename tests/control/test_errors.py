@@ -228,9 +228,7 @@ def reads_text(x):
     ]
 
 
-@nt.function
 def positive_root(v):
-    """Recorded in place, because it catches an error, and then by the body of the loop."""
     try:
         return math.sqrt(v)
     except ValueError:
