@@ -54,7 +54,7 @@ def call(trace: Trace, known: KnownBodies, given: Emitted, recompute: bool):
     bodies = [body for body in known.bodies if body.is_current and body.allows(dimensions)]
     groups: dict[tuple, list[Body]] = {}
     for body in bodies:
-        groups.setdefault(_result_key(body, dimensions), []).append(body)
+        groups.setdefault(_result_key(body, dimensions, trace.in_loop), []).append(body)
     for group in groups.values():
         made, places = _instruction(trace, known, group, given, recompute)
         if len(groups) == 1 and not known.is_local and not any(body.may_fail for body in group):
@@ -74,13 +74,27 @@ def call(trace: Trace, known: KnownBodies, given: Emitted, recompute: bool):
     found = emit(trace, made, given.operands)
     outputs = iter([part(trace, found, *place) for place in places])
     leaves = [
-        _leaf(trace, next(outputs), leaf) if type(leaf) is Kind else _plain(leaf) for leaf in result.leaves
+        _leaf(trace, next(outputs), leaf) if type(leaf) is Kind else _plain(leaf)
+        for leaf in _leaves_of(group)
     ]
     return (pytrees.unflatten(result.structure, leaves),)
 
 
-def _result_key(body: Body, dimensions) -> tuple:
-    """Return what the bodies of one instruction have in common: structure, shapes and dtypes of results."""
+def _leaves_of(group: list[Body]) -> list:
+    """Return the leaves of what bodies return: a number is one of NumPy's, unless all return Python's."""
+    found = []
+    for leaf, *others in zip(*(body.result.leaves for body in group), strict=True):
+        differ = type(leaf) is Kind and any(other.cls is not leaf.cls for other in others)
+        found.append(leaf._replace(cls=np.float64) if differ else leaf)
+    return found
+
+
+def _result_key(body: Body, dimensions, in_loop: bool) -> tuple:
+    """Return what the bodies of one instruction have in common: structure, shapes and dtypes of results.
+
+    In the body of a loop one instruction serves all steps, of which one may take a path that returns a number
+    of Python's (of `math`, say), and another one a path that returns one of NumPy's.
+    """
     tape, result = body.tape, body.result
     values = tape.sizes.evaluate(dimensions)
     shapes = []
@@ -88,6 +102,11 @@ def _result_key(body: Body, dimensions) -> tuple:
         dims = tape.layouts[int(tape.values["layout"][value])].dims
         shapes.append(tuple(code if code >= 0 else values[-code - 1] for code in dims))
     leaves = [leaf if type(leaf) is Kind else _contents(*leaf) for leaf in result.leaves]
+    if in_loop:
+        leaves = [
+            leaf._replace(cls=np.float64) if type(leaf) is Kind and leaf.cls is float else leaf
+            for leaf in leaves
+        ]
     return result.structure, tuple(shapes), tuple(leaves)
 
 

@@ -1,6 +1,7 @@
 """How often a sub-tape's function runs, what tapes hold of it, and when it is traced again."""
 
 import contextlib
+import math
 import pickle
 import tracemalloc
 
@@ -417,3 +418,24 @@ def test_calls_of_maps_have_numbers_of_their_own():
     calls = [row.split()[-3] for row in str(cache.tape).splitlines() if row.split()[1:2] == ["call"]]
     assert len(calls) == 4
     assert len(set(calls)) == 4
+
+
+def exponential(v):
+    return 0.0 * v if v < 0.0 else math.exp(v)
+
+
+def square_root(v):
+    try:
+        return math.sqrt(v)
+    except ValueError:
+        return 0.0 * v
+
+
+@pytest.mark.parametrize("f", [exponential, square_root])
+@pytest.mark.parametrize("x", [[-0.1, -2.2, 0.8], [0.5, -1.0, 2.0], [1.0, 2.0, 0.3], [-1.0, -2.0, -3.0]])
+def test_steps_of_a_loop_return_numbers_of_python_or_of_numpy(f, x):
+    """One instruction serves the paths that return a number of ``math`` and those that return NumPy's."""
+    x, sub = np.array(x), nt.function(f)
+    value, gradient = nt.value_and_grad(lambda x: np.sum(nt.map(sub, x) ** 2))(x)
+    np.testing.assert_allclose(value, sum(f(v) ** 2 for v in x), rtol=1e-13)
+    np.testing.assert_allclose(gradient, [nt.grad(lambda v: f(v) ** 2)(v) for v in x], rtol=1e-13, atol=1e-15)
