@@ -21,7 +21,7 @@ from ..engine.frame import CELL_A, SEED_CELL, SEED_CELLS, WORD
 from ..engine.moving_spaces import ITEMSIZE, MovingSpace
 from ..engine.placement import aligned
 from ..engine.plan import BRIEF_CODE
-from ..engine.replan_kernels import ALL_CELLS, FIRST_ACTIVE, LEVELS
+from ..engine.replan_kernels import ALL_CELLS, LEVELS
 from ..engine.segments import Cuts, Segments
 from ..engine.space_words import FAILED, LARGE, UNPLANNED
 from ..engine.strip_replan import StripReplanner
@@ -30,8 +30,8 @@ from ..ops.status import DONE, GUARD
 from ..tape.tape import F64, FAMILY_DTYPE
 from .counted_sizes import MOST_COUNTS
 from .elastic_ends import UNKNOWN, Input, Result, Seed, address_of, ends_of, result_of, rows_for_all_sizes
+from .elastic_results import ElasticResults
 from .leaf_rows import ArrayRow, DataRow, FrozenRow, KnownNumberRow, NumberRow, SameRow
-from .outs import Out as _Out
 from .outs import in_form
 from .variant import LONG, MANY
 
@@ -39,7 +39,6 @@ ndarray = np.ndarray
 ROW = {name: k for k, name in enumerate(jit.steady.ROW)}
 CELLS_OF, BYTES, OBJECT = (ROW[name] for name in ("cells", "bytes", "object"))
 FRAME, LOCKED = jit.steady.WORDS.index("frame"), jit.steady.WORDS.index("locked")
-OUT, SOURCE = len(jit.steady.OUT), jit.steady.OUT.index("object")
 MOST_DIMENSIONS = 64
 WORD_BYTES = jit.object_layout.WORD
 KINDS = (ArrayRow, NumberRow, SameRow, DataRow, FrozenRow, KnownNumberRow)
@@ -60,7 +59,6 @@ class ElasticEntry:
         space = entry.space
         self.variant = space.variant
         self._entry, self._inputs = entry, inputs
-        self._results = [(k, result) for k, result in enumerate(results) if result is not None]
         counted = self._counted = self.variant.counted
         given = len(inputs) if counted is None else len(inputs) - len(counted.guards)
         self._leaf_rows = rows_for_all_sizes(entry.rows, planner.tape)
@@ -83,7 +81,6 @@ class ElasticEntry:
         self._watched = space.watched  # kept alive, because the frame refers to captured arrays by address
         self._seeds, self._seed = space.seeds.copy(), space.seed.copy()
         self._at_seeds = memoryview(self._seeds)
-        self._sources: list = [out.source for out in entry.outs]  # the builtin knows them by address
         shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
         self._at_shapes = [address_of(shape) for shape in shapes]
         self._shapes = [shape.data for shape in shapes]
@@ -97,6 +94,7 @@ class ElasticEntry:
             planner, self._frame, v, g, _calls_into(self._frame), outermost=True
         )
         self._v, self._g, self._at_v = moving.v, moving.g, moving.at_v
+        self._results = ElasticResults(results, entry.outs, moving)
         self._sizes = memoryview(planner.sizes)
         self._follow_tables()
         kernels.ensure(planner.kernels, planner.values, reverse=not tape.forward)
@@ -112,9 +110,14 @@ class ElasticEntry:
         its_rows: list = [kind.native(row, alive) for kind, row in zip(kinds, self._leaf_rows, strict=True)]
         if any(row is None for row in its_rows):
             return False
-        outs = [{"kind": out.kind, "object": id(out.source)} for out in entry.outs]
         made = kernels.steady_call(
-            *(kernels.entry_words(entry.space, entry.sweep), refuse, its_rows, outs, entry.form),
+            *(
+                kernels.entry_words(entry.space, entry.sweep),
+                refuse,
+                its_rows,
+                self._results.records(),
+                entry.form,
+            ),
             *(entry.rebound, entry.watch_rows(alive), entry.turn, self.variant.counter, alive),
         )
         if made is None:
@@ -122,7 +125,8 @@ class ElasticEntry:
         self._builtin, words, rows, table = made
         self._tables = made  # kept alive, because the next three are views of its arrays
         self._words = memoryview(words)
-        self._rows, self._table = memoryview(rows.reshape(-1)), memoryview(table.reshape(-1))
+        self._rows = memoryview(rows.reshape(-1))
+        self._results.attach(memoryview(table.reshape(-1)))
         self._words[FRAME] = address_of(self._frame)
         for at in self._inputs:
             if at.row is not None and at.ndim:
@@ -204,8 +208,7 @@ class ElasticEntry:
         if self._enter_segments(entry.sweep):
             return refused
         self.variant.counter[0] += 1
-        outs = zip(entry.outs, self._sources, strict=True)
-        return in_form(entry.form, [_Out(out.kind, source).make() for out, source in outs])
+        return in_form(entry.form, self._results.made(first, self._sizes, self._ends))
 
     def _move(self, leaves: Sequence) -> bool:
         """Plan for the sizes of the leaves, and bring everything to its place; return whether that worked."""
@@ -266,9 +269,7 @@ class ElasticEntry:
                 return -1
         if self._has_cotangents and not self._place_seeds(leaves, first, sizes):
             return -1
-        for k, result in self._results:
-            source = self._sources[k] = self._source(result, first[result.place], sizes)
-            self._table[OUT * k + SOURCE] = id(source)
+        self._results.place(first, sizes, self._ends)
         return self._run_prologue() if self._filled or self._cuts is not None else DONE
 
     def _takes_two_sweeps(self, dimensions: Sequence[int]) -> bool:
@@ -348,25 +349,6 @@ class ElasticEntry:
             words[place + OBJECT] = id(leaf)
             cells[cell] = leaf
         return True
-
-    def _source(self, result: Result, cell: int, sizes: memoryview):
-        """Return what the builtin makes a result of."""
-        offset = result.offset
-        cell += offset if offset >= 0 else sizes[-offset - 1]
-        memory = (self._g if result.adjoint else self._v)[result.family]
-        if result.adjoint:
-            cell -= self._ends[LEVELS * result.family + FIRST_ACTIVE]
-        if result.how == "copy":
-            dims = result.dims
-            if len(dims) == 1:
-                n = dims[0] if dims[0] >= 0 else sizes[-dims[0] - 1]
-                return memory[cell : cell + n].copy  # the fastest way to make a view
-            shape = tuple([n if n >= 0 else sizes[-n - 1] for n in dims])
-            if 0 in shape:
-                return np.zeros(shape, memory.dtype).copy
-            return ndarray(shape, memory.dtype, memory, cell * memory.itemsize).copy
-        number = memory[cell : cell + 1]
-        return number if result.how == "entry" else number.item
 
 
 def _calls_into(frame: np.ndarray) -> Callable[[Plan, Any, Any], Calls]:

@@ -58,8 +58,8 @@ class MovingSpace:
     ----------
     v, g
         Value cells and adjoints by family: lists that stay the same, with arrays that do not.
-    at_v
-        The addresses of value cells, by family.
+    at_v, at_g
+        The addresses of value cells and of adjoints, by family.
     calls
         What the tape calls.
     words, address
@@ -75,7 +75,7 @@ class MovingSpace:
         self._words, self.address = memoryview(self.words), self.words.ctypes.data
         self._lead, self._place = map(loaded().function, ("led", "placed")) if outermost else (None, None)
         self._given = planner.given
-        self.at_v = self._words[words.VALUES_AT :]
+        self.at_v, self.at_g = (self._words[at:] for at in (words.VALUES_AT, words.ADJOINTS_AT))
         self._rows, self._stays = Rows(), isinstance(planner, StripReplanner)
         families = tape.storages["family"].tolist()
         self._literals = [
