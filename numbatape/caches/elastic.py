@@ -110,14 +110,9 @@ class ElasticEntry:
         its_rows: list = [kind.native(row, alive) for kind, row in zip(kinds, self._leaf_rows, strict=True)]
         if any(row is None for row in its_rows):
             return False
+        entered, outs = kernels.entry_words(entry.space, entry.sweep), self._results.records()
         made = kernels.steady_call(
-            *(
-                kernels.entry_words(entry.space, entry.sweep),
-                refuse,
-                its_rows,
-                self._results.records(),
-                entry.form,
-            ),
+            *(entered, refuse, its_rows, outs, entry.form),
             *(entry.rebound, entry.watch_rows(alive), entry.turn, self.variant.counter, alive),
         )
         if made is None:

@@ -42,7 +42,7 @@ class Stop:
     @classmethod
     def of(cls, space: VariantWorkspace) -> Stop:
         tape = space.plan.tape
-        at = int(tape.code["aux"][space.stopped])
+        at = space.stopped_guard
         seen = space.guard_value(space.stopped)
         kind = tape.guards[at].kind
         if kind == "bool":

@@ -272,18 +272,24 @@ class VariantWorkspace(Workspace):
         self.alive: tuple = ()
         self.checked: Any = None  # the cells of the last sweep with checks (``debug_mode``)
 
+    @property
+    def stopped_guard(self) -> int:
+        """The number of the guard that stopped the sweep."""
+        return int(self.plan.tape.code["aux"][self.stopped])
+
     def has_assumed(self) -> bool:
         """Whether the guard that stopped the sweep is on what a rule has assumed (`Recording.assumed`)."""
         assumed = self.variant.recording.assumed
-        return bool(assumed) and int(self.plan.tape.code["aux"][self.stopped]) in assumed
+        return bool(assumed) and self.stopped_guard in assumed
 
     def lacks_factor(self) -> bool:
         """Whether the sweep stopped at a guard because a matrix has no factor, unlike when it was traced."""
         attempts = self.variant.recording.attempts
-        if not attempts:
-            return False
-        guard = int(self.plan.tape.code["aux"][self.stopped])
-        return guard in attempts and bool(self.variant.outcomes[guard])
+        return (
+            bool(attempts)
+            and self.stopped_guard in attempts
+            and bool(self.variant.outcomes[self.stopped_guard])
+        )
 
     def refuting(self, refuted: frozenset[int]) -> frozenset[int]:
         """Return the guards to be refuted by the next trace: the kernel has no factor where NumPy has one.
@@ -293,7 +299,7 @@ class VariantWorkspace(Workspace):
         numpy.linalg.LinAlgError
             If another trace does not help, or the function must not run twice.
         """
-        guard = int(self.plan.tape.code["aux"][self.stopped])
+        guard = self.stopped_guard
         if guard in refuted or self.variant.recording.has_effects:
             line = self.plan.tape.line_of(self.stopped)
             raise np.linalg.LinAlgError(f"a matrix is singular within rounding (at {line})")

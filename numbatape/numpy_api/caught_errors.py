@@ -7,6 +7,8 @@ recorded for it: sweeps stop at matrices that have no factor, and the function r
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..emitter.instructions import row
@@ -18,6 +20,30 @@ from .packed_results import packed
 
 # Ops of which there are others that say how it went (`numbatape.ops.attempts`).
 ATTEMPTED = frozenset(("cholesky", "solve", "inv"))
+# By library and name: what reads the op and its operands off the arguments of a function that has raised.
+FAILING: dict[tuple[str, str], Callable] = {}
+
+
+def fails_as(library: str, *names: str) -> Callable:
+    """Register what reads the op that has failed, and its operands, off the arguments of functions."""
+
+    def register(reads: Callable) -> Callable:
+        FAILING.update({(library, name): reads for name in names})
+        return reads
+
+    return register
+
+
+def triangle(a, lower: bool):
+    """Return a matrix whose lower triangle is the one that a factorisation reads."""
+    a = lift_first(a)
+    return a if lower else np.matrix_transpose(a)
+
+
+def columns(a, b) -> tuple:
+    """Return the operands of a system, a vector as a column."""
+    a, b = lift_all(a, b)
+    return a, b if b.ndim > 1 else b[:, None]
 
 
 def factorisation(op: str, operands, value):
@@ -123,44 +149,3 @@ def _note_singular(module: str, function, args: tuple, kwargs: dict, error: Exce
     if value.size and is_caught(op, operands):
         _attempt(op, operands, value, False)
         trace_of(operands).validity.foresee(error)
-
-
-def _cholesky(a, /, *, upper=False):
-    return "cholesky", _triangle(a, not upper)
-
-
-def _of_scipy(a, lower=False, overwrite_a=False, check_finite=True):
-    return "cholesky", _triangle(a, lower)
-
-
-def _triangle(a, lower: bool):
-    a = lift_first(a)
-    return a if lower else np.matrix_transpose(a)
-
-
-def _solve(a, b):
-    a, b = lift_all(a, b)
-    return "solve", a, b if b.ndim > 1 else b[:, None]
-
-
-def _solve_of_scipy(a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None,
-                    transposed=False):  # fmt: skip
-    if assume_a in ("pos", "positive definite"):
-        return _of_scipy(a, lower)
-    return _solve(np.matrix_transpose(a) if transposed else a, b)
-
-
-def _inv(a, *options, **named):
-    return "inv", lift_first(a)
-
-
-# What reads the op and its operands off the arguments of a function that has raised.
-FAILING = {
-    ("numpy", "cholesky"): _cholesky,
-    ("numpy", "solve"): _solve,
-    ("numpy", "inv"): _inv,
-    ("scipy", "cholesky"): _of_scipy,
-    ("scipy", "cho_factor"): _of_scipy,
-    ("scipy", "solve"): _solve_of_scipy,
-    ("scipy", "inv"): _inv,
-}

@@ -15,7 +15,7 @@ from ..trace.array import TracedArray, new_traced
 from ..trace.axes import axes_of, count_of, drop_axes, is_empty, length, over_axes
 from ..trace.operands import lift, lift_all, lift_first
 from ..trace.primitives import FLOAT64, array_instruction, expand, trace_of
-from .caught_errors import factorisation, is_caught
+from .caught_errors import columns, factorisation, fails_as, is_caught, triangle
 from .decompositions import spectral_norm
 from .function_tables import HOLDS
 from .registration import composes, records
@@ -32,6 +32,11 @@ def cholesky_factor(a, upper: bool, value):
         return factorisation("cholesky", (a,), value)
     lower = factorisation("cholesky", (np.matrix_transpose(a),), np.swapaxes(value, -1, -2))
     return np.matrix_transpose(lower)
+
+
+@fails_as("numpy", "cholesky")
+def _failed_cholesky(a, /, *, upper=False):
+    return "cholesky", triangle(a, not upper)
 
 
 def solve_system(op: str, a, b, value):
@@ -52,9 +57,19 @@ def solve(value, a, b):
     return solve_system("solve", *lift_all(a, b), value)
 
 
+@fails_as("numpy", "solve")
+def _failed_solve(a, b):
+    return "solve", *columns(a, b)
+
+
 @records(np.linalg.inv, complex="complex_linalg.inv")
 def inv(value, a):
     return factorisation("inv", (a,), value)
+
+
+@fails_as("numpy", "inv")
+def _failed_inv(a):
+    return "inv", lift_first(a)
 
 
 @records(np.linalg.det, complex="complex_matrices.det")

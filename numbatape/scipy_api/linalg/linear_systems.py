@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import scipy.linalg
 
+from ...numpy_api.caught_errors import columns, fails_as, triangle
 from ...numpy_api.linalg import cholesky_factor, solve_system
 from ...numpy_api.registration import recurring, run_long_record, run_record, unsupported_argument
 from ...numpy_api.stand_ins import stands_for
@@ -59,6 +60,11 @@ def _triangle(a, b, lower: bool, transposed: bool, unit: bool, value):
 def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
     a = lift_first(a)
     return np.linalg.cholesky(a, upper=not lower) if _complex(a) else cholesky_factor(a, not lower, value)
+
+
+@fails_as("scipy", "cholesky", "cho_factor")
+def _failed_cholesky(a, lower=False, overwrite_a=False, check_finite=True):
+    return "cholesky", triangle(a, lower)
 
 
 @stands_for("scipy.linalg", "cho_factor", run=run_record)
@@ -169,6 +175,19 @@ def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_
         return _triangle(a, b, assume_a.startswith("lower"), bool(transposed), False, value)
     a = _as_read(a, assume_a, lower)
     return solve_system("solve", np.matrix_transpose(a) if transposed else a, b, value)
+
+
+@fails_as("scipy", "solve")
+def _failed_solve(a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None,
+                  transposed=False):  # fmt: skip
+    if assume_a in POSITIVE:
+        return _failed_cholesky(a, lower)
+    return "solve", *columns(np.matrix_transpose(a) if transposed else a, b)
+
+
+@fails_as("scipy", "inv")
+def _failed_inv(a, *options, **named):
+    return "inv", lift_first(a)
 
 
 @stands_for("scipy.linalg", "inv")
