@@ -166,12 +166,24 @@ def _connected(client):
     if not isinstance(client, str):
         yield client
         return
-    distributed = package("distributed", "a client of Dask", "'dask[distributed]'")
-    made = distributed.Client(client, set_as_default=False)
+    made = connect(client)
     try:
         yield made
     finally:
         made.close()
+
+
+def connect(address: str, **options):
+    """Return a client of the scheduler at an address, which the caller closes.
+
+    What a scheduler tells all clients at that moment, that a worker has died for example, may arrive together
+    with its greeting. `Client` asserts that this comes alone (distributed 2026.8), so it is made again.
+    """
+    distributed = package("distributed", "a client of Dask", "'dask[distributed]'")
+    for _ in range(RETRIES):
+        with contextlib.suppress(AssertionError):
+            return distributed.Client(address, set_as_default=False, **options)
+    return distributed.Client(address, set_as_default=False, **options)
 
 
 def _on_dask(work: Callable, pieces: Sequence, client, retries: int) -> Iterator[tuple[int, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from numbatape.distributed import run_pieces
+from numbatape.distributed import connect, run_pieces
 from numbatape.logdensity.chains import Sampler, Settings, run_chains
 from numbatape.logdensity.evaluate import Worker
 from numbatape.logdensity.exits import InputError
@@ -73,10 +73,10 @@ def sendable(model: Model) -> Model:
 @contextlib.contextmanager
 def client_of(address: str, model: Model) -> Iterator[Any]:
     """Yield a client of the cluster, to which the model's modules are sent by value."""
-    distributed = optional("distributed", "--dask", "'dask[distributed]'")
+    optional("distributed", "--dask", "'dask[distributed]'")
     cloudpickle = optional("cloudpickle", "--dask")
     try:
-        client = distributed.Client(address, timeout=WAIT, set_as_default=False)
+        client = connect(address, timeout=WAIT)
     except (OSError, ValueError) as error:  # TimeoutError is an OSError
         raise InputError(f"--dask {address}: no scheduler answers there ({error})") from error
     modules = _modules_of(model)

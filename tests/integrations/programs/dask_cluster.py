@@ -1,5 +1,6 @@
 """Blocks of draws on a cluster of Dask: the bits of one machine, also when workers are killed."""
 
+import asyncio
 import contextlib
 import io
 import json
@@ -15,6 +16,7 @@ import cloudpickle
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from distributed.diagnostics.plugin import SchedulerPlugin
 
 import numbatape as nt
 from numbatape.distributed import map_batches
@@ -50,9 +52,18 @@ def raising(block):
     return block["mu"]
 
 
-def where(block):
-    time.sleep(0.02)
-    return np.full(len(block), os.getpid())
+class Meeting:
+    """Evaluates blocks once two workers have got some of them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, block):
+        (self.folder / str(os.getpid())).touch()
+        latest = time.monotonic() + 60
+        while len(list(self.folder.iterdir())) < 2 and time.monotonic() < latest:
+            time.sleep(0.002)
+        return np.full(len(block), os.getpid())
 
 
 def main():
@@ -73,9 +84,10 @@ def main():
         found, slopes = map_batches(nt.batch(logp), draws, client, block=64)
         assert np.array_equal(found, values) and np.array_equal(slopes["log_s"], gradients["log_s"])
 
-        for _ in range(2):  # the function is on one of the workers, and all of them get a share of the work
-            _, shares = np.unique(map_batches(where, np.zeros(40), client, block=1), return_counts=True)
-            assert len(shares) == 2 and min(shares) >= 10, shares
+        for name in ("first", "second"):  # the function is on one of the workers, and all of them get work
+            (Path(folder) / name).mkdir()
+            workers = map_batches(Meeting(Path(folder) / name), np.zeros(40), client, block=1)
+            assert len(np.unique(workers)) == 2
 
         marker = Path(folder) / "killed"
         found, slopes = map_batches(Deadly(marker), draws, local.scheduler_address, block=64)
@@ -83,6 +95,7 @@ def main():
         assert np.array_equal(found, values) and np.array_equal(slopes["mu"], gradients["mu"])
 
         a_worker_dies_as_it_gets_the_function(client, draws, values)
+        the_greeting_does_not_come_alone(local.scheduler, draws, values)
 
         far = {"mu": np.where(np.arange(1000) == 640, 3.0, draws["mu"]), "log_s": draws["log_s"]}
         with pytest.raises(ValueError, match="no such place"):
@@ -106,6 +119,33 @@ def a_worker_dies_as_it_gets_the_function(client, draws, values):
     found, _ = map_batches(nt.batch(logp), draws, client, block=64)
     del client.replicate
     assert len(copied) >= 2 and np.array_equal(found, values)
+
+
+class Talkative(SchedulerPlugin):
+    """Sends the next client another message together with the scheduler's greeting."""
+
+    name = "talkative"
+
+    def __init__(self):
+        self.tasks = []
+
+    def add_client(self, scheduler, client):
+        if not self.tasks:
+            self.tasks.append(asyncio.ensure_future(self.add_message(scheduler, client)))
+
+    async def add_message(self, scheduler, client):
+        while client not in scheduler.client_comms:
+            await asyncio.sleep(0)
+        scheduler.client_comms[client].send({"op": "no-news"})
+
+
+def the_greeting_does_not_come_alone(scheduler, draws, values):
+    """`Client` fails then, with an AssertionError."""
+    talkative = Talkative()
+    scheduler.add_plugin(talkative)
+    found, _ = map_batches(nt.batch(logp), draws, scheduler.address, block=64)
+    scheduler.remove_plugin(talkative.name)
+    assert talkative.tasks[0].done() and np.array_equal(found, values)
 
 
 MODEL = """
