@@ -107,11 +107,30 @@ def test_nothing_is_traced_again_while_the_state_is_the_same():
     assert cache.traces == 1
 
 
-def test_truth_values_are_not_compared_with_numpys_by_identity():
+TRUE = np.True_
+TRUTHS = {"true": TRUE}
+
+
+@pytest.mark.parametrize(
+    ("name", "truth"),
+    [
+        (r"np\.True_", lambda x: (x[0] > 0) is np.True_),
+        (r"np\.False_", lambda x: np.isnan(x[0]) is not np.False_),
+        ("TRUE", lambda x: TRUE is (x[0] > 0)),
+        ("TRUE", lambda x: any([each is TRUE for each in [x[0] > 0]])),
+        ("true", lambda x: np.all(x > 0) is TRUTHS["true"]),
+        ("expected", lambda x, expected=TRUE: (x > 0)[0] is expected),
+    ],
+)
+def test_truth_values_are_not_compared_with_numpys_by_identity(name, truth):
+    with pytest.raises(nt.UnsupportedOperationError, match=f"`is {name}` at .*test_state"):
+        nt.grad(lambda x: np.sum(x) * (2.0 if truth(x) else 3.0))(X)
+
+
+def test_truth_values_of_numpy_may_be_used_beside_comparisons_by_identity():
     flag = np.True_
 
-    with pytest.raises(nt.UnsupportedOperationError, match=r"is np\.True_"):
-        nt.grad(lambda x: np.sum(x) * (2.0 if (x[0] > 0) is np.True_ else 3.0))(X)
+    assert nt.value_and_grad(lambda x: np.sum(x) * (2.0 if flag and X is not x else 3.0))(X)[0] == 6.0
     assert nt.value_and_grad(lambda x: np.sum(x) * (2.0 if flag & np.True_ else 3.0))(X)[0] == 6.0
 
 

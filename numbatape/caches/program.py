@@ -270,11 +270,14 @@ class Program:
     def _trace(self, flat: Flattened, assumes: bool, refuted: frozenset[int]) -> Variant:
         """Trace the function, and keep the variant for later calls unless it holds for this call alone."""
         watched, environment = self._captured_by(flat)
+        by_identity = environment.identity_tests > 1
+        if by_identity:
+            imported("..capture.compared_truths", __package__).refuse(environment)
         before = environment.generator_states()
-        # Code that compares numbers with ``is`` (2 of `identity_tests`) needs Python's own ints.
+        # Code that compares numbers with ``is`` needs Python's own ints.
         manner = self._manner(
             self.transform,
-            data_integers=self._data_integers and environment.identity_tests < 2,
+            data_integers=self._data_integers and not by_identity,
             captures=self._captures,
             assumes=assumes,
             counts=True,

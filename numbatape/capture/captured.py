@@ -217,6 +217,10 @@ class Captured:
         for cell, value in self._cells:
             yield cell, self._variables[id(cell)], value
 
+    def functions(self) -> list[tuple]:
+        """Return (function, its code)."""
+        return self._functions
+
     def names(self):
         """Yield (the object that holds a value, the name by which code refers to it, the value)."""
         yield from self._bindings

@@ -11,9 +11,7 @@ from ..trace import operations
 from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
 from ..trace.trace import current, standing
-from ..usercode.frames import is_compared_by_identity, not_supported
 
-TRUTHS = ("True_", "False_")  # names of NumPy's; no code compares traced values with these by identity
 # Names of the module ``time`` that `time.tzset` sets anew.
 CHANGING = ("timezone", "altzone", "daylight", "tzname")
 _DICTIONARY = vars(types.ModuleType)["__dict__"]
@@ -43,13 +41,11 @@ class ModuleCopy(types.ModuleType):
     ):
         super().__init__(original.__name__, original.__doc__)
         scope = _DICTIONARY.__get__(self)
-        own, others = vars(original).items(), {*late, *like_users, *TRUTHS, *CHANGING}
+        own, others = vars(original).items(), {*late, *like_users, *CHANGING}
         scope.update({name: value for name, value in own if name not in others})
         scope.update(replaced)
 
         def missing(name):
-            if name in TRUTHS and is_compared_by_identity():
-                raise not_supported(f"`is np.{name}`", "a traced truth value is another object; use bool(x)")
             if name in like_users:
                 return stand_in(getattr(original, name))
             if name not in late:

@@ -107,6 +107,27 @@ def identity_tests(code: types.CodeType) -> int:
 
 
 @functools.lru_cache(maxsize=10_000)
+def compared_by_identity(code: types.CodeType) -> tuple[tuple[str, int], ...]:
+    """Return the names in operands of ``is``, in code and in functions inside it, each with its line."""
+    steps = list(dis.get_instructions(code)) if IS_OP in code.co_code[::2] else []
+    tests = [step.positions for step in steps if step.opname == "IS_OP"]
+    found = [
+        (str(step.argval), step.positions.lineno)
+        for step in steps
+        if step.opname.startswith("LOAD_") and any(_is_within(step.positions, test) for test in tests)
+    ]
+    return (*found, *(row for code_inside in inner(code) for row in compared_by_identity(code_inside)))
+
+
+def _is_within(inner: dis.Positions, outer: dis.Positions) -> bool:
+    """Whether one place in a file is in another one; where Python was told to forget columns, none is."""
+    if None in inner or None in outer:
+        return False
+    begins = (outer.lineno, outer.col_offset) <= (inner.lineno, inner.col_offset)
+    return begins and (inner.end_lineno, inner.end_col_offset) <= (outer.end_lineno, outer.end_col_offset)
+
+
+@functools.lru_cache(maxsize=10_000)
 def imported(code: types.CodeType, package: str) -> tuple[str, ...]:
     """Return the full names of the modules that code imports when it runs, its own package being known."""
     found: list[str] = []

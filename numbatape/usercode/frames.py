@@ -121,14 +121,6 @@ def is_stored() -> bool:
     return is_store(user_frame())
 
 
-def is_compared_by_identity() -> bool:
-    """Whether the user's code compares what it reads now with ``is``."""
-    frame = user_frame()
-    after = [i.opname for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti]
-    steps = [name for name in after[:12] if name not in ("CACHE", "EXTENDED_ARG")]
-    return "IS_OP" in steps[:1] or (steps[1:2] == ["IS_OP"] and steps[0].startswith("LOAD_"))
-
-
 _SUBSCRIPTS = {dis.opmap[name] for name in ("BINARY_SUBSCR", "BINARY_SLICE") if name in dis.opmap}
 _BINARY = dis.opmap["BINARY_OP"]
 _BINARIES = {name: k for k, (name, _) in enumerate(getattr(dis, "_nb_ops", ()))}
