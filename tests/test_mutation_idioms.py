@@ -36,6 +36,17 @@ def ndenumerate(x):
 
 
 @case
+def permuted_into_itself(x):
+    y = x * 1.0
+    y[[4, 3, 2, 1, 0, 5]] = y
+    m = y.reshape(2, 3)
+    m[:, [2, 0, 1]] = m
+    v = y.view()
+    v[np.arange(6)[::-1]] = y
+    return np.sum(y * W)
+
+
+@case
 def ndindex_loop(x):
     y = (x * 1.0).reshape(2, 3)
     out = np.zeros((2, 3))

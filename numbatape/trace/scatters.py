@@ -76,7 +76,9 @@ def write_at_known(x: TracedArray, keys: tuple, item) -> bool:
     """
     listed = [axis for axis, key in enumerate(keys) if type(key) is not slice]
     has_lists = any(isinstance(key, (list, np.ndarray)) for key in keys)
-    if not has_lists or any(map(is_size, keys)) or not any(map(is_size, lengths(x))) or overlap(x, item):
+    if not has_lists or any(map(is_size, keys)) or not any(map(is_size, lengths(x))):
+        return False
+    if overlap(x, item, in_place=False):  # lists move the entries of an array that is written to itself
         return False
     first, last = listed[0], listed[-1]
     places = [np.asarray(key) for key in keys[first : last + 1]]
