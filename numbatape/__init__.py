@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .caches.hvp import HvpCache, prepare_hvp_cache, value_and_hvp
     from .caches.pullback import PullbackCache, prepare_pullback_cache, value_and_pullback
     from .caches.registry import clear_caches
-    from .caches.roles import Cache, Constant, Static
     from .caches.sparse_hessian import (
         SparseHessianCache,
         prepare_sparse_hessian_cache,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from .jit.loader import kernel_info
+    from .programs.roles import Cache, Constant, Static
     from .rules.primitive import primitive, zero_derivative
     from .rules.site import ArgumentSpec
     from .solvers.implicit import fixed_point, minimize_scalar, root
@@ -92,7 +92,7 @@ _NAMES = {
         "prepare_hvp_cache",
         "value_and_hvp",
     ),
-    "caches.roles": (
+    "programs.roles": (
         "Cache",
         "Constant",
         "Static",

@@ -14,7 +14,7 @@ PASSES = (
     *("linear", "histories", "carries", "literals", "merge", "reciprocals", "places", "stencils", "columns"),
     "fuse",
 )
-STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
+STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.programs.one_way`)
 
 
 @frozen(kw_only=True)

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import numpy as _numpy
 
-from .capture.rebinding import table as _table
 from .recording import contents as _contents  # noqa: F401  (it announces the functions that are replaced)
+from .stand_ins.rebinding import table as _table
 
 _proxy = vars(_table(writes=True).modules[id(_numpy)][1])
 globals().update({name: value for name, value in _proxy.items() if not name.startswith("__")})

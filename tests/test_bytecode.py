@@ -12,7 +12,7 @@ import numpy as np
 
 import numbatape.recording.contents  # noqa: F401  (it announces what stands for what)
 from numbatape.capture.reach import Reach, needs_stand_in
-from numbatape.capture.rebinding import table
+from numbatape.stand_ins.rebinding import table
 from numbatape.usercode import absences, bytecode
 
 

@@ -14,8 +14,9 @@ import pytest
 import scipy.special as sc
 
 import numbatape as nt
-from numbatape.caches import program, registry
+from numbatape.caches import registry
 from numbatape.engine import Workspace
+from numbatape.programs import program
 
 X = np.array([0.5, 1.5, -0.7])
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.linalg
 
 import numbatape as nt
-from numbatape.caches.program import Program
+from numbatape.programs.program import Program
 
 TWO = np.eye(2)
 

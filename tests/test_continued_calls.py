@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches import steady
 from numbatape.engine.continued import _apart
 from numbatape.engine.continued_kernels import HEAD, ROW
 from numbatape.jit import address
+from numbatape.steady_calls import steady
 
 rng = np.random.default_rng(5)
 X, Y = rng.normal(size=(400, 4)), rng.normal(size=400)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches.elastic import ElasticEntry
-from numbatape.caches.evaluator import Evaluator
+from numbatape.programs.evaluator import Evaluator
+from numbatape.steady_calls.elastic import ElasticEntry
 from numbatape.trace import pytrees
 
 

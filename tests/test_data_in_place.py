@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches.entry import Entry
+from numbatape.steady_calls.entry import Entry
 
 RNG = np.random.default_rng(3)
 DATA = RNG.normal(size=(64, 40))

@@ -54,7 +54,7 @@ def test_debug_mode_checks_every_derivative(kind):
 
 
 def test_debug_mode_checks_each_chunk(monkeypatch):
-    from numbatape.caches import debug
+    from numbatape.programs import debug
 
     seen = []
     check = debug.checked_forward

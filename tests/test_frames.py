@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches.evaluator import Evaluator
-from numbatape.caches.front import MOST_STRUCTURES, Front
+from numbatape.programs.evaluator import Evaluator
+from numbatape.steady_calls.front import MOST_STRUCTURES, Front
 
 pd = pytest.importorskip("pandas")
 

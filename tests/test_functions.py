@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import numbatape as nt
-from numbatape.capture.rebinding import rebind
 from numbatape.recording.record import InputLeaf, Output, record
+from numbatape.stand_ins.rebinding import rebind
 from numbatape.tape.tape import ACTIVE
 from tests.every_case import OLDER, every, of_these_versions
 

@@ -29,10 +29,13 @@ LAYERS = (
     {"numpy_api"},
     {"scipy_api"},
     {"capture"},
+    {"stand_ins"},
     {"control"},
     {"recording"},
     {"subtapes"},
     {"sparse"},
+    {"programs"},
+    {"steady_calls"},
     {"caches"},
     {"verbs", "numpy"},
     {"testing", "transforms"},
@@ -52,6 +55,7 @@ TRACING = {
     "numpy_api",
     "scipy_api",
     "capture",
+    "stand_ins",
     "recording",
     "subtapes",
 }
@@ -153,10 +157,10 @@ def test_every_part_has_a_layer():
 
 # Late imports of files that build on the importing one, which few programs need. Only these close circles.
 HANDED_ON = {
-    ("caches.variant", "caches.one_way"): "the workspace of tapes that are swept once",
-    ("engine.calls", "engine.moving_calls"): "loops whose sizes change",
+    ("programs.variant", "programs.one_way"): "the workspace of tapes that are swept once",
+    ("engine.calls", "engine.moving.moving_calls"): "loops whose sizes change",
     ("numpy_api.registration", "numpy_api.small_integers"): "integers of fewer than 64 bits",
-    ("trace.pytrees", "trace.data_frames"): "the containers of pandas, polars and xarray",
+    ("trace.pytrees", "trace.frames.data_frames"): "the containers of pandas, polars and xarray",
     (
         "scipy_api.interpolate.interpolation",
         "scipy_api.interpolate.fitpack",

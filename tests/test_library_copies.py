@@ -15,8 +15,8 @@ from numpy import polynomial
 from scipy.spatial import distance
 
 import numbatape as nt
-from numbatape.capture import library_copies
 from numbatape.errors import LeakError, UnsupportedOperationError
+from numbatape.stand_ins import library_copies
 from tests.every_case import together
 
 X = np.array([0.3, 0.25, 0.5, 0.9, -0.4, 0.7])

@@ -23,7 +23,7 @@ import scipy.special
 import scipy.stats
 
 import numbatape as nt
-from numbatape.caches import program
+from numbatape.programs import program
 
 X = np.array([0.5, 1.0, 2.0])
 VALUES = 1.5, 2.0, -0.5, 3.0, 0.25, 1.5, -2.0

@@ -152,11 +152,11 @@ def test_a_meaning_that_is_not_said_is_named(trait, its):
 # Strings that are names of ops, and of something else where they are compared: by file of these folders.
 READERS = ("derive", "emitter", "engine", "nested", "rules", "sparse", "tape", "trace")
 OTHER_NAMES = {
-    "trace/column_functions.py": {"sum"},  # a method of a column
+    "trace/frames/column_functions.py": {"sum"},  # a method of a column
     "trace/integer_ranges.py": {"power", "sum"},  # what the trait `integers` says
-    "trace/pandas_windows.py": {"max", "min", "sum"},  # methods of a window
+    "trace/frames/pandas_windows.py": {"max", "min", "sum"},  # methods of a window
     "trace/position_sets.py": {"quotient", "remainder"},  # what the trait `floored` says
-    "trace/row_labels.py": {"dot"},  # a method of a frame
+    "trace/frames/row_labels.py": {"dot"},  # a method of a frame
     "trace/size_fractions.py": {"add", "mul", "sub"},  # Python's operators
     "trace/symbolic_sizes.py": {"add", "mul", "sub"},  # Python's operators
 }

@@ -22,8 +22,8 @@ import pytest
 from scipy.special import logsumexp
 
 import numbatape as nt
-from numbatape.capture import rebinding
 from numbatape.errors import LeakError
+from numbatape.stand_ins import rebinding
 from numbatape.trace import pytrees
 from numbatape.trace.trace import Trace
 from tests.every_case import every

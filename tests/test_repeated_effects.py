@@ -23,7 +23,7 @@ import pytest
 import scipy.sparse.linalg
 
 import numbatape as nt
-from numbatape.caches import program
+from numbatape.programs import program
 
 HEAD = """
     class Part:

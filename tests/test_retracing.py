@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches import function_families, program
-from numbatape.caches.trace_log import OFTEN
+from numbatape.caches import function_families
+from numbatape.programs import program
+from numbatape.programs.trace_log import OFTEN
 
 
 def either(x):

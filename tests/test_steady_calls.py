@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches import program
-from numbatape.caches.entry import Entry
-from numbatape.caches.evaluator import Evaluator
+from numbatape.programs import program
+from numbatape.programs.evaluator import Evaluator
+from numbatape.steady_calls.entry import Entry
 from numbatape.trace import pytrees
 from tests.every_case import every
 

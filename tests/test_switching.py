@@ -14,15 +14,16 @@ import pytest
 
 import numbatape as nt
 from numbatape import jit
-from numbatape.caches import evaluator as evaluator_file
-from numbatape.caches import steady, variant
-from numbatape.caches.evaluator import Evaluator
-from numbatape.caches.variant import VariantWorkspace
 from numbatape.engine import Workspace
 from numbatape.engine.calls import Calls
 from numbatape.engine.frame import WORD
 from numbatape.engine.placement import aligned, zeros
 from numbatape.jit import by_sizes
+from numbatape.programs import evaluator as evaluator_file
+from numbatape.programs import variant
+from numbatape.programs.evaluator import Evaluator
+from numbatape.programs.variant import VariantWorkspace
+from numbatape.steady_calls import steady
 
 
 def branches(x, bound=1.0):

@@ -1,1 +1,1 @@
-"""Prepared caches: an input contract, a program and workspaces."""
+"""Prepared caches: an input contract, the program of a function, and workspaces of one thread."""

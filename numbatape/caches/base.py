@@ -10,20 +10,20 @@ from ..config import Config, chosen
 from ..engine.kernels import sweep
 from ..errors import SpecError
 from ..late import imported
+from ..programs.arguments import Flattened
+from ..programs.contract import check_same, require_active
+from ..programs.evaluator import Evaluator
+from ..programs.program import Program
+from ..programs.results import Layout
+from ..programs.roles import as_constants, is_mark, like_prepared
+from ..programs.trace_log import GuardReport, report
+from ..programs.variant import VariantWorkspace
+from ..steady_calls.front import Front
 from ..threads import Turn, alone, one_at_a_time
 from ..trace import pytrees
 from ..usercode.ownership import parameter_names, traced_function
-from .arguments import Flattened
-from .contract import check_same, require_active
 from .delivery import Owned
-from .evaluator import Evaluator
-from .front import Front
-from .program import Program
 from .registry import clear_caches
-from .results import Layout
-from .roles import as_constants, is_mark, like_prepared
-from .trace_log import GuardReport, report
-from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
     from .derived import Derived
@@ -186,7 +186,7 @@ class PreparedCache:
     def _reverse(self, space: VariantWorkspace) -> None:
         """Run the reverse sweep with the seeds in place."""
         if self._program.config.debug_mode:
-            imported(".debug", __package__).checked_reverse(space)
+            imported("..programs.debug", __package__).checked_reverse(space)
         else:
             space.reverse()
         self._space = space

@@ -20,12 +20,12 @@ from ..derive.lanes import Lanes
 from ..engine.failures import failure
 from ..errors import MissingBodyError
 from ..ops import OPS, status
+from ..programs.arguments import Flattened
+from ..programs.evaluator import Evaluator
+from ..programs.program import Program, Stop
+from ..programs.trace_log import reason_of
+from ..programs.variant import Variant, VariantWorkspace, constant_contents
 from ..tape.instruction import GUARD
-from .arguments import Flattened
-from .evaluator import Evaluator
-from .program import Program, Stop
-from .trace_log import reason_of
-from .variant import Variant, VariantWorkspace, constant_contents
 
 # A single lane would be computed by other kernels, whose results may differ in the last bit.
 NARROWEST, WIDEST = 8, 1024

@@ -12,11 +12,13 @@ from ..control.mapped_axes import OutAxes, wholes_of
 from ..derive.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
 from ..nested.recorded_derivatives import gradients, pullback, pushforward, with_aux
+from ..programs.arguments import Flattened
+from ..programs.results import per_argument, require_aux, require_derivative, seed_output
+from ..programs.variant import Variant
 from ..recording.recorded import Output, Recording
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, join
-from .arguments import Flattened
 from .batch import Batch, Lookup, over_points
 from .dense_jacobian import samples_of
 from .derived import Derived, UnitSeeds, active_leaves, outputs_of
@@ -24,8 +26,6 @@ from .lane_calls import Lesson, teach
 from .point_results import Rows, Stacks, empty_stacks, stacked, with_lanes
 from .points import Points
 from .registry import Caller, Shelf
-from .results import per_argument, require_aux, require_derivative, seed_output
-from .variant import Variant
 
 
 class BatchedPoints:

@@ -19,9 +19,9 @@ from ..engine import crew, kernels, segments
 from ..engine.interrupts import work_of_plan
 from ..engine.strided_copies import copies
 from ..jit import CannotEmit
-from .elastic_ends import address_of
-from .entry import Entry
-from .leaf_rows import LaneRow
+from ..steady_calls.elastic_ends import address_of
+from ..steady_calls.entry import Entry
+from ..steady_calls.leaf_rows import LaneRow
 
 MOST_JOBS = 4  # arguments of other strides get jobs of their own, of which so many are kept
 

@@ -12,15 +12,15 @@ from ..engine.frame import WORD
 from ..errors import SpecError
 from ..jit import address
 from ..late import imported
+from ..programs.arguments import Flattened
+from ..programs.results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
+from ..programs.variant import VariantWorkspace
 from ..tape.tape import ACTIVE
 from ..threads import in_turn
 from ..trace import pytrees
-from .arguments import Flattened
-from .results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
-from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
-    from ..engine.strip_copies import StripCopies
+    from ..engine.strips.strip_copies import StripCopies
 
 
 class Bound:
@@ -173,7 +173,7 @@ def _copied_by_strip(flat: Flattened, space: VariantWorkspace, buffers) -> Strip
     for k, buffer in enumerate(memory[len(sources) :], len(sources)):
         if any(np.may_share_memory(buffer, other) for other in memory[:k]):
             return None  # an argument would be overwritten before all of it has been read
-    copies = imported("..engine.strip_copies", __package__).StripCopies(space, sources, targets)
+    copies = imported("..engine.strips.strip_copies", __package__).StripCopies(space, sources, targets)
     for value in copies.copied:
         copies.word(value)[0] = address(sources[value] if value in sources else targets[value])
     return copies

@@ -9,11 +9,11 @@ import numpy as np
 from ..engine import kernels
 from ..engine.frame import WORD
 from ..errors import DtypeError, SpecError
+from ..programs.results import cells_of
 from ..recording.recorded import Output
 from .bound import Bound, require_own_memory, stopped
 from .compressed import places, views_of
 from .derived import Derived
-from .results import cells_of
 
 
 def _buffers(x, out) -> tuple:

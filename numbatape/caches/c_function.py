@@ -20,11 +20,11 @@ from ..engine.frame import WORD
 from ..engine.placement import aligned
 from ..jit import CannotEmit
 from ..jit.c_function import ARGUMENTS, C_FUNCTIONS, DONE, NOT_FINITE, PATH, SEAT, SEATS
+from ..programs.results import scalar_output, value_of
+from ..programs.variant import VariantWorkspace
 from ..recording.recorded import Output
 from .base import PreparedCache
 from .gradient import value_and_gradient
-from .results import scalar_output, value_of
-from .variant import VariantWorkspace
 
 # A seat keeps this many paths. A call that none of them serves has run a part of each sweep for nothing.
 MOST_PATHS = 8

@@ -8,18 +8,18 @@ import numpy as np
 
 from ..jit.steady import CALLED
 from ..late import imported
+from ..programs.arguments import Flattened
+from ..programs.results import cells_of
 from ..recording.recorded import Output
+from ..steady_calls.outs import Out, result_outs
 from ..trace import pytrees
-from .arguments import Flattened
 from .dense_jacobian import samples_of
 from .derived import Derived
-from .outs import Out, result_outs
-from .results import cells_of
 
 if TYPE_CHECKING:
+    from ..programs.variant import VariantWorkspace
     from .sparse_hessian import SparseHessianCache
     from .sparse_products import KnownPattern
-    from .variant import VariantWorkspace
 
 # Where the argument has fewer entries, computing all columns takes no longer than computing some of them.
 LEAST = 24

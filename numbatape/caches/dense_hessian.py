@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..jit.steady import CALLED
+from ..programs.arguments import Flattened
+from ..programs.results import cells_of, per_argument, scalar_output, value_of
+from ..programs.variant import VariantWorkspace
 from ..recording.recorded import Output
+from ..steady_calls.outs import Out, reshaped_out, result_outs
 from ..trace import pytrees
-from .arguments import Flattened
 from .dense_jacobian import rows_in_lanes, samples_of
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
-from .outs import Out, reshaped_out, result_outs
-from .results import cells_of, per_argument, scalar_output, value_of
-from .variant import VariantWorkspace
 
 
 def full_hessian(

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..nested.recorded_derivatives import pushforward
+from ..programs.arguments import Flattened
+from ..programs.results import in_dtype, per_argument, require_derivative, value_of
+from ..programs.variant import VariantWorkspace
 from ..recording.recorded import Output
+from ..steady_calls.outs import Out, made_of, out_of, reshaped_out
 from ..trace import pytrees
-from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
-from .outs import Out, made_of, out_of, reshaped_out
-from .results import in_dtype, per_argument, require_derivative, value_of
-from .variant import VariantWorkspace
 
 MODES = ("auto", "forward", "reverse")
 

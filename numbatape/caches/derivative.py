@@ -6,18 +6,18 @@ import numpy as np
 
 from ..errors import ArityError, SpecError
 from ..nested.recorded_derivatives import pushforward
+from ..programs.arguments import Flattened
+from ..programs.contract import wrong_cache
+from ..programs.results import Layout, scalar_output, value_of
+from ..steady_calls.front import Front
+from ..steady_calls.outs import result_outs, tangent_outs
 from ..threads import one_at_a_time
 from ..trace import pytrees
 from . import dense_jacobian as dense
-from .arguments import Flattened
-from .contract import wrong_cache
 from .delivery import Owned, write_into
 from .derived import Derived, outputs_of
 from .directions import direction_leaves, like_result
-from .front import Front
 from .jacobian import JacobianCache
-from .outs import result_outs, tangent_outs
-from .results import Layout, scalar_output, value_of
 
 
 class DerivativeCache(JacobianCache):

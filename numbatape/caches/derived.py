@@ -10,16 +10,16 @@ import numpy as np
 
 from ..config import Config
 from ..late import imported
+from ..programs.arguments import Flattened
+from ..programs.evaluator import Evaluator
+from ..programs.program import Program
+from ..programs.variant import Variant, VariantWorkspace
 from ..recording.recorded import Output
+from ..steady_calls.argument_rows import direction_rows
+from ..steady_calls.front import Front
+from ..steady_calls.outs import Out
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from .argument_rows import direction_rows
-from .arguments import Flattened
-from .evaluator import Evaluator
-from .front import Front
-from .outs import Out
-from .program import Program
-from .variant import Variant, VariantWorkspace
 
 # Value cells in lanes (8 MB): up to this size one wide sweep costs no more per lane than several narrow
 # ones, and it can be served by a steady call.
@@ -124,7 +124,7 @@ class Derived:
         fill([space.inputs[k] for k in self.slots(extended)])
         space.forward_lanes()
         if self.program.config.debug_mode:
-            imported(".debug", __package__).checked_forward(space)
+            imported("..programs.debug", __package__).checked_forward(space)
 
     def columns(
         self, flat: Flattened, samples, visit: Callable, chunk: int | None, primal=None, seeds=None

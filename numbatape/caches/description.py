@@ -10,8 +10,8 @@ from ..tape.html_tables import table
 from ..tape.tape import CONSTANT
 
 if TYPE_CHECKING:
+    from ..programs.program import Program
     from .base import PreparedCache
-    from .program import Program
 
 MOST_SPECS = 12  # leaves of the arguments that are named
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import SpecError, StructureError
+from ..programs.arguments import Flattened, as_array
+from ..programs.results import in_dtype, per_argument, value_of
+from ..programs.roles import is_mark
+from ..programs.variant import VariantWorkspace
 from ..recording.recorded import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import halves_of
-from .arguments import Flattened, as_array
-from .results import in_dtype, per_argument, value_of
-from .roles import is_mark
-from .variant import VariantWorkspace
 
 
 def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[np.ndarray]:

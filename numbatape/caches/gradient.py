@@ -8,14 +8,9 @@ import numpy as np
 
 from ..errors import ShapeError, SpecError
 from ..late import imported
-from ..threads import one_at_a_time
-from .arguments import Flattened
-from .base import PreparedCache
-from .contract import wrong_cache
-from .delivery import require_switches, write_into
-from .front import Front
-from .outs import gradient_outs, result_outs
-from .results import (
+from ..programs.arguments import Flattened
+from ..programs.contract import wrong_cache
+from ..programs.results import (
     Layout,
     buffers_of,
     gradient_leaves,
@@ -24,7 +19,12 @@ from .results import (
     seed_output,
     value_of,
 )
-from .variant import VariantWorkspace
+from ..programs.variant import VariantWorkspace
+from ..steady_calls.front import Front
+from ..steady_calls.outs import gradient_outs, result_outs
+from ..threads import one_at_a_time
+from .base import PreparedCache
+from .delivery import require_switches, write_into
 
 
 class GradientCache(PreparedCache):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from ..nested.recorded_derivatives import hessian_vector
+from ..programs.contract import require_real, wrong_cache
+from ..programs.results import Layout, value_of
+from ..steady_calls.front import Front
 from ..threads import one_at_a_time
 from . import compressed
 from .bound import Bound
 from .bound_hessian import bind_compressed, bind_outputs
-from .contract import require_real, wrong_cache
 from .delivery import write_into
 from .dense_hessian import blocks, full_hessian, hessian_outs
 from .dense_jacobian import samples_of
 from .derived import Derived
 from .directions import like_arguments
-from .front import Front
 from .hvp import HvpCache
-from .results import Layout, value_of
 
 
 class HessianCache(HvpCache):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector
+from ..programs.contract import wrong_cache
+from ..programs.results import Layout, scalar_output, value_of
+from ..steady_calls.front import Front
+from ..steady_calls.outs import Out, parts_outs, result_outs
 from ..threads import one_at_a_time
 from .base import PreparedCache
-from .contract import wrong_cache
 from .delivery import write_into
 from .derived import Derived
 from .directions import direction_leaves, products_of
-from .front import Front
-from .outs import Out, parts_outs, result_outs
-from .results import Layout, scalar_output, value_of
 
 
 class HvpCache(PreparedCache):

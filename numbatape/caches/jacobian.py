@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from ..programs.arguments import Flattened
+from ..steady_calls.front import Front
 from ..threads import one_at_a_time
 from . import dense_jacobian as dense
-from .arguments import Flattened
 from .base import PreparedCache
 from .delivery import write_into
 from .derived import Derived
-from .front import Front
 
 
 class JacobianCache(PreparedCache, ABC):

@@ -15,17 +15,17 @@ import numpy as np
 
 from ..engine import kernels
 from ..jit.steady import CALLED, PLACED, TUPLE
+from ..programs.arguments import Flattened
+from ..programs.evaluator import Evaluator
+from ..programs.variant import VariantWorkspace
+from ..steady_calls.elastic_ends import address_of
+from ..steady_calls.entry import REFUSED, ROW_COUNT, Entry, Served, refuse
+from ..steady_calls.front import Front, entry_for
+from ..steady_calls.leaf_rows import DataRow, LaneRow, SameRow
+from ..steady_calls.outs import Out, in_form
 from ..threads import Turn
-from .arguments import Flattened
 from .batch import Sweep
 from .block_work import Block, BlockWork
-from .elastic_ends import address_of
-from .entry import REFUSED, ROW_COUNT, Entry, Served, refuse
-from .evaluator import Evaluator
-from .front import Front, entry_for
-from .leaf_rows import DataRow, LaneRow, SameRow
-from .outs import Out, in_form
-from .variant import VariantWorkspace
 
 
 class Leaf(NamedTuple):

@@ -6,15 +6,15 @@ import functools
 from collections.abc import Callable
 
 from ..jit.steady import TUPLE
+from ..programs.arguments import Flattened
+from ..programs.evaluator import Evaluator
+from ..programs.results import gradients_of, value_of
+from ..programs.variant import VariantWorkspace
+from ..steady_calls.entry import Entry
+from ..steady_calls.front import Front
+from ..steady_calls.outs import gradient_outs, result_outs
 from ..threads import Turn, in_turn, one_at_a_time
-from .arguments import Flattened
-from .entry import Entry
-from .evaluator import Evaluator
-from .front import Front
-from .outs import gradient_outs, result_outs
 from .pullback import cotangent_rows, seed_cotangent
-from .results import gradients_of, value_of
-from .variant import VariantWorkspace
 
 MOST = 8  # workspaces kept for calls of the same sizes, when many pullbacks are dropped
 

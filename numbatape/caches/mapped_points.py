@@ -9,14 +9,14 @@ import numpy as np
 from ..config import Config
 from ..control.mapped_axes import Mapped, OutAxes, wholes_of
 from ..errors import ForeignTraceError, SpecError, UnsupportedOperationError
+from ..programs.arguments import STATIC, Flattened, LeafSpec, plain_array
+from ..programs.roles import Constant
 from ..trace.complex_pairs import is_complex, split
-from .arguments import STATIC, Flattened, LeafSpec, plain_array
 from .batch import Batch, Lookup, over_points
 from .lane_calls import Lesson, teach
 from .point_results import Stacks, empty_stacks, stacked
 from .points import FILLS
 from .registry import Caller, Shelf
-from .roles import Constant
 
 
 def values(function):

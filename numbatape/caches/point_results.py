@@ -7,10 +7,10 @@ import numpy as np
 from ..control.mapped_axes import OutAxes, wholes_of
 from ..control.trees import text_of
 from ..errors import OutputError, StructureError
+from ..programs.arguments import Flattened
+from ..programs.variant import Variant, VariantWorkspace
 from ..recording.recorded import Output
 from ..trace.complex_pairs import Pair, join
-from .arguments import Flattened
-from .variant import Variant, VariantWorkspace
 
 
 class Rows:

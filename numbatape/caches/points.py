@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..errors import SpecError
+from ..programs.arguments import Flattened, plain_array
+from ..programs.contract import require_active
+from ..programs.roles import Constant, Static, as_constants, is_mark
 from ..trace import pytrees
 from ..trace.complex_pairs import is_complex, split
-from .arguments import Flattened, plain_array
-from .contract import require_active
-from .roles import Constant, Static, as_constants, is_mark
 
 
 def _identities(shape: tuple[int, ...]) -> np.ndarray:

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..engine.frame import WORD
 from ..engine.segments import Cuts, Segments
+from ..programs.trace_log import source_of
 from ..tape.html_tables import bar, table
 from ..tape.tape import FAMILY_DTYPE
-from .trace_log import source_of
 
 MOST_ROWS = 25
 

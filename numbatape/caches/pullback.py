@@ -8,22 +8,22 @@ import numpy as np
 
 from ..errors import SpecError, StructureError
 from ..nested.recorded_derivatives import pullback
+from ..programs.arguments import Flattened, as_array
+from ..programs.contract import wrong_cache
+from ..programs.results import Layout, gradients_of, value_of
+from ..programs.variant import VariantWorkspace
 from ..recording.recorded import Output
+from ..steady_calls.front import Front
+from ..steady_calls.leaf_rows import ArrayRow, NumberRow, Row
+from ..steady_calls.outs import gradient_outs, result_outs
 from ..tape.tape import ACTIVE
 from ..threads import one_at_a_time
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, halves_of
 from . import dense_jacobian as dense
-from .arguments import Flattened, as_array
-from .contract import wrong_cache
 from .delivery import require_switches, write_into
 from .derived import Derived
-from .front import Front
 from .jacobian import JacobianCache
-from .leaf_rows import ArrayRow, NumberRow, Row
-from .outs import gradient_outs, result_outs
-from .results import Layout, gradients_of, value_of
-from .variant import VariantWorkspace
 
 
 class PullbackCache(JacobianCache):

@@ -24,13 +24,13 @@ import numpy as np
 from ..capture.moving_names import Moving
 from ..config import Config
 from ..late import imported
+from ..programs.arguments import Flattened
+from ..programs.evaluator import Evaluator
+from ..programs.program import Program
+from ..programs.trace_log import Signatures
+from ..steady_calls.front import Front
 from ..threads import Turn, survives_fork
 from ..trace.trace import current
-from .arguments import Flattened
-from .evaluator import Evaluator
-from .front import Front
-from .program import Program
-from .trace_log import Signatures
 
 if TYPE_CHECKING:
     from .derived import Derived

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..nested.recorded_derivatives import hessian_vector
+from ..programs.contract import wrong_cache
+from ..programs.results import scalar_output, value_of
 from ..sparse.compression import check_product, compress_hessian, known_pattern
 from ..sparse.pattern import hessian_pattern
+from ..steady_calls.outs import parts_outs, result_outs
 from ..threads import one_at_a_time
-from .contract import wrong_cache
 from .dense_jacobian import samples_of
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
-from .outs import parts_outs, result_outs
-from .results import scalar_output, value_of
 from .sparse_products import SparseCache, as_vector, entries_of, random_directions
 
 

@@ -8,17 +8,17 @@ import numpy as np
 import scipy.sparse
 
 from ..nested.recorded_derivatives import pullback, pushforward
+from ..programs.arguments import Flattened
+from ..programs.contract import wrong_cache
+from ..programs.results import value_of
+from ..programs.variant import VariantWorkspace
 from ..sparse.compression import ROWS, check_product, compress_jacobian, known_pattern, refuse_complex
 from ..sparse.pattern import Pattern, among_rows, jacobian_pattern
+from ..steady_calls.outs import result_outs
 from ..threads import one_at_a_time
-from .arguments import Flattened
-from .contract import wrong_cache
 from .dense_jacobian import float_outputs, float_rows, samples_of
 from .derived import active_leaves, outputs_of
-from .outs import result_outs
-from .results import value_of
 from .sparse_products import SparseCache, as_vector, entries_of, random_directions
-from .variant import VariantWorkspace
 
 
 class SparseJacobianCache(SparseCache):

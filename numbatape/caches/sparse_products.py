@@ -10,17 +10,17 @@ import numpy as np
 import scipy.sparse
 
 from ..jit.steady import CALLED
+from ..programs.arguments import Flattened
+from ..programs.contract import require_real
+from ..programs.roles import as_constants
+from ..programs.variant import VariantWorkspace
 from ..sparse.compression import Compression
 from ..sparse.pattern import Pattern, among_rows
-from .arguments import Flattened
+from ..steady_calls.front import Front
+from ..steady_calls.outs import Out
 from .base import PreparedCache
-from .contract import require_real
 from .dense_jacobian import rows_in_lanes
 from .derived import Derived, active_leaves, outputs_of
-from .front import Front
-from .outs import Out
-from .roles import as_constants
-from .variant import VariantWorkspace
 
 
 class ColourSeeds:

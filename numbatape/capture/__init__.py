@@ -1,1 +1,1 @@
-"""What a function refers to: compared in each call, replaced by stand-ins while it is traced."""
+"""What a function refers to, as it was when it was traced; compared in each call."""

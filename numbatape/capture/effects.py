@@ -32,7 +32,6 @@ from ..trace.primitives import dense_number, stop_gradient
 from ..usercode.ownership import is_users_class
 from .captured import Captured, is_empty
 from .references import Reference, Walk, references
-from .rewritten_entries import put_back
 
 if TYPE_CHECKING:
     from ..usercode.written_only import WrittenOnly
@@ -181,7 +180,8 @@ class _Changes:
                 _, before = self._dictionaries[id(container)]
                 if any(key not in container for key in before):
                     raise NotRepeatable
-                put_back(container, before)
+                if any(key in before and before[key] is not value for key, value in container.items()):
+                    imported(".rewritten_entries", __package__).put_back(container, before)
                 for key, value in container.items():
                     if key not in before or before[key] is not value:
                         self._item(found, container, key, before.get(key), value)

@@ -1,6 +1,6 @@
 """What functions, containers, objects, modules and classes hold, noted at one time and compared later.
 
-`numbatape.capture.opened` copies what has changed since a solver was called. A class is not copied, because
+`numbatape.stand_ins.opened` copies what has changed since a solver was called. A class is not copied, because
 its objects would be of another class, so a change of a number that methods read is an error.
 """
 

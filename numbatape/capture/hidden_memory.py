@@ -1,6 +1,6 @@
 """Captured arrays that a function writes to, and whose memory something reads that has no stand-in.
 
-A trace writes to copies of captured arrays (`numbatape.capture.captured_arrays`), and other arrays in the
+A trace writes to copies of captured arrays (`numbatape.stand_ins.captured_arrays`), and other arrays in the
 same memory are views of these copies. A memoryview, a Series of pandas, a pointer of ctypes or an object of a
 library would go on with the former numbers, so the trace refuses these.
 """

@@ -1,8 +1,8 @@
 """Holders are containers, methods, descriptors and wrappers: taking them apart and making them again.
 
 The walk over what a function refers to (`numbatape.capture.references`) takes holders apart; the copies that
-run while tracing (`numbatape.capture.copies`) and those of closures that hold traced values
-(`numbatape.capture.opened`) put them together again.
+run while tracing (`numbatape.stand_ins.copies`) and those of closures that hold traced values
+(`numbatape.stand_ins.opened`) put them together again.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A number or an array that a function captures is a literal on its tape, so anoth
 a millisecond, where a call takes microseconds. In a loop over batches
 (``nt.grad(lambda w: loss(w, batch))``) each call has another one. A variable of a closure, a global or an
 attribute that has changed twice is *moving*: its value is passed to the tape by keyword, as a constant, and
-while the function is traced its copy (`numbatape.capture.copies`) has a traced value under that name. Numbers
-that never change stay literals, of which passes can make more.
+while the function is traced its copy (`numbatape.stand_ins.copies`) has a traced value under that name.
+Numbers that never change stay literals, of which passes can make more.
 """
 
 from __future__ import annotations

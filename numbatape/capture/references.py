@@ -3,7 +3,7 @@
 A function refers to the contents of its closure, to globals that its code names, to defaults and attributes;
 an object of the user's class to its class and attributes; containers and wrappers to their parts. All walks
 follow these references: `Environment` notes how they can change, `Reach` finds what needs stand-ins, and
-`numbatape.capture.opened` looks for traced values. They differ in what they do with a reference, and
+`numbatape.stand_ins.opened` looks for traced values. They differ in what they do with a reference, and
 in which ones they follow.
 """
 

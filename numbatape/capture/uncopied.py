@@ -1,8 +1,8 @@
 """Which functions and objects of the user's a trace leaves as they are, with the variables that they read.
 
 A variable that is an input of the tape (`numbatape.capture.moving_names`) has a traced value in the copies
-of functions (`numbatape.capture.copies`). Functions that run as they are read its present value, which would
-be a literal on the tape: those that objects of libraries hold, members of enumerations, and so on.
+of functions (`numbatape.stand_ins.copies`). Functions that run as they are read its present value, which
+would be a literal on the tape: those that objects of libraries hold, members of enumerations, and so on.
 """
 
 from __future__ import annotations

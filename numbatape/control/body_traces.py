@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..capture.rebinding import rebind
 from ..emitter import addresses, instructions
 from ..emitter.instructions import row
 from ..errors import DtypeError, ForeignTraceError, LeakError, ShapeError, UnsupportedOperationError
+from ..stand_ins.rebinding import rebind
 from ..tape import Tape
 from ..tape.bodies import Stretch, address_of, input_codes
 from ..tape.passes import PASSES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..engine.branch_runs import make_run
-from ..engine.loop_instance import LoopInstance
+from ..engine.loops.branch_runs import make_run
+from ..engine.loops.loop_instance import LoopInstance
 from ..engine.workspace import Workspace
 from ..errors import MissingBodyError
 from ..tape.loop import Branches, Loop

@@ -8,7 +8,7 @@ order are those of ordinary instructions, and nothing runs but array operations.
 A branch on a value that differs from row to row *parts* the lanes. The trace notes whether all rows agree (a
 guard). If they do not, the rows that take the path of the first one are computed as one group, and the others
 as another one, each with a trace of its own. Which rows are in a group is data, and so is how many there are
-(`numbatape.caches.counted_sizes`).
+(`numbatape.programs.counted_sizes`).
 """
 
 from __future__ import annotations

@@ -38,17 +38,17 @@ from ..ops import ROWS, status
 from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
-from .branch_runs import BranchRun, make_run
 from .called import Instance, MovableInstance
 from .compiled_calls import CompiledCall
 from .frame import WORD
-from .loop_instance import LoopInstance
-from .loop_lanes import lanes_of
-from .loop_runs import LoopRun
+from .loops.branch_runs import BranchRun, make_run
+from .loops.loop_instance import LoopInstance
+from .loops.loop_lanes import lanes_of
+from .loops.loop_runs import LoopRun
 
 if TYPE_CHECKING:
-    from .moving_calls import MovingCall
-    from .moving_spaces import MovingSpace
+    from .moving.moving_calls import MovingCall
+    from .moving.moving_spaces import MovingSpace
 
 FEW = 256  # calls of bodies that may have a workspace each: about as much memory as reverse sweeps keep
 FIRST_MOVES = 2  # how often more calls may be made anew than they followed new sizes before they share memory
@@ -139,7 +139,7 @@ class Calls:
         return code if code >= 0 else self._sizes[-code - 1]
 
     def let_follow(self, space: MovingSpace) -> bool:
-        """Let the kernel of `numbatape.engine.moving_kernels` move the calls to the sizes of a space.
+        """Let the kernel of `numbatape.engine.moving.moving_kernels` move the calls to the sizes of a space.
 
         Returns whether all of them can follow sizes.
         """
@@ -149,7 +149,8 @@ class Calls:
         if self._in_lanes or any(run.in_lanes for run in loops) or not all(rule.follows for rule in rules):
             self.moving = []
             return False
-        moving_call = imported(".moving_calls", __package__).moving_call  # sizes change in few processes
+        # Sizes change in few processes.
+        moving_call = imported(".moving.moving_calls", __package__).moving_call
         self.moving = [moving_call(its) for its in (*loops, *rules)]
         return True
 

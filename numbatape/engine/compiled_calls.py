@@ -80,7 +80,7 @@ class CompiledCall:
         words[FIRST] = first + (offset if offset >= 0 else plan.size(offset))
         words[SIZE] = count if count >= 0 else plan.size(count)
 
-    # ---- what lets it follow sizes (`numbatape.engine.moving_calls`)
+    # ---- what lets it follow sizes (`numbatape.engine.moving.moving_calls`)
 
     @property
     def result(self) -> tuple[int, int, int]:

@@ -41,7 +41,7 @@ WORDS = (
     "MOVED_A",
     "MOVED_B",
     "MOVED_C",
-    "STRIPS",  # address of the blocks that run strip by strip, see `numbatape.engine.strip_kernels`
+    "STRIPS",  # address of the blocks that run strip by strip, see `numbatape.engine.strips.strip_kernels`
     "SWEEPS",  # address of the addresses of the functions `SWEEP_FUNCTIONS` of the forward sweeps
     "OUTSIDE",  # address of (address of an array's address, cells from there) per operand outside
     "CONTINUED",  # address of where calls go on that a guard stops (`numbatape.engine.continued`), or 0

@@ -58,11 +58,11 @@ def ensure_strips(values: str, opcodes: Sequence[int]) -> None:
     """
     forward = forward_table(values)
     if not forward[STRIP_OPCODE - FIRST_KERNEL]:
-        text = imported(".strip_kernels", __package__).strip_source()
+        text = imported(".strips.strip_kernels", __package__).strip_source()
         forward[STRIP_OPCODE - FIRST_KERNEL] = jit.load("strips", text).address["forward"]
     for opcode in opcodes:
         if not forward[opcode - FIRST_KERNEL]:
-            name, text = imported(".strip_kernels", __package__).block_source(opcode)
+            name, text = imported(".strips.strip_kernels", __package__).block_source(opcode)
             forward[opcode - FIRST_KERNEL] = jit.load(name, text).address["forward"]
 
 

@@ -16,10 +16,10 @@ from .chain import sweep_source
 from .codegen import kernel_source
 from .continued_kernels import continued_source
 from .kernels import kernel_name
-from .loop_kernels import body_source, loop_source
-from .moving_source import moving_source
-from .strip_kernels import block_source, strip_source
-from .strip_replan_kernels import moves_source
+from .loops.loop_kernels import body_source, loop_source
+from .moving.moving_source import moving_source
+from .strips.strip_kernels import block_source, strip_source
+from .strips.strip_replan_kernels import moves_source
 from .vectors import PAIR_OPCODES, SINGLE_OPCODES
 from .verify_plan import plan_source
 

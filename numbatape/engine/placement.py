@@ -79,7 +79,7 @@ def place_storages(
     Parameters
     ----------
     narrow
-        The storages that get the cells of one strip (`numbatape.engine.strip_blocks`).
+        The storages that get the cells of one strip (`numbatape.engine.strips.strip_blocks`).
     blocks
         First and last instruction (exclusively) of each block that runs strip by strip.
     spare

@@ -22,7 +22,7 @@ from .verifier import check_tape, failure, op_info
 from .verify_plan import kernel, verify
 
 if TYPE_CHECKING:
-    from .strip_tables import Strips
+    from .strips.strip_tables import Strips
 
 LIMIT = names.LIMIT
 # The longest head of a record is that of an array op: it has CORE_HEAD words, and for each of four operands

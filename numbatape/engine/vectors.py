@@ -31,7 +31,8 @@ def vector_arms() -> list[tuple[int, Elementwise, str]]:
     return [(FIRST_VECTOR + k, op, pattern) for k, (op, pattern) in enumerate(arms)]
 
 
-# The opcode of the instruction that runs a block of others strip by strip (`numbatape.engine.strip_blocks`).
+# The opcode of the instruction that runs a block of others strip by strip
+# (`numbatape.engine.strips.strip_blocks`).
 STRIP_OPCODE = FIRST_VECTOR + len(vector_arms())
 
 

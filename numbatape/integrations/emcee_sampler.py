@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.roles import Constant
+from ..programs.roles import Constant
 from ..verbs.batch import batch
 from .vector_functions import density_of, package, require_finite_start
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.roles import Constant
 from ..errors import OutputError, PatternError, SpecError
+from ..programs.roles import Constant
 from ..verbs.first_order import grad
 from ..verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
 from .vector_functions import of_vector, package, traced

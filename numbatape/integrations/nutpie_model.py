@@ -7,8 +7,8 @@ import numpy as np
 from ..caches.c_function import CGradient, CValue
 from ..caches.gradient import prepare_gradient_cache, value_and_gradient
 from ..caches.pullback import prepare_pullback_cache
-from ..caches.roles import Constant
 from ..config import Config
+from ..programs.roles import Constant
 from .compiled_model import as_data, compiled_model
 from .vector_functions import density_of, package, require_finite_start, with_data
 

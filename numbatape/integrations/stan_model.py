@@ -9,8 +9,8 @@ import numpy as np
 from ..caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
 from ..caches.hessian import HessianCache, prepare_hessian_cache, value_gradient_and_hessian
 from ..caches.hvp import HvpCache, prepare_hvp_cache, value_and_hvp
-from ..caches.roles import Constant
 from ..errors import StructureError
+from ..programs.roles import Constant
 from .vector_functions import density_of, with_data
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..caches.gradient import prepare_gradient_cache, value_and_gradient
 from ..caches.provenance import why_nonfinite
-from ..caches.roles import Constant
-from ..capture import rebinding
 from ..errors import OutputError, SpecError
+from ..programs.roles import Constant
+from ..stand_ins import rebinding
 from ..trace.trace import current
 from ..transforms.density import Unconstrained, unconstrained
 from ..transforms.without_labels import without_labels

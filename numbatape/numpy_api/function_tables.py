@@ -106,7 +106,7 @@ def implements(*functions: Callable, complex: str | None = None):
     ----------
     complex
         `HOLDS`; the name of a form (`form`) that makes the implementation from the function;
-        ``"complex_linalg.solve"`` for a function in a file of this folder; None if there is none.
+        ``"complex_linalg.solve"`` for a function in a file of `complex_numbers`; None if there is none.
     """
 
     def decorate(implementation):
@@ -144,7 +144,7 @@ class _Later:
         """Return the function that the registration names, or what the form makes."""
         file, _, name = self._name.rpartition(".")
         if file:
-            return getattr(imported(f".{file}", __package__), name)
+            return getattr(imported(f".complex_numbers.{file}", __package__), name)
         imported(FORM_FILES[name])
         return FORMS[name](self._function)
 

@@ -9,7 +9,7 @@ from ..trace import complex_parts
 from ..trace.axes import drop_axes, length, pinned
 from ..trace.operands import lift_all, values_of
 from ..trace.primitives import array_instruction, dims_of, expand
-from .complex_products import multilinear
+from .complex_numbers.complex_products import multilinear
 from .products import is_finite
 
 CORRELATION, CONVOLUTION = row("correlation"), row("convolution")

@@ -1,6 +1,6 @@
 """Stand-ins, while tracing, for functions that do not use NumPy's protocols.
 
-`numbatape.capture.rebinding` hands these out. This does not import SciPy: implementations are registered
+`numbatape.stand_ins.rebinding` hands these out. This does not import SciPy: implementations are registered
 by name, and a stand-in is made when the user's code first refers to the original. Only then the file that
 registers it is imported, so that a function of NumPy only does not wait for a hundred distributions.
 """

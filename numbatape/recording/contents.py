@@ -19,9 +19,9 @@ OPERATIONS = {
     "trace.patches": "entry_of_patches settle",
     "trace.complex_parts": "adopted complete complex_entries constant in_box part",
     "control.loop_values": "loop_values",
-    "numpy_api.complex_functions": "call_complex_function",
+    "numpy_api.complex_numbers.complex_functions": "call_complex_function",
     "trace.complex_pairs": "join",
-    "numpy_api.complex_ufuncs": "call_complex_ufunc",
+    "numpy_api.complex_numbers.complex_ufuncs": "call_complex_ufunc",
     "trace.flat": "Flat",
     "numpy_api.dispatch": "call_function",
     "numpy_api.exact_math": "power_of_scalars",
@@ -31,11 +31,11 @@ OPERATIONS = {
     "numpy_api.registration": "recurring",
     "scipy_api.special.composed_ufuncs": "composed_special",
     "scipy_api.special.complex_special": "complex_special",
-    "trace.data_frames": "arrays_of",
-    "trace.labels": "original_of",
-    "trace.labelled_calls": "has_labels product ufunc_of_labelled",
-    "trace.pandas_of_arguments": "attribute_of_series",
-    "trace.row_labels": """
+    "trace.frames.data_frames": "arrays_of",
+    "trace.frames.labels": "original_of",
+    "trace.frames.labelled_calls": "has_labels product ufunc_of_labelled",
+    "trace.frames.pandas_of_arguments": "attribute_of_series",
+    "trace.frames.row_labels": """
         Iloc Loc entry_of_rows function_of_rows method_of_rows names_of_columns needs_rows with_rows
         turned_frame without_rows
     """,
@@ -56,11 +56,11 @@ OPERATIONS = {
     "trace.plain_arrays": "becomes_plain",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at added_up note_positions one_by_one write_at write_at_known",
-    "capture.lent_methods": "lend_methods",
-    "capture.library_copies": "library_copy",
-    "capture.opened": "as_now globals_of",
+    "stand_ins.lent_methods": "lend_methods",
+    "stand_ins.library_copies": "library_copy",
+    "stand_ins.opened": "as_now globals_of",
     "capture.rule_states": "RuleStates",
-    "capture.rebinding": "module_in_traces rebind table",
+    "stand_ins.rebinding": "module_in_traces rebind table",
     "scipy_api.sparse.dense_products": "answer_to_sparse_product",
     "scipy_api.sparse.sparse_matrices": "operate_on_sparse",
     "scipy_api.sparse.sparse_methods": """
@@ -83,7 +83,7 @@ NUMPY = {
         fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift fft.ihfft
         fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
     """,
-    "numpy_api.complex_reductions": """
+    "numpy_api.complex_numbers.complex_reductions": """
         scimath.arccos scimath.arcsin scimath.arctanh scimath.log scimath.log10 scimath.log2 scimath.sqrt
     """,
     "numpy_api.creation": """
@@ -142,7 +142,7 @@ NUMPY = {
         var
     """,
     "numpy_api.quantiles": "median percentile quantile",
-    "numpy_api.complex_matrices": "linalg.eig linalg.eigvals",
+    "numpy_api.complex_numbers.complex_matrices": "linalg.eig linalg.eigvals",
 }
 
 # NumPy's functions that write into their first argument.
@@ -152,24 +152,26 @@ WRITERS = {
 
 # What makes implementations for complex arrays from those for real ones; other registrations name a function.
 FORMS = {
-    "numpy_api.complex_functions": """
+    "numpy_api.complex_numbers.complex_functions": """
         by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values
     """,
-    "numpy_api.complex_products": "bilinear conjugating_first conjugating_second",
+    "numpy_api.complex_numbers.complex_products": "bilinear conjugating_first conjugating_second",
 }
 
 # NumPy's ufuncs of complex numbers.
 COMPLEX_UFUNCS = {
-    "numpy_api.complex_arithmetic": """
+    "numpy_api.complex_numbers.complex_arithmetic": """
         absolute add conjugate divide equal greater greater_equal isfinite isinf isnan less less_equal
         logical_and logical_not logical_or logical_xor multiply negative not_equal positive reciprocal sign
         square subtract
     """,
-    "numpy_api.complex_elementary": "cos cosh exp exp2 expm1 log log10 log1p log2 sin sinh sqrt tan tanh",
-    "numpy_api.complex_inverse": "arccos arccosh arcsin arcsinh arctan arctanh",
-    "numpy_api.complex_orders": "fmax fmin maximum minimum",
-    "numpy_api.complex_powers": "float_power power",
-    "numpy_api.complex_products": "matmul matvec vecdot vecmat",
+    "numpy_api.complex_numbers.complex_elementary": """
+        cos cosh exp exp2 expm1 log log10 log1p log2 sin sinh sqrt tan tanh
+    """,
+    "numpy_api.complex_numbers.complex_inverse": "arccos arccosh arcsin arcsinh arctan arctanh",
+    "numpy_api.complex_numbers.complex_orders": "fmax fmin maximum minimum",
+    "numpy_api.complex_numbers.complex_powers": "float_power power",
+    "numpy_api.complex_numbers.complex_products": "matmul matvec vecdot vecmat",
 }
 
 _PACKAGE = __name__.partition(".")[0]

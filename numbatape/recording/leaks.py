@@ -17,10 +17,10 @@ import types
 
 from ..capture.conversions import CALLS, as_numpys
 from ..capture.reach import MARK
-from ..capture.rebinding import table
 from ..errors import LeakError, UnsupportedOperationError
 from ..numpy_api.function_tables import REAL
 from ..numpy_api.stand_ins import STAND_INS
+from ..stand_ins.rebinding import table
 from ..tape.tape import ACTIVE, shown_name
 from ..trace.methods import MASKED
 from ..trace.pytrees import LABELLED

@@ -11,9 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..capture import files, randomness, rebinding
-from ..capture.captured_arrays import CapturedArrays
-from ..capture.copied_classes import restore
+from ..capture import files, randomness
 from ..capture.effects import effects_of
 from ..capture.environment import Environment
 from ..capture.kept_values import Kept
@@ -22,6 +20,9 @@ from ..emitter import instructions
 from ..errors import ForeignTraceError, LeakError, MissingBodyError
 from ..late import imported
 from ..ops import UNKNOWN_PARTIALS
+from ..stand_ins import rebinding
+from ..stand_ins.captured_arrays import CapturedArrays
+from ..stand_ins.copied_classes import restore
 from ..tape import Tape
 from ..tape.combinations import flatnonzero
 from ..tape.instruction import GUARD, NONE

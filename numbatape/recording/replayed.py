@@ -53,7 +53,7 @@ def replay(
     assert manner.transform is not None
     tape = without_guards(recording.tape)
     # Behind the arguments come sizes that data decide, which nothing compares any more. Each is an input of
-    # two dimensions, the size and 0 (`numbatape.caches.counted_sizes`).
+    # two dimensions, the size and 0 (`numbatape.programs.counted_sizes`).
     counts = tuple(dimensions[len(dimensions) - 2 * len(recording.counted) :])
     whole = (*(size for leaf in leaves for size in np.shape(leaf.value)), *counts)
     ends = np.cumsum([0, *(np.ndim(leaf.value) for leaf in leaves)]).tolist()

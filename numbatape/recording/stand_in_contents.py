@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-# Functions, by module (`numbatape.capture.rebinding`).
+# Functions, by module (`numbatape.stand_ins.rebinding`).
 STAND_INS = {
     "scipy.linalg": {
         "scipy_api.linalg.linear_systems": """
@@ -80,7 +80,7 @@ STAND_INS = {
     "numpy.polynomial.polynomial": {"numpy_api.power_series": "polyder polyint polyval"},
     "numpy.polynomial.polyutils": {"numpy_api.power_series": "mapdomain"},
     "numpy": {
-        "capture.type_tests": "isscalar",
+        "stand_ins.type_tests": "isscalar",
         "numpy_api.callbacks": "apply_along_axis piecewise",
         "numpy_api.polynomials": "poly1d",
         "numpy_api.sized": """

@@ -13,10 +13,10 @@ import numpy as np
 import scipy.interpolate
 import scipy.optimize
 
-from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.stand_ins import made
 from ..rules.searches import Search
+from ..stand_ins.opened import Opened
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
 from ..usercode.frames import UsersLine

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..capture.opened import Opened
 from ..rules.searches import Search
+from ..stand_ins.opened import Opened
 from .flow import Flow
 from .implicit import Solution
 

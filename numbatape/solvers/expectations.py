@@ -12,7 +12,6 @@ import math
 import numpy as np
 import scipy.integrate
 
-from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import unsupported_argument
@@ -21,6 +20,7 @@ from ..rules.searches import Search
 from ..scipy_api.stats.distributions import LAWS
 from ..scipy_api.stats.law_methods import is_infinite, operand
 from ..scipy_api.stats.law_moments import moment_about_zero
+from ..stand_ins.opened import Opened
 from ..trace.operands import find_trace, lift_all
 from ..trace.trace import failing
 from ..usercode.frames import UsersLine, where_in_user_code

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..capture.opened import Opened
 from ..control.argument_checks import check_count, check_functions, positive
 from ..errors import DtypeError, SpecError
 from ..late import imported
 from ..rules.primitive import Primitive, Rule
+from ..stand_ins.opened import Opened
 from ..trace import pytrees
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of

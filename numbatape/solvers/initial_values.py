@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
-from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
+from ..stand_ins.opened import Opened
 from ..trace.operands import find_trace, lift
 from ..trace.primitives import stop_gradient
 from ..usercode.frames import UsersLine

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..caches.derivative import prepare_derivative_cache
 from ..caches.pullback import prepare_pullback_cache, value_and_pullback
-from ..caches.roles import Constant
+from ..programs.roles import Constant
 
 
 def _dimensions(args) -> tuple:

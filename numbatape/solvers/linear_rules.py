@@ -13,10 +13,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, splu
 
-from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
 from ..scipy_api.sparse.sparse_matrices import TracedSparse
+from ..stand_ins.opened import Opened
 from ..trace.operands import find_trace, lift_first
 from ..trace.trace import failing
 from ..usercode.frames import UsersLine, not_supported

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..capture.opened import Opened
 from ..control.argument_checks import check_count, check_functions, positive
 from ..errors import ConfigError, ShapeError, SpecError
 from ..late import imported
+from ..stand_ins.opened import Opened
 from ..trace.primitives import sample_of
 from ..usercode.frames import UsersLine
 from ..verbs.structures import flatten

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
+from ..stand_ins.opened import Opened
 from ..trace.operands import find_trace, lift
 from ..usercode.frames import UsersLine
 from .flow import Flow, vector

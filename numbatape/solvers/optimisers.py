@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
+from ..stand_ins.opened import Opened
 from ..trace.primitives import sample_of
 from ..usercode.frames import UsersLine, not_supported
 from ..verbs.first_order import grad

@@ -12,11 +12,11 @@ from operator import is_
 import numpy as np
 import scipy.integrate
 
-from ..caches.roles import Constant
-from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
+from ..programs.roles import Constant
 from ..rules.primitive import Primitive, Rule
+from ..stand_ins.opened import Opened
 from ..trace.operands import find_trace
 from ..usercode.frames import UsersLine, not_supported, where_in_user_code
 from ..verbs.directions import jvp

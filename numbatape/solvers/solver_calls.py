@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.stand_ins import named_like
+from ..stand_ins.opened import Opened
 from ..trace.trace import failing
 from ..usercode.frames import UsersLine, not_supported
 

@@ -11,9 +11,9 @@ import inspect
 
 import numpy as np
 
-from ..capture.opened import Opened
 from ..numpy_api.function_tables import MAKERS
 from ..rules.searches import Search
+from ..stand_ins.opened import Opened
 from ..trace.operands import lift_first
 from ..usercode.frames import UsersLine, not_supported
 from .linear_rules import linear

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.holders import Wrapper
-from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
+from ..stand_ins.opened import Opened
 from ..threads import survives_fork
 from ..trace import operations, pytrees
 from ..trace.array import TracedArray

@@ -17,13 +17,13 @@ import numpy as np
 
 from ..capture.effects import union
 from ..capture.environment import Environment
-from ..capture.opened import Opened
 from ..capture.repeated_values import Same
 from ..control.trees import parts_of
 from ..errors import MissingBodyError, UnsupportedOperationError
 from ..ops import ROWS
 from ..recording.record import record
 from ..recording.recorded import InputLeaf, Manner, Recording
+from ..stand_ins.opened import Opened
 from ..tape import Tape
 from ..tape.loop import Branches, Loop
 from ..tape.tape import ACTIVE, F64, NARROW, VARYING

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.roles import Constant, Static
+from ..programs.roles import Constant, Static
 from ..trace import pytrees
 from ..trace.primitives import value_of
 

@@ -104,7 +104,7 @@ def counted(number: TracedArray):
 
     It becomes a size of the tape: the first dimension of a further input, which has no entries. A guard
     compares it with what the data say in each call. Where they say something else, the same trace is planned
-    for that size (`numbatape.caches.counted_sizes`). Where that is not possible the guard fixes the number.
+    for that size (`numbatape.programs.counted_sizes`). Where that is not possible the guard fixes the number.
     """
     trace, count = number._trace, int(number._value)
     integers = trace.integers

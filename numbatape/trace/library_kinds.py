@@ -13,8 +13,8 @@ from ..usercode.frames import where_in_user_code
 
 # Packages of arrays with labels.
 LABELLED = frozenset(("pandas", "polars", "xarray"))
-COLUMN = "_is_traced_column"  # an attribute of `numbatape.trace.traced_columns.TracedColumn`
-FRAME = "_is_traced_frame"  # an attribute of `numbatape.trace.data_frames.Frame`
+COLUMN = "_is_traced_column"  # an attribute of `numbatape.trace.frames.traced_columns.TracedColumn`
+FRAME = "_is_traced_frame"  # an attribute of `numbatape.trace.frames.data_frames.Frame`
 DECIDES = "_decides_before_traced_arrays"  # an attribute of classes whose operators come before arrays' own
 # A class that has one of these is an array for NumPy, or becomes one.
 _ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__buffer__")

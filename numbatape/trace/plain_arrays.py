@@ -301,7 +301,7 @@ def wrap_result(trace, result, *arguments):
     """Return the result of a call as `wrap` does, but views of ndarrays among its arguments as they are.
 
     The trace does not know their memory. A write to such a view has to be seen, so that the function is
-    traced again with these arrays as plain ones (`numbatape.capture.captured_arrays`). A plain array in its
+    traced again with these arrays as plain ones (`numbatape.stand_ins.captured_arrays`). A plain array in its
     place would be written to alone.
     """
     return wrap(trace, result, frozenset(id(root_of(array)) for array in ndarrays_in(arguments)))

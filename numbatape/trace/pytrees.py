@@ -315,10 +315,10 @@ def _dataclass_ways(cls) -> tuple[Callable, Callable]:
 
 
 def _register_labelled(cls) -> bool:
-    """Register a class of arrays with labels (`numbatape.trace.labels`)."""
+    """Register a class of arrays with labels (`numbatape.trace.frames.labels`)."""
     if id(cls) in _registered:
         return False
-    known = imported(".data_frames", __package__).KNOWN
+    known = imported(".frames.data_frames", __package__).KNOWN
     register_labelled(cls, *known[cls.__module__.partition(".")[0], cls.__name__])
     _registered[id(cls)] = cls
     return True

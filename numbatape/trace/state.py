@@ -253,7 +253,7 @@ class Arguments:
     scratch
         Memory that the function was given to write to (`numbatape.Cache`).
     labels
-        Of arguments with labels, by value number (`numbatape.trace.labels`).
+        Of arguments with labels, by value number (`numbatape.trace.frames.labels`).
     """
 
     __slots__ = ("asks_order", "in_order", "inputs", "joined", "labels", "scratch", "twins", "written")
@@ -282,11 +282,11 @@ class Capture:
     assigned
         Names of globals that it assigns to, once something has asked for them.
     copies
-        Makes stand-ins for the user's values (`numbatape.capture.copies`).
+        Makes stand-ins for the user's values (`numbatape.stand_ins.copies`).
     library_copies
-        Copies of libraries' functions (`numbatape.capture.library_copies`).
+        Copies of libraries' functions (`numbatape.stand_ins.library_copies`).
     arrays
-        Stand-ins for captured arrays, if these are traced (`numbatape.capture.captured_arrays`).
+        Stand-ins for captured arrays, if these are traced (`numbatape.stand_ins.captured_arrays`).
     reads_constants
         Whether arrays without stand-ins are read at traced positions: the tape then relies on the positions.
     borrowed
@@ -298,7 +298,7 @@ class Capture:
     containers
         ``(container, its copy, entries of both, how to change the container)``.
     lent
-        ``(class, name)`` of members that are behind a switch (`numbatape.capture.lending`).
+        ``(class, name)`` of members that are behind a switch (`numbatape.stand_ins.lending`).
     moving
         By `numbatape.capture.moving_names.key_of`: traced values of variables that are inputs.
     products

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..capture import rebinding
 from ..errors import SpecError
 from ..late import imported
+from ..stand_ins import rebinding
 from ..trace.primitives import sample_of
 from ..trace.trace import current
 from ..verbs.structures import Piece, Unflatten, flatten

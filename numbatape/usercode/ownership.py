@@ -297,7 +297,7 @@ def users_classes(cls: type) -> tuple[type, ...]:
 def lent_classes(cls: type) -> tuple[type, ...]:
     """Return the user's own classes among a class and its bases where an object can have no stand-in.
 
-    Their members are lent instead, see `numbatape.capture.lending`.
+    Their members are lent instead, see `numbatape.stand_ins.lending`.
     """
     return tuple(base for base in cls.__mro__ if is_users_class(base)) if issubclass(cls, LENT) else ()
 

@@ -9,10 +9,10 @@ import numpy as np
 from ..caches.batched_points import BatchedPoints
 from ..caches.points import Points
 from ..caches.registry import USUAL
-from ..caches.roles import Constant, is_mark
 from ..capture.moving_names import moving_names
 from ..config import Config, chosen
 from ..errors import SpecError
+from ..programs.roles import Constant, is_mark
 from ..trace import pytrees
 from . import inner_batch
 from .made import NAMED, made_by

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.roles import as_constant
-from ..capture import rebinding
 from ..errors import OutputError, SpecError
+from ..programs.roles import as_constant
+from ..stand_ins import rebinding
 from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.trace import current

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened, as_array
-from ..caches.contract import require_active, require_real
 from ..caches.directions import direction_leaves, like_result, products_of
-from ..caches.outs import parts_outs, result_outs, tangent_outs
-from ..caches.results import require_derivative, value_of
-from ..caches.roles import as_constants
 from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector, pushforward, with_aux
+from ..programs.arguments import Flattened, as_array
+from ..programs.contract import require_active, require_real
+from ..programs.results import require_derivative, value_of
+from ..programs.roles import as_constants
+from ..steady_calls.outs import parts_outs, result_outs, tangent_outs
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from . import inner

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.contract import require_complex
-from ..caches.outs import Out, gradient_outs, result_outs
-from ..caches.results import (
+from ..late import imported
+from ..programs.contract import require_complex
+from ..programs.results import (
     complex_output,
     gradients_of,
     require_aux,
@@ -17,7 +17,7 @@ from ..caches.results import (
     value_and_aux,
     value_of,
 )
-from ..late import imported
+from ..steady_calls.outs import Out, gradient_outs, result_outs
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced

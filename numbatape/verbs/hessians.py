@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.contract import require_real
 from ..caches.dense_hessian import blocks, full_hessian, hessian_outs
-from ..caches.outs import Out, result_outs
-from ..caches.results import value_of
 from ..nested.recorded_derivatives import hessian_vector, second_pushforward, with_aux
+from ..programs.contract import require_real
+from ..programs.results import value_of
+from ..steady_calls.outs import Out, result_outs
 from . import inner
 from .jacobians import Differentiated, Ways
 from .made import made_by

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..caches.roles import bare, is_mark
-from ..capture import rebinding
 from ..errors import DtypeError, OutputError, SpecError, StructureError
 from ..nested.jacobians import jacobian_blocks
 from ..nested.transforms import Linearised, fixed_shape, hessian_product, is_float, or_zeros, second_push
+from ..programs.roles import bare, is_mark
+from ..stand_ins import rebinding
 from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred
 from ..trace.complex_array import TracedComplex

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..caches.points import batched_leaves, common_length
-from ..caches.roles import Constant
 from ..control.mapped_axes import Mapped, OutAxes
 from ..errors import OutputError
+from ..programs.roles import Constant
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex

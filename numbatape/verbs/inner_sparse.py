@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from ..caches.roles import is_mark
 from ..nested.transforms import Linearised, or_zeros
+from ..programs.roles import is_mark
 from ..scipy_api.sparse.sparse_matrices import TracedSparse
 from ..sparse.compression import (
     ROWS,

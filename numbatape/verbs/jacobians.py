@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ..caches import dense_jacobian as dense
-from ..caches.contract import require_real
 from ..caches.jacobian import JacobianCache, run
-from ..caches.outs import Out, result_outs
-from ..caches.results import require_aux, value_of
 from ..nested.recorded_derivatives import pullback, pushforward, with_aux
+from ..programs.contract import require_real
+from ..programs.results import require_aux, value_of
+from ..steady_calls.outs import Out, result_outs
 from . import inner
 from .made import MadeFunction, made_by
 from .verb_calls import Served, chosen_arguments, dispatch

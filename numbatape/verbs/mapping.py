@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..caches.mapped_points import MappedPoints
-from ..capture import rebinding
 from ..config import Config
 from ..control.mapped_axes import Mapped, OutAxes, wholes_of
 from ..control.trees import leaves_of
 from ..control.vectorised import in_lanes, without_lanes
+from ..stand_ins import rebinding
 from ..trace import pytrees
 from ..trace.trace import current
 from .verb_calls import Served, dispatch

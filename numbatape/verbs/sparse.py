@@ -7,18 +7,18 @@ import inspect
 import numpy as np
 import scipy.sparse
 
-from ..caches.arguments import Flattened
-from ..caches.contract import require_floats, require_real
-from ..caches.evaluator import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
-from ..caches.results import scalar_output, value_of
-from ..caches.roles import as_constant, as_constants
 from ..caches.sparse_hessian import SparseHessianCache
 from ..caches.sparse_jacobian import SparseJacobianCache, output_pattern
 from ..capture.moving_names import moving_names
 from ..errors import SpecError
 from ..nested.recorded_derivatives import first_result, second_result
+from ..programs.arguments import Flattened
+from ..programs.contract import require_floats, require_real
+from ..programs.evaluator import Evaluator
+from ..programs.results import scalar_output, value_of
+from ..programs.roles import as_constant, as_constants
 from ..sparse.pattern import hessian_pattern
 from ..usercode.ownership import parameter_names, traced_function
 from . import inner_sparse

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..caches.arguments import as_array
 from ..errors import DtypeError, SpecError, StructureError
+from ..programs.arguments import as_array
 from ..trace import pytrees
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of

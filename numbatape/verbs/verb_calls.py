@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..caches.arguments import Flattened
-from ..caches.contract import require_complex, require_floats
-from ..caches.entry import REFUSED
 from ..caches.registry import Caller, shelf_of
-from ..caches.roles import Constant, Static, as_constant, as_constants, is_mark
 from ..capture.moving_names import Moving
 from ..errors import ForeignTraceError, SpecError
+from ..programs.arguments import Flattened
+from ..programs.contract import require_complex, require_floats
+from ..programs.roles import Constant, Static, as_constant, as_constants, is_mark
+from ..steady_calls.entry import REFUSED
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.integers import TracedInteger
@@ -26,7 +26,7 @@ from .made import is_argnums, with_moving
 
 if TYPE_CHECKING:
     from ..caches.derived import Derived
-    from ..caches.evaluator import Evaluator
+    from ..programs.evaluator import Evaluator
 
 
 class Served:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened
-from ..caches.contract import require_active
-from ..caches.entry import REFUSED
-from ..caches.evaluator import Evaluator
-from ..caches.leaf_rows import sizes_of
 from ..caches.linearised import Pullback, Taped
 from ..caches.registry import shelf_of
-from ..caches.results import require_aux
-from ..caches.roles import as_constants
+from ..programs.arguments import Flattened
+from ..programs.contract import require_active
+from ..programs.evaluator import Evaluator
+from ..programs.results import require_aux
+from ..programs.roles import as_constants
+from ..steady_calls.entry import REFUSED
+from ..steady_calls.leaf_rows import sizes_of
 from ..trace import pytrees
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import current

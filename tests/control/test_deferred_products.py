@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.engine.deferred_products import ONE_THREAD, STEPS, deferred_products
+from numbatape.engine.loops.deferred_products import ONE_THREAD, STEPS, deferred_products
 from tests.control.python_loops import Python
 
 RNG = np.random.default_rng(4)

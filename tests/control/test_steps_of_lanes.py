@@ -7,7 +7,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.engine import calls
-from numbatape.engine.loop_words import WORD
+from numbatape.engine.loops.loop_words import WORD
 
 M = np.array([[0.6, 0.3], [-0.2, 0.7]])
 ROWS = np.array([0.3, -0.1, 0.2])

@@ -82,7 +82,7 @@ def test_directions_go_to_lanes_that_have_gaps(shape, dtype, monkeypatch):
         x, dx = rng.normal(size=shape).astype(dtype), rng.normal(size=(4, *shape)).astype(dtype)
         y, dy = rng.normal(), rng.normal(size=4)
         if k == 2 and dtype == np.float64:
-            monkeypatch.setattr("numbatape.caches.entry.Entry.serve_as_bound", None)
+            monkeypatch.setattr("numbatape.steady_calls.entry.Entry.serve_as_bound", None)
         value, slopes = nt.value_and_derivative(cache, (x, dx), (y, dy))
         flat, moved = x.ravel(), dx.reshape(4, -1)
         close = functools.partial(np.testing.assert_allclose, rtol=0.0, atol=8 * np.finfo(dtype).eps)

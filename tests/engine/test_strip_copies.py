@@ -9,9 +9,10 @@ import pytest
 
 import numbatape as nt
 from numbatape.caches.provenance import why_nonfinite
-from numbatape.caches.steady_strips import SteadyStrips
-from numbatape.engine import segments, strip_copies
-from numbatape.engine.strip_rows import LEAST, STRIP
+from numbatape.engine import segments
+from numbatape.engine.strips import strip_copies
+from numbatape.engine.strips.strip_rows import LEAST, STRIP
+from numbatape.steady_calls.steady_strips import SteadyStrips
 
 N = LEAST + 3 * STRIP + 5  # the last strip is not full
 RNG = np.random.default_rng(5)

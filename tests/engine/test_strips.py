@@ -12,21 +12,21 @@ import scipy.special
 
 import numbatape as nt
 from numbatape import jit
-from numbatape.caches import one_way
-from numbatape.caches.elastic import ElasticEntry
-from numbatape.caches.one_way import OneWayReplanner, OneWayWorkspace
 from numbatape.config import PASSES
 from numbatape.derive.tapes import gradient
 from numbatape.engine import Workspace, kernels, make_plan, segments
 from numbatape.engine.codegen import elementwise_source
-from numbatape.engine.moving_spaces import MovingSpace
+from numbatape.engine.moving.moving_spaces import MovingSpace
 from numbatape.engine.replan import Replanner
-from numbatape.engine.strip_plan import strip_plan
-from numbatape.engine.strip_replan import StripReplanner
-from numbatape.engine.strip_rows import LEAST, STRIP
+from numbatape.engine.strips.strip_plan import strip_plan
+from numbatape.engine.strips.strip_replan import StripReplanner
+from numbatape.engine.strips.strip_rows import LEAST, STRIP
 from numbatape.engine.vectors import pair_arms, single_arms
 from numbatape.ops import OPCODE
 from numbatape.ops.status import DONE
+from numbatape.programs import one_way
+from numbatape.programs.one_way import OneWayReplanner, OneWayWorkspace
+from numbatape.steady_calls.elastic import ElasticEntry
 
 N = LEAST + 3 * STRIP + 5  # the last strip is not full
 RNG = np.random.default_rng(11)

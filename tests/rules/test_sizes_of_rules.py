@@ -8,7 +8,8 @@ import pytest
 from scipy import linalg, signal
 
 import numbatape as nt
-from numbatape.engine import compiled_calls, loop_runs
+from numbatape.engine import compiled_calls
+from numbatape.engine.loops import loop_runs
 
 RNG = np.random.default_rng(8)
 

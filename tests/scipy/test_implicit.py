@@ -40,7 +40,7 @@ from scipy.optimize import (
 )
 
 import numbatape as nt
-from numbatape.caches.program import Program
+from numbatape.programs.program import Program
 from tests.agreement import agrees
 
 

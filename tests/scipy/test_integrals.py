@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import dblquad, nquad, quad, quad_vec, tplquad
 
 import numbatape as nt
-from numbatape.caches.program import Program
+from numbatape.programs.program import Program
 from tests.agreement import agrees
 
 POINT = np.array([1.2, 0.7])

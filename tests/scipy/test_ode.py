@@ -339,7 +339,7 @@ def test_columns_of_a_jacobian_share_one_solution_of_the_sensitivities(monkeypat
     for k in range(3):
         f(THETA * (1.0 + 0.01 * k))
     solved.clear()
-    monkeypatch.setattr("numbatape.caches.entry.Entry.serve_as_bound", None)
+    monkeypatch.setattr("numbatape.steady_calls.entry.Entry.serve_as_bound", None)
     f(THETA)
     assert sorted(solved) == [2, 2 * (1 + 2 + 4)]
 

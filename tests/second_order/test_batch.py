@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 
 import numbatape as nt
-from numbatape.caches.program import Program
+from numbatape.programs.program import Program
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))

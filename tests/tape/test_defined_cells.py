@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.caches import variant
 from numbatape.engine import plan as plans
+from numbatape.programs import variant
 from numbatape.tape.instruction import GUARD
 from tests.loop_programs import LoopProgram
 from tests.whole_program_checks import Check

@@ -5,7 +5,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.derive.tapes import gradient
-from numbatape.engine.strip_rows import LEAST
+from numbatape.engine.strips.strip_rows import LEAST
 
 RNG = np.random.default_rng(5)
 SHAPE = (3, 5, 4)

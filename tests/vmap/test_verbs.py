@@ -7,7 +7,7 @@ import optree
 import pytest
 
 import numbatape as nt
-from numbatape.caches.one_way import OneWayWorkspace
+from numbatape.programs.one_way import OneWayWorkspace
 from tests.vmap.row_programs import PROGRAMS
 
 ROWS = np.array([[0.7, -0.4, 1.3], [-0.9, 0.2, 0.5], [1.1, 0.8, -0.6], [0.3, 1.7, 0.9]])

@@ -8,7 +8,7 @@ from ...matrix import eigen, equations, factors, similarity
 from ...matrix.equations import linalg
 from ...matrix.matrix_rule import MatrixRule, adjoint, call, is_complex
 from ...numpy_api import decompositions
-from ...numpy_api.complex_matrices import pseudo_inverse, squared
+from ...numpy_api.complex_numbers.complex_matrices import pseudo_inverse, squared
 from ...numpy_api.registration import run_long_record, run_record, unsupported_argument
 from ...numpy_api.sized import positions
 from ...numpy_api.stand_ins import stands_for

@@ -1,0 +1,1 @@
+"""Series and DataFrames of pandas and polars, and arrays of xarray, in traced functions."""
