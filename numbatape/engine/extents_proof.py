@@ -12,25 +12,34 @@ from collections.abc import Mapping
 from ..ops import OPS
 from ..ops.table import ArrayOp
 from ..tape.instruction import GUARD, NONE
-from ..tape.sizes import ADD, MUL, SUB
+from ..tape.sizes import ADD, INPUT, MUL, ROOT, SUB
 from ..tape.tape import Tape
 from .verifier import call_numbers
 from .verify_plan import extents_hold, scratch_cells
 
 
 class Polynomial:
-    """A polynomial with integer coefficients; its unknowns are size codes that are no sum or product."""
+    """A polynomial with integer coefficients; its unknowns are size codes that are no sum or product.
 
-    __slots__ = ("terms",)
+    Parameters
+    ----------
+    terms
+        The factor of each product of unknowns.
+    proof
+        What knows the signs of the unknowns; without it, polynomials have no order.
+    """
 
-    def __init__(self, terms: Mapping[tuple[int, ...], int]):
+    __slots__ = ("proof", "terms")
+
+    def __init__(self, terms: Mapping[tuple[int, ...], int], proof: SizesProof | None = None):
         self.terms = {unknowns: factor for unknowns, factor in terms.items() if factor}
+        self.proof = proof
 
     def __add__(self, other):
         terms = dict(self.terms)
         for unknowns, factor in _polynomial(other).terms.items():
             terms[unknowns] = terms.get(unknowns, 0) + factor
-        return Polynomial(terms)
+        return Polynomial(terms, self.proof)
 
     def __mul__(self, other):
         terms: dict[tuple[int, ...], int] = {}
@@ -38,18 +47,35 @@ class Polynomial:
             for right, its in _polynomial(other).terms.items():
                 unknowns = tuple(sorted(left + right))
                 terms[unknowns] = terms.get(unknowns, 0) + factor * its
-        return Polynomial(terms)
+        return Polynomial(terms, self.proof)
 
     __radd__, __rmul__ = __add__, __mul__
 
     def __eq__(self, other):
         return self.terms == _polynomial(other).terms
 
+    def __ge__(self, other):
+        """Return True if this is at least the other one for all sizes, or raise TypeError."""
+        if self.proof is not None and self.proof.never_negative(self + -1 * other):
+            return True
+        raise TypeError("which of two sizes is larger is not known")
+
+    def __le__(self, other):
+        return -1 * self >= -1 * other
+
     __hash__ = None  # type: ignore[assignment]
 
 
 def _polynomial(x) -> Polynomial:
     return x if isinstance(x, Polynomial) else Polynomial({(): x})
+
+
+def _least(left, right):
+    """Return the smaller one of two sizes; raise TypeError if it is not known which one that is."""
+    try:
+        return right if left >= right else left
+    except TypeError:
+        return left if right >= left else right
 
 
 def extents_hold_for_all_sizes(tape: Tape, alike: dict[int, int]) -> bool:
@@ -60,7 +86,7 @@ def extents_hold_for_all_sizes(tape: Tape, alike: dict[int, int]) -> bool:
     alike
         What stands for size codes that a guard holds equal to another one.
     """
-    size, called = _polynomials(tape, alike), call_numbers(tape)
+    size, called = SizesProof(tape, alike).size, call_numbers(tape)
     return all(
         _has_room(tape, row, size, called.get(k))
         for k, row in enumerate(tape.code)
@@ -72,16 +98,15 @@ def ends_stay_inside(tape: Tape, alike: dict[int, int]) -> bool:
     """Whether inputs are whole storages and outputs are parts of theirs, in row-major order, for all sizes.
 
     This is what `verify` checks of them for the numbers of one plan, beside what no other size changes.
-    Unknown sizes are never negative in plans that the kernel makes, so a polynomial without negative
-    coefficients is not negative either.
     """
-    size = _polynomials(tape, alike)
-    return all(_stays_inside(tape, slot.value, size, whole=True) for slot in tape.inputs) and all(
-        _stays_inside(tape, value, size, whole=False) for value in tape.outputs
+    proof = SizesProof(tape, alike)
+    return all(_stays_inside(tape, slot.value, proof, whole=True) for slot in tape.inputs) and all(
+        _stays_inside(tape, value, proof, whole=False) for value in tape.outputs
     )
 
 
-def _stays_inside(tape: Tape, value: int, size, whole: bool) -> bool:
+def _stays_inside(tape: Tape, value: int, proof: SizesProof, whole: bool) -> bool:
+    size = proof.size
     storage, offset, layout = tape.values[value].item()
     its, cells = tape.layouts[layout], _polynomial(1)
     if not its.dims:
@@ -94,29 +119,61 @@ def _stays_inside(tape: Tape, value: int, size, whole: bool) -> bool:
     rest = size(int(tape.storages["size"][storage])) + -1 * (first + cells)
     if whole:
         return first == 0 and rest == 0
-    return all(factor >= 0 for part in (first, rest) for factor in part.terms.values())
+    return proof.never_negative(first) and proof.never_negative(rest)
 
 
-def _polynomials(tape: Tape, alike: dict[int, int]):
-    """Return what makes numbers or polynomials of the size codes of a tape."""
-    known: dict[int, Polynomial | int] = {}
+class SizesProof:
+    """What is known of the sizes of a tape, whatever the dimensions of its inputs are.
 
-    def size(code: int):
-        code = alike.get(code, code)
+    Plans are only made for sizes that keep the guards, so differences that these say are not negative may be
+    added to what has to be shown.
+
+    Parameters
+    ----------
+    tape
+    alike
+        What stands for size codes that a guard holds equal to another one.
+    """
+
+    def __init__(self, tape: Tape, alike: dict[int, int]):
+        self._rows, self._alike = tape.sizes.rows, alike
+        self._known: dict[int, Polynomial | int] = {}
+        ordered = [guard for guard in tape.sizes.guards if guard.relation == ">="]
+        self._guarded = [_polynomial(self.size(g.left)) + -1 * self.size(g.right) for g in ordered]
+
+    def size(self, code: int) -> Polynomial | int:
+        """Return the number or the polynomial that a size code stands for."""
+        code = self._alike.get(code, code)
         if code >= 0:
             return code
-        if code not in known:
-            operation, left, right = tape.sizes.rows[-code - 1]
+        if code not in self._known:
+            operation, left, right = self._rows[-code - 1]
             if operation in (ADD, SUB, MUL):
-                left, right = size(left), size(right)
-                known[code] = (
-                    left * right if operation == MUL else left + (right if operation == ADD else -1 * right)
-                )
+                first, second = self.size(left), self.size(right)
+                its = first * second if operation == MUL else first + (1 if operation == ADD else -1) * second
             else:
-                known[code] = Polynomial({(code,): 1})
-        return known[code]
+                its = Polynomial({(code,): 1}, self)
+            self._known[code] = its
+        return self._known[code]
 
-    return size
+    def never_negative(self, polynomial: Polynomial) -> bool:
+        """Whether a polynomial is known not to be negative, if need be by one of the guards."""
+        return self._by_signs(polynomial) or any(
+            self._by_signs(polynomial + -1 * guarded) for guarded in self._guarded
+        )
+
+    def _by_signs(self, polynomial: Polynomial) -> bool:
+        return all(
+            factor >= 0 and all(map(self._unknown_is_positive, unknowns))
+            for unknowns, factor in polynomial.terms.items()
+        )
+
+    def _unknown_is_positive(self, code: int) -> bool:
+        """Whether an unknown, which is a dimension or a fraction of something else, is not negative."""
+        operation, left, right = self._rows[-code - 1]
+        return operation in (INPUT, ROOT) or all(
+            self._by_signs(_polynomial(self.size(part))) for part in (left, right)
+        )
 
 
 def _conditional(number: int) -> bool:
@@ -150,8 +207,8 @@ def _has_room(tape: Tape, row, size, number: int | None) -> bool:
     else:
         enough = _polynomial(needed) == cells
     try:
-        return enough and extents_hold(op, letters)
-    except TypeError:  # the condition compares sizes by order, which polynomials do not have
+        return enough and extents_hold(op, letters, _least)
+    except TypeError:  # which of two sizes is larger is not known
         return False
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -128,9 +129,9 @@ def verify_extents(plan) -> None:
                     raise failure(plan.tape, int(k), "the rule needs longer operands")
 
 
-def extents_hold(op: ArrayOp, sizes: dict[str, int]) -> bool:
-    """Whether core sizes keep the condition on which the op's kernels rely."""
-    return bool(eval(_condition(op.extents), {"min": min}, dict(sizes)))
+def extents_hold(op: ArrayOp, sizes: dict, least: Callable = min) -> bool:
+    """Whether core sizes keep the condition on which the op's kernels rely; ``least`` is `min` of sizes."""
+    return bool(eval(_condition(op.extents), {"min": least}, dict(sizes)))
 
 
 @functools.cache

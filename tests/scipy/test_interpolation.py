@@ -375,6 +375,11 @@ FURTHER |= {
     "extrema": (lambda y: CubicSpline(AT, y).derivative().roots(), WAVES),
     "roots, jumps": (lambda c: PPoly(c.reshape(2, 3), AT[:4]).roots(), STEPS),
     "roots, jumps at places": (lambda x: PPoly(STEPS.reshape(2, 3), x).roots(), AT[:4] + 0.1),
+    # What is left of the equation at -40 is rounding of terms of 1e12.
+    "roots, far outside": (
+        lambda y: PPoly(np.append([0.0025, 0.107], np.arange(0.2, 0.9, 0.1))[:, None] * y[0], AT[:2]).roots(),
+        WAVES,
+    ),
     "roots, FITPACK": (lambda y: UnivariateSpline(AT, y, s=0).roots() * sproot(splrep(AT, y)), WAVES),
     "all derivatives": (
         lambda y: np.stack([UnivariateSpline(AT, y, s=0).derivatives(2.2), spalde(y[:2], splrep(AT, y))[1]]),
@@ -398,6 +403,20 @@ CURVED = {
 def test_further_interpolators(name):
     f, x = FURTHER[name]
     agrees(f, x, order=2 if name in CURVED else 1, value_rtol=1e-9, rtol=1e-6)
+
+
+def test_the_degree_is_that_of_each_call():
+    def f(c):
+        made = PPoly(c, AT[:4])
+        return np.sum(made(INSIDE) + made(INSIDE, 1) * made.derivative()(INSIDE))
+
+    cache = nt.prepare_gradient_cache(f, np.ones((2, 3)))
+    for order in (2, 5, 1, 3, 5):
+        c = np.cos(np.arange(3.0 * order)).reshape(order, 3)
+        value, (slope,) = nt.value_and_gradient(cache, c)
+        np.testing.assert_allclose(value, f(c), rtol=1e-12)
+        np.testing.assert_allclose(np.sum(slope * c), nt.jvp(f, (c,), (c,))[1], rtol=1e-12)
+        assert slope.shape == c.shape
 
 
 MOVING = {  # through places and values in one vector

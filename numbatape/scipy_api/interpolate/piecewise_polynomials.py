@@ -10,7 +10,6 @@ from ...late import imported
 from ...trace.axes import entries, length
 from ...trace.operands import find_trace, lift_all
 from ...trace.plain_arrays import as_ndarrays
-from ...trace.primitives import sample_of
 from ...trace.symbolic_sizes import is_size
 from ...usercode.frames import not_supported
 
@@ -67,7 +66,7 @@ class Piecewise:
         trailing = c.ndim - 2
         step = column(x - places[k], trailing)
         value = c[0][k] + 0.0 * step
-        for part in range(1, np.shape(sample_of(c))[0]):
+        for part in range(1, len(c)):  # which is a guard
             value = value * step + c[part][k]
         if not extrapolate:
             value = np.where(column((x < first) | (x > last), trailing), np.nan, value)
@@ -79,9 +78,8 @@ class Piecewise:
             raise refuse("PPoly(x, nu < 0) of traced points", "antiderivative() of the interpolator")
         c = self.c
         for _ in range(nu):
-            powers = np.arange(np.shape(sample_of(c))[0] - 1.0, 0.0, -1.0)
-            trailing = len(np.shape(sample_of(c))) - 1
-            c = c[:-1] * np.reshape(powers, (-1, *(1,) * trailing)) if len(powers) else 0.0 * c
+            powers = np.arange(len(c) - 1.0, 0.0, -1.0)
+            c = c[:-1] * column(powers, c.ndim - 1) if len(powers) else 0.0 * c
         return c
 
     def derivative(self, nu: int = 1):

@@ -15,7 +15,7 @@ from ...trace.operands import lift_all, values_of
 from ...trace.primitives import stop_gradient
 
 STEPS = 2
-JUMP = 1e-8  # what is left of the equation at a root, over the largest coefficient, is rounding below this
+JUMP = 1e-8  # at a breakpoint, rest of the equation below this, over the largest coefficient, is rounding
 
 
 def solutions(spline, y, discontinuity: bool, extrapolate, refuse):
@@ -35,8 +35,10 @@ def solutions(spline, y, discontinuity: bool, extrapolate, refuse):
     if not np.size(values_of(places)):
         return places
     slope = spline.derivative()
-    crossed = np.abs(spline(places, extrapolate=True) - y) <= JUMP * (np.max(np.abs(c)) + np.abs(y))
     breakpoints = x[np.argmin(np.abs(np.expand_dims(places, -1) - stop_gradient(x)), -1)]
+    # Far outside, what rounding leaves of the equation is large; but a jump is exactly at its breakpoint.
+    small = np.abs(spline(places, extrapolate=True) - y) <= JUMP * (np.max(np.abs(c)) + np.abs(y))
+    crossed = small | (places != stop_gradient(breakpoints))
     root = places
     for _ in range(STEPS):
         rise = np.where(crossed, slope(root, extrapolate=True), 1.0)
