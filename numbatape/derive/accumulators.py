@@ -311,8 +311,12 @@ class Cells(Fitting):
 
     def _is_whole(self, storage: int, offset, dims, strides) -> bool:
         """Whether a view is all of a storage, in order."""
-        expected, size = self.tape.contiguous_strides(dims)
-        return offset == 0 and strides == expected and size == self.tape.storages[storage][0]
+        (expected, size), sizes = self.tape.contiguous_strides(dims), self.tape.sizes
+        return (
+            offset == 0
+            and sizes.all_agree(strides, expected)
+            and sizes.agree(size, self.tape.storages[storage][0])
+        )
 
     def _are_all_cells(self, storage: int, pending) -> bool:
         """Whether cotangents are those of the single cells of a storage, each of which has one."""

@@ -88,7 +88,7 @@ def is_dense(tape: TapeBuilder, number: int) -> bool:
     if layout.strides == expected:
         return True
     wide = [k for k, dim in enumerate(layout.dims) if dim != 1]  # the stride of one entry does not matter
-    return all(layout.strides[k] == expected[k] for k in wide)
+    return all(tape.sizes.agree(layout.strides[k], expected[k]) for k in wide)
 
 
 def axis_order(tape: TapeBuilder, layout: Layout) -> tuple[int, ...] | None:
@@ -104,8 +104,7 @@ def axis_order(tape: TapeBuilder, layout: Layout) -> tuple[int, ...] | None:
     sizes = tape.sizes
     left, step, order = [*axes], 1, []
     while left:
-        expected = sizes.settled(step)
-        axis = next((k for k in reversed(left) if sizes.settled(strides[k]) == expected), None)
+        axis = next((k for k in reversed(left) if sizes.agree(strides[k], step)), None)
         if axis is None or (not order and axis < len(dims) - 2):
             return None
         left.remove(axis)
@@ -153,7 +152,7 @@ def _merged(tape: TapeBuilder, layout: Layout, counts) -> int | None:
         dims.append(sizes.product(layout.dims[k] for k in group))
         wide = [k for k in group if layout.dims[k] != 1]
         for outer, inner in zip(wide, wide[1:], strict=False):
-            if layout.strides[outer] != sizes.mul(layout.strides[inner], layout.dims[inner]):
+            if not sizes.agree(layout.strides[outer], sizes.mul(layout.strides[inner], layout.dims[inner])):
                 return None
         strides.append(layout.strides[wide[-1]] if wide else 0)
     return tape.layout_number(tuple(dims), tuple(strides))

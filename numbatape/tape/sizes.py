@@ -7,7 +7,7 @@ A tape holds sizes, strides and offsets as codes, so that one tape serves every 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..savings import frozen
 
@@ -308,6 +308,31 @@ class Sizes:
         for each in sorted(self._unsettled(code), reverse=True):
             self._settled[each] = self._number(each)
         return self._settled[code]
+
+    def agree(self, left: int, right: int) -> bool:
+        """Whether two sizes are equal for all arguments that guards allow.
+
+        The products of matrices whose inner sizes are two inputs' are the reason: each size has a code of its
+        own, and a result whose rows are as long as the one and as far apart as the other is dense.
+        """
+        return left == right or self._alike(left) == self._alike(right)
+
+    def all_agree(self, left: Sequence[int], right: Sequence[int]) -> bool:
+        """Whether sizes, one after another, are equal for all arguments that guards allow."""
+        return left == right or (len(left) == len(right) and all(map(self.agree, left, right)))
+
+    def _alike(self, code: int) -> list[int]:
+        """Return the factors of a size, of which each is a number or the first code that guards say it is."""
+        number, codes = 1, []
+        for factor in self._factors(code):
+            its = self.settled(factor)
+            while its in self._numbers:
+                its = self._numbers[its]
+            if its >= 0:
+                number *= its
+            else:
+                codes.append(its)
+        return [number, *sorted(codes)] if number else [0]
 
     def count_few(self, dims) -> int:
         """Return how many entries dimensions have for all sizes that guards allow, or FEW + 1 for more."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -328,12 +327,11 @@ def covers(builder, layout: Layout, size: int) -> bool:
     size
         The storage's size code.
     """
-    settled = builder.sizes.settled
-    dims, strides = (tuple(map(settled, codes)) for codes in (layout.dims, layout.strides))
-    return memory_order(builder, Layout(dims, strides), settled(size), settled) is not None
+    dims = tuple(map(builder.sizes.settled, layout.dims))
+    return memory_order(builder, Layout(dims, layout.strides), size) is not None
 
 
-def memory_order(builder, layout: Layout, size: int, settled: Callable = int) -> list[int] | None:
+def memory_order(builder, layout: Layout, size: int) -> list[int] | None:
     """Return the axes of a view, but those of one entry, in the order in which they walk through the storage.
 
     The view begins at the storage's first cell. None says that it does not have every cell once.
@@ -342,14 +340,11 @@ def memory_order(builder, layout: Layout, size: int, settled: Callable = int) ->
     ----------
     size
         The storage's size code.
-    settled
-        Gives sizes that are equal by guards the same code.
     """
-    dims, strides = layout.dims, layout.strides
-    value = builder.sizes.value
-    axes = sorted((k for k in range(len(dims)) if dims[k] != 1), key=lambda k: -value(strides[k]))
+    (dims, strides), sizes = layout, builder.sizes
+    axes = sorted((k for k in range(len(dims)) if dims[k] != 1), key=lambda k: -sizes.value(strides[k]))
     expected, cells = builder.contiguous_strides([dims[k] for k in axes])
-    fit = settled(cells) == size and [strides[k] for k in axes] == list(map(settled, expected))
+    fit = sizes.agree(cells, size) and sizes.all_agree([strides[k] for k in axes], expected)
     return axes if fit else None
 
 

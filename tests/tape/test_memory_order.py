@@ -63,3 +63,20 @@ def test_what_lies_in_two_orders_is_copied_to_rows_once():
     assert tape.listing().count("copy") == 1
     assert gradient(tape, x.shape).listing().count("copy") <= 3  # and its cotangent once
     nt.testing.check_derivatives(f, x)
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [
+        (lambda a, b: np.sum(np.tanh(a @ b)), [(3, 4), (4, 5)]),
+        (lambda a, b, c: np.sum((c - a @ np.maximum(b, 0.0)) ** 2), [(3, 4), (4, 5), (3, 5)]),
+        (lambda a, b: np.sum(np.exp(a @ b).ravel()[1:]), [(2, 3, 4), (4, 4)]),
+    ],
+    ids=["product", "layers", "stack"],
+)
+def test_sizes_that_guards_make_equal_say_that_slopes_are_dense(f, shapes):
+    """Rows of the slopes are as long as one argument's, and as far apart as another's: they were copied."""
+    args = [RNG.normal(size=shape) for shape in shapes]
+    tape = gradient(nt.prepare_gradient_cache(f, *args).tape, tuple(np.concatenate(shapes).tolist()))
+    assert "copy         s" not in tape.listing()
+    nt.testing.check_derivatives(f, *args)
