@@ -22,7 +22,8 @@ from ..errors import MissingBodyError
 from ..ops import OPS, status
 from ..programs.arguments import Flattened
 from ..programs.evaluator import Evaluator
-from ..programs.program import Program, Stop
+from ..programs.program import Program
+from ..programs.stops import Stop
 from ..programs.trace_log import reason_of
 from ..programs.variant import Variant, VariantWorkspace, constant_contents
 from ..tape.instruction import GUARD

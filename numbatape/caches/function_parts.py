@@ -119,7 +119,7 @@ def is_known(owner, function) -> bool:
     if routes.holders_of(owner) != [id(roots if function is owner else function)]:
         return True
     names = frozenset().union(*map(names_of, routes.running()))
-    weak = any(isinstance(value, weakref.ReferenceType) for value in routes.reached())
+    weak = any(isinstance(value, weakref.ReferenceType) for value in routes.reached)
     return weak or not names.isdisjoint(_OF_OBJECTS)
 
 

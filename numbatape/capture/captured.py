@@ -43,12 +43,12 @@ class Captured:
         self.arrays: list[tuple[np.ndarray, np.ndarray]] = []
         self._cells: list[tuple] = []
         self._variables: dict[int, str] = {}  # the keys are ids of cells
-        self._bindings: list[tuple] = []  # (mapping, key, value)
+        self.bindings: list[tuple] = []  # (dictionary, name, value): globals, attributes, members
         self.attributes: list[tuple] = []  # (owner, name, value)
-        self._functions: list[tuple] = []  # (function, its code)
+        self.functions: list[tuple] = []  # (function, its code)
         self._scopes: list[tuple] = []  # (globals that code may change by any name, what they were)
         # (container, its entries); behind a dictionary, which has its keys, stands the view of its values.
-        self._sequences: list[tuple] = []
+        self.sequences: list[tuple] = []
         self.sets: list[tuple] = []
         self.absent: list[tuple] = []  # (mapping, key that it does not have)
         self._empty: list[types.CellType] = []  # variables of closures that have no value yet
@@ -77,9 +77,9 @@ class Captured:
     @property
     def empty(self) -> bool:
         """Whether there is nothing that `rebound` would check."""
-        named = self._cells or self._bindings or self.attributes or self.absent or self._functions
+        named = self._cells or self.bindings or self.attributes or self.absent or self.functions
         things = self._objects or self.classes or self._layouts or self._empty or self.unset
-        others = self._sequences or self.sets or self.iterators or self._parts or self._contents
+        others = self.sequences or self.sets or self.iterators or self._parts or self._contents
         return not (named or things or others)
 
     def watch_rows(self, alive: list) -> list[dict] | None:
@@ -94,7 +94,7 @@ class Captured:
         empty = {id(mapping): mapping for mapping, _ in self.absent if not mapping}
         lists = [
             row
-            for row in self._sequences
+            for row in self.sequences
             if id(row[0]) not in dictionaries and type(row[0]) is not type({}.values())
         ]
         rows = [
@@ -102,9 +102,9 @@ class Captured:
             *(watch_rows.of_empty_cell(cell) for cell in self._empty),
             *(row for each in self._objects for row in watch_rows.of_object(*each)),
             *(noted.row() for noted in (*self.classes, *self._layouts)),
-            *(watch_rows.of_entry(*binding) for binding in self._bindings),
+            *(watch_rows.of_entry(*binding) for binding in self.bindings),
             *(watch_rows.of_attribute(*attribute) for attribute in self.attributes),
-            *(watch_rows.of_attribute(function, "__code__", code) for function, code in self._functions),
+            *(watch_rows.of_attribute(function, "__code__", code) for function, code in self.functions),
             *(watch_rows.of_missing(mapping, key) for mapping, key in self.absent if mapping),
             # One row says of an empty dictionary that it has none of many names.
             *(watch_rows.of_dict(mapping, {}, alive) for mapping in empty.values()),
@@ -123,7 +123,7 @@ class Captured:
                 now = cell.cell_contents
                 if now is not value and not same(now, value):
                     return True
-            for mapping, key, value in self._bindings:
+            for mapping, key, value in self.bindings:
                 now = mapping[key]
                 if now is not value and not same(now, value):
                     return True
@@ -134,13 +134,13 @@ class Captured:
         except (ValueError, LookupError, AttributeError):
             return True  # the name or the attribute is gone, so something has changed
         # These are loops, because `any` of a generator takes 0.2 µs even of nothing.
-        for function, code in self._functions:
+        for function, code in self.functions:
             if function.__code__ is not code:
                 return True
         for value, cls, fields in self._objects:
             if type(value) is not cls or (fields is not None and value.__dict__ is not fields):
                 return True
-        for container, entries in self._sequences:
+        for container, entries in self.sequences:
             if len(container) != len(entries) or not all(map(is_, container, entries)):
                 return True
         for mapping, key in self.absent:
@@ -191,39 +191,27 @@ class Captured:
 
     # ---- the names by which code refers to mutable objects (`numbatape.capture.effects`)
 
-    def sequences(self) -> list[tuple]:
-        """Return (container, its former entries); a dictionary gives two pairs, of keys and of values."""
-        return self._sequences
-
     def dictionaries(self) -> dict[int, tuple[dict, dict]]:
         """Return, by id, each dictionary with its former items."""
-        rows = zip(self._sequences, self._sequences[1:], strict=False)
+        rows = zip(self.sequences, self.sequences[1:], strict=False)
         return {
             id(container): (container, dict(zip(keys, values, strict=True)))
             for (container, keys), (_, values) in rows
             if isinstance(container, dict)
         }
 
-    def bindings(self) -> list[tuple]:
-        """Return (dictionary, name, its former value): global variables, and attributes of functions."""
-        return self._bindings
-
     def scopes(self) -> set[int]:
         """Return the ids of the dictionaries of globals of all functions."""
-        return {id(function.__globals__) for function, _ in self._functions}
+        return {id(function.__globals__) for function, _ in self.functions}
 
     def variables(self):
         """Yield (cell, the name of the variable in it, its former value)."""
         for cell, value in self._cells:
             yield cell, self._variables[id(cell)], value
 
-    def functions(self) -> list[tuple]:
-        """Return (function, its code)."""
-        return self._functions
-
     def names(self):
         """Yield (the object that holds a value, the name by which code refers to it, the value)."""
-        yield from self._bindings
+        yield from self.bindings
         yield from self._members_of_classes
         yield from self.attributes
         yield from self.variables()
@@ -232,17 +220,17 @@ class Captured:
         """Stop watching some containers and variables: calls repeat their changes (`Effects.places`)."""
         ids = {id(container) for container, _ in places}
         self._cells = [(cell, value) for cell, value in self._cells if id(cell) not in ids]
-        self._bindings = [row for row in self._bindings if not is_among(places, row[0], row[1])]
+        self.bindings = [row for row in self.bindings if not is_among(places, row[0], row[1])]
         # The pair behind that of a dictionary is of its values, and goes with it.
         kept, skip = [], False
-        for container, entries in self._sequences:
+        for container, entries in self.sequences:
             drop, skip = (
                 skip or id(container) in ids,
                 not skip and id(container) in ids and type(container) is dict,
             )
             if not drop:
                 kept.append((container, entries))
-        self._sequences = kept
+        self.sequences = kept
 
     def note_again(self, places) -> None:
         """Note what some containers and variables hold now (`Effects.places`), for later calls to compare."""
@@ -250,17 +238,17 @@ class Captured:
         self._cells = [
             (cell, cell.cell_contents if id(cell) in ids else value) for cell, value in self._cells
         ]
-        self._bindings = [
+        self.bindings = [
             (mapping, name, mapping[name] if is_among(places, mapping, name) else value)
-            for mapping, name, value in self._bindings
+            for mapping, name, value in self.bindings
         ]
         found: list[tuple] = []
-        for container, entries in self._sequences:
+        for container, entries in self.sequences:
             of_dictionary = bool(found) and type(found[-1][0]) is dict and id(found[-1][0]) in ids
             if id(container) in ids or (of_dictionary and type(container) is type({}.values())):
                 entries = tuple(container)
             found.append((container, entries))
-        self._sequences = found
+        self.sequences = found
 
     def undo(self) -> None:
         """Restore what code has changed, so that a trace which starts again starts from the same state.
@@ -286,7 +274,7 @@ class Captured:
                 value.__class__ = cls
             if fields is not None and value.__dict__ is not fields:
                 value.__dict__ = fields
-        for mapping, key, value in self._bindings:
+        for mapping, key, value in self.bindings:
             if isinstance(mapping, dict) and mapping.get(key) is not value:
                 mapping[key] = value
         for mapping, key in self.absent:
@@ -306,7 +294,7 @@ class Captured:
                 mapping.clear()
                 for key, value in items.items():
                     mapping[key] = value
-        for container, entries in self._sequences:
+        for container, entries in self.sequences:
             changed = len(container) != len(entries) or not all(map(is_, container, entries))
             if changed and isinstance(container, (list, collections.deque)):
                 container.clear()

@@ -40,7 +40,7 @@ def read_in_products(function, environment: Environment, factors: Sequence[Facto
     factors
         Arrays that its code has multiplied with traced ones.
     """
-    reached = environment.reached()
+    reached = environment.reached
     if type(function) is not types.FunctionType or not is_users_function(function) or environment.opaque:
         return []
     if not all(map(_is_transparent, reached)) or any(map(_is_module, environment.seen.values())):

@@ -80,7 +80,7 @@ def differences(noted: Environment, others: Collection[int] = ()) -> Iterator[Ch
     for container, members in noted.sets:
         if len(container) != len(members):
             yield _refilled(noted, container, members, container.update)
-    for container, entries in noted.sequences():
+    for container, entries in noted.sequences:
         if isinstance(container, (dict, _VALUES)) or id(container) in others:
             continue
         if len(container) != len(entries) or not all(map(is_, container, entries)):
@@ -115,7 +115,7 @@ def _entries(noted: Environment, container, before: dict, entries: Iterable) -> 
 
 def _variables_changed(noted: Environment) -> Iterator[Change]:
     """Yield variables, and attributes that are no entries of a dictionary."""
-    for mapping, key, value in noted.bindings():
+    for mapping, key, value in noted.bindings:
         if mapping.get(key, NOTHING) is not value:
             yield Change.of_entry(f"`{key}`", mapping, key, value, key)
     for mapping, key in noted.absent:
@@ -177,7 +177,7 @@ def _names_of(holder, environment: Environment) -> Iterator[str | None]:
     for _, name, value in environment.names():
         if value is holder:
             yield name
-    fields = {id(vars(x)) for x in environment.reached() if hasattr(x, "__dict__")}
+    fields = {id(vars(x)) for x in environment.reached if hasattr(x, "__dict__")}
     for mapping, items in environment.dictionaries().values():
         for name, value in items.items():
             if value is holder:
@@ -201,7 +201,7 @@ def name_of_container(noted: Captured, container) -> str:
 
 def owner_of(noted: Captured, mapping):
     """Return the object whose attributes a dictionary holds; None if it is a dictionary like others."""
-    return next((x for x in noted.reached() if getattr(x, "__dict__", None) is mapping), None)
+    return next((x for x in noted.reached if getattr(x, "__dict__", None) is mapping), None)
 
 
 def name_of_entry(noted: Captured, mapping, key) -> str:

@@ -24,7 +24,7 @@ def refuse(environment: Environment) -> None:
     environment
         What the function that is about to be traced refers to.
     """
-    codes = [code for _, code in environment.functions()]
+    codes = [code for _, code in environment.functions]
     rows = [(name, line, code) for code in codes for name, line in compared_by_identity(code)]
     names = {name for name, _, _ in rows}.intersection(_held(environment)) if rows else ()
     for name, line, code in rows:
@@ -41,7 +41,7 @@ def _held(environment: Environment) -> set[str]:
     found = {name for _, name, value in environment.names() if type(value) is np.bool_}
     for _, items in environment.dictionaries().values():
         found.update(str(key) for key, value in items.items() if type(value) is np.bool_)
-    for function, code in environment.functions():
+    for function, code in environment.functions:
         positional = code.co_varnames[: code.co_argcount]
         defaults = zip(reversed(positional), reversed(function.__defaults__ or ()), strict=False)
         found.update(name for name, value in defaults if type(value) is np.bool_)

@@ -160,7 +160,7 @@ class _Changes:
         # arrays and their templates.
         self._memory: dict[int, list[tuple]] = {}
         self.names: list[str] = []  # the names of what has changed
-        self._before = {id(value) for value in environment.reached()}
+        self._before = {id(value) for value in environment.reached}
         self._dictionaries = environment.dictionaries()
 
     @functools.cached_property
@@ -173,7 +173,7 @@ class _Changes:
     def effects(self) -> Effects | None:
         """Return what a call without a trace has to do to what the function captures; None for nothing."""
         found = Effects()
-        for container, entries in self._environment.sequences():
+        for container, entries in self._environment.sequences:
             if type(container) is _VALUES:
                 continue  # belongs to a dictionary, which is handled below
             if type(container) is dict:
@@ -235,7 +235,7 @@ class _Changes:
 
         Those with other changes are left to `Captured.rebound`.
         """
-        for mapping, name, before in self._environment.bindings():
+        for mapping, name, before in self._environment.bindings:
             now = mapping.get(name) if type(mapping) is dict else None
             if now is not before and type(now) is type(before) is int and self._code.counted(name):
                 found.counted.append((mapping, name, now - before))
@@ -276,7 +276,7 @@ class _Changes:
         """Whether something may read any attributes without being seen."""
         environment = self._environment
         reflects = self._code.reflects or environment.runs_later
-        return reflects or any(issubclass(type(value), _WEAK) for value in environment.reached())
+        return reflects or any(issubclass(type(value), _WEAK) for value in environment.reached)
 
     @functools.cached_property
     def _of_libraries(self) -> Reached:
@@ -294,7 +294,7 @@ class _Changes:
 
     def _owner_of(self, mapping: dict):
         """Return the object of the user's whose attributes a dictionary holds."""
-        for value in self._environment.reached():
+        for value in self._environment.reached:
             if getattr(value, "__dict__", None) is mapping:
                 if is_users_class(type(value)):
                     return value
@@ -313,11 +313,11 @@ class _Changes:
                     if self._owner_of(mapping) is None or type(name) is not str:
                         raise NotRepeatable
                     found[id(mapping), name] = name
-        inside = (entries for other, entries in self._environment.sequences() if type(other) is not _VALUES)
+        inside = (entries for other, entries in self._environment.sequences if type(other) is not _VALUES)
         hidden = any(part is container for entries in inside for part in entries)
         bound = any(
             isinstance(value, types.BuiltinFunctionType) and value.__self__ is container
-            for value in self._environment.reached()
+            for value in self._environment.reached
         )
         if hidden or bound or len(found) != 1:
             raise NotRepeatable

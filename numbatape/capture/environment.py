@@ -15,7 +15,6 @@ import gc
 import io
 import os
 import sys
-import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -38,7 +37,7 @@ from ..usercode.ownership import is_users_object_class
 from . import watching
 from .captured import is_empty, is_unset
 from .holders import CACHED, VIEWS, Wrapper, holder_of
-from .library_objects import LibraryObjects, slots_named
+from .library_objects import LibraryObjects
 from .moving_names import key_of, without
 from .noted import NotedClass
 from .randomness import generators
@@ -79,6 +78,8 @@ class Environment(LibraryObjects, Walk):
         What the code compares by identity, which stand-ins would change (`numbatape.usercode.bytecode`).
     asks_caches
         Whether code asks how full caches of functions are, so that these have no stand-ins.
+    reached
+        All objects that the function refers to, directly or indirectly.
     """
 
     def __init__(self, function, written=(), moving=()):
@@ -88,16 +89,12 @@ class Environment(LibraryObjects, Walk):
         self._written = {id(container): (container, keys) for container, keys in without(written, moving)}
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
         self.repeats, self.identity_tests = False, 0
-        self._reached: list = []
+        self.reached: list = []
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
         self._asked_of: list[tuple] = []  # (a module or a function, its name in code, the code)
         ownership.adopt(function)
         self.add(function)
-
-    def reached(self) -> list:
-        """Return all objects that the function refers to, directly or indirectly."""
-        return self._reached
 
     def add(self, value) -> None:
         """Note everything that a value refers to, directly or indirectly."""
@@ -107,7 +104,7 @@ class Environment(LibraryObjects, Walk):
             waiting = self._followed(None, [*self._of_passed_modules(), *self._of_descriptors()])
         self._note_missing()
         # A thousand functions of one module name the same globals.
-        for rows in (self.absent, self._bindings):
+        for rows in (self.absent, self.bindings):
             rows[:] = {(id(row[0]), row[1]): row for row in rows}.values()
         names = frozenset().union(*map(names_of, self._codes.values()))
         self.asks_caches = "cache_info" in names
@@ -120,11 +117,11 @@ class Environment(LibraryObjects, Walk):
             found = self._module(reference)
         elif isinstance(value, types.ModuleType) and is_users_object_class(type(value)):
             self._objects.append((value, type(value), None))
-            self._reached.append(value)
+            self.reached.append(value)
             # Methods of the module may read what the code that names it does not.
             found = [*of_module(value, None, None), Reference(type(value), CLASS)]
         else:
-            self._reached.append(value)
+            self.reached.append(value)
             found = _reader_of(type(value))(self, value)
         return self._followed(value, found)
 
@@ -193,11 +190,11 @@ class Environment(LibraryObjects, Walk):
         elif kind is SLOT or kind is DEFAULT:
             self.attributes.append((place, name, value))
         elif kind is GLOBAL:
-            self._bindings.append((place, name, value))
+            self.bindings.append((place, name, value))
         elif kind is MEMBER and not is_special(name):
             self._members_of_classes.append((place, name, value))
         elif kind is ATTRIBUTE and not is_special(name):
-            self._bindings.append((place, name, value))
+            self.bindings.append((place, name, value))
 
     # ---- one reader for each kind of value: it notes how the value can change, and returns references
 
@@ -209,14 +206,14 @@ class Environment(LibraryObjects, Walk):
             return []  # sys.modules refers to all modules, but code does not reach modules by way of it
         if id(value) in self._written:
             return [*map(Reference, self._unwritten(*self._written[id(value)]))]
-        self._sequences.append((value, tuple(value)))
-        self._sequences.append((value.values(), tuple(value.values())))
+        self.sequences.append((value, tuple(value)))
+        self.sequences.append((value.values(), tuple(value.values())))
         return references(value)
 
     def _sequence(self, value):
         if id(value) in self._written:
             return [*map(Reference, self._unwritten(*self._written[id(value)]))]
-        self._sequences.append((value, tuple(value)))
+        self.sequences.append((value, tuple(value)))
         return references(value)
 
     def _set(self, value):
@@ -295,7 +292,7 @@ class Environment(LibraryObjects, Walk):
             ]
         code, scope, attributes = function.__code__, function.__globals__, function.__dict__
         self._codes[id(function)] = code
-        self._functions.append((function, code))  # a notebook's autoreload replaces the code of functions
+        self.functions.append((function, code))  # a notebook's autoreload replaces the code of functions
         self.identity_tests = max(self.identity_tests, identity_tests(code))
         # The function knows its own name, and may set its own attributes.
         if code.co_name in (*code.co_names, *code.co_freevars):
@@ -307,7 +304,7 @@ class Environment(LibraryObjects, Walk):
         for name in (*imported(code, scope.get("__package__") or ""), *looked_up(code, scope)):
             if name in sys.modules:
                 found.append(Reference(sys.modules[name], code=code))
-                self._bindings.append((sys.modules, name, sys.modules[name]))
+                self.bindings.append((sys.modules, name, sys.modules[name]))
             else:
                 self.foreign = self.names_foreign = True
                 self.absent.append((sys.modules, name))
@@ -348,21 +345,7 @@ class Environment(LibraryObjects, Walk):
                 public = {name: part for name, part in fields.items() if not name.startswith("_")}
                 own = [part if part.kind is not FIELDS else Reference(public, FIELDS) for part in own]
             return found + own
-        if isinstance(value, types.SimpleNamespace):
-            return [Reference(fields, FIELDS)]
-        # The object is the dispatcher of a Numba function, or a C function that Numba has compiled.
-        if isinstance(fields, dict) and not fields.keys().isdisjoint(("py_func", "_pyfunc")):
-            return [Reference(fields.get("py_func", fields.get("_pyfunc")))]
-        if isinstance(value, threading.local):  # each thread sees attributes of its own
-            self._parts.append((lambda: tuple(vars(value)), tuple(vars(value)), value))
-            return slots_named(value, list(vars(value)))
-        if len(self.seen) > _MANY:
-            self._note_opaque(value, always=True)
-        elif watching.is_closed_off(value):
-            self._note_state(value, watching.state_of_closed(value))
-        else:
-            return self._of_library(value, fields)
-        return []
+        return self._of_library(value, fields, is_one_of_many=len(self.seen) > _MANY)
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -43,7 +43,7 @@ def require_seen(trace, environment: Environment) -> None:
     captured = [] if trace.capture.arrays is None else trace.capture.arrays.written_roots()
     if not captured:
         return
-    for value in environment.reached():
+    for value in environment.reached:
         for memory in _hidden(value):
             if any(np.may_share_memory(memory, root) for root in captured):
                 site = environment.site_of(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import gc
 import io
+import threading
 import types
 
 import numpy as np
@@ -242,19 +243,37 @@ class LibraryObjects(Captured):
         self.runs_later = self.has_sub_tapes = True
         return [Reference(part) for part in value.functions]
 
-    def _of_library(self, value, fields) -> list[Reference]:
+    def _of_library(self, value, fields, is_one_of_many: bool) -> list[Reference]:
+        """Return what an object of a library's class refers to, and note how it can change."""
+        if isinstance(value, types.SimpleNamespace):
+            return [Reference(fields, FIELDS)]
+        # The object is the dispatcher of a Numba function, or a C function that Numba has compiled.
+        if isinstance(fields, dict) and not fields.keys().isdisjoint(("py_func", "_pyfunc")):
+            return [Reference(fields.get("py_func", fields.get("_pyfunc")))]
+        if isinstance(value, threading.local):  # each thread sees attributes of its own
+            self._parts.append((lambda: tuple(vars(value)), tuple(vars(value)), value))
+            return _slots_named(value, list(vars(value)))
+        if is_one_of_many:
+            self._note_opaque(value, always=True)
+        elif watching.is_closed_off(value):
+            self._note_state(value, watching.state_of_closed(value))
+        else:
+            return self._of_attributes(value, fields)
+        return []
+
+    def _of_attributes(self, value, fields) -> list[Reference]:
         self._note_foreign(module_of(value))
         found, known = self._numbers(value)
         if known and (watching.parts_of(value) or watching.fixed_parts_of(value)) is not None:
             return found
-        slots = slots_named(value, [name for base in type(value).__mro__ for name in _slot_names(base)])
+        slots = _slots_named(value, [name for base in type(value).__mro__ for name in _slot_names(base)])
         found += slots
         if isinstance(fields, dict):
             # Attributes of distributions and of numbatape's objects are not followed further.
             shallow = module_of(value).startswith(("numbatape.", "scipy.stats"))
             kinds = (np.ndarray, *SEQUENCES, dict, types.FunctionType, *generators())
             for name, part in list(fields.items()):
-                self._bindings.append((fields, name, part))
+                self.bindings.append((fields, name, part))
                 if not shallow or isinstance(part, kinds):
                     found.append(Reference(part))
             self.libraries_hold += found
@@ -263,7 +282,7 @@ class LibraryObjects(Captured):
         return found
 
 
-def slots_named(value, names) -> list[Reference]:
+def _slots_named(value, names) -> list[Reference]:
     """Return references to those attributes of an object that exist."""
     return [Reference(getattr(value, name), SLOT, value, name) for name in names if hasattr(value, name)]
 

@@ -101,7 +101,7 @@ class Code:
         if "copy" in self._names and WrittenOnly(self._codes).reflects:
             return False
         text = any(map(makes_text, self._codes))
-        others = (each for each in its.reached() if not any(each is own for own in _OF_DATACLASSES))
+        others = (each for each in its.reached if not any(each is own for own in _OF_DATACLASSES))
         return not any(reads_unseen(each, self._names, text) for each in others)
 
 
@@ -173,11 +173,11 @@ def _changed(environment: Environment) -> Iterator[MovingName]:
         if not is_empty(cell) and moved(cell.cell_contents, before):
             yield MovingName(name, cell)
     scopes = environment.scopes()
-    for mapping, name, before in environment.bindings():
+    for mapping, name, before in environment.bindings:
         if id(mapping) in scopes and name in mapping and moved(mapping[name], before):
             yield MovingName(name, mapping)
     attributes = former_attributes(environment)
-    for value in environment.reached():
+    for value in environment.reached:
         fields = getattr(value, "__dict__", None)
         if id(fields) in attributes and is_plain_class(type(value)):
             for name, before in attributes[id(fields)].items():
@@ -188,10 +188,10 @@ def _changed(environment: Environment) -> Iterator[MovingName]:
 def _refilled(environment: Environment) -> set[int]:
     """Return the ids of lists and dictionaries that have other entries than before."""
     found = set()
-    for container, entries in environment.sequences():
+    for container, entries in environment.sequences:
         if type(container) is list and not _same_entries(container, entries):
             found.add(id(container))
-    for (container, keys), (values, entries) in pairwise(environment.sequences()):
+    for (container, keys), (values, entries) in pairwise(environment.sequences):
         if type(container) is dict and not (
             _same_entries(container, keys) and _same_entries(values, entries)
         ):

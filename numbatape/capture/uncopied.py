@@ -64,9 +64,9 @@ def read_as_they_are(environment: Environment, copies, names: Iterable[MovingNam
     copies
         The copies that its trace has made.
     """
-    routes = Routes(environment.reached())
+    routes = Routes(environment.reached)
     held: list = [*routes.by_class]
-    for value in routes.reached()[1:]:  # the first one is the list of all
+    for value in routes.reached[1:]:  # the first one is the list of all
         if not isinstance(value, Wrapper) and _stays(value, copies):
             held += (*routes.parts[id(value)], *_referents(value))
     routes.add(held)

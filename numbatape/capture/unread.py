@@ -115,7 +115,7 @@ def _unnamed(noted: Environment, before: dict[int, dict]) -> list[tuple]:
     """Return attributes that code does not read by their names, as places (`Effects.places`)."""
     read = frozenset().union(*map(names_read, noted.running(_called())))
     places = []
-    for value in noted.reached():
+    for value in noted.reached:
         fields = getattr(value, "__dict__", None)
         if id(fields) in before and _is_plain(value):
             keys = {*fields, *before[id(fields)]}
@@ -135,7 +135,7 @@ def _confirmed(now: Environment, places: list[tuple]) -> list[tuple]:
     codes = now.running(_called())
     names = frozenset().union(*map(names_of, codes))
     text = any(map(makes_text, codes))
-    if any(reads_unseen(value, names, text) for value in now.reached()) or not names.isdisjoint(BY_TEXT):
+    if any(reads_unseen(value, names, text) for value in now.reached) or not names.isdisjoint(BY_TEXT):
         return []
     again = any(getattr(value, "__name__", "") == "__init__" for _, _, value in now.names())
     code = WrittenOnly(codes, again)
@@ -215,13 +215,13 @@ class _Rest(Captured):
         super().__init__()
         vars(self).update(vars(noted))
         # The pair behind that of a dictionary is of its values, and goes with it.
-        self._sequences, skip = [], False
-        for container, entries in noted.sequences():
+        self.sequences, skip = [], False
+        for container, entries in noted.sequences:
             if type(container) is not _VALUES:
                 skip = id(container) in gone
             if not skip:
-                self._sequences.append((container, entries))
-        for name in ("_bindings", "attributes", "_functions", "sets", "absent", "_objects"):
+                self.sequences.append((container, entries))
+        for name in ("bindings", "attributes", "functions", "sets", "absent", "_objects"):
             setattr(self, name, [row for row in getattr(noted, name) if id(row[0]) not in gone])
         for name, k in (("unset", 1), ("_parts", 2), ("_contents", 0)):
             setattr(self, name, [row for row in getattr(noted, name) if id(row[k]) not in gone])

@@ -347,7 +347,7 @@ class BodyTrace:
             # An integer of many lanes has two guards, of which the first is the truth that all lanes agree.
             integers = [guard for guard in stretch.guards if tape.guards[guard.aux].kind != "bool"]
             guard = (integers or stretch.guards)[0]
-            where, is_truth = tape.where(guard.line), not integers
+            where, is_truth = tape.source.where(guard.line), not integers
             self._cut(stretch)
             if is_truth:
                 raise UnsupportedOperationError(

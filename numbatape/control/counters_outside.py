@@ -37,4 +37,4 @@ def _is_older(holder, environment: Environment) -> bool:
         return any(cell is holder for cell, _, _ in environment.variables())
     if isinstance(holder, dict) and "__builtins__" in holder:
         return True  # global variables, of a copy of the function perhaps
-    return id(holder) in environment.dictionaries() or any(x is holder for x in environment.reached())
+    return id(holder) in environment.dictionaries() or any(x is holder for x in environment.reached)

@@ -128,7 +128,7 @@ class Adjoint:
         else:
             if op.pullback is None:
                 raise UnsupportedOperationError(
-                    f"{op.name} has no derivative of this order yet ({self.tape.where(row.line)})"
+                    f"{op.name} has no derivative of this order yet ({self.tape.source.where(row.line)})"
                 )
             emitter = self.emitter
             start = len(self.tape.code)

@@ -128,7 +128,7 @@ def product(
     if kind == STRONG:
         return strong_product(ct, Symbol(emitter, operands[places[0]]))
     if kind == NOBODY_KNOWS:
-        raise unknown_derivative(op, emitter.tape.where(emitter.line))
+        raise unknown_derivative(op, emitter.tape.source.where(emitter.line))
     if kind == OPERAND:
         k = places[0]
         slope = known(emitter, out if k == 3 else operands[k])

@@ -229,7 +229,7 @@ class Pushforward:
             parts = self.rules.pull_call(ghost, row.out, row.operands, need, transposing=True)
         elif op.pullback is None:
             raise UnsupportedOperationError(
-                f"{op.name} has no derivative of this order yet ({tape.where(row.line)})"
+                f"{op.name} has no derivative of this order yet ({tape.source.where(row.line)})"
             )
         else:
             parts = op.pullback(emitter, ghost, Symbol(emitter, row.out), operands, need)

@@ -149,7 +149,7 @@ def _result(tape: TapeBuilder, op: Elementwise, numbers, line: int) -> tuple[tup
             if partials[k] is not None:
                 active |= 1 << k
             elif "xyw"[k] in op.opaque:
-                raise _opaque(op, k, tape.where(line))
+                raise _opaque(op, k, tape.source.where(line))
     if level == ACTIVE and not active:
         level = VARYING
     return broadcast_dims(tape, shapes), level, active

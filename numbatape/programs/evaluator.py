@@ -16,12 +16,13 @@ from ..late import imported
 from ..ops import status
 from ..stalls import COMPILING
 from .arguments import Flattened
-from .program import Program, Stop
+from .program import Program
 from .trace_log import Reason
 from .variant import LONG, Variant, VariantWorkspace
 
 if TYPE_CHECKING:
     from ..derive.lanes import Lanes
+    from .stops import Stop
 
 # An evaluator keeps this many workspaces, one for each path and each set of sizes, and this many bytes of
 # them, unless ``Config(max_bytes=...)`` says otherwise.
@@ -177,7 +178,7 @@ class Evaluator:
                 variant, fresh = self._after_failure(space, flat, error, fresh), True
                 continue
             if outcome == status.GUARD:
-                stop, stops = Stop.of(space), stops + 1
+                stop, stops = _stop_of(space), stops + 1
                 sizes = stop.other_sizes(flat, stops)
                 if fresh and space.lacks_factor():
                     refuted = space.refuting(refuted)
@@ -204,7 +205,7 @@ class Evaluator:
         while outcome == status.GUARD and fresh and not (space.has_assumed() or space.lacks_factor()):
             # NumPy decides about truth values. A count is the kernel's, as the positions are: with
             # NumPy's count of other entries, some would be taken twice, and others never.
-            if Stop.of(space).other_sizes(flat, stops + 1) is not None:
+            if _stop_of(space).other_sizes(flat, stops + 1) is not None:
                 break
             outcome = space.accept_guard()
         return outcome
@@ -237,3 +238,8 @@ class Evaluator:
         space.frame[WORD["WATCH"]] = space.watched[1].ctypes.data
         space.frame[WORD["WATCH_COUNT"]] = len(rows)
         return True
+
+
+def _stop_of(space: VariantWorkspace) -> Stop:
+    """Return the guard at which a sweep has stopped; few calls get there."""
+    return imported(".stops", __package__).Stop.of(space)

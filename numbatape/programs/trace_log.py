@@ -169,7 +169,7 @@ def reason_of(program, flat: Flattened, stop=None) -> Reason:
     Parameters
     ----------
     stop
-        The guard at which the last sweep stopped (`numbatape.programs.program.Stop`), None if none has run.
+        The guard at which the last sweep stopped (`numbatape.programs.stops.Stop`), None if none has run.
     """
     if not program.traces:
         return Reason("the function was new")

@@ -230,7 +230,7 @@ class _Runs:
     def _settle(self, trace: Trace) -> None:
         """Replace the traced values that the function has kept, and note whether there were any."""
         kept = Kept(trace)
-        kept.settle([] if self.environment is None else self.environment.reached())
+        kept.settle([] if self.environment is None else self.environment.reached)
         self._kept = kept.found
 
     def _new_trace(self, captures: bool | None) -> Trace:

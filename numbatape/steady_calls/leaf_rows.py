@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from .. import jit
 from ..capture.references import exact_key
 from ..jit import address
+from ..programs.roles import bare
 from ..trace.constants import EXACT_INTEGER
 from ..trace.integer_arithmetic import LARGEST
 
@@ -297,3 +299,17 @@ Row = ArrayRow | NumberRow | ComplexRow | LaneRow | SameRow | DataRow
 def sizes_of(leaves: Sequence) -> tuple:
     """Return the shapes of arrays, None for each other leaf."""
     return tuple([leaf.shape if leaf.__class__ is ndarray else None for leaf in leaves])
+
+
+def key_of(sizes: tuple) -> tuple:
+    """Return the key of some sizes among entries: the shape alone of one array, which is there already."""
+    return sizes[0] if len(sizes) == 1 and sizes[0] is not None else sizes
+
+
+def opened_leaves(leaves: tuple, sizes: tuple) -> tuple[tuple, tuple]:
+    """Return leaves without the marks of constants, and the key of their sizes."""
+    if None in sizes:  # A size of None stands for a leaf that is not an array.
+        opened = tuple(map(bare, leaves))
+        if not all(map(is_, opened, leaves)):
+            return opened, key_of(sizes_of(opened))
+    return leaves, sizes

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..jit.builtin import OTHERS
 from ..late import imported
-from ..programs.roles import bare
 from .entry import REFUSED, Entry, refuse
-from .leaf_rows import sizes_of
+from .leaf_rows import key_of, opened_leaves, sizes_of
 
 if TYPE_CHECKING:
     from ..caches.lane_calls import LaneEntry
@@ -97,7 +95,7 @@ class SteadyCalls:
             self._variants.add(entry.space.variant)
             if entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
                 self._untried.append(entry)
-        sizes = _key(tuple(row.size for row in entry.rows))
+        sizes = key_of(tuple(row.size for row in entry.rows))
         entries: Sequence = self._entries.get(sizes, ())
         if entries and entries[0].counted is not None and entries[0].counted.are_enough(len(entries)):
             entries[-1].retire()
@@ -175,7 +173,7 @@ class SteadyCalls:
         result = self._served_by_builtin(leaves, sizes, self._front)
         if result is not REFUSED:
             return result
-        opened, sizes = _opened(leaves, sizes)
+        opened, sizes = opened_leaves(leaves, sizes)
         if sizes in self._entries:
             # If no entry for these sizes serves the call, something else about it is new, and
             # an entry for that would pay.
@@ -253,9 +251,9 @@ class SteadyCalls:
 
     def known(self, *leaves):
         """Serve leaves by one of the entries, or return `REFUSED`: for when another table is in front."""
-        sizes = _key(sizes_of(leaves))
+        sizes = key_of(sizes_of(leaves))
         result = self._served_by_builtin(leaves, sizes, None)
-        return self._served_in_python(*_opened(leaves, sizes)) if result is REFUSED else result
+        return self._served_in_python(*opened_leaves(leaves, sizes)) if result is REFUSED else result
 
     def _served_by_builtin(self, leaves: tuple, sizes: tuple, front: Entry | LaneEntry | None):
         """Serve leaves by the builtin of an entry for their sizes; ``front`` has been asked already."""
@@ -386,17 +384,3 @@ def _reached(entry: Any, entries: Sequence) -> Any:
     if entry.__class__ is Entry and entry.space.continued is not None:
         return entry.space.continued.reached_of(entries) or entry
     return entry
-
-
-def _key(sizes: tuple) -> tuple:
-    """Return the key of some sizes among entries: the shape alone of one array, which is there already."""
-    return sizes[0] if len(sizes) == 1 and sizes[0] is not None else sizes
-
-
-def _opened(leaves: tuple, sizes: tuple) -> tuple[tuple, tuple]:
-    """Return leaves without the marks of constants, and their sizes."""
-    if None in sizes:  # A size of None stands for a leaf that is not an array.
-        opened = tuple(map(bare, leaves))
-        if not all(map(is_, opened, leaves)):
-            return opened, _key(sizes_of(opened))
-    return leaves, sizes

@@ -204,7 +204,7 @@ class KnownBodies:
     def _refers_to_a_trace(self) -> bool:
         """Whether it reaches a value of its caller's trace that is none of its inputs (a global variable)."""
         inputs = set(map(id, self._opened.found))
-        return any(type(x) in _TRACED and id(x) not in inputs for x in self._environment.reached())
+        return any(type(x) in _TRACED and id(x) not in inputs for x in self._environment.reached)
 
     @property
     def kinds(self) -> list[Kind]:
@@ -224,7 +224,7 @@ class KnownBodies:
 
     def refers_to(self, ids: set[int]) -> bool:
         """Whether the function refers to an object, directly or indirectly."""
-        return any(id(value) in ids for value in self._environment.reached())
+        return any(id(value) in ids for value in self._environment.reached)
 
     def reads(self, assigned: set[tuple[int, str]]) -> bool:
         """Whether the function reads one of some global variables, given as (id of the globals, name)."""

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Collection
 
 from .builder import TapeBuilder
+from .code import SourceLines
 from .instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
 from .sizes import INPUT, Sizes, SizeTable
 from .tape import ACTIVE, CONSTANT, F64, VARYING, InputSlot, Literal, Tape
@@ -181,7 +182,7 @@ class _Copy:
         self.new = new = TapeBuilder(old.ops)
         new.exact = old.exact
         new.sizes = own_sizes(old.sizes)
-        new.past = old.line_table()
+        new.source = SourceLines(old.source.table())
         self.storages: dict[int, int] = {}  # for each key, the new storage, or the offset of a scalar
         self.values: dict[int, int] = {}
         self.calls: dict[int, int] = {}

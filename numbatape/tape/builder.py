@@ -14,7 +14,7 @@ import numpy as np
 from ..late import imported
 from ..stalls import ARRAY_LOOKS, LOOKS, TRACING
 from .cell_literals import CellLiterals, Literals, Numbers
-from .code import Code
+from .code import Code, SourceLines
 from .combinations import combinations
 from .draft import Draft
 from .draft_values import SCALAR_LAYOUT
@@ -87,9 +87,7 @@ class TapeBuilder:
         self.cell_literals = CellLiterals()
         self.numbers = Numbers()
         self._expected: dict[tuple, int] = {}  # literals of guards
-        self.past: tuple[Line, ...] = ()  # source positions of the frozen tape that this one goes on from
-        self._lines: dict[tuple[int, int], int] = {}
-        self._positions: list[tuple] = []
+        self.source = SourceLines()
         self._viewed: set[tuple[int, int]] = set()  # pool cells that more than one value refers to
 
     # ---- values
@@ -317,7 +315,7 @@ class TapeBuilder:
     def _here(self) -> Line | str:
         """Return the user's line of the last instruction."""
         recent = self.code.recent
-        return self.where(recent[-1]) if recent else "its beginning"
+        return self.source.where(recent[-1]) if recent else "its beginning"
 
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
         """Append an instruction, given its fields (see `Instruction`)."""
@@ -356,25 +354,6 @@ class TapeBuilder:
             Guard("bool", bool(numbers[outcome]), line)
             for outcome, line in zip(outcomes.tolist(), lines.tolist(), strict=True)
         ]
-
-    def line(self, code, number: int) -> int:
-        """Return the index of a source position (a code object and a line number)."""
-        key = (id(code), number)  # a code object's own hash reads all of its bytecode
-        index = self._lines.get(key)
-        if index is None:
-            index = self._lines[key] = len(self.past) + len(self._lines)
-            self._positions.append((code, number))  # keeps the code alive, so that no other gets its id
-        return index
-
-    def where(self, line: int) -> Line | str:
-        """Return a source position for an error's message."""
-        if line == NONE:
-            return "an instruction without a source line"
-        return self.line_table()[line]
-
-    def line_table(self) -> tuple[Line, ...]:
-        """Return the source positions met so far."""
-        return (*self.past, *(Line(c.co_filename, n, c.co_qualname) for c, n in self._positions))
 
     def freeze(
         self,

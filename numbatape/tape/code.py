@@ -1,4 +1,4 @@
-"""`Code`: instructions as a tracer appends them, and as passes read them.
+"""`Code`: instructions as a tracer appends them, and as passes read them; `SourceLines`: where they are from.
 
 An instruction is appended as its fields, in the order of `Instruction`, to one list of integers: that takes
 0.1 µs, and leaves no object that Python's garbage collector would examine again and again. Long lists are
@@ -10,10 +10,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from struct import Struct
+from types import CodeType
 
 import numpy as np
 
-from .instruction import COLUMNS, Instruction, joined
+from .instruction import COLUMNS, NONE, Instruction, joined
+from .tape import Line
 
 WIDTH = len(Instruction._fields)
 LAST_OUT = Instruction._fields.index("out") - WIDTH  # where the result of the last instruction is in `recent`
@@ -135,3 +137,37 @@ class Code:
         fields = self.recent[max(start - first, 0) * WIDTH : max(stop - first, 0) * WIDTH]
         found += zip(*[iter(fields)] * WIDTH, strict=True)
         return found
+
+
+class SourceLines:
+    """The user's lines that instructions come from; `Instruction.line` is the number of one.
+
+    Parameters
+    ----------
+    past
+        Those of the frozen tape that a recording goes on from.
+    """
+
+    __slots__ = ("_numbers", "_past", "_places")
+
+    def __init__(self, past: tuple[Line, ...] = ()):
+        self._past = past
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._places: list[tuple[CodeType, int]] = []
+
+    def number(self, code: CodeType, line: int) -> int:
+        """Return the number of a line of some code."""
+        key = (id(code), line)  # a code object's own hash reads all of its bytecode
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._past) + len(self._numbers)
+            self._places.append((code, line))  # keeps the code alive, so that no other gets its id
+        return number
+
+    def where(self, number: int) -> Line | str:
+        """Return a line for an error's message."""
+        return "an instruction without a source line" if number == NONE else self.table()[number]
+
+    def table(self) -> tuple[Line, ...]:
+        """Return the lines met so far, in the order of their numbers."""
+        return (*self._past, *(Line(c.co_filename, n, c.co_qualname) for c, n in self._places))

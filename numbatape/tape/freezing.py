@@ -85,7 +85,7 @@ def _refuse_leaks(draft: Draft, code: np.ndarray) -> None:
         leaked = flatnonzero(inner[values])
         if len(leaked):
             name = builder.inner[keys[int(values[leaked[0]])]]
-            where = "" if lines is None else f" (used at {builder.where(int(lines[leaked[0]]))})"
+            where = "" if lines is None else f" (used at {builder.source.where(int(lines[leaked[0]]))})"
             raise LeakError(
                 f"a value from inside of the body of {name} outlived the step that it was computed in{where}"
                 "; return it from the body instead of storing it"
@@ -148,7 +148,7 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
         outputs=tuple(int(remap[v]) for v in draft.outputs),
         guards=tuple(builder.guards),
         positions=positions,
-        lines=builder.line_table(),
+        lines=builder.source.table(),
         sizes=builder.sizes.freeze(),
         ops=builder.ops,
         calls=tuple(draft.calls),

@@ -10,7 +10,7 @@ import numpy as np
 
 from .builder import TapeBuilder
 from .cell_literals import Literals
-from .code import Code
+from .code import Code, SourceLines
 from .combinations import flatnonzero
 from .draft_values import SCALAR_LAYOUT
 from .instruction import GUARD, chosen, copied
@@ -49,7 +49,7 @@ def resumed(
     builder.inputs = list(tape.inputs)
     builder.guards = list(tape.guards)
     builder.calls = list(tape.calls)
-    builder.past = tape.lines
+    builder.source = SourceLines(tape.lines)
     _index(builder)
     return builder
 

@@ -233,7 +233,7 @@ class Trace:
                 return index
         if frame is None or not is_users_file(frame.f_code.co_filename, frame.f_globals.get("__name__")):
             frame = user_frame()
-        index = self.tape.line(frame.f_code, frame.f_lineno)
+        index = self.tape.source.number(frame.f_code, frame.f_lineno)
         # The tape keeps the code alive, so that no other code gets its id.
         self.places[id(frame.f_code) + frame.f_lasti] = index
         return index

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..code import SourceLines
 from ..column_scans import live
 from ..combinations import numbered
 from ..draft import Draft
@@ -272,7 +273,7 @@ class _Part:
         slots = zip(whole.inputs, inputs, strict=True)
         part.inputs = [slot._replace(value=value) for slot, value in slots]
         part.guards, part.calls, part.rewrites = whole.guards, whole.calls, whole.rewrites
-        part.past = whole.line_table()
+        part.source = SourceLines(whole.source.table())
         return part, tuple(self._ends[: len(self.outputs)])
 
 
