@@ -1,6 +1,7 @@
 """Empty arrays, arrays of one entry, numbers where arrays are usual, float32 that NumPy makes float64."""
 
 import fractions
+import functools
 import math
 import operator
 
@@ -132,6 +133,40 @@ def test_quantiles_of_rows_of_nan(q, axis, rows):
         value, slope = nt.jvp(f, (x,), (np.ones((2, 2))[rows],))
         np.testing.assert_array_equal(value, f(x))
         np.testing.assert_array_equal(slope, np.where(np.isnan(value), 0.0, 1.0))
+
+
+QUANTILES = ("averaged_inverted_cdf", "weibull", "linear", "median_unbiased", "lower", "midpoint")
+BESIDE = [
+    [1.0, 2.0, 3.0, np.inf],
+    [-np.inf, 1.0, 2.0, 3.0],
+    [2.0, -np.inf, 1.0, -np.inf],
+    [np.inf, 0.0, 1.0, -np.inf],
+]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("method", QUANTILES)
+def test_quantiles_beside_infinities(method):
+    """NumPy's rounded positions decide between an entry, an infinity and NaN, of traced probabilities too."""
+    given = nt.value_and_grad(lambda x, q: np.quantile(x, q, method=method), argnums=(0, 1))
+    for q in (0.1, 0.3, 0.75, 0.8):
+        fixed = nt.value_and_grad(functools.partial(lambda q, x: np.quantile(x, q, method=method), q))
+        for x in map(np.array, BESIDE):
+            expected = np.quantile(x, q, method=method)
+            by_argument, (slopes_of_it, _) = given(x, q)
+            for value, slopes in (fixed(x), (by_argument, slopes_of_it)):
+                np.testing.assert_array_equal(value, expected, err_msg=f"{q} of {x}")
+                if np.isfinite(expected):
+                    np.testing.assert_allclose(np.sum(slopes), 1.0)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("q", [0, 1, [0, 1]])
+def test_whole_probabilities_are_the_first_and_the_last_entry(q):
+    for x in map(np.array, BESIDE):
+        np.testing.assert_array_equal(nt.vjp(lambda x: np.quantile(x, q), x)[0], np.quantile(x, q))
+        if np.ndim(q) == 0:
+            assert nt.value_and_grad(lambda x, q: np.quantile(x, q))(x, q)[0] == np.quantile(x, q)
 
 
 def test_a_result_of_nothing():

@@ -307,6 +307,8 @@ BUILDS = [
     case("vander", lambda x: np.vander(x, 3), V),
     case("vander-none", lambda x: np.concatenate([np.vander(x, 0)[:, :0], x[:, None]], 1), V),
     case("vander-empty", lambda x: np.sum(np.vander(x[:0])) + x, V),
+    case("joined-rows", lambda x, y: np.r_["0,2", x, y, [x[0], 1.0, 2.0, x[1]]], W, (3, 4)),
+    case("joined-columns", lambda x: np.r_["1,2,0", x, x**2], V),
     case("vander-up", lambda x: np.vander(x, increasing=True), W),
     case("tril_indices_from", lambda x: x[np.tril_indices_from(x)], SQUARE),
     case("ix_", lambda x: np.ix_(x, x)[0] * x, V),
@@ -321,8 +323,12 @@ SELECTIONS = [
     case("clip", lambda x: np.clip(x, -0.5, 0.7), M),
     case("clip-one", lambda x: np.clip(x, None, 0.7), M),
     case("clip-traced", lambda x, lo: np.clip(x, min=lo, max=lo + 1), M, W),
+    case("clip-where", lambda x: np.clip(x, -0.5, 0.7, where=x > -1.0, out=2.0 * x), M),
     case("clip-plain", lambda lo: np.clip(np.linspace(-2, 2, 5), lo, None), V),
     case("select", lambda x: np.select([x < -1, x < 1], [x**2, x], 3.0), M),
+    case("piecewise-rows", lambda x: np.piecewise(x, [x[:, 0] < 0], [lambda v: v**2, lambda v: 3.0 * v]), M),
+    case("piecewise-array", lambda x: np.piecewise(x, np.array([x < 0, x > 1]), [lambda v: v**2, np.exp]), V),
+    case("piecewise-number", lambda x: np.piecewise(x, x > 0, [lambda v: v**2, np.exp]), ()),
     case("piecewise", lambda x: np.piecewise(x, [x < 0, x > 1], [lambda v: v**2, np.exp, 0.5]), V),
     case("nan_to_num", lambda x: np.nan_to_num(np.where(GRID, x, np.nan), nan=2.0), M),
     case(
@@ -402,6 +408,9 @@ PRODUCTS = [
     case("inner-vectors", np.inner, V, V),
     case("vdot", np.vdot, M, M),
     case("vecdot", lambda x, y: np.vecdot(x, y), C, W),
+    case("vecdot-axis-dtype", lambda x: np.vecdot(x, x[0] * x, axis=0, keepdims=True, dtype=float), SQUARE),
+    case("vecdot-axes", lambda x, y: np.vecdot(x, y, axes=[1, (-1,)]), C, (4, 3)),
+    case("matmul-axes", lambda x: np.matmul(x, x**2, axes=[(0, 1), (1, 0), (1, 0)], dtype=float), SQUARE),
     case("linalg.vecdot", lambda x, y: np.linalg.vecdot(x, y, axis=0), M, M),
     case("matvec", lambda x, y: np.matvec(x, y), C, W),
     case("vecmat", lambda x, y: np.vecmat(x, y), (3,), C),
@@ -448,6 +457,7 @@ PRODUCTS = [
             ("ijk,k->ij", (C, W)),
         )
     ],
+    case("einsum-dtype", lambda x: np.einsum("ij,ij->i", x > 0, x, dtype=float, casting="unsafe"), M),
     case("einsum-lists", lambda x, y: np.einsum(x, [0, 1], y, [1, 2], [2, 0]), M, N),
     case("einsum-twice", lambda x: np.einsum("ij,ik->jk", x, x), M),
 ]
@@ -1019,12 +1029,7 @@ def raises(text, f, *shapes):
         raises(r"scipy.special.polygamma\(..., n=1.5\)", lambda x: sc.polygamma(1.5, x), V),
         raises(r"np.linalg.pinv\(..., a of less", lambda x: np.linalg.pinv(x * 0.0 + 1.0), M),
         raises(r"scipy.linalg.eigh\(..., type=2", lambda x: sl.eigh(x, pd(x), type=2)[1], SQUARE),
-        *(
-            [raises(r"np.matvec\(axes=", lambda x: np.matvec(x, x[0], axes=[(0, 1), (0,), (0,)]), SQUARE)]
-            if hasattr(np, "matvec")
-            else []
-        ),
-        raises(r"np.einsum\(..., dtype\)", lambda x: np.einsum("ij->i", x, dtype=float), M),
+        raises(r"np.clip\(..., where\)", lambda x: np.clip(x, 0.0, 1.0, where=x > 0.5), M),
         raises(r"np.ravel\(..., order='K'\)", lambda x: np.ravel(x[:, 1:3], "K"), M),
     ],
 )

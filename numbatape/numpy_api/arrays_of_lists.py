@@ -13,7 +13,6 @@ from ..tape.tape import as_dtype
 from ..trace import boxes, operations
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, is_wrong, lift, lift_all, lift_first, values_of
-from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap_result
 from .registration import unsupported_argument
 from .stand_ins import named_like, stands_for, without_protocol
 
@@ -345,54 +344,3 @@ def dot(a, b, out=None):
     if trace is not None:
         trace.capture.note_product(a, b, sys._getframe(2))  # the frame before is that of the stand-in
     return np.dot(*lift_all(a, b), **({} if out is None else {"out": out}))
-
-
-class _Joiner:
-    """``np.r_`` and ``np.c_`` of arrays, numbers and slices."""
-
-    def __init__(self, original, columns: bool):
-        self._original, self._columns = original, columns
-
-    def __getattr__(self, name):
-        return getattr(self._original, name)
-
-    def __len__(self):
-        return 0
-
-    def __getitem__(self, key):
-        """Return entries of the original, at traced positions, too."""
-        slices = [part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, slice)]
-        trace = find_trace(key, [(part.start, part.stop, part.step) for part in slices])
-        if trace is None and has_plain(key):
-            return wrap_result(trace_of_plain(key), self._original[as_ndarrays(key)], self._original)
-        if trace is None:
-            return self._original[key]
-        key = as_ndarrays(key if isinstance(key, tuple) else (key,))
-        parts = [self._points(part) if isinstance(part, slice) else part for part in key]
-        if any(isinstance(part, str) for part in parts):
-            raise unsupported_argument("np.r_", "directions in a string", "np.concatenate takes an axis")
-        # Python's numbers are weakly typed: a float makes floats of integers, and keeps float32.
-        dtype = np.result_type(*map(_its_dtype, values_of(parts)))
-        parts = [np.atleast_1d(lift(trace, part)) for part in parts]
-        parts = [x if x.dtype == dtype else np.astype(x, dtype) for x in parts]
-        if self._columns:
-            parts = [np.expand_dims(part, 1) if part.ndim == 1 else part for part in parts]
-        return np.concatenate(parts, -1 if self._columns else 0)
-
-    def _points(self, part: slice):
-        """Return the points that a slice stands for: a range, or with ``3j`` so many on a line."""
-        if find_trace((part.start, part.stop, part.step)) is None:
-            return self._original[part]
-        start = 0 if part.start is None else part.start
-        if isinstance(part.step, complex):
-            return np.linspace(start, part.stop, int(abs(part.step)))
-        return arange(start, part.stop, 1 if part.step is None else part.step)
-
-
-def _its_dtype(x):
-    """Return what decides about a common dtype: a number, perhaps a weak one, or the dtype of an array."""
-    x = x._value if type(x) is operations.TracedInteger else x
-    return x if isinstance(x, WEAK) else np.asarray(x).dtype
-
-
-JOINERS = {"r_": (np.r_, _Joiner(np.r_, False)), "c_": (np.c_, _Joiner(np.c_, True))}

@@ -26,19 +26,19 @@ def piecewise(x, condlist, funclist, *args, **kw):
     Any other function, such as one that takes a mean, gets the entries that it is chosen for: their number
     is a guard.
     """
-    condlist = [condlist] if isinstance(condlist, (bool, np.bool_)) else condlist
-    x = lift_first(x, *condlist)
-    if not isinstance(condlist, (list, tuple)) or np.ndim(values_of(condlist[0])) == 0 != x.ndim:
+    alone = np.isscalar(values_of(condlist))
+    x = lift_first(x, *((condlist,) if alone else condlist))
+    if alone or (x.ndim and not isinstance(values_of(condlist[0]), (list, np.ndarray))):
         condlist = [condlist]
-    conditions = list(condlist)
-    if len(funclist) == len(conditions) + 1:
+    n = len(condlist)
+    if len(funclist) not in (n, n + 1):
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
+    conditions = [_like_entries(condition, x) for condition in condlist]
+    if len(funclist) > n:
         anywhere = conditions[0]
         for condition in conditions[1:]:
             anywhere = np.logical_or(anywhere, condition)
         conditions.append(np.logical_not(anywhere))
-    elif len(funclist) != len(conditions):
-        n = len(conditions)
-        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
     result = np.zeros_like(x)
     with np.errstate(all="ignore"):
         for condition, function in zip(conditions, funclist, strict=True):
@@ -48,6 +48,13 @@ def piecewise(x, condlist, funclist, *args, **kw):
                 part = _called(lambda s, f=function: f(s, *args, **kw), x, condition)
             result = np.where(condition, part, result)
     return np.astype(result, x.dtype) if result.dtype != x.dtype else result
+
+
+def _like_entries(condition, x):
+    """Return a condition as one truth value for each entry of ``x``; it may know of leading axes alone."""
+    condition = lift(x._trace, condition) if isinstance(condition, list) else condition
+    np.asarray(values_of(x))[np.asarray(values_of(condition), bool)]  # raises NumPy's error
+    return np.expand_dims(condition, tuple(range(np.ndim(values_of(condition)), x.ndim)))
 
 
 def _called(function: Callable, x, condition):

@@ -66,7 +66,11 @@ def _into_out(function, args, kwargs, out):
             again()  # raises NumPy's errors
             operations.join_into(out, arrays, axis, what)
             return out
-    result = function(*args, **kwargs)
+    # Of the functions that are no ufuncs, `np.clip` alone leaves entries of `out` as they are.
+    chosen = kwargs.get("where", True) if function is np.clip else True
+    result = function(*args, **(kwargs if chosen is True else {**kwargs, "where": True}))
+    if chosen is not True:
+        result = np.where(chosen, result, out)
     if operations.overlaps(out, result):
         result = np.copy(result)
     doubtful = function in _PARTICULAR or (overlapping and function is not np.nan_to_num)
@@ -187,8 +191,25 @@ def along(x, axis: int) -> list:
     return [x[(*lead, k)] for k in range(x.shape[axis])]
 
 
-def inner_products(ufunc, inputs, axis, keepdims):
-    """Return products of vectors along an axis, which stays in the result as one of one entry."""
-    ufunc(*map(values_of, inputs), axis=axis)  # raises NumPy's own errors
-    result = ufunc(*(np.moveaxis(x, axis, -1) for x in inputs))
-    return np.expand_dims(result, axis) if keepdims else result
+AXES = {"axis", "axes", "keepdims"}  # options of generalised ufuncs alone
+
+
+def along_axes(ufunc, inputs, options):
+    """Call a generalised ufunc along other axes than the last ones."""
+    ufunc(*map(values_of, inputs), **options)  # raises NumPy's own errors
+    axis, axes, keepdims = (options.pop(name, None) for name in ("axis", "axes", "keepdims"))
+    if axes is None:
+        axis = -1 if axis is None else axis
+        axes = [axis] * (ufunc.nin + 1 if keepdims else ufunc.nin)
+    axes = [tuple(each) if isinstance(each, (tuple, list)) else (each,) for each in axes]
+    moved = [np.moveaxis(x, own, _last(own)) for x, own in zip(inputs, axes, strict=False)]
+    result = ufunc(*moved, **options)
+    if keepdims:
+        result = np.expand_dims(result, -1)
+    for own in axes[ufunc.nin :]:
+        result = np.moveaxis(result, _last(own), own)
+    return result
+
+
+def _last(axes):
+    return tuple(range(-len(axes), 0))

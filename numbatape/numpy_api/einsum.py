@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..tape.tape import as_dtype
 from ..trace.array import TracedArray
 from ..trace.axes import drop_axes, merge, over_axes, unmerge
 from ..trace.operands import adopt, find_trace, lift, values_of
 from ..trace.primitives import array_instruction, elementwise, expand, layout_of, transpose
 from .products import multiply_matrices
-from .registration import records, unsupported_argument
+from .registration import records
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,12 @@ def interleaved(operands) -> tuple[str, list]:
 
 @records(np.einsum, complex="complex_products.einsum", several=True)
 def einsum(value, *operands, out=None, optimize=False, dtype=None, order="K", casting="safe"):
-    if dtype is not None:
-        raise unsupported_argument(np.einsum, "dtype", "convert the operands")
     in_words = isinstance(operands[0], str)
     subscripts, arrays = (operands[0], operands[1:]) if in_words else interleaved(operands)
     trace = find_trace(arrays)
     arrays = [lift(trace, x) for x in arrays]
+    if dtype is not None:  # `value` says that the rule for casting allows it
+        arrays = [np.astype(x, as_dtype(dtype)) for x in arrays]
     labels, output = parse(subscripts, values_of(arrays))
     terms = [_without_repeats(Term(x, its)) for x, its in zip(arrays, labels, strict=True)]
     terms = _without_ones(terms)

@@ -52,19 +52,29 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     return _finish(ordered, middle, axes, flag(keepdims))
 
 
-def _interpolated(ordered, place: float, method: str):
+def _interpolated(ordered, place, method: str):
     """Return the entry at a fractional position, as NumPy interpolates: next to infinite ones NaN."""
     n = length(ordered, ordered.ndim - 1)
     if method in OF_ONE_ENTRY:
         return ordered[..., int(place)] + 0.0
-    # A position that is a size is known when the tape is planned.
-    if type(place) is TracedArray and place._level == CONSTANT:
-        below = np.minimum(np.floor(place), n - 1)
-        low, high = (_at(ordered, k) for k in (below, np.minimum(below + 1, n - 1)))
-        return _between(low, high, place - below)
-    below = min(int(np.floor(place)), n - 1)
-    low, high = ordered[..., below], ordered[..., min(below + 1, n - 1)]
-    return _between(low, high, place - below)
+    # Left of the first entry, and right of the last one, both neighbours are that entry.
+    if type(place) is TracedArray and place._level == CONSTANT:  # known before the entries are
+        floor = np.floor(place)
+        below, above = (np.clip(k, 0, n - 1) for k in (floor, floor + 1))
+        return _between(_at(ordered, below), _at(ordered, above), _weight(place, below, method))
+    floor = int(np.floor(place))
+    below, above = (min(max(k, 0), n - 1) for k in (floor, floor + 1))
+    return _between(ordered[..., below], ordered[..., above], _weight(place, below, method))
+
+
+def _weight(place, below, method: str):
+    """Return the weight of the entry behind the position."""
+    if method not in WEIGHTS:
+        return place - below
+    at_entry, between = WEIGHTS[method]
+    if type(place) is TracedArray:
+        return np.where(place == below, at_entry, between)
+    return at_entry if place == below else between
 
 
 def _between(low, high, weight):
@@ -86,31 +96,44 @@ def _traced_places(function, q, scale: float, n: int, method):
     probabilities = np.ravel(q) / scale
     if not np.all((probabilities >= 0.0) & (probabilities <= 1.0)):
         raise ValueError(f"{function.__name__.capitalize()}s must be in the range [0, {scale:g}]")
-    if method == "linear":
-        return list(probabilities * float(n - 1))
-    if method in BETWEEN:
-        before, behind = BETWEEN[method]
-        places = n * probabilities + (before - 1.0) + probabilities * (1.0 - before - behind)
-        return list(np.clip(places, 0.0, n - 1.0))
-    # The others choose an entry, or the middle of two. A quantile of the numbers 0, 1, ... is its position.
+    if method not in OF_ONE_ENTRY:
+        return list(_places(probabilities, n, method))
+    # A quantile of the numbers 0, 1, ... is its position.
     search = Search(
         f"numpy.{function.__name__}",
-        lambda q: np.quantile(np.arange(float(n)), q, method=method),
+        lambda q: np.quantile(np.arange(float(n)), q, method="lower" if method == "ends" else method),
         (probabilities,),
     )
     return list(search.numbers("positions", np.asarray))
 
 
+def _places(q, n, method: str):
+    """Return fractional positions among ``n`` entries, rounded as NumPy rounds them.
+
+    Next to an infinite entry the last bit decides between a number, an infinity and NaN.
+    """
+    if method in BETWEEN:
+        before, behind = BETWEEN[method]
+        return n * q + (before + q * (1 - before - behind)) - 1
+    if method == "averaged_inverted_cdf":
+        return n * q - 1
+    place = (n - 1) * q
+    return 0.5 * (np.floor(place) + np.ceil(place)) if method == "midpoint" else place
+
+
 # Methods that interpolate have two numbers that say where the first and the last entry are (Hyndman and Fan,
 # "Sample quantiles in statistical packages", 1996).
 BETWEEN = {
-    "interpolated_inverted_cdf": (0.0, 1.0),
+    "interpolated_inverted_cdf": (0, 1),
     "hazen": (0.5, 0.5),
-    "weibull": (0.0, 0.0),
+    "weibull": (0, 0),
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
-OF_ONE_ENTRY = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+# Probabilities that are integers are the first and the last entry, between which NumPy does not interpolate.
+OF_ONE_ENTRY = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest", "ends")
+# Weights of the entry behind a position, where the position is that of an entry, and elsewhere.
+WEIGHTS = {"averaged_inverted_cdf": (0.5, 1.0), "midpoint": (0.0, 0.5)}
 
 
 def _quantile(function, scale: float):
@@ -124,15 +147,22 @@ def _quantile(function, scale: float):
         last = ordered.ndim - 1
         n = length(ordered, last) if method == "linear" else pinned(ordered, last)
         trace = find_trace(q)
-        q = np.asarray(q, float) if trace is None else lift(trace, q)
+        q = np.asarray(q) if trace is None else lift(trace, q)
+        if method == "linear" and scale == 1.0 and q.dtype.kind in "iub":
+            method = "ends"
+        q = np.astype(q, float)
         if trace is not None:
             places = _traced_places(function, q, scale, n, method)
+        elif method == "ends":
+            places = [-1 if k else 0 for k in q.reshape(-1).tolist()]
         elif method == "linear":
             # Where there are no entries the result is NaN, as NumPy's own value is.
             count = entries(ordered, (last,), 1)
             places = [k * count for k in (q / scale).reshape(-1).tolist()]
-        else:  # a quantile of the numbers 0, 1, ... is its position
+        elif method in OF_ONE_ENTRY:  # a quantile of the numbers 0, 1, ... is its position
             places = np.quantile(np.arange(float(n)), (q / scale).reshape(-1), method=method)
+        else:
+            places = _places((q / scale).reshape(-1), n, method).tolist()
         # Where no quantile is asked for, one is computed for its shape.
         asked = places if len(places) else [0.0]
         parts = [_finish(ordered, _interpolated(ordered, p, method), axes, flag(keepdims)) for p in asked]

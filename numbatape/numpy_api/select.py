@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..late import imported
+from ..tape.tape import as_dtype
 from ..trace.array import TracedArray
 from ..trace.axes import length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
@@ -47,12 +48,22 @@ def where(condition, x=None, y=None, /):
 
 
 @composes(np.clip, complex=HOLDS)
-def clip(a, a_min=np._NoValue, a_max=np._NoValue, out=None, *, min=np._NoValue, max=np._NoValue, **options):
+def clip(a, a_min=np._NoValue, a_max=np._NoValue, out=None, *, min=np._NoValue, max=np._NoValue, where=True,
+         dtype=None, casting="same_kind", order="K", subok=True, **options):  # fmt: skip
     if options:
         raise unsupported_argument(np.clip, next(iter(options)))
+    if where is not True:
+        raise unsupported_argument(
+            np.clip, "where", "it leaves other entries undefined: use np.where(mask, ..., ...)"
+        )
     low = a_min if min is np._NoValue else min
     high = a_max if max is np._NoValue else max
     result = lift_first(a, low, high)
+    if dtype is not None:
+        result, low, high = (
+            x if x is None or x is np._NoValue else np.astype(lift(result._trace, x), as_dtype(dtype))
+            for x in (result, low, high)
+        )
     if low is not None and low is not np._NoValue:
         result = np.maximum(result, low)
     if high is not None and high is not np._NoValue:

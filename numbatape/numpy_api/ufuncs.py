@@ -22,7 +22,7 @@ from ..trace.operands import NUMPYS, adopt, begun, find_trace, lift, values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..usercode.frames import not_supported
-from .dispatch import along, constant_only, inner_products, on_constants, unsupported
+from .dispatch import AXES, along, along_axes, constant_only, on_constants, unsupported
 from .function_tables import REAL
 from .registration import recorder_of
 from .ufunc_compositions import COMPOSED, divided_integers, of_truths
@@ -167,13 +167,13 @@ def call(ufunc, inputs, kwargs):
             f"{name_of(ufunc)}(..., where=mask)",
             "it leaves other entries undefined: use np.where(mask, ..., ...)",
         )
-    if kwargs.get("dtype") is not None:
-        return _in_dtype(ufunc, inputs, kwargs)
     options = [name for name in kwargs if name not in ("dtype", "casting", "order", "subok", "where")]
-    if options and ufunc.signature == "(n),(n)->()" and not {*options} - {"axis", "keepdims"}:
-        return inner_products(ufunc, inputs, kwargs.get("axis", -1), kwargs.get("keepdims"))
+    if options and ufunc.signature is not None and AXES.issuperset(options):
+        return along_axes(ufunc, inputs, kwargs)
     if options:
         raise _unsupported(f"{name_of(ufunc)}({', '.join(options)}=...)")
+    if kwargs.get("dtype") is not None:
+        return _in_dtype(ufunc, inputs, kwargs)
     function = COMPOSED.get(ufunc)
     if function is not None:
         if any(package_of(x) in LABELLED for x in inputs):

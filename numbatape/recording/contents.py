@@ -17,7 +17,7 @@ from .stand_in_contents import OBJECTS, STAND_INS
 OPERATIONS = {
     "trace.boxes": "array_of box_of put_entry seen",
     "trace.patches": "entry_of_patches settle",
-    "trace.complex_parts": "adopted complete complex_entries constant in_box part",
+    "trace.complex_parts": "adopted complete complex_entries constant in_box part reinterpreted",
     "control.loop_values": "loop_values",
     "numpy_api.complex_numbers.complex_functions": "call_complex_function",
     "trace.complex_pairs": "join",

@@ -82,6 +82,7 @@ STAND_INS = {
     "numpy": {
         "stand_ins.type_tests": "isscalar",
         "numpy_api.callbacks": "apply_along_axis piecewise",
+        "numpy_api.joiners": "c_ r_",
         "numpy_api.polynomials": "poly1d",
         "numpy_api.sized": """
             arange array asanyarray asarray bartlett blackman broadcast_shapes broadcast_to diag_indices

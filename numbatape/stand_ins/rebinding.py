@@ -26,7 +26,7 @@ from ..capture.captured import uses_in
 from ..capture.reach import Reach
 from ..capture.references import is_atom
 from ..late import imported
-from ..numpy_api.arrays_of_lists import JOINERS, MODULES, stacking, ufuncs_of_lists
+from ..numpy_api.arrays_of_lists import MODULES, stacking, ufuncs_of_lists
 from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made, stand_in_of_object
 from ..trace import operations, pytrees
@@ -187,7 +187,7 @@ def _replaced_in(name: str) -> dict[str, tuple]:
         for key, its in ufuncs_of_lists(module).items():
             found.setdefault(key, its)
     if name == "numpy":
-        for key, (original, its) in (JOINERS | ITERATORS).items():
+        for key, (original, its) in ITERATORS.items():
             found[key] = original, functools.partial(_itself, its)
         found["vectorize"] = np.vectorize, _vectorized
     return found

@@ -6,13 +6,14 @@ import numpy as np
 
 from ..emitter.instructions import broadcast_dims
 from ..tape.tape import CONSTANT
+from ..usercode.frames import not_supported
 from . import boxes, operations, primitives
 from .aliasing import contents_to_compare, is_as_it_was, memory_of, root_of
 from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
 from .operands import adopt, find_trace, lift, values_of
 from .plain_arrays import as_ndarrays
-from .primitives import dims_of
+from .primitives import dims_of, family_of
 from .symbolic_sizes import valued
 from .trace import Trace
 
@@ -144,6 +145,28 @@ def complex_entries(z: TracedComplex, key) -> TracedComplex:
     """Return ``z[key]``."""
     key = as_ndarrays(operations.positions_in(key))
     return each(z, lambda part: part[key], z._value[values_of(valued(key))])
+
+
+def reinterpreted(x, dtype):
+    """Return ``x.view(dtype)``: real numbers, two by two, as complex ones, or complex ones as real.
+
+    A complex array has its parts in two storages, so the view of one is made of copies. All of them are in
+    one memory for NumPy, and share a box as soon as one is written to.
+    """
+    trace = x._trace
+    if x._value.__class__ is not np.ndarray:
+        raise not_supported("a view of a traced number as one of another dtype")
+    value = x._value.view(dtype)
+    if x.ndim > 1:  # whether NumPy can make the view is up to the order of the caller's arrays
+        if not trace.arguments.in_order:
+            raise not_supported("a view of an array in another order than C as one of another dtype")
+        trace.arguments.asks_order = True
+    if trace.memory.boxes and id(root_of(value)) in trace.memory.boxes:
+        return in_box(trace, value) if value.dtype.kind == "c" else boxes.lazy(trace, value, family_of(value))
+    if value.dtype.kind == "c":
+        return make(x[..., ::2], x[..., 1::2], value)
+    pairs = np.stack([part(x, "_re"), part(x, "_im")], -1)
+    return adopt(pairs.reshape(*pairs.shape[:-2], -1), value)
 
 
 def halves(x, trace: Trace | None = None) -> tuple:

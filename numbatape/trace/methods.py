@@ -324,6 +324,9 @@ class Methods(Kinds):
             raise not_supported(f"ndarray.view({type.__name__}) of a traced array", hint)
         if dtype in (None, np.ndarray) or as_dtype(dtype) == self._value.dtype:
             return self[...] if isinstance(self._value, np.ndarray) else self[()]
+        own, other = self._value.dtype, as_dtype(dtype)
+        if {own.kind, other.kind} == {"f", "c"} and type_of_parts(own) == type_of_parts(other):
+            return operations.reinterpreted(self, other)
         raise UnsupportedOperationError(
             f"ndarray.view to another dtype at {where_in_user_code()} has no derivative; use astype"
         )
@@ -331,6 +334,11 @@ class Methods(Kinds):
     def tobytes(self, order="C"):
         check_attribute(self, "tobytes")
         raise LeakError(f"x.tobytes() at {where_in_user_code()} would drop a derivative")
+
+
+def type_of_parts(dtype: np.dtype) -> np.dtype:
+    """Return the dtype of the real part of numbers of some dtype."""
+    return np.empty(0, dtype).real.dtype
 
 
 def _as_python_number(x):

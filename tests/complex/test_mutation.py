@@ -79,6 +79,31 @@ def parts():
 
 
 @pair
+def seen_as_other_numbers():
+    def f(z):
+        w = z**2
+        pairs = w.view(float).reshape(-1, 2)
+        w[1] = z[0]
+        pairs[:, 0] *= 2.0
+        numbers = np.abs(z)
+        couples = numbers.view(complex)
+        numbers[0] = z[3].real
+        couples[1] *= 1j
+        return energy(w, pairs, numbers, couples, (2j * z).view(float), np.imag(z).copy().view(complex))
+
+    def g(z):
+        w = np.concatenate([z[:1] ** 2, z[:1], z[2:] ** 2])
+        re, im = 2.0 * np.real(w), np.imag(w)
+        a = np.abs(z)
+        numbers = np.stack([np.real(z[3]), a[1], -a[3], a[2]])
+        parts = np.stack([-2.0 * np.imag(z), 2.0 * np.real(z)], -1)
+        couples = numbers[::2] + 1j * numbers[1::2], np.imag(z)[::2] + 1j * np.imag(z)[1::2]
+        return energy(re + 1j * im, np.stack([re, im], -1), numbers, couples[0], np.ravel(parts), couples[1])
+
+    return f, g
+
+
+@pair
 def argument():
     def f(z):
         z[0], z[3] = z[3], z[0] * 1j
@@ -243,6 +268,20 @@ def test_second_order_and_batches(name):
     points = np.stack([Z, W, Z * 1j])
     for mine, reference in zip(nt.batch(f)(points), nt.batch(g)(points), strict=True):
         np.testing.assert_allclose(mine, reference, rtol=1e-11, atol=1e-12)
+
+
+def test_views_as_other_numbers_follow_sizes():
+    """One trace serves all lengths, odd ones raise NumPy's error, and so do other precisions."""
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(np.abs(x.view(complex)) ** 3), np.ones(4))
+    for n in (6, 2, 8):
+        x = np.arange(1.0, n + 1.0)
+        expected = 3.0 * x * np.repeat(np.hypot(x[::2], x[1::2]), 2)
+        np.testing.assert_allclose(nt.value_and_gradient(cache, x)[1][0], expected, rtol=1e-13)
+    assert cache.traces == 1
+    with pytest.raises(ValueError, match="larger dtype"):
+        nt.value_and_gradient(cache, np.ones(5))
+    with pytest.raises(nt.UnsupportedOperationError, match="to another dtype"):
+        nt.grad(lambda x: np.sum(np.abs(x.view(np.complex64))))(np.ones(4))
 
 
 def test_single_precision():

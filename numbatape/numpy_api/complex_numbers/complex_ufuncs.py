@@ -10,7 +10,7 @@ from ...trace import complex_parts, operations
 from ...trace.operands import adopt, values_of
 from ...trace.plain_arrays import as_ndarrays
 from ...usercode.frames import not_supported
-from ..dispatch import inner_products
+from ..dispatch import AXES, along_axes
 from ..function_tables import COMPLEX_UFUNCS
 from ..ufuncs import METHODS, into_out, name_of
 
@@ -68,10 +68,10 @@ def _as(x, dtype):
 
 def call(ufunc, inputs, kwargs):
     """Return ``ufunc(*inputs, **kwargs)`` of complex operands, by its implementation for pairs of parts."""
+    options = [name for name in kwargs if name not in ("dtype", "casting", "order", "subok")]
+    if options and ufunc.signature is not None and AXES.issuperset(options):
+        return along_axes(ufunc, inputs, kwargs)
     dtype = kwargs.pop("dtype", None)
-    options = [name for name in kwargs if name not in ("casting", "order", "subok")]
-    if options and ufunc.signature == "(n),(n)->()" and not {*options} - {"axis", "keepdims"}:
-        return inner_products(ufunc, inputs, kwargs.get("axis", -1), kwargs.get("keepdims"))
     if options:
         raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
     function = COMPLEX_UFUNCS.find(ufunc)

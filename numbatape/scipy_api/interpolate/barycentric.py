@@ -21,7 +21,8 @@ _MAKERS = MAKERS["scipy.interpolate"]
 
 def weights(nodes):
     """Return the barycentric weights of distinct nodes, scaled as SciPy's."""
-    nodes = lift_first(nodes) if find_trace(nodes) is not None else np.asarray(nodes, float)
+    # SciPy takes the real parts of complex nodes.
+    nodes = np.astype(lift_first(nodes), float) if find_trace(nodes) is not None else np.asarray(nodes, float)
     gaps = (nodes[:, None] - nodes) * _scale(nodes)
     return 1.0 / np.prod(np.where(np.eye(len(nodes), dtype=bool), 1.0, gaps), axis=1)
 
