@@ -164,7 +164,9 @@ def _copy(trace, block: Block, storage: int, family: int) -> None:
         strides = [negative(step) for step in block.steps]
         number = builder.view(block.source >> SHIFT, block.source & OFFSET, block.dims, strides)
     out = builder.view(storage, block.slot, block.dims, [negative(step) for step in block.slot_steps])
-    active = 1 if not block.constant and builder.level_of(number) == ACTIVE else 0
+    # Cells without derivatives may come from a storage that has some, and go to one that has none.
+    levels = builder.level_of(number), builder.level_of(out)
+    active = 1 if not block.constant and levels == (ACTIVE, ACTIVE) else 0
     stage = PROLOGUE if block.constant else MAIN
     builder.emit(2 * OPCODE["copy"] + family, active, stage, out, number, line=trace.line())
 
