@@ -88,7 +88,7 @@ def _estimate(distribution, name, data, starts, options, fixed, given, trace) ->
             )
         return found
 
-    solution = Solution(name, slope, solve)
+    solution = Solution(name, slope, solve, any_size=True)
     found = solution.of(lift_first(data), *numbers)
     return tuple(filled(found, list(given.values())))
 

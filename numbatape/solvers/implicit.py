@@ -6,6 +6,7 @@ Jacobian of the residual at the solution. How the solution was found, and from w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..late import imported
 from ..rules.primitive import Primitive, Rule
 from ..stand_ins.opened import Opened
 from ..trace import pytrees
+from ..trace.axes import lengths
 from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
 from ..usercode.frames import UsersLine
@@ -31,6 +33,11 @@ from .kept_derivatives import KeptDerivatives
 MOST_STEPS, FARTHEST = 20, 1e-3
 
 
+def shape_of(y) -> tuple:
+    """Return the shape of an array or a number; sizes of a traced one need no guard."""
+    return np.shape(y) if find_trace(y) is None else lengths(y)
+
+
 class Solution:
     """What a solver finds, an array of real numbers, as a rule of the parameters of the equation.
 
@@ -42,20 +49,22 @@ class Solution:
         ``residual(y, *p)`` → array of the shape of y, zero at the solution.
     solve : callable
         ``solve(*p)`` → y, of plain numbers.
+    any_size : bool
+        Whether both serve parameters of any sizes, not just those of the trace in which they were made.
     """
 
-    def __init__(self, name: str, residual: Callable, solve: Callable):
+    def __init__(self, name: str, residual: Callable, solve: Callable, any_size: bool = False):
         self._residual = residual
         self.kept = KeptDerivatives(residual)
-        rule = Rule(solve, self._pullback, self._pushforward, None)
+        rule = Rule(solve, self._pullback, self._pushforward, None, any_size)
         rule.name = name
         self.of = Primitive(rule)
 
     def _slope(self, y, p):
         """Return the Jacobian of the residual with respect to the solution, as a matrix."""
-        size = int(np.size(sample_of(y)))
         if find_trace((y, *p)) is None:
             return self.slope_of_numbers(y, *p)
+        size = math.prod(shape_of(y))
         return np.reshape(jacobian(lambda y: self._residual(y, *p))(y), (size, size))
 
     def slope_of_numbers(self, y, *p):
@@ -84,12 +93,12 @@ class Solution:
     def _solved(self, rate, y, p):
         """Return the solution of a linear system with the Jacobian, in the shape of y."""
         step = np.linalg.solve(self._slope(y, p), np.reshape(rate, (-1,)))
-        return np.reshape(step, np.shape(sample_of(y)))
+        return np.reshape(step, shape_of(y))
 
     def _solved_transposed(self, ybar, y, p):
         """Return the solution of a linear system with the transposed Jacobian, in the shape of y."""
         weights = np.linalg.solve(self._slope(y, p).T, np.reshape(ybar, (-1,)))
-        return np.reshape(weights, np.shape(sample_of(y)))
+        return np.reshape(weights, shape_of(y))
 
     def _pullback(self, ybar, y, *p):
         weights = self._solved_transposed(-ybar, y, p)
@@ -289,7 +298,7 @@ def minimize_scalar(f, x0=None, *args, bounds=None, tol=1e-12):
 
         return line.call(_least, *problem(p), tol, slopes)
 
-    return Solution(name, residual, found).of(*opened.found)
+    return Solution(name, residual, found, any_size=True).of(*opened.found)
 
 
 def _least(function: Callable, start, bounds, tol: float, slopes: Callable):
@@ -351,13 +360,17 @@ def _solved(name: str, f: Callable, x0, args: tuple, difference: Callable, solve
         vector = np.array(vector, float)
         if line is None:
             return solve(residual, vector, None)
-        return line.call(solve, residual, vector, lambda x: rule.slope_of_numbers(x, *p))
+        return line.call(solve, residual, vector, lambda x: solution.slope_of_numbers(x, *p))
 
     if not opened.found:
         return flatten(x0)[1](found())
-    rule = Solution(name, lambda x, *p: equation(p)[0](x), found)
-    _, unflatten = flatten(sampled(x0))
-    return unflatten(rule.of(*opened.found))
+    sample = sample_of(x0)
+    is_vector = isinstance(sample, np.ndarray) and sample.ndim == 1 and sample.dtype == float
+    # Other arrays and containers are filled with parts that have the places of this call.
+    any_size = is_vector or isinstance(sample, float)
+    solution = Solution(name, lambda x, *p: equation(p)[0](x), found, any_size)
+    x = solution.of(*opened.found)
+    return x if is_vector else flatten(sampled(x0))[1](x)
 
 
 def with_floats(name: str, parameter: str, tree):

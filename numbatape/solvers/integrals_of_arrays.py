@@ -22,7 +22,7 @@ OPTIONS = ("epsabs", "epsrel", "norm", "cache_size", "limit", "points", "quadrat
 class IntegralOfArrays(Integral):
     """The integral of ``f(x, *p)``, an array, as a rule of ``(a, b, *p)``, with SciPy's error estimate."""
 
-    name = "scipy.integrate.quad_vec"
+    name, any_size = "scipy.integrate.quad_vec", False
 
     def _value(self, a, b, *p):
         integrand = self._with(p)

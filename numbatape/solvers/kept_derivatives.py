@@ -14,6 +14,8 @@ from ..caches.derivative import prepare_derivative_cache
 from ..caches.pullback import prepare_pullback_cache, value_and_pullback
 from ..programs.roles import Constant
 
+MOST_KINDS = 32  # of arguments; those that came first are forgotten
+
 
 def _dimensions(args) -> tuple:
     return tuple(map(np.ndim, args))
@@ -61,7 +63,10 @@ class KeptDerivatives:
 
     def _pushes(self, primals: tuple, moving: tuple, lanes: int) -> list:
         """Return the idle caches for such arguments."""
-        return self._idle.setdefault((lanes, *(d is None for d in moving), _dimensions(primals)), [])
+        key = lanes, *(d is None for d in moving), _dimensions(primals)
+        if key not in self._idle and len(self._idle) >= MOST_KINDS:  # a system has as many lanes as unknowns
+            self._idle.pop(next(iter(self._idle)), None)
+        return self._idle.setdefault(key, [])
 
     def _pushed(self, idle: list, primals: tuple, moving: tuple, lanes: int):
         if idle:

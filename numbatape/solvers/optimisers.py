@@ -20,7 +20,7 @@ from ..usercode.frames import UsersLine, not_supported
 from ..verbs.first_order import grad
 from ..verbs.jacobians import value_and_jacobian
 from .constraints import stationarity
-from .implicit import Solution, at_bounds
+from .implicit import Solution, at_bounds, shape_of
 from .solver_calls import as_array, result_of, where_traced
 
 # How far from a constrained minimum a solver may end. SLSQP ends where a step changes the value by less than
@@ -107,7 +107,7 @@ class Solve:
                 )
             return found
 
-        made = Solution(self.name, equation, solve)
+        made = Solution(self.name, equation, solve, any_size=True)
         return made.of(*self._opened.found)
 
 
@@ -134,7 +134,7 @@ def _of_zero(parameter: str, refused: tuple, result: Callable = lambda x: x, tak
         def residual(f, y, call):
             value = f(y)
             value = value[0] if with_slope else value
-            return np.reshape(as_array(value), np.shape(sample_of(y)))
+            return np.reshape(as_array(value), shape_of(y))
 
         # SciPy raises where it has found no root, unless it is told not to.
         return result(solve.solution(parameter, residual, taken, check=solve.traced.get("disp") is False))
@@ -144,9 +144,8 @@ def _of_zero(parameter: str, refused: tuple, result: Callable = lambda x: x, tak
 
 def fixed_point(original, *args, **kwargs):
     solve = Solve(original, args, kwargs)
-    shape = np.shape(sample_of(as_array(solve.traced["x0"])))
     return solve.solution(
-        "func", lambda f, y, call: np.reshape(as_array(f(y)), shape) - y, lambda found: found
+        "func", lambda f, y, call: np.reshape(as_array(f(y)), shape_of(y)) - y, lambda found: found
     )
 
 

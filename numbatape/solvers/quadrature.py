@@ -50,12 +50,13 @@ class Integral:
     """
 
     name = "scipy.integrate.quad"
+    any_size = True  # its parameters may have other sizes than while tracing
 
     def __init__(self, f, options: dict, line: UsersLine, at=None):
         self.f, self.options, self.line = f, options, line
         self._with = at or (lambda p: lambda x: f(x, *p))
         self._kept = KeptDerivatives(f)
-        rule = Rule(self._value, self._pullback, self._pushforward, None)
+        rule = Rule(self._value, self._pullback, self._pushforward, None, self.any_size)
         rule.name = self.name
         self.integrate = Primitive(rule)
         self._more: dict = {}

@@ -5,6 +5,7 @@ Each is compared with differences of what the solver finds, and with a solution 
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.optimize import (
     Bounds,
     LinearConstraint,
@@ -38,9 +39,11 @@ from scipy.optimize import (
     shgo,
     toms748,
 )
+from scipy.stats import norm
 
 import numbatape as nt
 from numbatape.programs.program import Program
+from numbatape.solvers.kept_derivatives import MOST_KINDS, KeptDerivatives
 from tests.agreement import agrees
 
 
@@ -480,3 +483,49 @@ def test_a_global_minimum_at_its_bound_moves_with_it():
 
     value, slope = nt.value_and_grad(f)(0.3)
     assert (value, slope) == (pytest.approx(0.66, rel=1e-9), pytest.approx(1.0 - 1.2, rel=1e-7))
+
+
+def rate_of_return(flows):
+    times = np.arange(len(flows))
+    return brentq(lambda rate: np.sum(flows / (1.0 + rate) ** times) - 2.0, -0.5, 20.0)
+
+
+SIZED = {  # how many numbers there are differs from call to call
+    "brentq": rate_of_return,
+    "root": lambda p: np.sum(root(lambda z: z + 0.1 * z**3 - p, np.zeros(len(p))).x ** 2),
+    "fixed_point": lambda p: np.sum(fixed_point(lambda z: 0.3 * np.cos(z) + p, 0.0 * p)),
+    "fewer unknowns": lambda p: fsolve(lambda z: z**3 + z - p[:2], np.ones(2)) @ p[-2:],
+    "nt.root": lambda p: nt.root(lambda z: z**3 + z - p**2, np.ones(len(p))) @ p,
+    "nt.root, a number": lambda p: nt.root(lambda z: z**3 + z - np.sum(p), 1.0) * p[0],
+    "nt.root, a dictionary": lambda p: (
+        nt.root(lambda z: {"a": z["a"] - p, "b": 2.0 * z["b"] - p}, {"a": p, "b": p})["a"] @ p**2
+    ),
+    "nt.fixed_point": lambda p: np.sum(nt.fixed_point(lambda z: 0.3 * np.cos(z) + p, np.zeros(len(p))) ** 2),
+    "nt.minimize_scalar": lambda p: nt.minimize_scalar(lambda z: np.sum((z - p) ** 2) + z**4, 0.0) ** 2,
+    "fit": lambda p: np.sum(np.stack(norm.fit(p)) ** 2),
+    "quad": lambda p: quad(lambda t: np.sum(p * np.cos(p * t)), 0.0, p[0])[0],
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_one_tape_serves_parameters_of_any_length(name):
+    f = SIZED[name]
+    first = np.array([0.9, 0.3, 0.7])
+    cache, products = nt.prepare_gradient_cache(f, first), nt.prepare_hvp_cache(f, first)
+    for n in (5, 2, 4):
+        p, d = np.linspace(0.5, 1.2, n), np.cos(np.arange(n))
+        gradient = nt.grad(lambda p: f(p))
+        np.testing.assert_allclose(nt.value_and_gradient(cache, p)[0], f(p), rtol=1e-9)
+        np.testing.assert_allclose(nt.value_and_gradient(cache, p)[1][0], gradient(p), rtol=1e-9)
+    expected = (gradient(p + 1e-5 * d) - gradient(p - 1e-5 * d)) / 2e-5
+    np.testing.assert_allclose(nt.value_and_hvp(products, d, p)[2], expected, rtol=1e-5, atol=1e-8)
+    assert cache.traces == (4 if name == "nt.root, a dictionary" else 1)
+
+
+def test_derivatives_that_a_rule_keeps_are_not_more_for_more_sizes():
+    """A system has as many directions as unknowns, and a cache for each number of them."""
+    kept = KeptDerivatives(lambda y, p: y**2 - p)
+    for n in range(1, MOST_KINDS + 4):
+        slopes = kept.push((np.ones(n), np.ones(n)), (np.eye(n), None), n)[1]
+        np.testing.assert_array_equal(slopes, 2.0 * np.eye(n))
+    assert len(kept._idle) == MOST_KINDS
