@@ -12,7 +12,7 @@ from .savings import frozen
 PASSES = (
     *("reroll", "buffers", "sources", "stack", "gathers", "broadcasts", "sums", "distribute"),
     *("linear", "histories", "carries", "literals", "merge", "reciprocals", "places", "stencils", "columns"),
-    "fuse",
+    *("fuse", "guards"),
 )
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.programs.one_way`)
 
@@ -66,9 +66,9 @@ class Config:
         repeats is computed once), "reciprocals" (in batches of points, a number that others are divided by
         several times is inverted once), "places" (results are written where they would be copied to),
         "stencils" (linear expressions of shifted slices become one instruction), "columns" (``x[:, 0]`` is
-        copied before functions of it),
-        "fuse" (sums of products do) and "strips" (value and gradient of long vectors are computed together,
-        some hundred entries at a time). Results stay what they are, to rounding.
+        copied before functions of it), "fuse" (sums of products do), "guards" (tests of few numbers come
+        before work on arrays) and "strips" (value and gradient of long vectors are computed together, some
+        hundred entries at a time). Results stay what they are, to rounding.
     threads : int
         Threads over which `batch` and `vmap` spread blocks of points. Results have the same bits for any
         number of them. All other computations use one thread.

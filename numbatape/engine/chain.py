@@ -200,6 +200,10 @@ def value(w, pc):
     return forward_range(w, w[SPLIT], w[COUNT])
 
 
+def leading(w, pc):
+    return forward_range(w, w[SPLIT], pc)
+
+
 def resume(w, pc):
     return forward_range(w, pc, w[COUNT])
 

@@ -207,7 +207,7 @@ def steady_call(
     Parameters
     ----------
     entered
-        What is called with which frame, see `entry_words`.
+        What is called with which frame, see `entry_words`; and which guards are asked first, if any.
     rows, outs
         One dictionary of words per row and per out; a word that is missing is 0, and a shape is a tuple.
     rebound
@@ -254,6 +254,7 @@ def steady_call(
                 table[number, names.index("shape")] = place
                 place += sizes.itemsize * len(record["shape"])
     numbers = {
+        **dict.fromkeys(("leading", "lead", "peeks", "peek_count", "paths"), 0),
         **entered,
         "fallback": id(fallback),
         "array_type": id(np.ndarray),

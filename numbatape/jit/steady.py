@@ -46,11 +46,15 @@ WORDS = (
     "items",  # offset of a tuple's items, which differs between versions of Python
     *("kept", "kept_place", "kept_bytes"),  # addresses that constants are copied from and to, and how many
     "others",  # address of the words `OTHERS` of the builtins for other sizes, 0 if there are none
+    "leading",  # address of an entry point that runs the guards that come first, 0 if they are not asked
+    "lead",  # the instruction behind these
+    *("peeks", "peek_count"),  # address and number of the cells of arrays that they read (`jit.by_paths`)
+    "paths",  # address of what is known of builtins for other outcomes of these guards
     *("turn", "free", "taken", "hits", "locked"),  # These are the fields that `numbatape.jit.builtin` uses.
 )
 # A leaf has this row. Which fields it uses depends on its kind.
 ROW = (
-    "kind",  # ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED or SPREAD
+    "kind",  # ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD or LATE
     "object",  # an array's dtype, a number's type, or the very object that the leaf must be
     "ndim",
     "shape",  # address of the sizes
@@ -60,7 +64,8 @@ ROW = (
     *("begin", "end"),  # addresses between which a placed array must not lie
     *("blocks", "block_step", "words", "word_step"),  # where a spread array goes, see `Text.spread`
 )
-ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD = range(6)
+# A late array is copied behind the guards that come first.
+ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD, LATE = range(7)
 OUT = (
     "kind",
     "object",  # what is called, indexed or returned; of what is made of cells, the dtype
@@ -174,10 +179,12 @@ class _Text(Text):
         """
         builder, i64 = self.builder, self.i64
         self_, arguments, count = self.function.args
-        self.position, self.key, self.value, self.hash = (builder.alloca(i64) for _ in range(4))
+        numbers = (builder.alloca(i64) for _ in range(5))
+        self.position, self.key, self.value, self.hash, self.hops = numbers
         self.unfinished, self.held = builder.alloca(self.pointer), builder.alloca(self.pointer)
         builder.store(self.null, self.unfinished)
         builder.store(self.null, self.held)
+        builder.store(i64(0), self.hops)
         first = self.call("PyLong_AsVoidPtr", self_)
         w = {name: self.load(first, i64, WORD * k) for k, name in enumerate(WORDS)}
         self.free, self.items, fallback = w["free"], w["items"], w["fallback"]
@@ -201,6 +208,12 @@ class _Text(Text):
         self.check(leaf, row, w)
         self.copy_in(leaf, row)
         end()
+        with builder.if_then(builder.icmp_signed("!=", w["leading"], i64(0))):
+            imported(".by_paths", __package__).ask_first(self, w, words, arguments)
+            number, end = self.each(count)
+            leaf, row = builder.load(builder.gep(arguments, [number])), self.fields(rows, number, ROW)
+            self.copy_whole(leaf, row, LATE)
+            end()
         with builder.if_then(builder.icmp_signed("!=", w["rebound"], i64(0))):
             imported(".watches", __package__).ask_if_changed(self, w)
         lock = self.api["PyEval_SaveThread"], self.api["PyEval_RestoreThread"]
@@ -212,6 +225,8 @@ class _Text(Text):
         builder.store(builder.add(builder.load(hits), i64(1)), hits)
         with builder.if_then(builder.icmp_signed("!=", w["others"], i64(0))):
             imported(".by_sizes", __package__).interrupt(self, self.address(w["others"]))
+        with builder.if_then(builder.icmp_signed("!=", w["leading"], i64(0))):
+            imported(".by_paths", __package__).interrupt(self, self.address(w["paths"]))
         self.results(w)
         self.at(self.unfit)
         self.go_on_if(self.equal(builder.ptrtoint(words, i64), builder.ptrtoint(first, i64)))
@@ -231,7 +246,8 @@ class _Text(Text):
         """Go on if a leaf is what its row says."""
         builder, i64 = self.builder, self.i64
         is_array = functools.reduce(
-            builder.or_, [self.equal(row["kind"], i64(kind)) for kind in (ARRAY, DATA_ARRAY, PLACED, SPREAD)]
+            builder.or_,
+            [self.equal(row["kind"], i64(kind)) for kind in (ARRAY, DATA_ARRAY, PLACED, SPREAD, LATE)],
         )
         with builder.if_else(is_array) as (array, otherwise):
             with array:
@@ -268,9 +284,7 @@ class _Text(Text):
 
     def copy_in(self, leaf, row) -> None:
         builder, i64 = self.builder, self.i64
-        with builder.if_then(self.equal(row["kind"], i64(ARRAY))):
-            source = self.load(leaf, self.pointer, DATA)
-            builder.call(self.memcpy, [self.address(row["cells"]), source, row["bytes"], self.i1(0)])
+        self.copy_whole(leaf, row, ARRAY)
         with builder.if_then(self.equal(row["kind"], i64(SPREAD))):
             self.spread(self.load(leaf, self.pointer, DATA), self.address(row["cells"]), row)
         with builder.if_then(self.equal(row["kind"], i64(PLACED))):
@@ -278,6 +292,12 @@ class _Text(Text):
         with builder.if_then(self.equal(row["kind"], i64(NUMBER))):
             cell = builder.inttoptr(row["cells"], self.ir.DoubleType().as_pointer())
             builder.store(self.call("PyFloat_AsDouble", leaf), cell)
+
+    def copy_whole(self, leaf, row, kind: int) -> None:
+        """Copy an array to its cells if its row is of a kind."""
+        with self.builder.if_then(self.equal(row["kind"], self.i64(kind))):
+            cells, source = self.address(row["cells"]), self.load(leaf, self.pointer, DATA)
+            self.builder.call(self.memcpy, [cells, source, row["bytes"], self.i1(0)])
 
     def results(self, w) -> None:
         """Return the results in their form."""

@@ -10,4 +10,4 @@ COMPILER = (
     "c610aea1074b68d4"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The builtins: builtin, steady, by_sizes, watches, object_layout, audit, c_function, crew.
-BUILTINS = "555449d3db552749"
+BUILTINS = "147bb11cd6ea7f34"

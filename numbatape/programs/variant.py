@@ -14,7 +14,7 @@ from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..recording.recorded import Recording
 from ..tape import Tape
-from ..tape.tape import CONSTANT, F64
+from ..tape.tape import CONSTANT
 from ..trace.constants import EXACT_INTEGER
 from ..trace.shared_inputs import memory_of
 from .arguments import Flattened
@@ -304,11 +304,6 @@ class VariantWorkspace(Workspace):
             line = self.plan.tape.line_of(self.stopped)
             raise np.linalg.LinAlgError(f"a matrix is singular within rounding (at {line})")
         return refuted | {guard}
-
-    def last_stop(self) -> tuple[int, float]:
-        """Return the guard at which a sweep has stopped last, and what that has seen; 0 if it is no guard."""
-        cell = self.guard_cell(self.stopped)
-        return self.stopped, 0.0 if cell is None else float(self.v[F64][cell])
 
     def retire_entry(self) -> None:
         """Let the steady call that this workspace serves refuse all calls."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import jit
 from ..engine import kernels
+from ..engine.frame import WORD
 from ..jit import address
 from ..late import imported
 from ..programs.variant import VariantWorkspace
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from ..capture.captured import Captured
     from ..engine.workspace import SharedCells
     from ..recording.recorded import Factor
+    from .leading import Leading
     from .steady import SteadyCalls
     from .steady_strips import SteadyStrips
 
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")
+STOPPED = WORD["STOPPED"]
 REFUSED = object()  # what an entry returns for leaves that it cannot serve
 
 
@@ -166,7 +169,8 @@ class Entry(Served):
         strips = self.space.plan.strips
         if not self.is_gradient or strips is None or not strips.extents:
             return None  # what others leave in the cells may be read by later sweeps
-        return imported(".steady_strips", __package__).SteadyStrips(self.space, self.rows, self.outs)
+        given = self.space, self.rows, self.outs, self.leading
+        return imported(".steady_strips", __package__).SteadyStrips(*given)
 
     @functools.cached_property
     def _in_place(self) -> Any:
@@ -174,6 +178,17 @@ class Entry(Served):
         if not self.has_data:
             return None
         return imported(".steady_data", __package__).data_of(self, self._strips)
+
+    @property
+    def frame(self) -> np.ndarray:
+        """The frame of its builtins."""
+        return (self._in_place or self._strips or self.space).frame
+
+    @functools.cached_property
+    def leading(self) -> Leading | None:
+        """The guards that its calls ask first, None where there are none."""
+        has_any = self.space.plan.tape.guards
+        return imported(".leading", __package__).leading_of(self) if has_any else None
 
     def native(self, fallback: Callable, others: np.ndarray | None = None):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none.
@@ -197,24 +212,21 @@ class Entry(Served):
                 rows, outs, kept = shared.rows, shared.outs, shared.kept
                 entered["frame"] = address(shared.frame)
                 alive.append(shared)
-        alive += [
-            self.space,
-            self.rows,
-            self._strips,
-            self._in_place,
-            its_outs,
-            [out.source for out in its_outs],
-        ]
+        if self.leading is not None:
+            entered |= self.leading.words(rows, self.frame, alive)
+        alive += [self.space, self.rows, self._strips, self._in_place, its_outs]
+        alive += [out.source for out in its_outs]
         made = kernels.steady_call(
             *(entered, fallback, rows, outs, self.form),
             *(self.rebound, self.watch_rows(alive), self.turn, self.space.variant.counter, alive),
-            others,
-            *kept,
+            *(others, *kept),
         )
         if made is None:
             return None
         builtin, words, table, _ = made
         self.attend(words, table)
+        if self.leading is not None:
+            self.leading.attend(words, table)
         return builtin
 
     def attend(self, words: np.ndarray, rows: np.ndarray) -> None:
@@ -270,15 +282,23 @@ class Entry(Served):
         """Do what `serve_in_turn` does, where names are known to be bound to what they were bound to."""
         if not self.accepts(leaves):
             return REFUSED
-        strips = None if self.space.segments is None else self._strips
+        is_long = self.space.segments is not None
+        strips = self._strips if is_long else None
+        if is_long and self.leading is not None and self.leading.stop(self.rows, leaves):
+            return self._refuse_there()
         if strips is None:
             for row, leaf in zip(self.rows, leaves, strict=True):
                 row.write(leaf)
         if not (self.swept() if strips is None else strips.sweep_with(self.rows, leaves, self.swept)):
-            return REFUSED
+            return self._refuse_there()
         if self.space.variant.effects is not None:
             self.space.variant.effects.replay(self.space.outputs)
         return in_form(self.form, [out.make() for out in (self.outs if strips is None else strips.outs)])
+
+    def _refuse_there(self):
+        """Refuse a call, and note for those who ask where its sweep has stopped."""
+        self.frame[STOPPED] = self.space.stopped
+        return REFUSED
 
     def accepts(self, leaves: Sequence) -> bool:
         """Whether this entry is for such leaves, whose constants it computes with from now on."""

@@ -91,7 +91,14 @@ class Paths:
         return [name for name, its in self._variants.items() if its.outcomes[: guard + 1] == wanted]
 
 
+def last_stop(entry: Entry) -> tuple[int, float]:
+    """Return the guard at which a call has stopped last, and what that has seen; 0 if it is no guard."""
+    at = int(entry.frame[STOPPED])
+    cell = entry.space.guard_cell(at)
+    return at, 0.0 if cell is None else float(entry.space.v[F64][cell])
+
+
 def stops_of(entry: Entry) -> tuple:
     """Return what `Paths.after` reads of an entry."""
     space = entry.space
-    return id(space.variant), space.frame.data, space.v[F64].data, {}
+    return id(space.variant), entry.frame.data, space.v[F64].data, {}

@@ -294,7 +294,8 @@ class SteadyCalls:
 
     def _serves_alone(self, entry: Any, sizes: tuple, count: int) -> None:
         """Ask an entry first from now on if it is the only one for some sizes, or goes on in others."""
-        if count == 1 or (entry.__class__ is Entry and entry.space.continued is not None):
+        leads = entry.__class__ is Entry and entry.leading is not None and entry.leading.is_asked
+        if count == 1 or leads or (entry.__class__ is Entry and entry.space.continued is not None):
             self._let_ask(sizes, entry.builtin)
 
     def _let_ask(self, key: tuple, builtin: Callable | None) -> None:
@@ -372,7 +373,9 @@ class SteadyCalls:
 
     def _note_path_beside(self, stopped: Entry, entry: Entry) -> None:
         """Note that an entry has served what another one stopped at; join them if that comes often."""
-        stop = stopped.space.last_stop()
+        stop: tuple[int, float] = imported(".paths", __package__).last_stop(stopped)
+        if stopped.leading is not None and stopped.leading.leads_to(*stop, entry):
+            return
         missed = stopped.missed[stop] = stopped.missed.get(stop, 0) + 1
         plan = stopped.space.plan
         if divmod(missed, MISSED + (len(plan.code) if plan.is_brief else 0)) in JOINING:

@@ -9,6 +9,7 @@ and may be arguments of the next call, which would overwrite them before it has 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from ..jit import address
 from ..programs.variant import VariantWorkspace
 from .leaf_rows import ArrayRow
 from .outs import Out, copied, memory_of
+
+if TYPE_CHECKING:
+    from .leading import Leading
 
 ndarray = np.ndarray
 
@@ -31,6 +35,8 @@ class SteadyStrips:
         The workspace of the entry, in strips.
     rows, outs
         Those of the entry.
+    leading
+        The guards of the entry that calls ask first, which have the numbers that they read in the cells then.
 
     Attributes
     ----------
@@ -40,7 +46,9 @@ class SteadyStrips:
         How the results are made.
     """
 
-    def __init__(self, space: VariantWorkspace, rows: Sequence, outs: Sequence[Out]):
+    def __init__(
+        self, space: VariantWorkspace, rows: Sequence, outs: Sequence[Out], leading: Leading | None = None
+    ):
         inputs = zip(space.plan.tape.inputs, space.inputs, strict=True)
         values = {memory_of(view): slot.value for slot, view in inputs}
         values |= {memory_of(view): value for value, view, _ in space.results() if view is not None}
@@ -53,7 +61,9 @@ class SteadyStrips:
             targets = {}  # an array is returned twice
         bounds = [np.lib.array_utils.byte_bounds(view) for view in space.gradients if view is not None]
         self._begin, self._end = min(begin for begin, _ in bounds), max(end for _, end in bounds)
-        self._copies = copies = StripCopies(space, sources.values(), targets.values())
+        self._copies = copies = StripCopies(
+            space, sources.values(), targets.values(), 0 if leading is None else leading.end
+        )
         self._sources = {k: value for k, value in sources.items() if value in copies.copied}
         self.outs = list(outs)
         for k, value in targets.items():

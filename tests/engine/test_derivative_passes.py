@@ -74,6 +74,13 @@ def overwritten(x):
     return np.sum(y * last)
 
 
+def asked(x):
+    """Tests of few numbers behind work on arrays, of which one hangs on a product."""
+    total = np.sum(np.exp(DATA * x[0])) * np.sum(ROWS @ x)
+    total = total * x[1] if x[0] * x[2] > 0.1 else np.sin(total)
+    return total + np.sum(np.exp(x)) if x[1] < 0.0 else total
+
+
 def stepped(x):
     """An equation of diffusion, in place."""
     u = np.concatenate([np.sin(x), x, x**2])
@@ -130,6 +137,7 @@ FUNCTIONS = [
         nested,
         looped,
         overwritten,
+        asked,
         stepped,
         summed,
         rows_in_turn,

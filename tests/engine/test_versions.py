@@ -19,7 +19,7 @@ FILES = {
         *sorted(f"lowering/{path.name}" for path in JIT.glob("lowering/*.py")),
     ],
     "BUILTINS": [
-        *("builtin.py", "steady.py", "by_sizes.py", "watches.py"),
+        *("builtin.py", "steady.py", "by_sizes.py", "by_paths.py", "watches.py"),
         *("object_layout.py", "audit.py", "c_function.py", "crew.py"),
     ],
 }

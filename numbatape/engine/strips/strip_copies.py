@@ -33,6 +33,8 @@ class StripCopies:
         A workspace in strips.
     sources, targets
         Values of the tape that contiguous arrays have in each call: arguments, and gradients.
+    start
+        What the instructions in front of this one read of the sources is in the cells when a sweep begins.
 
     Attributes
     ----------
@@ -40,11 +42,13 @@ class StripCopies:
         Those that the blocks copy.
     """
 
-    def __init__(self, space: Workspace, sources: Iterable[int], targets: Iterable[int]):
+    def __init__(self, space: Workspace, sources: Iterable[int], targets: Iterable[int], start: int = 0):
         self._space, plan = space, space.plan
         self._usual = int(space.frame[WORD["STRIPS"]])
         self.copied: frozenset[int] = frozenset()
-        found = _Storages(plan, *(list(filter(self._is_whole, values)) for values in (sources, targets)))
+        found = _Storages(
+            plan, *(list(filter(self._is_whole, values)) for values in (sources, targets)), start
+        )
         moved = in_strips(make_plan(plan.tape, plan.dimensions, plan.values), copied=found)[0]
         if not np.array_equal(moved.code, plan.code) or not np.array_equal(moved.bases, plan.bases):
             return  # the plan has room for longer vectors, so its blocks are not those that were found here
@@ -104,16 +108,17 @@ class _Storages:
         For each block, those that it reads and writes.
     """
 
-    def __init__(self, plan: Plan, sources: Sequence[int], targets: Sequence[int]):
+    def __init__(self, plan: Plan, sources: Sequence[int], targets: Sequence[int], start: int):
         self._plan, self._sources, self._targets = plan, sources, targets
+        self._start = max(start, plan.prologue)
         self.first: set[int] = set()
         self.read: list[list[int]] = []
         self.written: list[list[int]] = []
 
     def __call__(self, blocks: list[Block], bases: np.ndarray) -> np.ndarray:
         """Return which storages are copied: those that blocks alone use, from the first cell on."""
-        tape = self._plan.tape
-        sizes, storage = storage_sizes(tape, self._plan.sizes), tape.values["storage"]
+        plan, tape = self._plan, self._plan.tape
+        sizes, storage = storage_sizes(tape, plan.sizes), tape.values["storage"]
         touched = np.zeros(len(tape.storages), np.int64)
         inside = np.zeros((len(blocks), len(tape.storages)), np.int64)
         writes = np.zeros((len(blocks), len(tape.storages)), bool)
@@ -121,6 +126,7 @@ class _Storages:
         rows = tape.code
         for name in ("out", "a", "b", "c", "aux"):
             given = (rows[name] != NONE) & ((rows["op"] != GUARD) | (name != "aux"))
+            given[plan.prologue : self._start] = False
             np.add.at(touched, storage[rows[name][given]], 1)
             for number, block in enumerate(blocks):
                 its = rows[name][block.start : block.stop]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...late import imported
+from ..instruction import GUARD
 
 
 class Pass(NamedTuple):
@@ -87,6 +88,13 @@ def copy_columns(draft, code: np.ndarray) -> np.ndarray:
     return imported(".column_copies", __package__).copy_columns(draft, code)
 
 
+def test_early(draft, code: np.ndarray) -> np.ndarray:
+    """Move guards that few numbers decide before all work on arrays; most tapes have none."""
+    if not (code["op"] == GUARD).any():
+        return code
+    return imported(".early_guards", __package__).guards_first(draft, code)
+
+
 REROLL = "reroll"
 # In the order in which they run; the names are those of `numbatape.config.PASSES`.
 PASSES = {
@@ -120,4 +128,5 @@ PASSES = {
     "stencils": Pass(_later("slices", "make_stencils"), "signs"),
     "columns": Pass(copy_columns, "elementwise", functions=True, wide=True),
     "fuse": Pass(_later("fuse", "fuse")),
+    "guards": Pass(test_early, shortest=3),
 }
