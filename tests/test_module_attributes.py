@@ -1,6 +1,7 @@
 """Modules as a traced function sees them: with all the names that they have."""
 
 import importlib
+import sys
 import types
 
 import numpy as np
@@ -36,3 +37,57 @@ def test_what_stands_for_a_callable_without_a_name():
     made = stand_ins.named_like(lambda x: x, MultiUFunc())
     assert isinstance(made, types.FunctionType)
     assert (made.__name__, made.__doc__) == ("MultiUFunc", "The documentation of the original.")
+
+
+SETTINGS = """
+import numpy as np
+
+scale = 1.0
+
+def scaled(x):
+    return np.sum(x) * scale
+"""
+
+
+def _by_attribute(module, value):
+    module.scale = value
+
+
+def _by_item(module, value):
+    module.__dict__["scale"] = value
+
+
+def _by_update(module, value):
+    vars(module).update(scale=value)
+
+
+def _anew(module, value):
+    del module.scale
+    assert not hasattr(module, "scale")
+    vars(module).setdefault("scale", value)
+
+
+def _popped(module, value):
+    attributes = module.__dict__
+    assert attributes.pop("scale") is not None
+    attributes |= {"scale": value}
+
+
+@pytest.mark.parametrize("put", [_by_attribute, _by_item, _by_update, _anew, _popped])
+def test_what_is_assigned_to_a_module_is_what_its_functions_read(put, monkeypatch):
+    """Also functions that ran before, and whatever way the module's attributes are reached."""
+    module = types.ModuleType("settings_of_test")
+    module.__file__ = __file__
+    exec(SETTINGS, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def f(x):
+        put(module, 2.0)
+        first = module.scaled(x)
+        put(module, 5.0)
+        return first + module.scaled(x) + np.sum(x) * module.scale + np.sum(x) * vars(module)["scale"]
+
+    for k in range(3):
+        module.scale = 1.0 + k
+        np.testing.assert_array_equal(nt.grad(f)(np.ones(2)), [17.0, 17.0])
+        assert module.scale == 5.0

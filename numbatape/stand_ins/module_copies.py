@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Mapping, MutableMapping
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ..trace.trace import current, standing
 # Names of the module ``time`` that `time.tzset` sets anew.
 CHANGING = ("timezone", "altzone", "daylight", "tzname")
 _DICTIONARY = vars(types.ModuleType)["__dict__"]
+NO_SCOPES: Mapping[int, dict] = types.MappingProxyType({})
 
 
 class ModuleCopy(types.ModuleType):
@@ -76,14 +78,24 @@ class UsersModule(types.ModuleType):
     """The stand-in for a module of the user: an attribute's stand-in is found when the attribute is read.
 
     So modules may refer to each other in circles, and code may look up names that it computes. Assignments
-    go to the module itself.
+    go to the module itself, and to the globals of copies of its functions.
+
+    Parameters
+    ----------
+    original
+        The module.
+    stand_in
+        Returns the stand-in for a value.
+    scopes
+        By the ids of dictionaries of globals, copies of these.
     """
 
-    def __init__(self, original: types.ModuleType, stand_in):
+    def __init__(self, original: types.ModuleType, stand_in, scopes: Mapping[int, dict] = NO_SCOPES):
         super().__init__(original.__name__, original.__doc__)
         put = super().__setattr__
         put("__numbatape_own__", original)
         put("__numbatape_stand_in__", stand_in)
+        put("__numbatape_scopes__", scopes)
         for name, value in vars(original).items():
             if name.startswith("__") and name.endswith("__") and name != "__getattr__":
                 put(name, value)
@@ -93,17 +105,42 @@ class UsersModule(types.ModuleType):
 
     def __setattr__(self, name, value):
         setattr(self.__numbatape_own__, name, value)
+        self.__numbatape_scopes__.get(id(vars(self.__numbatape_own__)), {})[name] = value
 
     def __delattr__(self, name):
         delattr(self.__numbatape_own__, name)
+        self.__numbatape_scopes__.get(id(vars(self.__numbatape_own__)), {}).pop(name, None)
 
     def __dir__(self):
         return dir(self.__numbatape_own__)
 
     @property
     def __dict__(self):
-        stand_in = self.__numbatape_stand_in__
-        return {name: stand_in(value) for name, value in vars(self.__numbatape_own__).items()}
+        return _Attributes(self)
+
+
+class _Attributes(dict):
+    """The stand-ins for the attributes of a module of the user; assignments are those to its attributes."""
+
+    def __init__(self, module: UsersModule):
+        own, stand_in = vars(module.__numbatape_own__), module.__numbatape_stand_in__
+        super().__init__({name: stand_in(value) for name, value in own.items()})
+        self._module = module
+
+    def __setitem__(self, name, value):
+        super().__setitem__(name, value)
+        setattr(self._module, name, value)
+
+    def __delitem__(self, name):
+        super().__delitem__(name)
+        delattr(self._module, name)
+
+    def __ior__(self, others):
+        self.update(others)
+        return self
+
+    update, setdefault = MutableMapping.update, MutableMapping.setdefault  # by way of the methods above
+    pop, popitem, clear = MutableMapping.pop, MutableMapping.popitem, MutableMapping.clear
 
 
 # ---- functions that return modules: while tracing, they return the stand-in for the module
