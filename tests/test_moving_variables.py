@@ -406,6 +406,35 @@ def test_objects_are_left_as_they_are():
         assert vars(its) == {"k": k, "calls": 0, "kept": [k] * 3}
 
 
+class Trainer:
+    def __init__(self):
+        self.step, self.history, self.log = 0, [], {"loss": []}
+
+    @property
+    def rate(self):
+        return 0.9**self.step
+
+    def loss(self, x):
+        return np.sum(np.sin(x)) * self.rate
+
+    def longer(self, x):
+        return np.sum(np.sin(x)) * self.rate + len(self.history)
+
+
+@pytest.mark.parametrize("name, most", [("loss", 4), ("longer", 12)])
+def test_a_history_that_the_function_does_not_read_costs_no_traces(name, most, traces):
+    """A trainer changes its step and its list of losses in each turn: the step alone is an input."""
+    its = Trainer()
+    for k in range(12):
+        its.step = k
+        value, gradient = nt.value_and_grad(getattr(its, name))(X)
+        np.testing.assert_allclose(value, getattr(its, name)(X), rtol=1e-14)
+        np.testing.assert_allclose(gradient, np.cos(X) * 0.9**k, rtol=1e-14)
+        its.history.append(value)
+        its.log["loss"].append(value)
+    assert len(traces) <= most
+
+
 def test_threads_have_their_own_values():
     def slopes(k, found):
         for turn in range(60):

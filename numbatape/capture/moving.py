@@ -23,6 +23,7 @@ from ..usercode.bytecode import (
     identity_tests,
     makes_text,
     names_of,
+    names_read,
     stored_names,
 )
 from ..usercode.written_only import REFLECTIVE, WrittenOnly
@@ -58,6 +59,7 @@ class Code:
         self._environment = environment
         self._codes = codes = environment.running()
         self._names = frozenset().union(*map(names_of, codes))
+        self._read = frozenset().union(*map(names_read, codes))
         self._stored = frozenset().union(*map(stored_names, codes))
         # A constructor assigns to attributes of a new object, unless other code calls it for an old one.
         others = [code for code in codes if code.co_name != "__init__"]
@@ -82,6 +84,10 @@ class Code:
             modules = (value for value in seen if type(value) is types.ModuleType)
             return name.name not in self._stored and all(vars(value) is not name.holder for value in modules)
         return name.name not in self._assigned and self._shows_attributes
+
+    def names(self, name: MovingName) -> bool:
+        """Whether code reads variables or attributes of this name."""
+        return name.name in self._read
 
     def may_move(self, variables: set[str]) -> bool:
         """Whether code reads some variables of closures by their names, and does not change them."""
@@ -206,4 +212,6 @@ def _same_entries(container, entries: tuple) -> bool:
 def changed(environment: Environment) -> dict[tuple[int, str], MovingName]:
     """Return the variables that have changed and can be inputs, by their keys."""
     code = Code(environment)
-    return {name.key: name for name in _changed(environment) if code.reads(name)}
+    # Calls stop comparing an attribute that no code reads (`numbatape.capture.unread`). As an input, a list
+    # of the losses so far would have another structure in each call.
+    return {name.key: name for name in _changed(environment) if code.names(name) and code.reads(name)}

@@ -75,7 +75,8 @@ def without_unread(
     make
         Returns what it captures now, without some places (`Effects.places`).
     written
-        Places that it only writes to, which ``noted`` is without: calls change them themselves.
+        Places that it only writes to, and its moving variables, which ``noted`` is without: calls change them
+        themselves, or pass them as inputs.
     """
     own = {id(container): keys for container, keys in written if keys is not None}
     before, now = former_attributes(noted), None

@@ -12,7 +12,7 @@ from .. import threads
 from ..capture import randomness
 from ..capture.effects import covers, union
 from ..capture.environment import Environment
-from ..capture.moving_names import MovingName
+from ..capture.moving_names import MovingName, without
 from ..config import Config, chosen_passes
 from ..errors import MissingBodyError
 from ..late import imported
@@ -108,7 +108,9 @@ class Program:
             unread = imported("..capture.unread", __package__)
             written = self._written
             found = unread.without_unread(
-                self.environment, lambda places: self._environment(union(written + places)), written
+                self.environment,
+                lambda places: self._environment(union(written + places)),
+                without(written, self._moving),
             )
             if found is not None:
                 self.environment, self._unread = found, True
