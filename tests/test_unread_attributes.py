@@ -108,6 +108,18 @@ def test_a_callback_that_keeps_a_history_costs_no_traces(bases):
     assert cache._program.traces == 2
 
 
+@pytest.mark.parametrize("name", ["__repr__", "__getstate__", "get_params"])
+def test_methods_that_show_all_attributes_do_not_make_a_function_unwatched(name):
+    """They ask `vars` for those of an object, which calls compare: no warning, and no trace in each call."""
+    model = variant(Base.loss, **{name: lambda self: str(vars(self))})
+    cache = nt.prepare_gradient_cache(model.loss, W)
+    for C in (0.5, 0.7):
+        model.C = C
+        for _ in range(3):
+            agrees(cache, model.loss)
+    assert cache._program.traces == 2
+
+
 def test_a_method_that_counts_its_calls_keeps_its_trace_beside_a_history():
     model = Base()
     cache, n = nt.prepare_gradient_cache(model.counting, W), model.calls

@@ -31,6 +31,7 @@ from ..usercode.bytecode import (
     imported,
     line_of,
     names_of,
+    only_passes_to,
     reads_builtin,
 )
 from ..usercode.ownership import is_users_object_class
@@ -311,7 +312,8 @@ class Environment(LibraryObjects, Walk):
         if assigns_any_global(code):
             self._scopes.append((scope, dict(scope)))
         for name in _SCOPES.intersection(names_of(code)).difference(scope):
-            if reads_builtin(name, code):
+            # ``vars(x)`` gives attributes, which are watched like those of ``x.__dict__``.
+            if reads_builtin(name, code) and not (name == "vars" and only_passes_to(name, code)):
                 self.opaque.append(Outside(f"`{name}()`", code.co_filename, line_of(code, name)))
         return found
 

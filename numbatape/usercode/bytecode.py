@@ -9,6 +9,7 @@ import importlib.util
 import sys
 import types
 from collections.abc import Container
+from itertools import pairwise
 
 DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code may use names that it does not show
 LOOKUPS = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # code may compute names of attributes
@@ -91,6 +92,17 @@ def globals_read(code: types.CodeType) -> frozenset[str]:
 def reads_builtin(name: str, code: types.CodeType) -> bool:
     """Whether code uses a builtin of this name, and not a method with the same name."""
     return hasattr(builtins, name) and name in globals_read(code)
+
+
+@functools.lru_cache(maxsize=10_000)
+def only_passes_to(name: str, code: types.CodeType) -> bool:
+    """Whether code only loads a global to call it with arguments, of which the first is loaded next."""
+    found = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL")]
+    return all(
+        following.opname.startswith("LOAD_")
+        for this, following in pairwise(found)
+        if this.opname in ("LOAD_GLOBAL", "LOAD_NAME") and this.argval == name
+    ) and all(only_passes_to(name, each) for each in inner(code))
 
 
 @functools.lru_cache(maxsize=10_000)
