@@ -100,6 +100,14 @@ class Config:
     passes: str | tuple[str, ...] = "all"
     threads: int = 1
 
+    def __new__(cls, *_, **options):
+        """Name a field that there is not, with those that there are."""
+        for name in options:
+            if name not in cls.__dataclass_fields__:
+                names = ", ".join(cls.__dataclass_fields__)
+                raise ConfigError(f"Config({name}=...): there is no field {name!r}; the fields are {names}")
+        return super().__new__(cls)
+
     def __post_init__(self):
         for field in fields(self):
             value = getattr(self, field.name)

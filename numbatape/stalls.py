@@ -98,7 +98,8 @@ class Work(threading.local):
             self._ended = -math.inf  # later pieces do not continue this one
 
     def _what(self) -> str:
-        return f"{self.count} {self.unit}{self.purpose and ' for ' + self.purpose}"
+        unit = self.unit.removesuffix("s") if self.count == 1 else self.unit
+        return f"{self.count} {unit}{self.purpose and ' for ' + self.purpose}"
 
     def _draw(self, text: str, end: str = "") -> None:
         if self.quiet or not is_seen():

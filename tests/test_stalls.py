@@ -97,12 +97,13 @@ def test_longer_work_is_announced_while_it_goes_on_and_when_it_is_done(clock, te
     assert shown(terminal) == ["numbatape: did 120 things for f in 2.6 s (at last)", ""]
 
 
-def test_work_without_looks_at_the_clock_is_announced_at_its_end(clock, terminal):
+@pytest.mark.parametrize("count, things", [(5, "5 things"), (1, "1 thing")])
+def test_work_without_looks_at_the_clock_is_announced_at_its_end(clock, terminal, count, things):
     work = stalls.Work("doing", "did", "things")
     with work.piece():
         clock.now += 3.0
-        work.count = 5
-    assert shown(terminal) == ["numbatape: did 5 things in 3.0 s", ""]
+        work.count = count
+    assert shown(terminal) == [f"numbatape: did {things} in 3.0 s", ""]
 
 
 def test_what_did_nothing_says_nothing(clock, terminal):

@@ -53,8 +53,8 @@ class ObjectFile:
 def cache_directory() -> Path:
     """Return the directory of compiled kernels (``NUMBATAPE_CACHE_DIR`` overrides it)."""
     chosen = os.environ.get("NUMBATAPE_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
+    if chosen:  # a shell has replaced a tilde already; a file of settings, or a program that sets it, has not
+        return Path(os.path.expanduser(chosen))
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":

@@ -15,6 +15,8 @@ from ..trace.pytrees import label_of, step_text
 from .arguments import STATIC, Flattened
 from .roles import is_mark
 
+_OF_NUMBERS = ("__float__", "__index__", "__complex__", "__array__")  # methods of classes that have numbers
+
 
 def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None:
     """Raise a `SpecError` naming the argument path, what was prepared and what came."""
@@ -140,6 +142,11 @@ def require_floats(flat: Flattened, chosen) -> None:
                     f"{spec.path} comes as an {mark}, which has no gradient: leave it out of argnums"
                 )
             kind = type(leaf).__name__ if spec.kind in ("static", "int") else spec.dtype
+            if not any(hasattr(type(leaf), name) for name in _OF_NUMBERS):
+                raise DtypeError(
+                    f"{spec.path} is {kind}, which has no numbers to differentiate; pass arrays, floats, or "
+                    "lists, tuples, dictionaries or dataclasses of them, or leave it out of argnums"
+                )
             made = "x.astype(float)" if hasattr(leaf, "astype") else "float(x)"
             made = "x.numpy()" if hasattr(leaf, "numpy") else made  # a tensor of PyTorch's
             raise DtypeError(

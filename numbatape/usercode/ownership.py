@@ -74,7 +74,7 @@ def traced_function(function):
     if function.__class__ is types.FunctionType:
         return function
     if not callable(function):
-        raise TypeError(f"{function!r} is not callable")
+        raise TypeError(f"{function!r:.80} is not callable; verbs take functions: nt.grad(f)(x)")
     return python_of(function)
 
 

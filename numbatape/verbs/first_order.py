@@ -105,7 +105,7 @@ def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, *statics):
 
     def general(args, kwargs):
         """Serve a call that is not steady: by a value sweep and a reverse sweep; the front learns from it."""
-        chosen = chosen_arguments(argnums, len(args))
+        chosen = chosen_arguments(argnums, len(args), 1)
 
         def outer():
             flat = served.flatten(args, kwargs, chosen)

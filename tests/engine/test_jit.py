@@ -121,6 +121,16 @@ def test_a_gradient_with_cached_kernels_needs_no_numba():
 # ---- directories
 
 
+def test_a_tilde_is_the_home_of_the_user(monkeypatch, tmp_path):
+    """A program that sets the variable, or a file of settings, has no shell that replaces it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("NUMBATAPE_CACHE_DIR", "~/kernels")
+    assert store.cache_directory() == tmp_path / "kernels"
+    monkeypatch.setenv("NUMBATAPE_CACHE_DIR", "~nobody-of-this-name/kernels")
+    assert store.cache_directory() == Path("~nobody-of-this-name/kernels")
+
+
 def test_directory_that_cannot_be_made(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path / "file" / "below"))
