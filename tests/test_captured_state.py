@@ -527,6 +527,9 @@ def of_the_world(folder, connection):
     yield "geterr", lambda x: np.sum(x * len(np.geterr()["over"])), lambda: np.seterr(over="call")
     yield "StringIO", lambda x: np.sum(x * float(text.getvalue())), lambda: text.write("5")
     yield "proxy", lambda x: np.sum(x * proxy.v), attribute(target)
+    np.savez(folder / "numbers.npz", v=np.array(4.0))
+    archive = np.load(folder / "numbers.npz")
+    yield "npz", lambda x: np.sum(x * archive["v"]), archive.zip.namelist
     yield "eval", lambda x: np.sum(x * eval("STA" + "TE")["v"]), lambda: STATE.update(v=5.0)
     yield "globals", lambda x: np.sum(x * globals()["STATE"]["v"]), lambda: STATE.update(v=5.0)
     pd = pytest.importorskip("pandas")
@@ -536,7 +539,7 @@ def of_the_world(folder, connection):
 WORLD = (
     *("read_text", "json", "Path.open", "os.stat", "getsize", "Path.stat", "exists", "listdir", "iterdir"),
     *("subprocess", "environ", "getenv", "sqlite3", "geterr", "StringIO", "proxy", "eval", "globals"),
-    "pandas",
+    *("pandas", "npz"),
 )
 
 

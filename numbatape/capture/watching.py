@@ -313,9 +313,10 @@ def _of_polars(value) -> Callable[[], bytes] | None:
 
 def is_opaque(value) -> bool:
     """Whether an object without attributes may give other numbers in each call, without any sign."""
-    if isinstance(value, io.IOBase):
+    # By the type: ``np.load(file).f`` takes every attribute for a name in the file, also `__class__`.
+    if issubclass(type(value), io.IOBase):
         return not value.closed and value.readable()
-    return not is_inert(value) or isinstance(value, weakref.ProxyTypes)
+    return not is_inert(value) or issubclass(type(value), weakref.ProxyTypes)
 
 
 def can_change(value) -> bool:
