@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.engine import segments
+from numbatape.engine.strips.strip_rows import LEAST, STRIP
 from numbatape.steady_calls.entry import Entry
 
 RNG = np.random.default_rng(3)
@@ -88,6 +90,38 @@ def test_nothing_is_compared_or_copied_for_products(name, monkeypatch):
     m *= 2.0
     np.testing.assert_allclose(verb(X, m), expected, rtol=1e-11)
     np.testing.assert_allclose(verb(X, m.copy()), expected, rtol=1e-11)
+
+
+TALL = RNG.normal(size=(LEAST + STRIP + 3, 4))
+OF_TALL = {
+    "vector": lambda x, m: np.sum(np.log1p((m @ x[:4] - x[4:]) ** 2)),
+    "from the left": lambda x, m: np.sum(np.log1p((x[:4] @ m.T - x[4:]) ** 2)),
+    "twice": lambda x, m: np.sum(np.exp(-((m @ x[:4]) ** 2)) * np.sin(m @ x[1:5])) * x[9],
+    "sums": lambda x, m: np.sum(np.cos(x[4:] @ m) * x[:4]) + np.sum(np.sin(x[4:])),
+    "a part": lambda x, m: np.sum(np.tanh(m[3:, 1:] @ x[:3]) ** 2) + np.sum((m @ x[:4]) ** 2),
+}
+
+
+def of_tall(m):
+    return lambda x: np.sum(np.exp(m @ x[:4] - 2.0) * x[4:]) + np.sum((np.sin(x[4:]) @ m) ** 2)
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("name", OF_TALL)
+def test_strips_read_data_where_they_are(name, pieces, monkeypatch):
+    """Blocks are cut into pieces, and copy the argument strip by strip, in the same frame."""
+    if pieces > 1:
+        monkeypatch.setattr(segments, "MOST", 12 * len(TALL) // pieces)
+    m, x = TALL.copy(), 0.3 * RNG.normal(size=4 + len(TALL))
+    verb, captured = nt.grad(lambda x, m: OF_TALL[name](x, m)), nt.grad(of_tall(m))
+    np.testing.assert_array_equal(verb(x, m), verb(x, m))
+    np.testing.assert_array_equal(captured(x), captured(x))
+    if pieces == 1:
+        monkeypatch.setattr(Entry, "serve", None)
+    m *= 2.0
+    for found in (verb(x + 0.1, m), verb(x + 0.1, m.copy())):
+        np.testing.assert_array_equal(found, nt.grad(lambda x, m: OF_TALL[name](x, m))(x + 0.1, m.copy()))
+    np.testing.assert_array_equal(captured(x + 0.1), nt.grad(of_tall(m.copy()))(x + 0.1))
 
 
 def test_gradients_that_are_the_data_of_the_next_call():

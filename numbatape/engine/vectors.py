@@ -21,6 +21,9 @@ from .plan_tables import LOOP_COUNT, LOOP_THIRD
 # operand that has one cell.
 PATTERNS = {1: ("v",), 2: ("vv", "sv", "vs"), 3: ("vvv", "svv", "vsv", "vvs")}
 FIRST_VECTOR = 2 * FIRST_KERNEL
+# Patterns of array ops in blocks: products of a vector with a part of a matrix, and entries at positions that
+# count from the first one and are known.
+ROWS, SUMS, KNOWN = "rows", "sums", "known"
 
 
 def vector_arms() -> list[tuple[int, Elementwise, str]]:
@@ -42,14 +45,18 @@ def single_arms() -> list[tuple[int, Elementwise | ArrayOp, str, int]]:
     Those for a strip of float32 cells are called by pointer, but they have no record to decode, which takes
     longer than 256 additions. The results of sums, whose pattern is empty, are float64, as those of all parts
     of a sum. The root of a sum has such a kernel for float64 cells, too: that of a part is not wanted. Those
-    of additions at positions do not clear the result.
+    of additions at positions do not clear the result, and those that read entries there do not look whether
+    all are in bounds. Products with a vector have two: for some rows of the
+    matrix, each of which gives an entry, and for what some rows add to all entries.
     """
     parts = [op for op in OPS if isinstance(op, ArrayOp) and op.adds_parts is not None]
     arms: list[tuple[Elementwise | ArrayOp, str, int]] = [(op, "", F32) for op in parts]
     arms += [(op, pattern, F32) for _, op, pattern in vector_arms() if op.exact]
     arms += [(op, "", F64) for op in parts if op.rooted]
-    adding = [op for op in OPS if isinstance(op, ArrayOp) and op.adds_at]
-    arms += [(op, "", family) for op in adding for family in (F64, F32)]
+    at = [op for op in OPS if isinstance(op, ArrayOp) and op.cut]
+    arms += [(op, "" if op.adds_at else KNOWN, family) for op in at for family in (F64, F32)]
+    products = [op for op in OPS if isinstance(op, ArrayOp) and op.part_of_rows is not None]
+    arms += [(op, kind, family) for op in products for kind in (ROWS, SUMS) for family in (F64, F32)]
     return [(STRIP_OPCODE + 1 + k, *arm) for k, arm in enumerate(arms)]
 
 

@@ -106,13 +106,15 @@ def eight_dots(cv, c, av, a, sa0, bv, b, m, k):
 
 
 def add_slim_rows(cv, c, av, a, sa, bv, b, sb, n, k):
-    """Add k cells of a times k rows of b to n cells of c: four rows at a time, and then one."""
+    """Add k cells of a times k rows of b to n cells of c: eight rows at a time, by pairs, and then one."""
     for j in range(n):
         total = float(cv[c + j])
-        for q in range(0, k - k % 4, 4):
-            terms = [av[a + (q + r) * sa] * bv[b + (q + r) * sb + j] for r in range(4)]
-            total += (terms[0] + terms[1]) + (terms[2] + terms[3])
-        for q in range(k - k % 4, k):
+        for q in range(0, k - k % 8, 8):
+            terms = [av[a + (q + r) * sa] * bv[b + (q + r) * sb + j] for r in range(8)]
+            while len(terms) > 1:
+                terms = [x + y for x, y in zip(terms[::2], terms[1::2], strict=True)]
+            total += terms[0]
+        for q in range(k - k % 8, k):
             total += av[a + q * sa] * bv[b + q * sb + j]
         cv[c + j] = total
 

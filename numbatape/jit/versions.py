@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "c610aea1074b68d4"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "78b2303934cb9330"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The builtins: builtin, steady, by_sizes, watches, object_layout, audit, c_function, crew.
 BUILTINS = "147bb11cd6ea7f34"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import parallel
+from ..jit.language import parallel, simd
 from .dependencies import added_rows, dense
 from .status import DONE, INDEX
 from .table import array_op
@@ -88,6 +88,13 @@ def repeats(d, b, sb0, n):
         i = b + k * step * sb0
         same += 1 if d[i] == d[i + sb0] else 0
     return 1 if 4 * same > pairs else 0
+
+
+def read_at_positions(v, d, o, a, b, n, sa0, sb0):
+    """Read entries at positions that count from the first one, eight at once."""
+    for i in simd(n):
+        row = int(d[b + i * sb0])
+        v[o + i] = v[a + row * sa0]
 
 
 def add_at_positions(v, o, so, a, sa, d, b, sb0, m, n, ends):
@@ -206,8 +213,7 @@ class Take1:
 
     def forward(v, d, o, a, b, m, n, sa0, sb0):
         if others(d, b, sb0, m, n) == 0:
-            for i in range(n):
-                v[o + i] = v[a + int(d[b + i * sb0]) * sa0]
+            read_at_positions(v, d, o, a, b, n, sa0, sb0)
             return DONE
         for i in range(n):
             p = d[b + i * sb0]

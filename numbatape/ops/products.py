@@ -34,6 +34,8 @@ SLIM_PRODUCT = 1200
 # Of a matrix with so few columns, the product with a vector is added up in registers.
 FEW_COLUMNS = 16
 PART = 256  # and this many of its rows are gone through for some columns before the others
+# Dots of so many cells are added up by parts, as they are where blocks run strip by strip.
+LONG_DOT = 4096
 TINY_PRODUCT = 200  # Below this many multiplications, loops are faster than the call of gemm (70 ns).
 
 
@@ -76,6 +78,28 @@ def write_short_dots(cv, c, av, a, sa0, bv, b, m, k):
         cv[c + i] = lane_dot(av, a + i * sa0, bv, b, k)
 
 
+def write_part_of_rows(cv, c, av, a, sa0, sa1, bv, b, m, k):
+    """``C = A@B`` for some rows of A, contiguous or in contiguous columns, as `multiply` adds up all."""
+    if sa1 == 1 and k < FEW_COLUMNS:
+        write_short_dots(cv, c, av, a, sa0, bv, b, m, k)
+        return
+    clear(cv, c, 1, 1, m, 1)
+    if sa1 == 1:
+        add_dots(cv, c, 1, 1, av, a, sa0, 1, bv, b, 1, 1, m, 1, k, 1.0)
+    else:
+        add_rows(cv, c, 1, bv, b, 1, 1, av, a, sa1, 1, m, k, 1.0)
+
+
+def add_part_of_sums(cv, c, av, a, sa, bv, b, sb0, sb1, n, k):
+    """``C += A@B`` for one row of A, and some rows of B."""
+    if sb1 != 1:
+        add_dots(cv, c, 1, 1, bv, b, sb1, 1, av, a, 1, 1, n, 1, k, 1.0)
+    elif n <= FEW_COLUMNS:
+        add_few_columns(cv, c, av, a, sa, bv, b, sb0, n, k)
+    else:
+        add_rows(cv, c, 1, av, a, 1, sa, bv, b, sb0, 1, n, k, 1.0)
+
+
 def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
     """``C += alpha*A@B`` by rows of C, where C and B have unit column stride."""
     # An outer product has a loop of its own, because it needs none of the registers of the other loop.
@@ -112,24 +136,34 @@ def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
 
 
 def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
-    """``C += alpha*A@B`` entry by entry, for single columns of B by four rows at a time."""
-    begin = 0
-    if sa1 == 1 and sb0 == 1:
-        begin = m - m % 4
-        for i in range(0, begin, 4):
+    """``C += alpha*A@B`` entry by entry: by four contiguous rows, long dots by parts."""
+    if sa1 != 1 or sb0 != 1:
+        for i in range(m):
             for j in range(n):
-                lane_dots(cv, c + i * sc0 + j * sc1, sc0, av, a + i * sa0, sa0, bv, b + j * sb1, k, alpha)
-    for i in range(begin, m):
-        row = a + i * sa0
-        for j in range(n):
-            column = b + j * sb1
-            total = 0.0
-            if sa1 == 1 and sb0 == 1:
-                total = lane_dot(av, row, bv, column, k)
-            else:
+                total = 0.0
                 for q in range(k):
-                    total += av[row + q * sa1] * bv[column + q * sb0]
-            cv[c + i * sc0 + j * sc1] += alpha * total
+                    total += av[a + i * sa0 + q * sa1] * bv[b + j * sb1 + q * sb0]
+                cv[c + i * sc0 + j * sc1] += alpha * total
+        return
+    parts = 1
+    part = k
+    if k >= LONG_DOT:
+        parts = (k + PART - 1) // PART
+        part = PART
+    fours = m - m % 4
+    for i in range(0, fours, 4):
+        for j in range(n):
+            first = c + i * sc0 + j * sc1
+            for p in range(parts):
+                q = p * PART
+                row = a + i * sa0 + q
+                lane_dots(cv, first, sc0, av, row, sa0, bv, b + j * sb1 + q, min(part, k - q), alpha)
+    for i in range(fours, m):
+        for j in range(n):
+            for p in range(parts):
+                q = p * PART
+                total = lane_dot(av, a + i * sa0 + q, bv, b + j * sb1 + q, min(part, k - q))
+                cv[c + i * sc0 + j * sc1] += alpha * total
 
 
 def add_entries(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, beta):
@@ -250,6 +284,20 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha: 
     return DONE
 
 
+def part_of_rows(v, o, a, b, m, k, n, sa0, sa1, sb0, sb1):
+    if n == 1 and sb0 == 1:
+        write_part_of_rows(v, o, v, a, sa0, sa1, v, b, m, k)
+    else:
+        write_part_of_rows(v, o, v, b, sb1, sb0, v, a, n, k)
+
+
+def part_of_sums(v, o, a, b, m, k, n, sa0, sa1, sb0, sb1):
+    if n == 1:
+        add_part_of_sums(v, o, v, b, sb0, v, a, sa1, sa0, m, k)
+    else:
+        add_part_of_sums(v, o, v, a, sa1, v, b, sb0, sb1, n, k)
+
+
 @array_op(
     "matmul",
     "(m,k),(k,n)->(m,n)",
@@ -259,6 +307,8 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha: 
     product=True,
     one_module=True,
     integers="sum",
+    part_of_rows=part_of_rows,
+    part_of_sums=part_of_sums,
 )
 class Matmul:
     """``Z = A B``; ``Abar += Zbar B^T``, ``Bbar += A^T Zbar`` (Giles 2008, section 2.2.1)."""

@@ -241,6 +241,9 @@ class ArrayOp(Traits):
         The letter of a core axis along which parts of the result are computed from parts of those operands
         that have it: gathered entries from as many positions, and the whole table. If the result does not
         have it, parts are added to a result of zeros (`adds_at`).
+    part_of_rows, part_of_sums
+        Of a product with a vector: kernels for some rows of the matrix, from which some entries of the result
+        follow, or something that is added to all of them.
     light
         Whether it takes about as long for each cell as arithmetic does.
     stepwise
@@ -274,6 +277,8 @@ class ArrayOp(Traits):
     adds_parts: Callable | None = None
     rooted: bool = False
     cut: str = ""
+    part_of_rows: Callable | None = None
+    part_of_sums: Callable | None = None
     light: bool = False
     stepwise: str = ""
     depends: Callable | None = None

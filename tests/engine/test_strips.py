@@ -37,6 +37,7 @@ GROUP = RNG.integers(0, 7, N)
 MATRIX = RNG.normal(size=(N, 3))
 ORDER = np.argsort(DATA)
 COLUMNS = RNG.normal(size=(4, N))
+WIDE = 0.1 * RNG.normal(size=(N, 21))
 
 
 def normal(t, y=DATA):
@@ -102,6 +103,12 @@ FUNCTIONS = {
     "matrix": (lambda x: np.sum(np.sin(x * COLUMNS) * COLUMNS), X),
     "columns": (lambda x: np.sum(np.exp(x * COLUMNS.sum(axis=0)) ** 2), 0.1 * X),
     "linear": (lambda x: np.dot(x, DATA), X),
+    "products": (lambda x: np.sum(np.cos(x @ MATRIX) + np.sin(x[:3] @ MATRIX.T) @ MATRIX), 0.01 * X),
+    "wide products": (lambda t: np.sum(np.log1p((DATA - WIDE @ t - t @ WIDE.T) ** 2)), WIDE[0]),
+    "rows of columns": (
+        lambda t: np.sum(np.log1p((t @ COLUMNS - np.exp(COLUMNS[1:].T @ t[1:])) ** 2)),
+        X[:4],
+    ),
     "twice": (lambda x: np.sum(x * DATA) + np.sum(x * np.sin(DATA)), X),
 }
 
@@ -344,6 +351,48 @@ def test_what_is_at_positions_of_the_tape_is_in_blocks(name, op, dtype):
     outputs_in_strips_and_whole(f, t.astype(dtype))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [2, 5, 8, 15, 16, 21])
+@pytest.mark.parametrize(
+    "eta",
+    [
+        lambda m, t: m @ t,
+        lambda m, t: t @ m.T,
+        lambda m, t: np.dot(m, t),
+        lambda m, t: m.dot(t[:, None])[:, 0],
+        lambda m, t: np.einsum("ij,j->i", m, t),
+    ],
+    ids=["matrix", "from the left", "dot", "column", "einsum"],
+)
+def test_products_of_tall_matrices_are_in_blocks(eta, columns, dtype):
+    """Also where the last strip has one row; value, both directions, and bits from call to call."""
+    t, kinds = (0.2 * RNG.normal(size=columns)).astype(dtype), {}
+    for rows in (LEAST + 1, N):
+        m, y = WIDE[:rows, :columns].astype(dtype), DATA[:rows].astype(dtype)
+        f = lambda t, m=m, y=y: np.sum(np.exp(eta(m, t)) - y * eta(m, t))  # noqa: E731
+        cache = nt.prepare_gradient_cache(f, t)
+        plan = cache._space.plan
+        names = {opcode: f"{op.name} {pattern}" for opcode, op, pattern, _ in single_arms()}
+        kinds[rows] = {names[opcode] for opcode in plan.strips.opcodes} & {"matmul rows", "matmul sums"}
+        value, (slopes,) = nt.value_and_gradient(cache, t)
+        again, (its,) = nt.value_and_gradient(cache, t)
+        assert value == again
+        np.testing.assert_array_equal(slopes, its)
+        tolerance = 1e-12 if dtype == np.float64 else 1e-4
+        np.testing.assert_allclose(value, f(t), rtol=tolerance)
+        along = nt.jvp(f, (t,), (np.ones_like(t),))[1]
+        np.testing.assert_allclose(np.sum(slopes), along, rtol=10 * tolerance)
+        outputs_in_strips_and_whole(f, t)
+    assert all(each == {"matmul rows", "matmul sums"} for each in kinds.values())
+
+
+def test_data_that_a_slope_subtracts_are_not_negated_first():
+    """Strips read one array then, and not two: that of the value, and its negation for the gradient."""
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(np.exp(x) - DATA * x), X)
+    assert cache._space.plan.tape.prologue == 0
+    np.testing.assert_allclose(nt.value_and_gradient(cache, X)[1][0], np.exp(X) - DATA, rtol=1e-13)
+
+
 def test_additions_that_strips_cannot_begin_stand_alone():
     """Those at positions from the end, and to numbers other than zero: -0.0 is one, and stays."""
 
@@ -485,6 +534,10 @@ OF_ANY_LENGTH = {
     "two reductions": lambda x, d: np.log(np.sum((x - np.mean(x)) ** 2)) + np.dot(x, d),
     "rows": lambda x, d: np.sum(np.sin(x * (np.array([[1.0], [2.0]]) * d)) * d),
     "norms": lambda x, d: np.linalg.norm(x * d) + np.dot(x, d) / np.linalg.norm(d),
+    "products": lambda x, d: (
+        np.sum(np.exp(np.stack([d, x, x * d], axis=1) @ x[:3]) * d)
+        + np.sum(np.tanh(d[:2] @ np.stack([x, d])))
+    ),
     "largest": lambda x, d: np.log(np.sum(np.exp(x - np.max(x)))) + np.sum(d * d * x),
     "arithmetic": lambda x, d: (
         np.sum((x * d + 0.5) / (1.5 - x) - 3.0 / (x / 2.0 + 4.0) - x * x) + np.dot(d, x)

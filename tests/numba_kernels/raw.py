@@ -314,15 +314,17 @@ def namespace(kind: str, source: str) -> dict:
         return load_cell(av, a + q * sa) * load_cell(bv, b + q * sb)
 
     @numba.njit(error_model="numpy", _nrt=False)
+    def four(av, a, sa, bv, b, sb, q):
+        first = term(av, a, sa, bv, b, sb, q) + term(av, a, sa, bv, b, sb, q + 1)
+        return first + (term(av, a, sa, bv, b, sb, q + 2) + term(av, a, sa, bv, b, sb, q + 3))
+
+    @numba.njit(error_model="numpy", _nrt=False)
     def add_slim_rows(cv, c, av, a, sa, bv, b, sb, n, k):
         for j in range(n):
             total = load_cell(cv, c + j)
-            for q in range(0, k - k % 4, 4):
-                first = term(av, a, sa, bv, b + j, sb, q) + term(av, a, sa, bv, b + j, sb, q + 1)
-                total += first + (
-                    term(av, a, sa, bv, b + j, sb, q + 2) + term(av, a, sa, bv, b + j, sb, q + 3)
-                )
-            for q in range(k - k % 4, k):
+            for q in range(0, k - k % 8, 8):
+                total += four(av, a, sa, bv, b + j, sb, q) + four(av, a, sa, bv, b + j, sb, q + 4)
+            for q in range(k - k % 8, k):
                 total += term(av, a, sa, bv, b + j, sb, q)
             store_cell(cv, c + j, total)
 

@@ -184,6 +184,7 @@ def find_blocks(tape: Tape, code: np.ndarray, aux: np.ndarray) -> list[Block]:
         used = [each.value for each in operands if each.step or each.letter == "o"]
         used = [value for value in used if storage[value] >= len(POOLS)]
         alone = not any(offset[value] for value in used) and any(storage[value] in ends for value in used)
+        alone = alone and not any(row.is_product for row in growing.rows)
         if len(growing.rows) >= FEWEST or alone:
             found.append(Block(start, stop, tuple(growing.rows)))
 

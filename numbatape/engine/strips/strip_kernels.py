@@ -11,9 +11,22 @@ from ...ops.text import helpers
 from ...tape.tape import F32
 from ..codegen import record_fields
 from ..formula_text import kernel_text, with_elementary
-from ..frame import CELL_A, CELL_B, CELL_O, COUNT_WORD, RECORD_WORD, STRIDE, SWEEP_STRIPS, constants
-from ..plan_tables import CORE_HEAD, CORE_THIRD
-from ..vectors import forward_vector, pair_arms, single_arms
+from ..frame import (
+    ACTIVE_SHIFT,
+    CELL_A,
+    CELL_B,
+    CELL_O,
+    COUNT_WORD,
+    OUTSIDE_A,
+    OUTSIDE_B,
+    OUTSIDE_WORDS,
+    RECORD_WORD,
+    STRIDE,
+    SWEEP_STRIPS,
+    constants,
+)
+from ..plan_tables import CORE_CELLS, CORE_HEAD, CORE_SCRATCH, CORE_THIRD
+from ..vectors import KNOWN, ROWS, SUMS, forward_vector, pair_arms, single_arms
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of
 # them that moves from strip to strip, and how many bytes they are; instructions, cells of a strip and of all
@@ -196,7 +209,7 @@ def _single_source(opcode: int) -> tuple[str, str]:
     ((op, pattern, family),) = (arm for number, *arm in single_arms() if number == opcode)
     modules, name = [], "f32" if family == F32 else "f64"
     if isinstance(op, ArrayOp):
-        body = _of_part(op)
+        body = _of_part(op, pattern)
         modules.append(sys.modules[(op.adds_parts or op.forward).__module__])
     else:
         body = forward_vector(op, pattern)
@@ -212,16 +225,37 @@ def _single_source(opcode: int) -> tuple[str, str]:
     return f"{op.name}{pattern}-{name}-strip", head + text
 
 
-def _of_part(op: ArrayOp) -> list[str]:
-    """Return the lines that add up a strip into a float64 cell, or add its entries at their positions."""
+def _of_part(op: ArrayOp, pattern: str) -> list[str]:
+    """Return the lines that add up a strip into a float64 cell, go to positions, or multiply."""
     sizes, strides = record_fields(op)
     fields = [f"{name} = r[record + {CORE_HEAD + k}]" for k, name in enumerate(sizes + strides)]
     record = ["d = w[V64]", "r = w[AUX]", f"record = code[at + {RECORD_WORD}]", *fields]
     if op.adds_parts is not None:
         return [*record, f"d[o] = {op.adds_parts.__name__}({', '.join(parameters(op.adds_parts))})"]
+    if pattern in (ROWS, SUMS):
+        kernel = op.part_of_rows if pattern == ROWS else op.part_of_sums
+        assert kernel is not None
+        call = f"{kernel.__name__}({', '.join(parameters(kernel))})"
+        return [*record, *_outside("a", OUTSIDE_A, CORE_SCRATCH), *_outside("b", OUTSIDE_B, CORE_CELLS), call]
+    if pattern == KNOWN:
+        return [*record, "read_at_positions(v, d, o, a, b, n, sa0, sb0)"]
     x, p = "abc"[op.arity - 2], op.index
     third = [f"c = r[record + {CORE_THIRD}]"] if op.arity == 3 else []
     return [*record, *third, f"add_at_positions(v, o, 1, {x}, s{x}0, d, {p}, s{p}0, m, n, FROM_FIRST)"]
+
+
+def _outside(x: str, flag: int, place: int) -> list[str]:
+    """Return what finds the cells of an operand that is read outside of the workspace.
+
+    Its first cell moves from strip to strip as if it were inside, so that the number of its row of the table
+    OUTSIDE is in its record.
+    """
+    return [
+        f"if (code[at] >> {ACTIVE_SHIFT}) & {flag}:",
+        f"    row_q = w[OUTSIDE] + {8 * OUTSIDE_WORDS} * r[record + {place}]",
+        "    word_q = row_q[0]",
+        f"    {x} += row_q[1] + (word_q[0] - v) // 8",
+    ]
 
 
 def strip_source() -> str:

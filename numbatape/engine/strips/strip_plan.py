@@ -135,7 +135,10 @@ def in_strips(
     still = narrow if copied is None else narrow | copied(blocks, bases)
     storage, unblocked = tape.values["storage"], (code, aux)
     code, strips = with_strips(code, aux, storage, blocks, still, placed[F64], pieces, spare)
-    strips = replace(strips, work=float(work[[*long_rows(tape, *unblocked)]].sum()) if long else 0.0)
+    rows = long_rows(tape, *unblocked) if long else {}
+    # A product takes nearly as long in strips as elsewhere, beside what its operands and result do.
+    alike = [k for k, row in rows.items() if not row.is_product]
+    strips = replace(strips, work=float(work[alike].sum()))
     for array in (code, aux, bases):
         array.flags.writeable = False
     plan = replace(

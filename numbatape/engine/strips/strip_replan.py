@@ -204,7 +204,10 @@ class StripReplanner:
                 end += len(row.in_block[1])
                 counts.append(at[row.count >= STRIDE] + row.count)
                 block_of_row.append(number)
-                records += [start + place for place in row.record]
+                records += [start + place for place in row.record if place not in row.follows]
+                for place in row.follows:
+                    in_table = table[1] + STRIDE + place - row.record.start
+                    moving += [(part, in_table, start + place, 0) for part in self._strips.parts[number]]
                 for operand in (row.out, *row.operands):
                     if narrow[storage[operand.value]]:
                         narrows[int(storage[operand.value])] = number
@@ -254,7 +257,7 @@ class StripReplanner:
         found = []
         for k in range(self.tape.prologue, len(self.tape)):
             row = vector_row(self.tape, self._derived, self.aux, k)
-            if row is not None and row.cells:
+            if row is not None and row.cells and not row.is_product:
                 at = self._derived.size + row.record.start - STRIDE if row.record else STRIDE * k
                 found.append((at + row.count, round((work[k] - INSTRUCTION) / row.cells)))
         return np.array(found, np.int32)

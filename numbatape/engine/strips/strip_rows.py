@@ -14,10 +14,13 @@ from ...tape.tape import F64, FAMILIES, POOLS
 from ..codegen import FIRST_KERNEL, record_fields
 from ..frame import CELL_A, CELL_B, CELL_O, COUNT_WORD, STRIDE
 from ..plan_tables import CORE_HEAD, CORE_THIRD, LOOP_COUNT, LOOP_HEAD, LOOP_STRIDES, LOOP_THIRD
-from ..vectors import FIRST_VECTOR, SINGLE_OPCODES, STRIP_OPCODE, vector_arms
+from ..vectors import FIRST_VECTOR, KNOWN, ROWS, SINGLE_OPCODES, STRIP_OPCODE, SUMS, single_arms, vector_arms
 from .strip_kernels import total_kind
 
 LEAST = 16 * STRIP  # shorter vectors stay in the cache as a whole, and do not run strip by strip
+
+EITHER = "either"  # where positions count from, if not all from the first entry
+MOST_COLUMNS = 256  # of a wider matrix, a strip does not stay in the second cache until it is read again
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,11 @@ class VectorRow:
     family
         Of the cells of its result.
     clears
-        For additions at positions, how many cells of the result are zeros before the first part.
+        For additions at positions and sums of products, how many cells of the result are zeros before the
+        first part.
+    follows
+        Of a product, the words of its record that may change with the vector's length although the rows of
+        its matrix stay as far apart.
     """
 
     cells: int
@@ -89,6 +96,7 @@ class VectorRow:
     total: int = 0
     family: int = F64
     clears: int = 0
+    follows: tuple[int, ...] = ()
 
     @property
     def gathers_all(self) -> bool:
@@ -96,13 +104,25 @@ class VectorRow:
         return self.adds or self.clears > 0
 
     @property
+    def has_record(self) -> bool:
+        """Whether its kernel in a block reads a record, although it gathers nothing."""
+        return self.single in _WITH_RECORDS
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a product of a matrix with a vector."""
+        return self.single in _PRODUCTS
+
+    @property
     def in_block(self) -> tuple[int, range]:
         """The word that holds the length, and the words of the record, in a block."""
-        if self.done or (self.single is not None and not self.gathers_all):
+        if self.done or (self.single is not None and not (self.gathers_all or self.has_record)):
             return COUNT_WORD, range(0)
         return self.count, self.record
 
 
+_WITH_RECORDS = [opcode for opcode, _, kind, _ in single_arms() if kind in (ROWS, SUMS, KNOWN)]
+_PRODUCTS = [opcode for opcode, _, kind, _ in single_arms() if kind in (ROWS, SUMS)]
 _ARMS = [(op, pattern) for _, op, pattern in vector_arms()]
 
 
@@ -110,6 +130,7 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
     """Return what strips need to know of an instruction; None if it is not one over a single vector."""
     word, o, a, b, last, _ = code[k].tolist()
     number, family, clears, third = word & 0xFFFF, F64, 0, LOOP_THIRD
+    kind, follows = "", ()
     if number >= FIRST_VECTOR:
         if number >= STRIP_OPCODE:  # the instruction runs a block itself, or is a guard
             return None
@@ -124,7 +145,7 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         if isinstance(op, Elementwise):
             record = range(last, last + LOOP_HEAD)
             steps = aux[last + LOOP_STRIDES : last + LOOP_STRIDES + 1 + op.arity].tolist()
-        elif op.adds_parts or (op.cut and _are_within(tape, k, op, aux, last)):
+        elif op.adds_parts or op.part_of_rows or (op.cut and (ends := _ends_of(tape, k, op, aux, last))):
             sizes, strides = record_fields(op)
             record = range(last, last + CORE_HEAD + len(sizes) + len(strides))
             fields = dict(
@@ -132,14 +153,24 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
             )
             axis, third = op.cut or sizes[0], CORE_THIRD
             clears = fields["m"] if op.adds_at else 0
+            if op.cut:
+                kind = "" if op.adds_at else ends
+            if op.part_of_rows:
+                cut = _cut_of_product(**fields)
+                if cut is None:
+                    return None
+                kind, axis, free = cut
+                clears = fields["m"] * fields["n"] if kind == SUMS else 0
+                names = sizes + strides
+                follows = tuple(record.start + CORE_HEAD + names.index(name) for name in free)
             groups = zip("oabc", op.operands, strict=False)
-            steps = [fields[f"s{name}0"] if axis in group else 0 for name, group in groups]
+            steps = [fields[f"s{name}{group.index(axis)}"] if axis in group else 0 for name, group in groups]
         else:
             return None
     else:
         return None
     is_core = not isinstance(op, Elementwise)
-    adds = is_core and not op.cut
+    adds = is_core and not (op.cut or kind)
     if record:
         place = CORE_HEAD + sizes.index(axis) if is_core else LOOP_COUNT
         count, cells = STRIDE + place, int(aux[last + place])
@@ -156,8 +187,9 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         found.append(Operand(letter, int(row["a"]) if value == NONE else value, first, step, place))
     if not (adds or clears) and found[0].step != 1:
         return None
-    pattern = "" if adds or clears else "".join("sv"[step] if step in (0, 1) else "-" for step in steps[1:])
-    single = SINGLE_OPCODES.get((op.name, pattern, family))
+    if not is_core:
+        kind = "".join("sv"[step] if step in (0, 1) else "-" for step in steps[1:])
+    single = SINGLE_OPCODES.get((op.name, kind, family))
     name, total = op.name if family == F64 else "", total_kind(op, family) if adds else 0
     return VectorRow(
         cells,
@@ -171,11 +203,40 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         total=total,
         family=family,
         clears=clears,
+        follows=follows,
     )
 
 
-def _are_within(tape: Tape, k: int, op: ArrayOp, aux: np.ndarray, last: int) -> bool:
-    """Whether the positions of an instruction are numbers of the tape, and within bounds.
+def _cut_of_product(m, k, n, so0, so1, sa0, sa1, sb0, sb1) -> tuple[str, str, list[str]] | None:
+    """Return how strips cut a product of a vector with a long matrix of few columns; None if they do not.
+
+    They cut where the kernels for parts add up in the order of `multiply`: matrices of contiguous rows or
+    columns.
+
+    Returns
+    -------
+    kind, axis, free
+        Which kernel is that for a part, the letter of the axis that is cut, and the strides that may change
+        with its length: that between columns, and those of axes of one entry.
+    """
+    if n == 1:
+        axis, long, step, row, column, vector = "m", m, so0, sa0, sa1, sb0
+        names, free = ("sa0", "sa1"), ["so1", "sb1"]
+    else:
+        axis, long, step, row, column, vector = "n", n, so1, sb1, sb0, sa1
+        names, free = ("sb1", "sb0"), ["so0", "sa0"]
+    if (n > 1 and m > 1) or step != 1 or not 2 <= min(long, k) <= MOST_COLUMNS:
+        return None
+    kind, near, far = (ROWS, column, row) if long >= k else (SUMS, row, column)
+    if near != 1:  # the matrix is contiguous along what is cut, and its other stride follows the length
+        free.append(names[kind == ROWS])
+    if 1 not in (near, far) or (vector != 1 and (kind == ROWS or near != 1)):
+        return None
+    return kind, axis if kind == ROWS else "k", free
+
+
+def _ends_of(tape: Tape, k: int, op: ArrayOp, aux: np.ndarray, last: int) -> str:
+    """Return where positions count from that are numbers of the tape, and within bounds; else "".
 
     Strips cannot say which position is not: the instruction stands alone then, and fails. Additions count no
     position from the end, and begin with zeros.
@@ -183,13 +244,14 @@ def _are_within(tape: Tape, k: int, op: ArrayOp, aux: np.ndarray, last: int) -> 
     (letter,) = op.index
     sizes = dict(zip(op.letters, aux[last + CORE_HEAD :].tolist(), strict=False))
     numbers = _numbers_of(tape, int(tape.code[letter][k]))
-    if numbers is None or numbers.size < sizes[op.cut]:
-        return False
+    if numbers is None or numbers.size < sizes[op.cut] or not (numbers < sizes["m"]).all():
+        return ""
+    is_known = bool((numbers >= 0).all())
     if not op.adds_at:
-        return bool(((numbers >= -sizes["m"]) & (numbers < sizes["m"])).all())
+        return KNOWN if is_known else EITHER if (numbers >= -sizes["m"]).all() else ""
     begins = None if op.arity < 3 else _numbers_of(tape, int(tape.code["a"][k]))
     from_zeros = op.arity < 3 or (begins is not None and not (begins.any() or np.signbit(begins).any()))
-    return from_zeros and bool(((numbers >= 0) & (numbers < sizes["m"])).all())
+    return KNOWN if from_zeros and is_known else ""
 
 
 def _numbers_of(tape: Tape, value: int) -> np.ndarray | None:

@@ -252,6 +252,9 @@ class SimdExpressions:
             if wanted != result:
                 text = self.to.new(f"bitcast {self.vectors[wanted]} {text} to {self.vectors[result]}")
             return Value(text, result)
+        if name == "int" and len(given) == 1:
+            text, vectors = self.cast(given[0], "float", node), self.vectors
+            return Value(self.to.new(f"fptosi {vectors['float']} {text} to {vectors['int']}"), "int")
         raise refused(node, "no function over SIMD lanes")
 
     def _own(self, node, given) -> Value:

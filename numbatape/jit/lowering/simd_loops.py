@@ -153,10 +153,7 @@ class SimdLoop:
 
     def _place(self, node: ast.Subscript) -> tuple[str, str, str | None]:
         """Return the kind of a cell, the pointer to that of the first lane, and the stride; None is 1."""
-        to = self.to
-        kind = cells.kind_of(node.value.id, to.module.cells) if isinstance(node.value, ast.Name) else None
-        if kind not in ("f64", "f32"):
-            raise refused(node, "over SIMD lanes, cells are floats")
+        to, kind = self.to, self._kind(node)
         first, step = node.slice, None
         if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
             first, step = first.left, first.right
@@ -171,6 +168,13 @@ class SimdLoop:
         base = to.pointer(to.cast(to.expression(node.value), "int", node))
         return kind, to.element(base, cells.ELEMENT[kind], to.new(f"add i64 {start}, {moved}")), stride
 
+    def _kind(self, node: ast.Subscript) -> str:
+        name = node.value.id if isinstance(node.value, ast.Name) else ""
+        kind = cells.kind_of(name, self.to.module.cells)
+        if kind not in ("f64", "f32"):
+            raise refused(node, "over SIMD lanes, cells are floats")
+        return kind
+
     def _contiguous(self, stride: str | None) -> str:
         if stride is None:
             return self.whole
@@ -183,7 +187,7 @@ class SimdLoop:
         )
         return to.new(f"getelementptr {cells.ELEMENT[kind]}, ptr {first}, {vector} {offsets}")
 
-    def _gathered(self, kind: str, pointers: str) -> str:
+    def _gathered(self, kind: str, pointers: str, mask: str) -> str:
         to, (vector, suffix) = self.to, vector_of(kind)
         arguments = f"<{WIDTH} x ptr>, i32, {BOOL}, {vector}"
         gather = to.module.intrinsic(f"llvm.masked.gather.{suffix}.v{WIDTH}p0", vector, arguments)
@@ -191,12 +195,15 @@ class SimdLoop:
         ones = f"<{', '.join([f'{cells.ELEMENT[kind]} 1.0'] * WIDTH)}>"
         return to.new(
             f"call {vector} {gather}(<{WIDTH} x ptr> {pointers}, i32 {cells.BYTES[kind]}, "
-            f"{BOOL} {self.some}, {vector} {ones})"
+            f"{BOOL} {mask}, {vector} {ones})"
         )
 
     def _load(self, node: ast.Subscript) -> Value:
         """Read a cell a lane: one vector if they are contiguous, one cell at stride zero, else a gather."""
         to = self.to
+        row = self._row(node)
+        if row is not None:
+            return self._load_at(node, row)
         kind, first, stride = self._place(node)
         vector, _ = vector_of(kind)
         near, far, same, apart, behind = (
@@ -215,9 +222,41 @@ class SimdLoop:
             arrivals.append((spread(to, one, vector), same))
             to.jump(behind)
             to.begin(apart)
-        arrivals.append((self._gathered(kind, self._pointers(kind, first, stride)), to.block))
+        arrivals.append((self._gathered(kind, self._pointers(kind, first, stride), self.some), to.block))
         to.begin(behind)
         value = to.new(f"phi {vector} {', '.join(f'[ {text}, %{label} ]' for text, label in arrivals)}")
+        return Value(widened(to, kind, value), "float")
+
+    def _row(self, node: ast.Subscript) -> ast.Name | None:
+        """Return the variable of lanes that says which cell each reads, as ``first + row * stride``."""
+        step = node.slice.right if isinstance(node.slice, ast.BinOp) else None
+        if not (isinstance(step, ast.BinOp) and isinstance(step.op, ast.Mult)):
+            return None
+        found = isinstance(step.left, ast.Name) and step.left.id in self.lanes.names
+        return step.left if found else None
+
+    def _load_at(self, node: ast.Subscript, row: ast.Name) -> Value:
+        """Read the cell of each lane's row, if all lanes do without a mask, which not all processors have."""
+        to, kind = self.to, self._kind(node)
+        vector, index = vector_of(kind)[0], VECTOR["int"]
+        place = node.slice
+        start, stride = (
+            spread(to, to.cast(to.expression(part), "int", node), index)
+            for part in (place.left, place.right.right)
+        )
+        offset = to.new(f"mul {index} {self.lanes.cast(self.lanes.names[row.id], 'int', node)}, {stride}")
+        base = to.pointer(to.cast(to.expression(node.value), "int", node))
+        cell = to.new(f"add {index} {start}, {offset}")
+        pointers = to.new(f"getelementptr {cells.ELEMENT[kind]}, ptr {base}, {index} {cell}")
+        near, far, behind = (to.label(hint) for hint in ("whole", "some", "loaded"))
+        to.branch(self.whole, near, far)
+        to.begin(near)
+        all_lanes = self._gathered(kind, pointers, repeated(True, "bool"))
+        to.jump(behind)
+        to.begin(far)
+        some_lanes = self._gathered(kind, pointers, self.some)
+        to.begin(behind)
+        value = to.new(f"phi {vector} [ {all_lanes}, %{near} ], [ {some_lanes}, %{far} ]")
         return Value(widened(to, kind, value), "float")
 
     def _store(self, node: ast.Subscript, value: str, added: bool) -> None:
@@ -240,7 +279,7 @@ class SimdLoop:
         to.jump(behind)
         to.begin(far)
         pointers = self._pointers(kind, first, stride)
-        lanes = new(self._gathered(kind, pointers) if added else "")
+        lanes = new(self._gathered(kind, pointers, self.some) if added else "")
         arguments = f"{vector}, <{WIDTH} x ptr>, i32, {BOOL}"
         scatter = to.module.intrinsic(f"llvm.masked.scatter.{suffix}.v{WIDTH}p0", "void", arguments)
         to.line(

@@ -1,7 +1,7 @@
 """Writes products of a vector with a long matrix of few columns (`eight_dots`, `add_slim_rows` in kernels).
 
 Such a matrix is gone through once. In each turn of a loop over its rows, what is added up stays in registers,
-in the order of other products: `lane_dot` along the rows, four rows at a time across them.
+in the order of other products along the rows (`lane_dot`), and eight rows at a time across them.
 """
 
 from __future__ import annotations
@@ -69,49 +69,96 @@ class _Loop:
         return None
 
 
+class _Eight:
+    """The addresses of eight cells that lie equally far from one another.
+
+    They are those of two of them, and distances: LLVM would keep all eight, which are more than there are
+    registers.
+    """
+
+    def __init__(self, to, first: str, stride: str):
+        """``first`` is an address, and both are in bytes."""
+        self._to = to
+        self._halves = [first, to.opaque(to.new(f"add i64 {first}, {to.new(f'shl i64 {stride}, 2')}"))]
+        self._steps = [stride, to.new(f"shl i64 {stride}, 1"), to.new(f"mul i64 {stride}, 3")]
+
+    def addresses(self, behind: str = "0") -> list[str]:
+        """Return the addresses of cells that lie so many bytes behind these."""
+        to, found = self._to, []
+        for half in self._halves:
+            at = half if behind == "0" else to.new(f"add i64 {half}, {behind}")
+            found += [at, *(to.new(f"add i64 {at}, {step}") for step in self._steps)]
+        return found
+
+
+class _EightRows:
+    """Eight rows of a matrix, and the vector that they are multiplied with."""
+
+    def __init__(self, to, first: str, stride: str, vector: tuple[str, str]):
+        """``first`` is an address in bytes, ``vector`` has cells and the first of them."""
+        self.to, self.kind, self._vector = to, to.module.cells, vector
+        self._eight = _Eight(to, first, stride)
+
+    def _loaded(self, q: str, width: int) -> list[str]:
+        """Return ``width`` cells of each row, from the column ``q`` on."""
+        to = self.to
+        behind = q if q == "0" else to.new(f"mul i64 {q}, {BYTES[self.kind]}")
+        rows = self._eight.addresses(behind)
+        return [simd_lanes.load_wide(to, row, "0", width, self.kind) for row in rows]
+
+    def products(self, q: str, width: int) -> list[str]:
+        """Return products of ``width`` cells of each row with those of the vector, eight lanes in each."""
+        to, eight, (cells, first) = self.to, simd_lanes.of(ROWS), self._vector
+        other = simd_lanes.load_wide(to, cells, to.new(f"add i64 {first}, {q}"), width, self.kind)
+        loaded = self._loaded(q, width)
+        if width == 1:
+            row = "poison"
+            for k, cell in enumerate(loaded):
+                row = to.new(f"insertelement {eight} {row}, double {cell}, i32 {k}")
+            return [to.new(f"fmul {eight} {row}, {simd_lanes.repeated(to, other, ROWS, 'double')}")]
+        together = ROWS // width
+        other = _joined(to, [other] * together, width)
+        if width == 4:  # rows r and r + 4, so that the totals of four rows are one half
+            vectors = [_joined(to, [loaded[r], loaded[r + 4]], 4) for r in range(4)]
+        else:
+            vectors = [_joined(to, loaded[r : r + together], width) for r in range(0, ROWS, together)]
+        return [to.new(f"fmul {eight} {vector}, {other}") for vector in vectors]
+
+    def fours(self, count: str) -> str:
+        """Return the sums of the products of so many cells of each row, which are added up in four lanes."""
+        to, eight = self.to, simd_lanes.of(ROWS)
+        others = to.new(f"sub i64 {count}, 4")
+        with _Loop(to, others, 4, [(eight, term) for term in self.products("0", 4)]) as pieces:
+            products = self.products(to.new(f"add i64 {pieces.i}, 4"), 4)
+            added = zip(pieces.names, products, strict=True)
+            sums = pieces.close([to.new(f"fadd {eight} {old}, {term}") for old, term in added])
+        return _halved(to, sums)
+
+    def pairs(self, q: str) -> str:
+        """Return the sums of the products of two cells of each row with two of the vector."""
+        to, products = self.to, self.products(q, 2)
+        even = _shuffled(to, *products, tuple(range(0, 16, 2)), ROWS)
+        odd = _shuffled(to, *products, tuple(range(1, 16, 2)), ROWS)
+        return to.new(f"fadd {simd_lanes.of(ROWS)} {even}, {odd}")
+
+
 def write_dots(to, cv, c, av, a, sa0, bv, b, m: str, k: str) -> Value:
     """Write ``c[i] = dot(row i, b)`` for ``m`` rows, a multiple of eight, of up to 15 cells."""
-    kind, eight = to.module.cells, simd_lanes.of(ROWS)
-    fours = to.new(f"and i64 {k}, 12")
-    with _Loop(to, m, ROWS, []) as rows:
-        first = to.new(f"add i64 {a}, {to.new(f'mul i64 {rows.i}, {sa0}')}")
-        firsts = [first]
-        for _ in range(1, ROWS):
-            firsts.append(to.new(f"add i64 {firsts[-1]}, {sa0}"))
-        total = simd_lanes.splat(0.0, ROWS)
-        with _Loop(to, fours, 4, [(eight, total)] * 4) as pieces:
-            products = _pieces(to, kind, av, firsts, bv, b, pieces.i, 4)
-            added = zip(pieces.names, products, strict=True)
-            changed = [to.new(f"fadd {eight} {old}, {term}") for old, term in added]
-            sums = pieces.close(changed)
-        total = to.new(f"fadd {eight} {total}, {_halved(to, sums)}")
-        two, one = (to.new(f"and i64 {k}, {width}") for width in (2, 1))
-        total = _rest(to, two, total, lambda: _pairs(to, kind, av, firsts, bv, b, fours))
-        behind = to.new(f"add i64 {fours}, {two}")
-        total = _rest(to, one, total, lambda: _pieces(to, kind, av, firsts, bv, b, behind, 1)[0])
-        place = simd_lanes.place(to, cv, to.new(f"add i64 {c}, {rows.i}"), kind)
+    kind, size = to.module.cells, BYTES[to.module.cells]
+    fours, two, one = (to.new(f"and i64 {k}, {width}") for width in (12, 2, 1))
+    behind = to.new(f"add i64 {fours}, {two}")
+    start = _address(to, av, a)
+    stride = to.opaque(to.new(f"mul i64 {sa0}, {size}"))
+    with _Loop(to, m, ROWS, [("i64", start)]) as turns:
+        (first,) = turns.names
+        rows = _EightRows(to, first, stride, (bv, b))
+        total = _rest(to, fours, simd_lanes.splat(0.0, ROWS), lambda: rows.fours(fours))
+        total = _rest(to, two, total, lambda: rows.pairs(fours))
+        total = _rest(to, one, total, lambda: rows.products(behind, 1)[0])
+        place = simd_lanes.place(to, cv, to.new(f"add i64 {c}, {turns.i}"), kind)
         _store(to, total, place, ROWS, kind)
-        rows.close([])
+        turns.close([to.new(f"add i64 {first}, {to.new(f'shl i64 {stride}, 3')}")])
     return NONE
-
-
-def _pieces(to, kind: str, av, firsts: list[str], bv, b, q: str, width: int) -> list[str]:
-    """Return products of ``width`` cells of each row with those of the vector, eight lanes in each."""
-    other = simd_lanes.load_wide(to, bv, to.new(f"add i64 {b}, {q}"), width, kind)
-    loaded = [simd_lanes.load_wide(to, av, to.new(f"add i64 {first}, {q}"), width, kind) for first in firsts]
-    eight = simd_lanes.of(ROWS)
-    if width == 1:
-        row = "poison"
-        for k, cell in enumerate(loaded):
-            row = to.new(f"insertelement {eight} {row}, double {cell}, i32 {k}")
-        return [to.new(f"fmul {eight} {row}, {simd_lanes.repeated(to, other, ROWS, 'double')}")]
-    together, many = ROWS // width, ROWS // (ROWS // width)
-    other = _joined(to, [other] * together, width)
-    if width == 4:  # rows r and r + 4, so that the totals of four rows are one half
-        vectors = [_joined(to, [loaded[r], loaded[r + 4]], 4) for r in range(many)]
-    else:
-        vectors = [_joined(to, loaded[r : r + together], width) for r in range(0, ROWS, together)]
-    return [to.new(f"fmul {eight} {vector}, {other}") for vector in vectors]
 
 
 def _halved(to, sums: list[str]) -> str:
@@ -127,14 +174,6 @@ def _halved(to, sums: list[str]) -> str:
     return to.new(f"fadd {eight} {even}, {odd}")
 
 
-def _pairs(to, kind: str, av, firsts: list[str], bv, b, q: str) -> str:
-    """Return the sums of the products of two cells of each row with two of the vector."""
-    products = _pieces(to, kind, av, firsts, bv, b, q, 2)
-    even = _shuffled(to, *products, tuple(range(0, 16, 2)), ROWS)
-    odd = _shuffled(to, *products, tuple(range(1, 16, 2)), ROWS)
-    return to.new(f"fadd {simd_lanes.of(ROWS)} {even}, {odd}")
-
-
 def _rest(to, left: str, total: str, term) -> str:
     """Write what adds a term to the totals if there are cells left; return the totals."""
     before, some, behind = to.block, to.label("rest"), to.label("behind")
@@ -142,8 +181,9 @@ def _rest(to, left: str, total: str, term) -> str:
     to.begin(some)
     eight = simd_lanes.of(ROWS)
     more = to.new(f"fadd {eight} {total}, {term()}")
+    inside = to.block
     to.begin(behind)
-    return to.new(f"phi {eight} [ {total}, %{before} ], [ {more}, %{some} ]")
+    return to.new(f"phi {eight} [ {total}, %{before} ], [ {more}, %{inside} ]")
 
 
 def _store(to, value: str, place: str, width: int, kind: str) -> None:
@@ -155,38 +195,43 @@ def _store(to, value: str, place: str, width: int, kind: str) -> None:
 def write_rows(to, in_strips, cv, c, av, a, sa, bv, b, sb, n: str, k: str) -> Value:
     """Write ``c += sum(a[q] * row q of b)`` for ``n`` contiguous cells and ``k`` rows, by `in_strips`."""
     kind = to.module.cells
-    whole, four = to.new(f"and i64 {k}, -4"), to.new(f"mul i64 {sb}, 4")
+    whole = to.new(f"and i64 {k}, -8")
+    begin, first = (_address(to, cells, at) for cells, at in ((av, a), (bv, b)))
+    step, stride = (to.opaque(to.new(f"mul i64 {each}, {BYTES[kind]}")) for each in (sa, sb))
 
-    def products(q: str, row: str, width: int, many: int) -> list[str]:
-        found = []
-        at = to.new(f"add i64 {a}, {to.new(f'mul i64 {q}, {sa}')}")
-        for r in range(many):
-            if r:
-                at, row = to.new(f"add i64 {at}, {sa}"), to.new(f"add i64 {row}, {sb}")
-            x = simd_lanes.repeated(to, simd_lanes.load_wide(to, av, at, 1, kind), width, "double")
-            y = simd_lanes.load_wide(to, bv, row, width, kind)
-            found.append(to.new(f"fmul {simd_lanes.of(width)} {x}, {y}"))
-        return found
+    def product(cell: str, row: str, width: int) -> str:
+        x = simd_lanes.repeated(to, simd_lanes.load_wide(to, cell, "0", 1, kind), width, "double")
+        y = simd_lanes.load_wide(to, row, "0", width, kind)
+        return to.new(f"fmul {simd_lanes.of(width)} {x}, {y}")
 
     def body(j: str, width: int) -> None:
         lanes = simd_lanes.of(width)
         place = simd_lanes.place(to, cv, to.new(f"add i64 {c}, {j}"), kind)
-        begin = to.new(f"add i64 {b}, {j}")
         old = simd_lanes.load_wide(to, cv, to.new(f"add i64 {c}, {j}"), width, kind)
-        with _Loop(to, whole, 4, [(lanes, old), ("i64", begin)]) as fours:
-            total, row = fours.names
-            terms = products(fours.i, row, width, 4)
-            pairs = [to.new(f"fadd {lanes} {left}, {right}") for left, right in (terms[:2], terms[2:])]
-            both = to.new(f"fadd {lanes} {pairs[0]}, {pairs[1]}")
-            new = to.new(f"fadd {lanes} {total}, {both}")
-            total, row = fours.close([new, to.new(f"add i64 {row}, {four}")])
-        left = to.new(f"sub i64 {k}, {whole}")
-        with _Loop(to, left, 1, [(lanes, total), ("i64", row)]) as ones:
-            total, row = ones.names
-            (term,) = products(to.new(f"add i64 {whole}, {ones.i}"), row, width, 1)
-            new = to.new(f"fadd {lanes} {total}, {term}")
-            total, _ = ones.close([new, to.new(f"add i64 {row}, {sb}")])
+        row = to.new(f"add i64 {first}, {to.new(f'mul i64 {j}, {BYTES[kind]}')}")
+        running = [(lanes, old), ("i64", begin), ("i64", row)]
+        with _Loop(to, whole, 8, running) as eights:
+            total, cell, row = eights.names
+            pairs = zip(_Eight(to, cell, step).addresses(), _Eight(to, row, stride).addresses(), strict=True)
+            terms = [product(*pair, width) for pair in pairs]
+            while len(terms) > 1:
+                both = zip(terms[::2], terms[1::2], strict=True)
+                terms = [to.new(f"fadd {lanes} {left}, {right}") for left, right in both]
+            new = to.new(f"fadd {lanes} {total}, {terms[0]}")
+            further = [to.new(f"shl i64 {by}, 3") for by in (step, stride)]
+            further = [to.new(f"add i64 {at}, {by}") for at, by in zip((cell, row), further, strict=True)]
+            total, cell, row = eights.close([new, *further])
+        running = [(lanes, total), ("i64", cell), ("i64", row)]
+        with _Loop(to, to.new(f"sub i64 {k}, {whole}"), 1, running) as ones:
+            total, cell, row = ones.names
+            new = to.new(f"fadd {lanes} {total}, {product(cell, row, width)}")
+            further = (to.new(f"add i64 {at}, {by}") for at, by in ((cell, step), (row, stride)))
+            total, *_ = ones.close([new, *further])
         _store(to, total, place, width, kind)
 
     in_strips(to, n, (8,), body)
     return NONE
+
+
+def _address(to, cells: str, first: str) -> str:
+    return to.new(f"add i64 {cells}, {to.new(f'mul i64 {first}, {BYTES[to.module.cells]}')}")

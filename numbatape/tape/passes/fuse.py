@@ -58,11 +58,12 @@ class _Fusion:
         """Return the numbers of the instructions of some ops."""
         return flatnonzero(self.ops.is_any(ops, self.op))
 
-    def _makers(self, rows, values, ops, seen_flat: bool = False) -> np.ndarray:
+    def _makers(self, rows, values, ops, seen_flat: bool = False, earlier_stages: bool = False) -> np.ndarray:
         """Return the numbers of the rows that make values which only ``rows`` read, one each.
 
         -1 stands for none: the row must be of an op in ``ops``, and its operands must not be written to in
-        between. With ``seen_flat`` a value may be another view of the result of that row.
+        between. With ``seen_flat`` a value may be another view of the result of that row, and with
+        ``earlier_stages`` it may be computed before the readers' stage.
         """
         code, own = self.code, self.group[values]
         at = np.where(self.single[own], self.last[own], -1)
@@ -70,14 +71,26 @@ class _Fusion:
         found = flatnonzero(at >= 0)
         if len(found):
             makers, readers = chosen(code, at[found]), chosen(code, rows[found])
-            wanted = makers["stage"] == readers["stage"]
+            wanted = (makers["stage"] == readers["stage"]) | earlier_stages
             wanted &= (makers["op"] ^ readers["op"]) & 1 == 0
             if not seen_flat:
-                wanted &= makers["out"] == values[found]
+                wanted &= self._are_places(makers["out"], values[found])
             for place in "ab":
                 wanted &= ~self._written(self.group[makers[place]], at[found], rows[found])
             at[found[~wanted]] = -1
         return at
+
+    def _are_places(self, results: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Whether values are whole results: views may have sizes that only guards make equal."""
+        same = results == values
+        for k in flatnonzero(~same).tolist():
+            (*place, one), (*other, view) = (self.draft.address(each) for each in (results[k], values[k]))
+            same[k] = place == other and self._agree(*(self.draft.layouts[its] for its in (one, view)))
+        return same
+
+    def _agree(self, one: Layout, other: Layout) -> bool:
+        alike = one.strides == other.strides and len(one.dims) == len(other.dims)
+        return alike and all(map(self.draft.sizes.agree, one.dims, other.dims))
 
     def _written(self, groups, makers, readers) -> np.ndarray:
         """Whether groups may be written to between two instructions.
@@ -143,7 +156,9 @@ class _Fusion:
                 if not len(at):
                     continue
                 rest, rows = np.delete(rows, at), rows[at]
-                at = self._makers(rows, code[place][rows], negations)
+                # Where only data are negated, this would be done once. But then what reads them would read
+                # two arrays in place of one.
+                at = self._makers(rows, code[place][rows], negations, earlier_stages=True)
                 rest = np.concatenate((rest, rows[at < 0]))
                 k, at = rows[at >= 0], at[at >= 0]
                 active = code["active"][k]
