@@ -898,12 +898,12 @@ def test_other_threads_notice_nothing():
     def f(x):
         a = A(x)
         inside.set()
-        go_on.wait(10.0)
+        go_on.wait(60.0)
         return a.total(x) + HELPERS.K(x).w[0]
 
     thread = threading.Thread(target=lambda: seen.append(nt.grad(f)(X)))
     thread.start()
-    assert inside.wait(30.0)
+    assert inside.wait(60.0)
     try:
         assert type(A(X).w) is np.ndarray
         assert type(HELPERS.K(X).w) is np.ndarray

@@ -509,11 +509,11 @@ def test_members_are_lent_to_the_thread_that_traces_alone():
 
     def f(x):
         inside.set()
-        assert outside.wait(10)
+        assert outside.wait(60)
         return np.sum(Link.PLAIN.w(x) * x)
 
     def look():
-        assert inside.wait(10)
+        assert inside.wait(60)
         try:
             seen.append((Link.static, Link.PLAIN.w(X).tolist()))
         finally:

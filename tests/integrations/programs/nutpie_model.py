@@ -1,7 +1,10 @@
 """Eight schools, sampled by nutpie, and models that leave the compiled path."""
 
 import signal
+import sys
 import threading
+import time
+import traceback
 import warnings
 
 import numpy as np
@@ -158,6 +161,17 @@ patient = to_nutpie(slow, np.ones(5))
 with pytest.raises(TimeoutError):
     nutpie.sample(patient, **endless, blocking=False).wait(timeout=0.1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+
+
+def interrupt():
+    """Raise Ctrl-C once the main thread waits for the samplers: an earlier one ends the preparations."""
+    waits = nutpie.sample.__globals__["_BackgroundSampler"].wait.__code__
+    main = threading.main_thread().ident
+    while all(frame.f_code is not waits for frame, _ in traceback.walk_stack(sys._current_frames()[main])):
+        time.sleep(0.01)
+    signal.raise_signal(signal.SIGINT)
+
+
+threading.Thread(target=interrupt).start()
 stopped = nutpie.sample(patient, **endless)
 assert stopped is not None
