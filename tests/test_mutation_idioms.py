@@ -56,6 +56,16 @@ def rows_without_derivatives(x):
 
 
 @case
+def a_number_that_waits_for_its_array(x):
+    out = np.zeros(4)
+    np.put(out, [0, 2], x @ x)
+    slopes = nt.grad(lambda y: np.sum(y**3))(x)
+    if np.sum(slopes) > 0.0:  # what computes this number knows where the others are
+        out = nt.map(np.sqrt, out)
+    return np.sum(out[out > 1.0]) + slopes @ W
+
+
+@case
 def ndindex_loop(x):
     y = (x * 1.0).reshape(2, 3)
     out = np.zeros((2, 3))

@@ -20,7 +20,7 @@ from ..usercode.frames import where_in_user_code
 from . import operations
 from .aliasing import has_twice, part, root_of, rooted
 from .array import TracedArray, new_traced, revalue
-from .cell_copies import OFFSET, SHIFT, grid, is_pool, surrounding
+from .cell_copies import OFFSET, SHIFT, grid, is_pool, rehomed, surrounding
 from .complex_array import TracedComplex
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
@@ -340,7 +340,7 @@ def put_scalar(box: Box, x, key, scalar) -> None:
             builder.set_level(box.home, ACTIVE)
         whole = x._value is box.root and x._value.ndim == 1 and x._value.flags.c_contiguous
         slot = key % len(box.cells) if whole and type(key) is int else int(box.slots(x._value)[key])
-        if not box.used[slot] and builder.rehome(~code, box.home, slot):
+        if not box.used[slot] and rehomed(x._trace, ~code, box.home, slot):
             box.used[slot] = True
             code = box.home << SHIFT | slot
     codes[key] = code

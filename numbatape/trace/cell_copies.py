@@ -145,7 +145,7 @@ def move_in(trace, codes, levels, slots, storage: int, family: int, movable: boo
         builder.set_level(storage, level)
     kept, scalars = np.ones(codes.shape, bool), codes < 0
     for place in zip(*np.nonzero(scalars), strict=True) if movable and scalars.any() else ():
-        kept[place] = not builder.rehome(~int(codes[place]), storage, int(slots[place]))
+        kept[place] = not rehomed(trace, ~int(codes[place]), storage, int(slots[place]))
     orders = [(codes[kept], levels[kept], slots[kept])]
     if not len(orders[0][0]):
         return
@@ -153,6 +153,17 @@ def move_in(trace, codes, levels, slots, storage: int, family: int, movable: boo
         orders.append((codes.T[kept.T], levels.T[kept.T], slots.T[kept.T]))
     for block in min((blocks(*order) for order in orders), key=len):
         _copy(trace, block, storage, family)
+
+
+def rehomed(trace, number: int, storage: int, slot: int) -> bool:
+    """Move a scalar into a slot of a storage to which nothing writes; return whether that was possible.
+
+    What computes numbers in a trace remembers the cells of the instructions that it has seen.
+    """
+    evaluation = trace.derivatives.evaluation
+    if evaluation is not None and evaluation.has(number):
+        return False
+    return trace.tape.rehome(number, storage, slot)
 
 
 def _copy(trace, block: Block, storage: int, family: int) -> None:

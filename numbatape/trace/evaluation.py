@@ -155,6 +155,11 @@ class Evaluation:
         """Let a value that covers its storage have the numbers of another one, when they are needed."""
         self._lanes[self._key(number)] = lane
 
+    def has(self, number: int) -> bool:
+        """Whether the cell of a scalar is known here, which is then found nowhere else."""
+        key = self._key(number)
+        return key in self._writers or key in self._cells
+
     def value(self, number: int):
         """Return the numbers of a value: a new array, or a scalar."""
         self._index()
