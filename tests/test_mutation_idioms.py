@@ -61,8 +61,10 @@ def a_number_that_waits_for_its_array(x):
     np.put(out, [0, 2], x @ x)
     slopes = nt.grad(lambda y: np.sum(y**3))(x)
     if np.sum(slopes) > 0.0:  # what computes this number knows where the others are
-        out = nt.map(np.sqrt, out)
-    return np.sum(out[out > 1.0]) + slopes @ W
+        out = nt.scan(lambda c, v: (c + v, c * v), 0.1, out)[1]
+    if out[2] > 3.0:
+        out = 2.0 * out
+    return np.sum(out) + slopes @ W
 
 
 @case
