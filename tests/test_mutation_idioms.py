@@ -68,6 +68,13 @@ def a_number_that_waits_for_its_array(x):
 
 
 @case
+def windows_sorted_in_place(x):
+    y = np.sin(3.0 * x)
+    np.lib.stride_tricks.sliding_window_view(y, 2, writeable=True).sort()
+    return y @ W
+
+
+@case
 def ndindex_loop(x):
     y = (x * 1.0).reshape(2, 3)
     out = np.zeros((2, 3))

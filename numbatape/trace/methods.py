@@ -12,6 +12,7 @@ from ..tape.tape import as_dtype
 from ..usercode.frames import not_supported, where_in_user_code
 from ..usercode.ownership import sees_sizes
 from . import operations
+from .aliasing import has_twice
 from .kinds import PYTHON, Kinds, check_attribute, length_of_scalar, truth
 from .symbolic_sizes import is_size, rely_on
 from .trace import standing
@@ -260,11 +261,13 @@ class Methods(Kinds):
 
     def sort(self, axis=-1, kind=None, order=None, *, stable=None):
         check_attribute(self, "sort")
-        self[...] = np.sort(self, axis, kind, order, stable=stable)
+        for row in _ordered_apart(self, axis):
+            row[...] = np.sort(row, axis if row is self else -1, kind, order, stable=stable)
 
     def partition(self, kth, axis=-1, kind="introselect", order=None):
         check_attribute(self, "partition")
-        self[...] = np.partition(self, kth, axis, kind, order)
+        for row in _ordered_apart(self, axis):
+            row[...] = np.partition(row, kth, axis if row is self else -1, kind, order)
 
     def put(self, indices, values, mode="raise"):
         np.put(self, indices, values, mode)
@@ -339,6 +342,14 @@ class Methods(Kinds):
 def type_of_parts(dtype: np.dtype) -> np.dtype:
     """Return the dtype of the real part of numbers of some dtype."""
     return np.empty(0, dtype).real.dtype
+
+
+def _ordered_apart(x, axis: int) -> list:
+    """Return the parts of an array that NumPy puts in order one after another: rows that share entries."""
+    if isinstance(x._value, np.ndarray) and x.ndim > 1 and has_twice(x._value):
+        by_rows = np.moveaxis(x, axis, -1)
+        return [by_rows[index] for index in np.ndindex(by_rows.shape[:-1])]
+    return [x]
 
 
 def _as_python_number(x):
