@@ -149,6 +149,17 @@ ONE_TAPE = {
     "sort": lambda x: np.sum(np.sort(x) * np.arange(len(x))),
     "argmax": lambda x: x[np.argmax(x)] * x[0],
     "quantile": lambda x: np.quantile(x, 0.3) + np.quantile(x, 0.9),
+    "quantiles of columns": lambda x: np.sum(np.quantile(np.outer(x, x[1:]), [0.2, 0.7], axis=0) ** 2),
+    "clip": lambda x: x[np.clip(np.arange(len(x)) + 1, 0, len(x) - 1)] @ x + np.sum(x.clip(0, len(x) - 4)),
+    "least of positions": lambda x: np.minimum(np.arange(len(x)), len(x) // 2) @ x,
+    "take": lambda x: sum(np.take(x, np.arange(len(x)) + 2, mode=mode) @ x**2 for mode in ("wrap", "clip")),
+    "trace of a rectangle": lambda x: np.trace(np.outer(x, x[1:])) + np.trace(np.outer(x, x[1:]), -1),
+    "diagonal of a rectangle": lambda x: np.sum(np.diag(np.outer(x[1:], x)) ** 2),
+    "polyder, polyint": lambda x: np.polyval(np.polyder(x), 0.3) + np.sum(np.polyint(x, 2, [1.0, 2.0]) ** 2),
+    "polymul, polyadd": lambda x: np.sum(np.polymul(x, x) ** 2) + np.sum(np.polysub(x, x[1:]) ** 2),
+    "distances of samples": lambda x: (
+        stats.wasserstein_distance(x, x[1:] + 0.3) + stats.energy_distance(x, x[:-1])
+    ),
     "cholesky": lambda x: np.sum(np.log(np.diag(np.linalg.cholesky(np.outer(x, x) + np.eye(len(x)))))),
     "trace": lambda x: np.trace(np.outer(x, x)),
     "where": lambda x: np.sum(np.where(x > 0, x**2, np.zeros_like(x))),
@@ -452,6 +463,19 @@ def test_one_tape_serves_what_is_made_of_any_number_of_entries(name):
     traces = checked(f, lambda n: (vector(n),), (9, 30, 12, 5)).traces
     assert traces == 1
     assert checked(f, lambda n: (vector(n),), (9, 3, 4, 9, 3)).traces <= 3
+
+
+@pytest.mark.filterwarnings("ignore:Polyfit may be poorly")
+def test_the_cutoff_of_polyfit_is_that_of_each_call():
+    """Singular values below a share of the largest one are zero, and the share is larger for more places."""
+
+    def f(places):
+        return np.sum(np.polyfit(places, np.cos(np.arange(len(places))), 1) ** 2)
+
+    cache = nt.prepare_gradient_cache(f, np.linspace(0.0, 1.0, 4))
+    close = 1.0 + np.linspace(-3e-13, 3e-13, 3000)
+    with pytest.raises(nt.UnsupportedOperationError, match="less than full rank"):
+        nt.value_and_gradient(cache, close)
 
 
 def test_pairs_that_are_those_of_no_points_are_an_error():

@@ -13,6 +13,7 @@ from ..trace.primitives import array_instruction, broadcast_to, dims_of, value_o
 from ..trace.symbolic_sizes import is_size
 from .function_tables import HOLDS, MAKERS
 from .registration import composes
+from .sized import positions
 from .stand_ins import class_that_makes
 
 
@@ -97,15 +98,15 @@ def _horner(p, x):
 def polyder(p, m=1):
     p = lift_first(p)
     for _ in range(m):
-        n = pinned(p, 0)
-        p = p[:-1] * np.arange(n - 1, 0, -1.0)
+        n, p = length(p, 0), p[:-1]
+        p = p * (n - 1 - positions(p, 0)) if is_size(n) else p * np.arange(n - 1, 0, -1.0)
     return p
 
 
 @composes(np.polyadd, complex=HOLDS)
 def polyadd(a1, a2):
     a1, a2 = map(np.atleast_1d, lift_all(a1, a2))
-    gap = pinned(a1, 0) - pinned(a2, 0)
+    gap = length(a1, 0) - length(a2, 0)
     return np.pad(a1, (max(-gap, 0), 0)) + np.pad(a2, (max(gap, 0), 0))
 
 
@@ -116,8 +117,8 @@ def polymul(a1, a2):
 
 
 def _without_leading_zeros(p):
-    first, count = 0, pinned(p, 0)
-    while first < count - 1 and bool(p[first] == 0):
+    first, count = 0, length(p, 0)
+    while first < count - 1 and bool(p[first] == 0):  # guards, of which one is on the size
         first += 1
     return p[first:] if first else p
 
@@ -132,8 +133,9 @@ def polyint(p, m=1, k=None):
     p = lift_first(p, k)
     constants = np.zeros(m) if k is None else np.broadcast_to(lift_first(k, p), (m,))
     for step in range(m):
-        n = p.shape[-1]
-        p = np.concatenate([p / np.arange(n, 0, -1), np.atleast_1d(constants[step])])
+        n = length(p, -1)
+        powers = n - positions(p, 0) if is_size(n) else np.arange(n, 0, -1)
+        p = np.concatenate([p / powers, np.atleast_1d(constants[step])])
     return p[...] if m == 0 else p
 
 
@@ -149,9 +151,8 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         y = y * (w[:, None] if y.ndim == 2 else w)
     scale = np.sqrt(np.sum(np.square(matrix), 0))
     cutoff = entries(x, (0,)) * np.finfo(x.dtype).eps if rcond is None else rcond
-    rcond = len(values_of(x)) * np.finfo(x.dtype).eps if rcond is None else rcond
     matrix = matrix / scale
-    solution, *details = np.linalg.lstsq(matrix, y, rcond)
+    solution, *details = np.linalg.lstsq(matrix, y, cutoff)
     result = solution / (scale[:, None] if y.ndim == 2 else scale)
     if full:
         return result, *details, cutoff

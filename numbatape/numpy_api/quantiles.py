@@ -7,7 +7,7 @@ import numpy as np
 from ..rules.searches import Search
 from ..tape.tape import CONSTANT
 from ..trace.array import TracedArray
-from ..trace.axes import axes_of, count_of, entries, length, merge, pinned
+from ..trace.axes import axes_of, count_of, entries, length, lengths, merge, pinned
 from ..trace.indexing import take_rows
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import expand
@@ -60,7 +60,7 @@ def _interpolated(ordered, place, method: str):
     # Left of the first entry, and right of the last one, both neighbours are that entry.
     if type(place) is TracedArray and place._level == CONSTANT:  # known before the entries are
         floor = np.floor(place)
-        below, above = (np.clip(k, 0, n - 1) for k in (floor, floor + 1))
+        below, above = (np.minimum(np.maximum(k, 0), n - 1) for k in (floor, floor + 1))
         return _between(_at(ordered, below), _at(ordered, above), _weight(place, below, method))
     floor = int(np.floor(place))
     below, above = (min(max(k, 0), n - 1) for k in (floor, floor + 1))
@@ -166,7 +166,7 @@ def _quantile(function, scale: float):
         # Where no quantile is asked for, one is computed for its shape.
         asked = places if len(places) else [0.0]
         parts = [_finish(ordered, _interpolated(ordered, p, method), axes, flag(keepdims)) for p in asked]
-        return np.reshape(np.stack(parts)[: len(places)], (*q.shape, *parts[0].shape))
+        return np.reshape(np.stack(parts)[: len(places)], (*q.shape, *lengths(parts[0])))
 
     return quantile
 

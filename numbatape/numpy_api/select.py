@@ -96,7 +96,7 @@ def wrapped(indices, n: int, mode: str):
     """Return positions for "clip" and "wrap", which never fail."""
     if mode == "raise":
         return indices
-    return np.clip(indices, 0, n - 1) if mode == "clip" else np.remainder(indices, n)
+    return np.minimum(np.maximum(indices, 0), n - 1) if mode == "clip" else np.remainder(indices, n)
 
 
 @composes(np.ravel_multi_index)
@@ -146,7 +146,7 @@ def take(a, indices, axis=None, out=None, mode="raise"):
         indices = np.asarray(indices) if find_trace(indices) is None else lift_first(indices)
     if indices.dtype.kind not in "iu" and not is_size(indices):
         indices = np.astype(indices, int)  # True is entry 1 here: no mask
-    indices = wrapped(indices, pinned(x, axis), mode) if mode != "raise" else indices
+    indices = wrapped(indices, length(x, axis), mode) if mode != "raise" else indices
     return x[(*(slice(None),) * axis, indices)]
 
 

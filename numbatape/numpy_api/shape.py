@@ -247,20 +247,22 @@ def rot90(m, k=1, axes=(0, 1)):
 
 @composes(np.diagonal, complex="by_parts")
 def diagonal(a, offset=0, axis1=0, axis2=1):
-    """The diagonal is a view; of a square matrix its size stays symbolic."""
+    """The diagonal is a view whose size stays symbolic; a guard says whether rows or columns end it."""
     axis1, axis2 = one_axis(a, axis1), one_axis(a, axis2)
     layout, tape = layout_of(a), a._trace.tape
     sizes = tape.sizes
     rows, columns = layout.dims[axis1], layout.dims[axis2]
     start = tape.offset_of(a._id)
     value = np.diagonal(a._value, offset, axis1, axis2)
-    if sizes.value(rows) == sizes.value(columns) >= abs(offset):  # the size stays symbolic
-        sizes.guard(rows, "==", columns)
-        sizes.guard(rows, ">=", abs(offset))
-        count = sizes.sub(rows, abs(offset))
+    # What is left of the rows, and of the columns, beside those that the offset leaves out.
+    rows, columns = (sizes.sub(rows, -offset), columns) if offset < 0 else (rows, sizes.sub(columns, offset))
+    if value.shape[-1]:
+        longer, count = (columns, rows) if sizes.value(rows) <= sizes.value(columns) else (rows, columns)
+        sizes.guard(longer, ">=", count)
+        sizes.guard(count, ">=", 1)
     else:
-        sizes.pin(rows), sizes.pin(columns)
-        count = value.shape[-1]
+        sizes.pin(layout.dims[axis1]), sizes.pin(layout.dims[axis2])
+        count = 0
     if offset and value.shape[-1]:
         axis = axis2 if offset > 0 else axis1
         start = sizes.add(start, sizes.mul(abs(offset), layout.strides[axis]))

@@ -30,6 +30,8 @@ OF_TRANSFORMS_OF_AXES = 1, "s"
 def arguments(function, args, kwargs, knows_sizes: bool = False) -> tuple[tuple, dict]:
     """Return the arguments of a call of a NumPy function; it gets sizes as they are if it knows them."""
     keeps = sizes.knows_sizes(function)
+    if function is np.clip:
+        return args, kwargs  # what its implementation makes of them are operands of ufuncs
     if function in OF_POSITIONS:
         args = tuple(map(positions, map(as_index, args)))
         kwargs = {name: positions(as_index(x)) for name, x in kwargs.items()}

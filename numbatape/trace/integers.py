@@ -348,6 +348,7 @@ def _with_array(name: str, left, right) -> tuple:
 
 
 COMPARISONS = frozenset({np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal})
+EXTREMA = frozenset({np.minimum, np.maximum})
 NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "truediv",
          np.floor_divide: "floordiv", np.remainder: "mod", np.power: "pow"}  # fmt: skip
 
@@ -379,6 +380,8 @@ def operands(ufunc, inputs, method: str) -> tuple:
         return _with_array(NAMES[ufunc], *inputs)
     if ufunc in COMPARISONS and others and isinstance(others[0], _ARRAYS) and others[0].dtype.kind in "iu":
         return tuple(map(lifted, inputs))  # NumPy compares whatever numbers of all integer dtypes
+    if ufunc in EXTREMA and len(others) == 1 and getattr(others[0], "dtype", None) == np.int64:
+        return tuple(map(lifted, inputs))
     # NumPy computes in floats if an operand is one, or if the function only knows floats (``np.sqrt(n)``).
     kinds = [x.dtype for x in others if isinstance(x, _ARRAYS)] + [float for x in others if type(x) is float]
     whole = sum(type(x) is int for x in others)

@@ -12,6 +12,7 @@ import scipy.stats
 from ...numpy_api.registration import run_record
 from ...numpy_api.stand_ins import stands_for
 from ...rules.searches import Search
+from ...trace.axes import entries
 from ...trace.operands import adopt, find_trace, is_wrong, lift_all, values_of
 
 RANKS = (
@@ -24,7 +25,7 @@ def _cumulative(values, weights, places):
     order = np.argsort(values)
     k = np.searchsorted(values[order], places, "right")
     if weights is None:
-        return k / values.shape[0]
+        return k / entries(values, (0,))
     if is_wrong(np.any(weights < 0.0)):
         raise ValueError("All weights must be non-negative.")
     sums = np.concatenate([np.zeros(1), np.cumsum(weights[order])])
