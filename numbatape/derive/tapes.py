@@ -79,8 +79,9 @@ def _apart(emitter: Emitter, tape: Tape, parts: list) -> list:
     storage = emitter.tape.values
     taken = {storage[slot.value][0] for slot in tape.inputs} | {item.storage for item in tape.literals}
     found = []
-    for part in parts:
+    for part, like in zip(parts, _active_inputs(tape), strict=True):
         if part is not None:
+            part = _as_symbol(emitter, part, like, None)
             its, level = storage[part.number][0], emitter.tape.level_of(part.number)
             is_shared = its >= len(POOLS) and its in taken
             if is_shared or level == CONSTANT:
@@ -179,6 +180,16 @@ def _seeds(emitter: Emitter, values, lanes: int | None) -> tuple[list[tuple[int,
     return seeds, code
 
 
+def _as_symbol(emitter: Emitter, part, like: int, lanes: int | None) -> Symbol:
+    """Return a derivative as a value of the tape: it may be a number, or None for zeros."""
+    if part.__class__ is Symbol:
+        return part
+    dims = emitter.tape.layout_of(like).dims
+    wide = dims if lanes is None else (lanes, *dims)
+    zeros = emitter.zeros(wide, emitter.tape.family_of(like))
+    return zeros if part is None else zeros + part
+
+
 def _frozen(
     emitter: Emitter, tape: Tape, parts, likes, lanes: int | None, passes: Collection[str] = tuple(PASSES)
 ) -> Tape:
@@ -186,13 +197,6 @@ def _frozen(
 
     None among ``parts`` stands for zeros in the dimensions of the value in ``likes``.
     """
-    builder = emitter.tape
-    found = []
-    for part, like in zip(parts, likes, strict=True):
-        if part.__class__ is not Symbol:
-            dims = builder.layout_of(like).dims
-            wide = dims if lanes is None else (lanes, *dims)
-            zeros = emitter.zeros(wide, builder.family_of(like))
-            part = zeros if part is None else zeros + part
-        found.append(emitter.dense(part).number)
-    return builder.freeze((*tape.outputs, *found), tuple(passes), derivatives=True, forward=True)
+    symbols = [_as_symbol(emitter, *its, lanes) for its in zip(parts, likes, strict=True)]
+    found = [emitter.dense(symbol).number for symbol in symbols]
+    return emitter.tape.freeze((*tape.outputs, *found), tuple(passes), derivatives=True, forward=True)

@@ -289,6 +289,15 @@ def scaled_to_rows_and_columns(x):
     return np.sum(u[:, None] * kernel * v * np.log(kernel))
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_the_slope_of_a_number_may_be_a_number(kind):
+    """That of a term that is added to a long sum: nothing is recorded for it."""
+    gradients = nt.grad(lambda x, p: np.sum(np.sin(x)) + p, (0, 1))
+    for n in (10, N):
+        slope = gradients(np.ones(n), kind(0.5))[1]
+        assert (type(slope), slope) == (kind, 1.0)
+
+
 @pytest.mark.parametrize(
     "f",
     [
