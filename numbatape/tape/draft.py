@@ -42,7 +42,11 @@ class Draft(DraftValues):
         The rules and loops by number, which passes may replace.
     rewrites
         What passes have done, as `Tape.rewrites`.
+    forward
+        Whether the tape will be swept forward alone.
     """
+
+    forward = False
 
     def __init__(self, builder, outputs: tuple[int, ...], directions: tuple[int, ...] = ()):
         super().__init__(builder)

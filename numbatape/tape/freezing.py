@@ -26,6 +26,7 @@ from .uses import NO_GROUP, keys_of
 @uncollected
 def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bool) -> Tape:
     """Return the tape that computes a draft's outputs; see `TapeBuilder.freeze`."""
+    draft.forward = forward
     code = without_dead(draft, draft.builder.columns())
     if draft.builder.inner:
         _refuse_leaks(draft, code)

@@ -398,8 +398,13 @@ def test_products_of_tall_matrices_are_in_blocks(eta, columns, dtype):
 def test_data_that_a_slope_subtracts_are_not_negated_first():
     """Strips read one array then, and not two: that of the value, and its negation for the gradient."""
     cache = nt.prepare_gradient_cache(lambda x: np.sum(np.exp(x) - DATA * x), X)
-    assert cache._space.plan.tape.prologue == 0
+    plan = cache._space.plan
+    assert plan.tape.prologue == 0
     np.testing.assert_allclose(nt.value_and_gradient(cache, X)[1][0], np.exp(X) - DATA, rtol=1e-13)
+    # And the product that the value subtracts is one instruction with that, as nothing is swept back.
+    assert OPCODE["submul"] in plan.tape.code["op"] >> 1
+    whole = nt.prepare_gradient_cache(lambda x: np.sum(np.exp(x) - DATA * x), X, config=nt.Config(passes=()))
+    assert nt.value_and_gradient(cache, X)[0] == nt.value_and_gradient(whole, X)[0]
 
 
 def test_additions_that_strips_cannot_begin_stand_alone():

@@ -3,10 +3,10 @@
 ``sum(x*y)`` becomes one ``dot``, or a product of two sums if x and y are the factors of an outer product;
 ``sum((x-y)**2, axis=-1)`` becomes one ``distance2``;
 ``a + x*y`` becomes one ``addmul`` (a third of the instructions of an autoregression), and so does
-``a - 0.5*y``; ``a - x*y`` and ``x*y - a`` of numbers become one ``submul`` and one ``mulsub``; ``a + -b``
-becomes a subtraction. This is done when the tape is frozen, because only then it is
-known what else reads the product. Every result but sums of outer products keeps its bits
-(a dot adds up in blocks as a sum does); the reverse sweep need not store the product's adjoint.
+``a - 0.5*y``; ``a - x*y`` and ``x*y - a`` of numbers become one ``submul`` and one ``mulsub``, those of
+arrays where the tape is swept forward alone; ``a + -b`` becomes a subtraction. This is done when the tape is
+frozen, because only then it is known what else reads the product. Every result but sums of outer products
+keeps its bits (a dot adds up in blocks as a sum does); the reverse sweep does not store that adjoint.
 """
 
 from __future__ import annotations
@@ -240,9 +240,10 @@ class _Fusion:
         code, products = self.code, self.ops.with_trait(second)
         rows = self._of(self.ops.with_signs(signs))
         # Those of float32 stay, because the fused instruction would round once, and two instructions round
-        # twice. Subtractions of arrays stay: kernels are at hand for additions of their products alone.
+        # twice. Subtractions of arrays stay where they are swept back, as few programs have any: their
+        # kernels would have to be compiled first.
         rows = rows[self.op[rows] & 1 == 0]
-        if signs != (1, 1):
+        if signs != (1, 1) and not self.draft.forward:
             rows = rows[self.layouts[code["out"][rows]] == SCALAR_LAYOUT]
         made = self.single & self.ops.is_any(products, self.op.take(self.last))
         rows = rows[made[self.group[code["a"][rows]]] | made[self.group[code["b"][rows]]]]
