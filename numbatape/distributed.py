@@ -30,7 +30,15 @@ AHEAD = 4  # pieces for each thread of the cluster that are sent before results 
 KEPT = 8  # functions that a worker keeps, with what they have traced
 
 
-def map_batches(f, draws, client=None, *, block: int = BLOCK, threads: int | None = None, retries=RETRIES):
+def map_batches(
+    f: Callable[..., Any],
+    draws: Any,
+    client: Any = None,
+    *,
+    block: int = BLOCK,
+    threads: int | None = None,
+    retries: int = RETRIES,
+) -> Any:
     """Return a function's results for many draws, computed block by block, in the order of the draws.
 
     Parameters

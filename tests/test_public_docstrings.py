@@ -101,3 +101,9 @@ def test_dataclasses_describe_each_field_with_its_type(name):
 def test_errors_show_what_raises_them(name):
     example = sections_of(ERRORS[name]).get("Examples", "")
     assert "Traceback (most recent call last):" in example or "except" in example or "warn" in example
+
+
+@every("name", FUNCTIONS)
+def test_functions_have_types_for_a_type_checker(name):
+    """It says that it is typed (`py.typed`): strict checkers refuse calls of functions without types."""
+    assert parameters_of(FUNCTIONS[name]) | {"return"} <= FUNCTIONS[name].__annotations__.keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..config import Config, chosen
 from ..engine.kernels import sweep
@@ -90,7 +90,7 @@ class PreparedCache:
     def _ready(self) -> None:
         """Check that the function's result fits the verb, and make what a new cache needs."""
 
-    def clone(self):
+    def clone(self) -> Any:
         """Return a cache with the same tapes and workspaces of its own, for another thread.
 
         Returns
@@ -192,7 +192,7 @@ class PreparedCache:
         self._space = space
 
     @one_at_a_time
-    def resize(self, *args):
+    def resize(self, *args: Any) -> Any:
         """Prepare for arguments of other sizes, so that the next call with such sizes is served at once.
 
         Calls do this by themselves, except for those of a cache with ``Config(fixed_sizes=True)``: it

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from ..config import Config
 from ..errors import ArityError, SpecError
 from ..nested.recorded_derivatives import pushforward
 from ..programs.arguments import Flattened
@@ -176,7 +180,12 @@ def _own(view: np.ndarray):
 
 
 def prepare_derivative_cache(
-    f, *args, lanes=1, kwargs=None, config=None, include_callable=False
+    f: Callable[..., Any],
+    *args: Any,
+    lanes: int = 1,
+    kwargs: dict[str, Any] | None = None,
+    config: Config | None = None,
+    include_callable: bool = False,
 ) -> DerivativeCache:
     """Trace a function and return its cache for `value_and_derivative`: forward mode.
 
@@ -231,7 +240,7 @@ def prepare_derivative_cache(
     return cache
 
 
-def value_and_derivative(cache: DerivativeCache, *pairs, out=None):
+def value_and_derivative(cache: DerivativeCache, *pairs: Any, out: Any = None) -> Any:
     """Return the function's value and its derivative along a direction.
 
     Parameters

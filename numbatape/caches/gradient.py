@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from ..config import Config
 from ..errors import ShapeError, SpecError
 from ..late import imported
 from ..programs.arguments import Flattened
@@ -44,7 +46,7 @@ class GradientCache(PreparedCache):
     seeded_with_one = True
     served: Callable  # serves the next call, see `Front`; it does not keep the cache alive
 
-    def call(self, *args):
+    def call(self, *args: Any) -> Any:
         """Serve a call, as `value_and_gradient` does: ``cache.call`` is a function of the arguments alone.
 
         Parameters
@@ -151,7 +153,7 @@ class GradientCache(PreparedCache):
             left.append(view.copy())
         return left
 
-    def bind(self, *args, out=None):
+    def bind(self, *args: Any, out: Any = None) -> Any:
         """Fix input and gradient buffers; return a callable without arguments.
 
         This is the cheapest form of a call, for inner loops: each call reads the argument arrays as they
@@ -189,7 +191,13 @@ class GradientCache(PreparedCache):
         return imported(".bound", __package__).bind(self, args, out)
 
 
-def prepare_gradient_cache(f, *args, kwargs=None, config=None, include_callable=False) -> GradientCache:
+def prepare_gradient_cache(
+    f: Callable[..., Any],
+    *args: Any,
+    kwargs: dict[str, Any] | None = None,
+    config: Config | None = None,
+    include_callable: bool = False,
+) -> GradientCache:
     """Trace a scalar function and return its cache for `value_and_gradient`.
 
     Runs ``f`` once, on traced copies: the arguments stay as they are, bit for bit.
@@ -235,7 +243,9 @@ def prepare_gradient_cache(f, *args, kwargs=None, config=None, include_callable=
 _MISSING = object()
 
 
-def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=None, out=None):
+def value_and_gradient(
+    cache: GradientCache, x: Any = _MISSING, *args: Any, args_to_zero: Any = None, out: Any = None
+) -> Any:
     """Return the function's value and its gradient with respect to each argument.
 
     Parameters

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from ..config import Config
 from ..nested.recorded_derivatives import hessian_vector
 from ..programs.contract import require_real, wrong_cache
 from ..programs.results import Layout, value_of
@@ -82,7 +86,7 @@ class HessianCache(HvpCache):
         result, grads, _ = space.variant.recording.result
         return value_of(space, result), like_arguments(flat, value_of(space, grads))
 
-    def bind(self, x, out=None) -> Bound:
+    def bind(self, x: Any, out: Any = None) -> Bound:
         """Fix buffers for a function of one array; return a callable without arguments.
 
         This is the cheapest form of a call, for inner loops: each call reads ``x`` as it is then, writes
@@ -153,7 +157,13 @@ class HessianCache(HvpCache):
         return made
 
 
-def prepare_hessian_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HessianCache:
+def prepare_hessian_cache(
+    f: Callable[..., Any],
+    *args: Any,
+    kwargs: dict[str, Any] | None = None,
+    config: Config | None = None,
+    include_callable: bool = False,
+) -> HessianCache:
     """Trace a scalar function and return its cache for `value_gradient_and_hessian`.
 
     ``Config(chunk_size)`` sets how many columns a sweep computes, ``Config(second_order_mode)`` how the two
@@ -197,7 +207,7 @@ def prepare_hessian_cache(f, *args, kwargs=None, config=None, include_callable=F
     return HessianCache._prepare(f, args, kwargs, config, include_callable)
 
 
-def value_gradient_and_hessian(cache: HessianCache, *args, out=None):
+def value_gradient_and_hessian(cache: HessianCache, *args: Any, out: Any = None) -> Any:
     """Return the function's value, gradient and Hessian.
 
     Parameters

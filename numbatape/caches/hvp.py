@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from ..config import Config
 from ..errors import SpecError
 from ..nested.recorded_derivatives import hessian_vector
 from ..programs.contract import wrong_cache
@@ -85,7 +89,13 @@ class HvpCache(PreparedCache):
         return [*result_outs(space, result), *parts[0], *parts[1]]
 
 
-def prepare_hvp_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HvpCache:
+def prepare_hvp_cache(
+    f: Callable[..., Any],
+    *args: Any,
+    kwargs: dict[str, Any] | None = None,
+    config: Config | None = None,
+    include_callable: bool = False,
+) -> HvpCache:
     """Trace a scalar function and return its cache for `value_and_hvp`.
 
     ``Config(second_order_mode)`` chooses how the two orders are nested.
@@ -127,7 +137,7 @@ def prepare_hvp_cache(f, *args, kwargs=None, config=None, include_callable=False
     return HvpCache._prepare(f, args, kwargs, config, include_callable)
 
 
-def value_and_hvp(cache: HvpCache, v, *args, out=None):
+def value_and_hvp(cache: HvpCache, v: Any, *args: Any, out: Any = None) -> Any:
     """Return the function's value, its gradient, and its Hessian times a vector.
 
     Parameters

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..config import Config
 from ..errors import SpecError, StructureError
 from ..nested.recorded_derivatives import pullback
 from ..programs.arguments import Flattened, as_array
@@ -163,7 +165,13 @@ def cotangent_rows(space: VariantWorkspace, cotangent) -> list[Row] | None:
     return rows
 
 
-def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=False) -> PullbackCache:
+def prepare_pullback_cache(
+    f: Callable[..., Any],
+    *args: Any,
+    kwargs: dict[str, Any] | None = None,
+    config: Config | None = None,
+    include_callable: bool = False,
+) -> PullbackCache:
     """Trace a function with any output and return its cache for `value_and_pullback`: reverse mode.
 
     Parameters
@@ -201,7 +209,9 @@ def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=
     return PullbackCache._prepare(f, args, kwargs, config, include_callable)
 
 
-def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None, out=None):
+def value_and_pullback(
+    cache: PullbackCache, ybar: Any, *args: Any, args_to_zero: Any = None, out: Any = None
+) -> Any:
     """Return the function's result and the pullback of ``ybar``, one entry for each argument.
 
     For real functions the pullback is the adjoint of the derivative under the inner product Re⟨a, b⟩.

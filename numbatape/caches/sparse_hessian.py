@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from ..config import Config
 from ..nested.recorded_derivatives import hessian_vector
 from ..programs.contract import wrong_cache
 from ..programs.results import scalar_output, value_of
@@ -91,7 +95,12 @@ class SparseHessianCache(SparseCache):
 
 
 def prepare_sparse_hessian_cache(
-    f, *args, pattern=None, check=False, kwargs=None, config=None
+    f: Callable[..., Any],
+    *args: Any,
+    pattern: Any = None,
+    check: bool = False,
+    kwargs: dict[str, Any] | None = None,
+    config: Config | None = None,
 ) -> SparseHessianCache:
     """Trace a scalar function and return its cache for `value_gradient_and_sparse_hessian`.
 
@@ -146,7 +155,7 @@ def prepare_sparse_hessian_cache(
     return cache
 
 
-def value_gradient_and_sparse_hessian(cache: SparseHessianCache, *args):
+def value_gradient_and_sparse_hessian(cache: SparseHessianCache, *args: Any) -> Any:
     """Return value, gradient, and the Hessian as a ``scipy.sparse.csr_array`` of fixed structure.
 
     Parameters

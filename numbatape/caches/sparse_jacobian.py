@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from ..config import Config
 from ..nested.recorded_derivatives import pullback, pushforward
 from ..programs.arguments import Flattened
 from ..programs.contract import wrong_cache
@@ -104,7 +106,12 @@ def _rows_of(primal: VariantWorkspace) -> tuple[int, np.ndarray]:
 
 
 def prepare_sparse_jacobian_cache(
-    f, *args, pattern=None, check=False, kwargs=None, config=None
+    f: Callable[..., Any],
+    *args: Any,
+    pattern: Any = None,
+    check: bool = False,
+    kwargs: dict[str, Any] | None = None,
+    config: Config | None = None,
 ) -> SparseJacobianCache:
     """Trace a function and return its cache for `value_and_sparse_jacobian`.
 
@@ -157,7 +164,7 @@ def prepare_sparse_jacobian_cache(
     return cache
 
 
-def value_and_sparse_jacobian(cache: SparseJacobianCache, *args):
+def value_and_sparse_jacobian(cache: SparseJacobianCache, *args: Any) -> Any:
     """Return the function's value and its Jacobian as a ``scipy.sparse.csr_array``.
 
     The arrays ``indices`` and ``indptr`` are the same objects in every call of one pattern.

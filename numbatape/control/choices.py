@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from .trees import (
 )
 
 
-def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
+def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any) -> Any:
     """Call one of two functions: ``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
 
     A trace records both, and derivatives run the one that ``pred`` chooses in each call. Python's own ``if``
@@ -81,7 +82,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     return _recorded("nt.cond", np.not_equal(pred, 0), (false_fun, true_fun), operands)
 
 
-def switch(index, branches: Sequence[Callable], *operands):
+def switch(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
     """Call one of several functions: ``branches[index](*operands)``.
 
     A trace records all of them, and derivatives run the one that ``index`` chooses in each call.

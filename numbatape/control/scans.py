@@ -6,6 +6,7 @@ Outside of any trace they are ordinary Python loops over arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +27,12 @@ from .trees import abandoned, check_numbers, compare, leaves_of, named_leaves, n
 
 def scan(
     f: Callable,
-    init,
-    xs=None,
+    init: Any,
+    xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     checkpoint: int | str | None = None,
-):
+) -> Any:
     """Apply a function to a carry and each row of arrays in turn; stack its outputs.
 
     It does what this loop does, but a trace records ``f`` once, whatever the length::
@@ -109,7 +110,7 @@ def scan(
     return in_segments(run, f, init, xs, count, reverse, checkpoint)
 
 
-def fori_loop(lower, upper, body_fun: Callable, init_val):
+def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any) -> Any:
     """Apply a function to a counter and a carry, for each integer from ``lower`` to ``upper`` (exclusive).
 
     It does what this loop does, but a trace records ``body_fun`` once::
@@ -164,7 +165,7 @@ def fori_loop(lower, upper, body_fun: Callable, init_val):
     return last
 
 
-def map(f: Callable, xs):
+def map(f: Callable, xs: Any) -> Any:
     """Apply a function to each row of arrays; stack the results.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ LEAST = 64  # steps for which a tape has room, at least
 BOOL = np.dtype(bool)
 
 
-def while_loop(cond_fun: Callable, body_fun: Callable, init_val, max_steps: int | None = None):
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any, max_steps: int | None = None) -> Any:
     """Apply a function to a carry as long as a condition holds.
 
     It does what this loop does, but a trace records both functions once::

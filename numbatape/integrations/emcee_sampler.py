@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ..programs.roles import Constant
@@ -54,7 +57,15 @@ class Walkers(dict):
         return self.density.start + spread * rng.normal(size=(nwalkers, self.density.size))
 
 
-def to_emcee(logp, start=None, transforms=None, *, data=None, dims=None, coords=None) -> Walkers:
+def to_emcee(
+    logp: Callable[..., Any],
+    start: Any = None,
+    transforms: Any = None,
+    *,
+    data: Any = None,
+    dims: Any = None,
+    coords: Any = None,
+) -> Walkers:
     """Return keywords for ``emcee.EnsembleSampler``, with which one sweep serves all walkers.
 
     Parameters

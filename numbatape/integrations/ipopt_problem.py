@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ..errors import OutputError, PatternError, SpecError
@@ -11,7 +14,16 @@ from ..verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
 from .vector_functions import of_vector, package, traced
 
 
-def to_cyipopt(f, x0, constraints=None, *, lb=None, ub=None, cl=0.0, cu=0.0):
+def to_cyipopt(
+    f: Callable[..., Any],
+    x0: Any,
+    constraints: Any = None,
+    *,
+    lb: Any = None,
+    ub: Any = None,
+    cl: Any = 0.0,
+    cu: Any = 0.0,
+) -> Any:
     """Return a problem for Ipopt: minimise a function under constraints.
 
     They are ``cl <= constraints(x) <= cu`` and ``lb <= x <= ub``. The structures of the Jacobian of the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ..verbs.vjp import vjp
 from .vector_functions import density_of, package, require_finite_start
 
 
-def as_jax_function(f, *examples):
+def as_jax_function(f: Callable[..., Any], *examples: Any) -> Any:
     """Return a function of JAX arrays that computes what ``f`` does, and has derivatives by reverse mode.
 
     JAX calls back into Python for the value, and for the pullback. It works inside of ``jax.jit``,
@@ -183,7 +184,14 @@ def _jax_dtype(jax, x):
     return jax.dtypes.canonicalize_dtype(np.asarray(x).dtype)
 
 
-def to_blackjax(logp, start=None, transforms=None, *, dims=None, coords=None):
+def to_blackjax(
+    logp: Callable[..., Any],
+    start: Any = None,
+    transforms: Any = None,
+    *,
+    dims: Any = None,
+    coords: Any = None,
+) -> Any:
     """Return a log-density for blackjax, of an unconstrained vector: ``blackjax.nuts(to_blackjax(...))``.
 
     Parameters
@@ -220,7 +228,14 @@ def to_blackjax(logp, start=None, transforms=None, *, dims=None, coords=None):
     return _sampled(package("jax", "to_blackjax"), logp, start, transforms, dims, coords, 1.0)
 
 
-def to_numpyro(logp, start=None, transforms=None, *, dims=None, coords=None):
+def to_numpyro(
+    logp: Callable[..., Any],
+    start: Any = None,
+    transforms: Any = None,
+    *,
+    dims: Any = None,
+    coords: Any = None,
+) -> Any:
     """Return a potential energy for numpyro, of an unconstrained vector: ``NUTS(potential_fn=...)``.
 
     Parameters

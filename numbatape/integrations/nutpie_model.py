@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ..caches.c_function import CGradient, CValue
@@ -15,7 +18,15 @@ from .vector_functions import density_of, package, require_finite_start, with_da
 JITTER = 1.0  # the spread of initial points, in units of the unconstrained parameters; PyMC's is the same
 
 
-def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords=None):
+def to_nutpie(
+    logp: Callable[..., Any],
+    start: Any = None,
+    transforms: Any = None,
+    *,
+    data: Any = None,
+    dims: Any = None,
+    coords: Any = None,
+) -> Any:
     """Return a model for ``nutpie.sample``.
 
     nutpie's threads call the compiled sweeps directly, without Python and its lock. A call comes back to

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ..late import imported
@@ -9,7 +12,7 @@ from ..trace import pytrees
 from .vector_functions import package, traced
 
 
-def as_pytensor_op(f, *examples):
+def as_pytensor_op(f: Callable[..., Any], *examples: Any) -> Any:
     """Return a function of PyTensor variables that computes what ``f`` does, and can be differentiated.
 
     Parameters

@@ -45,7 +45,15 @@ class Problem(dict):
         self.names = unflatten.names
 
 
-def scipy_problem(f, x0, args=(), *, solver="minimize", hess=None, sparse=False) -> Problem:
+def scipy_problem(
+    f: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    *,
+    solver: str = "minimize",
+    hess: Any = None,
+    sparse: bool = False,
+) -> Problem:
     """Return the keywords that one of SciPy's optimisers takes for a function, with its derivatives.
 
     Parameters

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,15 @@ from ..programs.roles import Constant
 from .vector_functions import density_of, with_data
 
 
-def to_bridgestan_like(logp, start=None, transforms=None, *, data=None, dims=None, coords=None):
+def to_bridgestan_like(
+    logp: Callable[..., Any],
+    start: Any = None,
+    transforms: Any = None,
+    *,
+    data: Any = None,
+    dims: Any = None,
+    coords: Any = None,
+) -> Any:
     """Return a model with the methods of BridgeStan's ``StanModel``, for programs that are written for it.
 
     Parameters

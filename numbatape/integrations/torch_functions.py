@@ -14,7 +14,7 @@ from ..verbs.vjp import vjp
 from .vector_functions import package
 
 
-def as_torch_function(f):
+def as_torch_function(f: Callable[..., Any]) -> Any:
     """Return a function of PyTorch's tensors that computes what ``f`` does, and has derivatives.
 
     It is a ``torch.autograd.Function``: tensors become NumPy arrays (without a copy on the CPU), and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 from ..errors import UnsupportedOperationError
 from ..jit.rules import is_dispatcher
@@ -167,7 +168,7 @@ def primitive(
     pullback: Callable,
     pushforward: Callable | None = None,
     workspace: Callable | None = None,
-):
+) -> Any:
     """Declare a function with hand-written rules.
 
     Parameters

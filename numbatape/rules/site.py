@@ -46,7 +46,7 @@ class ArgumentSpec:
     dtype: np.dtype
 
     @classmethod
-    def of(cls, value) -> ArgumentSpec:
+    def of(cls, value: Any) -> ArgumentSpec:
         """Return the shape and the dtype of an array or a number.
 
         Parameters

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +116,7 @@ class Solution:
         return self._solved(-moved, y, p)
 
 
-def root(f, x0, *args, tol=1e-12):
+def root(f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-12) -> Any:
     """Return a solution of ``f(x, *args) = 0``, with derivatives by the implicit function theorem.
 
     Inside of a function that is differentiated, the solution depends on ``args`` and on whatever else ``f``
@@ -170,7 +171,9 @@ def root(f, x0, *args, tol=1e-12):
     return _solved("nt.root", f, x0, args, lambda value, x: value, solve)
 
 
-def fixed_point(f, x0, *args, tol=1e-12, max_steps=10_000):
+def fixed_point(
+    f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-12, max_steps: int | None = 10_000
+) -> Any:
     """Return a solution of ``x = f(x, *args)``, with derivatives by the implicit function theorem.
 
     It is found by iteration; its derivatives are not those of the steps, but of the exact solution.
@@ -230,7 +233,9 @@ def at_bounds(slope, y, low, high):
     return np.where(y <= low, y - np.where(np.isinf(low), 0.0, low), at_high)
 
 
-def minimize_scalar(f, x0=None, *args, bounds=None, tol=1e-12):
+def minimize_scalar(
+    f: Callable[..., Any], x0: Any = None, *args: Any, bounds: Any = None, tol: float = 1e-12
+) -> Any:
     """Return the number at which ``f(x, *args)`` is least, with derivatives by the implicit function theorem.
 
     Inside of a function that is differentiated, the minimum depends on ``args``, on ``bounds`` where it is at

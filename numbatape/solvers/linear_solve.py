@@ -8,6 +8,7 @@ are again solved here, so that there are derivatives of all orders.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,16 @@ from .implicit import Solution, sampled, with_floats
 METHODS = ("cg", "gmres", "bicgstab", "minres")
 
 
-def linear_solve(A, b, *args, method="gmres", x0=None, tol=1e-12, max_steps=None, preconditioner=None):
+def linear_solve(
+    A: Any,
+    b: Any,
+    *args: Any,
+    method: Any = "gmres",
+    x0: Any = None,
+    tol: float = 1e-12,
+    max_steps: int | None = None,
+    preconditioner: Any = None,
+) -> Any:
     """Return the solution x of ``A(x, *args) = b``, by an iteration that only needs products with A.
 
     Inside of a function that is differentiated, the solution depends on ``b``, on ``args``, and on whatever

@@ -7,7 +7,8 @@ import threading
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -235,7 +236,12 @@ def _rely_on(trace: Trace, leaf) -> None:
             trace.guard(entry, kind, {"bool": bool, "float": float, "int": int}[kind](value))
 
 
-def function(f: Callable | None = None, *, static_argnums=(), static_argnames=()):
+def function(
+    f: Callable | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = (),
+    static_argnames: str | Sequence[str] | None = (),
+) -> Any:
     """Make a function a sub-tape: traced once for each signature, and called by one instruction.
 
     Tapes grow with the number of operations that a function does. A sub-tape is recorded apart, once for each

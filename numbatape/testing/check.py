@@ -42,7 +42,7 @@ ENOUGH = 0.01  # the part of a tolerance by which differences may err
 
 def check_derivatives(
     f: Callable,
-    *args,
+    *args: Any,
     order: int = 2,
     rtol: float = 1e-6,
     atol: float = 1e-8,
@@ -140,7 +140,7 @@ def check_derivatives(
         check_dtypes(f, point, np.dtype(np.float32))
 
 
-def check(f: Callable, *args, **options) -> None:
+def check(f: Callable, *args: Any, **options: Any) -> None:
     """Check a function's derivatives, at some arguments and near them: `testing.check_derivatives`.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from .memory import check_growth
 from .point import contents, copied, float_leaves, is_active
 
 
-def test_rule(f: Callable, *args, order: int | None = None, **options) -> None:  # noqa: PT028
+def test_rule(f: Callable, *args: Any, order: int | None = None, **options: Any) -> None:  # noqa: PT028
     """Check a rule that `primitive` made.
 
     The rule's own functions are checked first: they do not change their arguments, they return the same bits

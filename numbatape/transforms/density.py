@@ -6,6 +6,7 @@ import contextlib
 import copy
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -120,7 +121,7 @@ class Unconstrained:
             )
         return [piece.cut(vector) for piece in self._free]
 
-    def constrain(self, vector):
+    def constrain(self, vector: Any) -> Any:
         """Return the parameters that an unconstrained vector stands for.
 
         Parameters
@@ -148,7 +149,7 @@ class Unconstrained:
         """
         return self._constrained(vector)[0]
 
-    def by_path(self, parameters) -> dict:
+    def by_path(self, parameters: Any) -> dict:
         """Return the arrays of parameters by their paths, which are the keys of ``shapes``.
 
         Parameters
@@ -175,7 +176,7 @@ class Unconstrained:
         """
         return dict(zip(self.shapes, self._unflatten.leaves_of(parameters, "the parameters"), strict=True))
 
-    def of_leaves(self, leaves):
+    def of_leaves(self, leaves: Any) -> Any:
         """Return parameters of which `by_path` would return some arrays, in the order of ``shapes``.
 
         Parameters
@@ -204,7 +205,7 @@ class Unconstrained:
             raise SpecError(f"{len(leaves)} arrays for {len(self.shapes)} parameters")
         return self._unflatten.filled(leaves)
 
-    def log_jacobian(self, vector):
+    def log_jacobian(self, vector: Any) -> Any:
         """Return what the constraints add to the log-density.
 
         Parameters
@@ -234,7 +235,7 @@ class Unconstrained:
         # Adding zero makes a copy, which is no view of the vector.
         return 0.0 if found is None else found + 0.0
 
-    def unconstrain(self, parameters):
+    def unconstrain(self, parameters: Any) -> Any:
         """Return the unconstrained vector of which `constrain` makes some parameters.
 
         Parameters
@@ -317,7 +318,9 @@ def _named(piece: Piece):
         raise type(error)(f"{piece.path}: {error}") from None
 
 
-def unconstrained(logp: Callable, start, transforms=None, *, dims=None, coords=None) -> Unconstrained:
+def unconstrained(
+    logp: Callable, start: Any, transforms: Any = None, *, dims: Any = None, coords: Any = None
+) -> Unconstrained:
     """Return the log-density of unconstrained parameters, with the Jacobian determinants of the transforms.
 
     Parameters

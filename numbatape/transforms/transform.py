@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Transform(ABC):
     axes = 0
 
     @abstractmethod
-    def constrain(self, y):
+    def constrain(self, y: Any) -> Any:
         """Return the constrained value; it raises nothing.
 
         Parameters
@@ -55,7 +56,7 @@ class Transform(ABC):
         """
 
     @abstractmethod
-    def log_jacobian(self, y):
+    def log_jacobian(self, y: Any) -> Any:
         """Return the logarithm of the absolute Jacobian determinant of `constrain`.
 
         Of a value with fewer degrees of freedom than entries (a simplex, a Cholesky factor) it is the
@@ -79,7 +80,7 @@ class Transform(ABC):
         """
 
     @abstractmethod
-    def unconstrain(self, x):
+    def unconstrain(self, x: Any) -> Any:
         """Return the numbers without constraints of which `constrain` makes a value.
 
         Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,15 @@ from .verb_calls import Served, bare_arguments, dispatch, with_statics
 
 
 def batch(
-    f,
-    in_axes=0,
+    f: Callable[..., Any],
+    in_axes: Any = 0,
     *,
-    value_only=False,
-    has_aux=False,
-    static_argnums=None,
-    static_argnames=None,
+    value_only: bool = False,
+    has_aux: bool = False,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
     config: Config | None = None,
-):
+) -> Callable[..., Any]:
     """Return a function that evaluates ``f`` and its derivative at many points in one sweep.
 
     Each point is a lane: arrays shared by all points are not repeated. Points that take different

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,14 @@ from .verb_calls import chosen_arguments
 from .vjp import vjp
 
 
-def elementwise_grad(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
+def elementwise_grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the derivative of each result by its own argument.
 
     This is the gradient of the sum of the results, by reverse mode. If ``f`` works entry by entry, that is
@@ -58,7 +66,7 @@ def elementwise_grad(f, argnums=0, has_aux=False, *, static_argnums=None, static
     >>> nt.elementwise_grad(nt.elementwise_grad(lambda x: x**3))(np.array([1.0, 2.0]))
     array([ 6., 12.])
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     return made_by(elementwise_grad, f, _elementwise_grad, argnums=argnums, has_aux=has_aux, **statics)
 
 
@@ -82,7 +90,14 @@ def _elementwise_grad(f, argnums, has_aux: bool, static_argnums, static_argnames
     )
 
 
-def laplacian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
+def laplacian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that sums the second derivatives of ``f`` by each entry of its argument.
 
     Parameters
@@ -115,7 +130,7 @@ def laplacian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnam
     >>> nt.laplacian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     np.float64(18.0)
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     return made_by(laplacian, f, _laplacian, argnums=argnums, has_aux=has_aux, **statics)
 
 
@@ -126,7 +141,7 @@ def _laplacian(f, argnums, has_aux: bool, static_argnums, static_argnames):
             f"laplacian: argnums={argnums!r} must be an int; give one container for several arrays"
         )
     diagonal = hessian_diagonal(
-        f, argnums, has_aux, static_argnums=static_argnums, static_argnames=static_argnames
+        f, int(argnums), has_aux, static_argnums=static_argnums, static_argnames=static_argnames
     )
 
     def call(*args, **kwargs):
@@ -146,7 +161,14 @@ def _laplacian(f, argnums, has_aux: bool, static_argnums, static_argnames):
     return call
 
 
-def directional_derivative(f, order=1, has_aux=False, *, static_argnums=None, static_argnames=None):
+def directional_derivative(
+    f: Callable[..., Any],
+    order: int = 1,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes derivatives of some order along a direction, by forward mode.
 
     The derivative of order k is that of ``t -> f(x + t v)`` at 0, taken k times.
@@ -185,12 +207,20 @@ def directional_derivative(f, order=1, has_aux=False, *, static_argnums=None, st
     """
     if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or order < 1:
         raise ValueError(f"order={order!r}: must be a positive integer")
-    options = {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    options: dict[str, Any] = {
+        "has_aux": has_aux,
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+    }
     return made_by(directional_derivative, f, _directional_derivative, order=int(order), **options)
 
 
 def _directional_derivative(f, order: int, has_aux: bool, static_argnums, static_argnames):
-    options = {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    options: dict[str, Any] = {
+        "has_aux": has_aux,
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+    }
     lower: Callable = f if order == 1 else directional_derivative(f, order - 1, **options)
     more = () if order == 1 else (None,)  # the direction, which is an argument of the lower derivative
 
@@ -207,7 +237,14 @@ def _directional_derivative(f, order: int, has_aux: bool, static_argnums, static
     return call
 
 
-def make_hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
+def make_hvp(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the gradient at a point, and the Hessian's products with vectors there.
 
     The forward state is kept, so that each product is one reverse sweep. For one product at each point
@@ -245,7 +282,11 @@ def make_hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argname
     >>> gradient, product(np.array([1.0, 0.0])), product(np.array([0.0, 1.0]))
     (array([ 3., 12.]), array([6., 0.]), array([ 0., 12.]))
     """
-    options = {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    options: dict[str, Any] = {
+        "has_aux": has_aux,
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+    }
     return made_by(make_hvp, f, _make_hvp, argnums=argnums, **options)
 
 
@@ -254,7 +295,11 @@ def _make_hvp(f, argnums, has_aux, static_argnums, static_argnames):
         raise SpecError(
             f"make_hvp: argnums={argnums!r} must be an int; give one container for several arrays"
         )
-    options = {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    options: dict[str, Any] = {
+        "has_aux": has_aux,
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+    }
     gradient_of = grad(f, argnums, **options)
 
     def call(*args):

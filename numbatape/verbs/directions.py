@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from ..caches.directions import direction_leaves, like_result, products_of
@@ -19,7 +22,15 @@ from .made import made_by, serving
 from .verb_calls import Served, chosen_arguments, dispatch, with_statics
 
 
-def jvp(f, primals, tangents, has_aux=False, *, static_argnums=None, static_argnames=None):
+def jvp(
+    f: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Any:
     """Return the value of ``f`` and its derivative along a direction, by forward mode.
 
     The derivative is the Jacobian-vector product.
@@ -105,7 +116,14 @@ def _jvp_verb(f, has_aux: bool):
     return served.by(general)
 
 
-def derivative(f, holomorphic=False, has_aux=False, *, static_argnums=None, static_argnames=None):
+def derivative(
+    f: Callable[..., Any],
+    holomorphic: bool = False,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return the derivative of a function of one scalar; the output may have any shape.
 
     Parameters
@@ -143,7 +161,7 @@ def derivative(f, holomorphic=False, has_aux=False, *, static_argnums=None, stat
     >>> float(nt.derivative(nt.derivative(lambda t: t**3))(2.0))
     12.0
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     return made_by(derivative, f, _derivative, holomorphic=holomorphic, has_aux=has_aux, **statics)
 
 
@@ -195,7 +213,14 @@ def _derivative(f, holomorphic: bool, has_aux: bool, *statics):
     return served.by(general)
 
 
-def hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
+def hvp(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that multiplies the Hessian of ``f`` by a vector, without forming the Hessian.
 
     It computes the gradient of the derivative along the vector: reverse over forward mode.
@@ -232,7 +257,7 @@ def hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=Non
     >>> nt.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
     array([6., 0.])
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     return made_by(hvp, f, _hvp, argnums=argnums, has_aux=has_aux, **statics)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +29,14 @@ OPTIONS = "argnums", "has_aux", "holomorphic", "static_argnums", "static_argname
 
 
 def value_and_grad(
-    f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None, static_argnames=None
-):
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the value and the gradient of ``f``, by reverse mode.
 
     Parameters
@@ -146,7 +153,15 @@ def _conjugate(tree):
     return pytrees.mapped(lambda leaf: None if leaf is None else np.conjugate(leaf), tree)
 
 
-def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None, static_argnames=None):
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the gradient of ``f``, by reverse mode.
 
     Parameters
@@ -192,7 +207,7 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None,
     return made_with(grad, f, _grad, OPTIONS, given)
 
 
-def stop_gradient(x):
+def stop_gradient(x: Any) -> Any:
     """Return a copy of ``x`` with zero derivative; it raises nothing.
 
     Parameters

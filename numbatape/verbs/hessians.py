@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from ..caches.dense_hessian import blocks, full_hessian, hessian_outs
@@ -15,7 +18,14 @@ from .made import made_by
 from .verb_calls import Served, chosen_arguments, dispatch
 
 
-def hessian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
+def hessian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the Hessian of a scalar function.
 
     Parameters
@@ -51,7 +61,7 @@ def hessian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames
     array([[1250., -480.],
            [-480.,  200.]])
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     return made_by(hessian, f, _hessian, argnums=argnums, has_aux=has_aux, **statics)
 
 
@@ -91,7 +101,14 @@ def _hessian(f, argnums, has_aux: bool, *statics):
     return served.by(general)
 
 
-def hessian_diagonal(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
+def hessian_diagonal(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the second derivative of ``f`` by each entry of its argument.
 
     For a function with one result this is the diagonal of the Hessian. It is computed by forward over
@@ -128,7 +145,7 @@ def hessian_diagonal(f, argnums=0, has_aux=False, *, static_argnums=None, static
     >>> nt.hessian_diagonal(lambda x: x[0] ** 3 * x[1] ** 2)(np.array([2.0, 3.0]))
     array([108.,  16.])
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     return made_by(hessian_diagonal, f, _hessian_diagonal, argnums=argnums, has_aux=has_aux, **statics)
 
 

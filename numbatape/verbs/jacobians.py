@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -29,15 +29,15 @@ class JacobianFunction(MadeFunction):
 
 
 def jacobian(
-    f,
-    argnums=0,
-    mode="auto",
-    holomorphic=False,
-    has_aux=False,
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    mode: str = "auto",
+    holomorphic: bool = False,
+    has_aux: bool = False,
     *,
-    static_argnums=None,
-    static_argnames=None,
-):
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``f``.
 
     Parameters
@@ -81,8 +81,13 @@ def jacobian(
     array([[4., 1.],
            [3., 2.]])
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    options = {"argnums": argnums, "mode": _known(mode), "holomorphic": holomorphic, "has_aux": has_aux}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    options: dict[str, Any] = {
+        "argnums": argnums,
+        "mode": _known(mode),
+        "holomorphic": holomorphic,
+        "has_aux": has_aux,
+    }
     return made_by(jacobian, f, _jacobian, JacobianFunction, **options, **statics)
 
 
@@ -203,16 +208,16 @@ class Differentiated:
 
 
 def value_and_jacobian(
-    cache,
-    *args,
-    out=None,
-    argnums=0,
-    mode="auto",
-    holomorphic=False,
-    has_aux=False,
-    static_argnums=None,
-    static_argnames=None,
-):
+    cache: Any,
+    *args: Any,
+    out: Any = None,
+    argnums: int | Sequence[int] = 0,
+    mode: str = "auto",
+    holomorphic: bool = False,
+    has_aux: bool = False,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Any:
     """Return value and Jacobian of a prepared function, or a function that computes both.
 
     Parameters
@@ -266,8 +271,8 @@ def value_and_jacobian(
            [1., 0.]])
     """
     if isinstance(cache, JacobianCache):
-        options = argnums, mode, holomorphic, has_aux, static_argnums, static_argnames
-        if options != (0, "auto", False, False, None, None):
+        given = argnums, mode, holomorphic, has_aux, static_argnums, static_argnames
+        if given != (0, "auto", False, False, None, None):
             raise TypeError("value_and_jacobian of a cache takes `out` alone; the cache has its own options")
         return run(cache, args, out)
     if not callable(cache):
@@ -281,6 +286,10 @@ def value_and_jacobian(
             "value_and_jacobian(f) returns a function: call it with the arguments, value_and_jacobian(f)(x); "
             "`out` is for a prepared cache"
         )
-    options = {"argnums": args[0] if args else argnums, "mode": _known(mode), "holomorphic": holomorphic}
+    options: dict[str, Any] = {
+        "argnums": args[0] if args else argnums,
+        "mode": _known(mode),
+        "holomorphic": holomorphic,
+    }
     options |= {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
     return made_by(value_and_jacobian, cache, _value_and_jacobian, JacobianFunction, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..caches.base import PreparedCache
@@ -9,7 +10,7 @@ from ..caches.pullback import prepare_pullback_cache
 from ..tape.graph import Graph
 
 
-def show(f, *args, **kwargs) -> Graph:
+def show(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     """Return the tape of a function as a graph, which prints as text and which a notebook draws.
 
     Parameters

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -26,7 +28,13 @@ from .made import NAMED, made_by
 from .verb_calls import bare_arguments, chosen_arguments, dispatch, with_statics, with_variables
 
 
-def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> scipy.sparse.csr_array:
+def sparsity(
+    f: Callable[..., Any],
+    *args: Any,
+    order: int = 1,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> scipy.sparse.csr_array:
     """Return where the Jacobian (order 1) or the Hessian (order 2) of ``f`` may have entries.
 
     The pattern is read off the tape of the path that ``args`` take: entries are structural, and may be
@@ -144,7 +152,15 @@ def _one_shot(f, kind, nested, pattern, argnums, has_aux, statics):
     return with_variables(shelf.moving, call)
 
 
-def sparse_jacobian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=None, static_argnames=None):
+def sparse_jacobian(
+    f: Callable[..., Any],
+    pattern: Any = None,
+    *,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``f`` as a ``scipy.sparse.csr_array``.
 
     The pattern is read off the tape and coloured on first use [1]_; columns (or rows) of one colour share a
@@ -192,7 +208,7 @@ def sparse_jacobian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums
     array([[-1.,  1.,  0.],
            [ 0., -1.,  1.]])
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options = {"pattern": pattern, "argnums": argnums, "has_aux": has_aux}
     return made_by(sparse_jacobian, f, _sparse_jacobian, shares=NAMED, **options, **statics)
 
@@ -201,7 +217,15 @@ def _sparse_jacobian(f, pattern, argnums, has_aux, *statics):
     return _one_shot(f, SparseJacobianCache, inner_sparse.jacobian, pattern, argnums, has_aux, statics)
 
 
-def sparse_hessian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=None, static_argnames=None):
+def sparse_hessian(
+    f: Callable[..., Any],
+    pattern: Any = None,
+    *,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the Hessian of ``f`` as a ``scipy.sparse.csr_array``.
 
     Parameters
@@ -241,7 +265,7 @@ def sparse_hessian(f, pattern=None, *, argnums=0, has_aux=False, static_argnums=
     >>> nt.sparse_hessian(lambda x: np.sum(x**4))(np.arange(3.0)).data
     array([ 0., 12., 48.])
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options = {"pattern": pattern, "argnums": argnums, "has_aux": has_aux}
     return made_by(sparse_hessian, f, _sparse_hessian, shares=NAMED, **options, **statics)
 

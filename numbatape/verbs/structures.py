@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -208,7 +208,7 @@ def _unflatten_of(tree) -> Unflatten:
     return flatten(tree)[1]
 
 
-def flatten(tree):
+def flatten(tree: Any) -> Any:
     """Return the numbers of a container of arrays as one vector, and the function that goes back.
 
     Both directions can be differentiated: call them inside of a function, or give the vector to one.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from ..caches.linearised import Pullback, Taped
@@ -22,7 +25,13 @@ from .made import serving, with_moving
 from .verb_calls import dispatch, with_statics
 
 
-def vjp(f, *primals, has_aux=False, static_argnums=None, static_argnames=None):
+def vjp(
+    f: Callable[..., Any],
+    *primals: Any,
+    has_aux: bool = False,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Any:
     """Return the value of ``f`` and its pullback (its vector-Jacobian product) at some point.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..caches.registry import USUAL
 from ..config import Config, chosen
@@ -12,7 +13,9 @@ from .mapping import mapped_call
 from .verb_calls import Served, bare_arguments
 
 
-def vmap(f: Callable, in_axes=0, out_axes=0, *, config: Config | None = None):
+def vmap(
+    f: Callable, in_axes: Any = 0, out_axes: Any = 0, *, config: Config | None = None
+) -> Callable[..., Any]:
     """Return a function that does what ``f`` does, for each entry along an axis of its arguments.
 
     ``nt.vmap(f)(x)`` is ``np.stack([f(row) for row in x])``, computed in lanes: one sweep computes many rows
