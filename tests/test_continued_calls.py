@@ -211,9 +211,9 @@ def test_what_both_paths_have_in_common_is_computed_once(at_once):
 def test_paths_of_sizes_that_take_turns_are_joined_too(at_once, monkeypatch):
     """One builtin serves all paths of its sizes, whichever sizes came before, and is asked first."""
     searched = []
-    search = steady.SteadyCalls._served_by_builtin
+    search = steady.SteadyCalls.served_by_builtin
     monkeypatch.setattr(
-        steady.SteadyCalls, "_served_by_builtin", lambda *own: searched.append(1) or search(*own)
+        steady.SteadyCalls, "served_by_builtin", lambda *own: searched.append(1) or search(*own)
     )
 
     def f(x):

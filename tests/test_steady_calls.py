@@ -17,6 +17,8 @@ import numbatape as nt
 from numbatape.programs import program
 from numbatape.programs.evaluator import Evaluator
 from numbatape.steady_calls.entry import Entry
+from numbatape.steady_calls.front import Front
+from numbatape.steady_calls.steady import SteadyCalls
 from numbatape.trace import pytrees
 from tests.every_case import every
 
@@ -527,3 +529,151 @@ def test_constants_that_change_are_served_by_the_builtin(monkeypatch):
         x, data = 2.0 + 0.1 * rng.random(3), rng.normal(size=3)
         value, its = gradient(x, data, scale=1.0 + 2.0 * (k % 2))
         assert value == pytest.approx(f(x, data, 1.0 + 2.0 * (k % 2)), rel=1e-14)
+
+
+LAYOUTS = {
+    "column": lambda x: np.repeat(x[..., None], 2, axis=-1)[..., 0],
+    "transposed": lambda x: np.ascontiguousarray(x.T).T,
+    "backwards": lambda x: np.ascontiguousarray(x[::-1])[::-1],
+    "rows of a wider one": lambda x: np.concatenate([x, x], axis=-1)[..., : x.shape[-1]],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(5,), (4, 3), (2, 3, 4), (3, 1, 2)])
+def test_arrays_that_are_not_contiguous_need_no_python(layout, shape, monkeypatch):
+    """Columns, slices and transposes, as arguments and as data; data that change are noticed."""
+
+    def f(x, data):
+        return np.sum(np.exp(data) * np.sin(x))
+
+    gradient, rng = nt.grad(f), np.random.default_rng(2)
+    x, data, other = (LAYOUTS[layout](rng.normal(size=shape)) for _ in range(3))
+    for _ in range(3):
+        gradient(x, data)
+    with monkeypatch.context() as patch:
+        patch.setattr(Entry, "serve", None)
+        for _ in range(3):
+            np.testing.assert_allclose(gradient(x, data), np.exp(data) * np.cos(x), rtol=1e-13)
+    data[(-1,) * data.ndim] += 1.0
+    np.testing.assert_allclose(gradient(x, data), np.exp(data) * np.cos(x), rtol=1e-13)
+    np.testing.assert_allclose(gradient(x, other.copy()), np.exp(other) * np.cos(x), rtol=1e-13)
+
+
+def test_new_sizes_of_data_that_are_not_contiguous():
+    """Their builtin compares no contents, because Python has just copied them."""
+    gradient, rng = nt.grad(lambda x, data: np.sum(np.exp(data) * np.sin(x))), np.random.default_rng(2)
+    for n in range(2, 40):
+        x, data = rng.normal(size=(2, n, 3))[:, :, 1]
+        for _ in range(2):
+            np.testing.assert_allclose(gradient(x, data), np.exp(data) * np.cos(x), rtol=1e-13)
+
+
+def batch_loss(w, x, y, rate=1.0):
+    residuals = np.tanh(x @ w) - y
+    return rate * np.mean(residuals**2) if residuals[0] < 10.0 else np.sum(w)
+
+
+def test_constants_that_differ_in_each_call_need_no_python(monkeypatch):
+    """Batches of data and a rate: the builtin copies them, unless the prologue has read them."""
+    rng, gradient = np.random.default_rng(4), nt.value_and_grad(batch_loss)
+    data, w = rng.normal(size=(100, 4)), rng.normal(size=3)
+    cache = nt.prepare_gradient_cache(batch_loss, w, *map(nt.Constant, (data[:8, :3], data[:8, 3], 1.0)))
+
+    def check(first, rate):
+        x, y = data[first : first + 8, :3], data[first : first + 8, 3]
+        residuals = np.tanh(x @ w) - y
+        slopes = rate * 2 * ((1 - (residuals + y) ** 2) * residuals) @ x / 8
+        for value, its in (gradient(w, x, y, rate), gradient(w, x, y, rate=rate)):
+            np.testing.assert_allclose(value, rate * np.mean(residuals**2), rtol=1e-13)
+            np.testing.assert_allclose(its, slopes, rtol=1e-12, atol=1e-14)
+        kept = nt.value_and_gradient(cache, w, *map(nt.Constant, (x, y, float(rate))))
+        np.testing.assert_allclose(kept[1][0], slopes, rtol=1e-12, atol=1e-14)
+
+    for k in range(12):
+        check(k, 0.5 + k)
+    with monkeypatch.context() as patch:
+        patch.setattr(Entry, "serve", None)
+        for k in range(12, 30):
+            check(k, 0.5 + k)
+    for k in range(6):  # numbers of another class, and data that change in place
+        data += 0.01
+        check(0, [1.0, np.float64(2.5), 3][k % 3])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda w, x, k=1.0: np.sum(np.log(x * x) * w) * k,
+        lambda w, x, k=1.0: np.sum(w * x) if k > 2.0 else k * np.sum(w),
+        lambda w, x, k=1.0: np.sum(w * x) * (2.0 if x[0] > 0.0 else k),
+    ],
+    ids=["computed with", "a number that decides", "data that decide"],
+)
+def test_constants_that_the_prologue_reads_are_compared(f):
+    gradient, rng = nt.value_and_grad(f), np.random.default_rng(1)
+    w = rng.normal(size=3)
+    for k in range(30):
+        x = rng.normal(size=3)
+        value, slopes = gradient(w, x, 0.25 * (k % 16))
+        np.testing.assert_allclose(value, f(w, x, 0.25 * (k % 16)), rtol=1e-13)
+        np.testing.assert_allclose(slopes @ w, value, rtol=1e-12, atol=1e-14)  # the functions are linear
+
+
+@pytest.mark.parametrize("size", [3, 200])
+@pytest.mark.parametrize("layout", [np.asarray, lambda x: np.repeat(x, 2)[::2]], ids=["whole", "strided"])
+def test_guards_that_come_first_see_the_constants_of_the_call(size, layout):
+    """They are asked before arrays are copied, and read cells where contiguous arrays have them."""
+
+    def f(w, x, k):
+        first = np.sum(w * x) if w[1] > k else -k * np.sum(w)
+        return first * (2.0 if x[2] * w[0] > 0.5 else 1.0)
+
+    gradient, rng = nt.value_and_grad(f), np.random.default_rng(9)
+    for _ in range(120):
+        w, x = (layout(rng.normal(size=size)) for _ in "wx")
+        k = float(rng.normal())
+        value, slopes = gradient(w, x, k)
+        np.testing.assert_allclose(value, f(w, x, k), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(slopes @ w, value, rtol=1e-11, atol=1e-11)  # it is linear between guards
+
+
+def test_sizes_in_turn_whose_constants_change():
+    """Sizes that share memory copy what is constant before each sweep, but not what calls copy."""
+    gradient, rng = nt.value_and_grad(lambda w, x, k: k * np.sum(np.sin(x * w))), np.random.default_rng(1)
+    for k in range(60):
+        w, x = rng.normal(size=(2, 3 + k // 4 % 3))
+        value, slopes = gradient(w, x, 1.0 + k)
+        np.testing.assert_allclose(value, (1.0 + k) * np.sum(np.sin(x * w)), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(slopes, (1.0 + k) * x * np.cos(x * w), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ((0.5,), (np.float64(0.5),)),
+        ((0.5, 2.0), {"scale": 2.0}, (0.5,)),
+        (({"a": 0.5},), ({"a": np.float64(0.5)},)),
+    ],
+    ids=["classes of numbers", "keywords", "containers"],
+)
+def test_a_form_that_comes_to_stay_is_asked_first(forms, monkeypatch):
+    """Calls of another form than the one in front were served in Python for ever, once both were known."""
+
+    def f(x, scale=1.0):
+        return (x["a"] if type(x) is dict else x) ** 2 * scale
+
+    gradient = nt.grad(f)
+    calls = [
+        (lambda form=form: gradient(0.5, **form) if type(form) is dict else gradient(*form)) for form in forms
+    ]
+    for call in calls * 3:
+        call()
+    for call in calls:
+        for _ in range(10):
+            call()
+        with monkeypatch.context() as patch:
+            patch.setattr(SteadyCalls, "again", None)
+            patch.setattr(Front, "elsewhere", None)
+            for _ in range(3):
+                call()

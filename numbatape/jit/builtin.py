@@ -20,6 +20,7 @@ import numpy as np
 from ..savings import frozen
 from ..threads import Turn
 from . import loader, machine, store, versions
+from .object_layout import DATA, FLAGS, NDIM, SHAPE, STRIDES
 
 API = (
     "PyLong_AsLongLong",
@@ -115,6 +116,68 @@ class Text:
         builder.store(builder.load(builder.gep(given, [word])), builder.bitcast(place, self.words))
         end()
         end_of_blocks()
+
+    def fields_of(self, leaf) -> dict:
+        """Return what `Text.each_word` has to know of an array."""
+        pointers = {
+            name: self.load(leaf, self.pointer, k) for name, k in (("shape", SHAPE), ("steps", STRIDES))
+        }
+        ndim = self.builder.sext(self.load(leaf, self.i32, NDIM), self.i64)
+        return {**pointers, "data": self.load(leaf, self.pointer, DATA), "ndim": ndim}
+
+    def has_flags(self, leaf, flags: int):
+        """Whether an array has some flags of NumPy's."""
+        its, wanted = self.load(leaf, self.i32, FLAGS), self.i32(flags)
+        return self.builder.icmp_signed("==", self.builder.and_(its, wanted), wanted)
+
+    def each_word(self, array: dict, cells, slots: tuple):
+        """Begin a loop over the 64-bit words of an array that is not contiguous, and over contiguous cells.
+
+        Parameters
+        ----------
+        array
+            Its address as ``data``, ``ndim``, which is not 0, and the addresses of ``shape`` and ``steps``.
+        cells
+            The address of the first cell.
+        slots
+            Where the function keeps a pointer and a number: two results of ``alloca``.
+
+        Returns
+        -------
+        tuple
+            The places of a word and of its cell, and a function that ends the loop's body.
+        """
+        (at_row, rest_at), builder, i64 = slots, self.builder, self.i64
+        shape, steps = (builder.bitcast(array[name], self.words) for name in ("shape", "steps"))
+        last = builder.sub(array["ndim"], i64(1))
+
+        def at(sizes, axis):
+            return builder.load(builder.gep(sizes, [axis]))
+
+        builder.store(i64(1), rest_at)
+        axis, end_of_axes = self.each(last)
+        builder.store(builder.mul(builder.load(rest_at), at(shape, axis)), rest_at)
+        end_of_axes()
+        row, end_of_rows = self.each(builder.load(rest_at))
+        builder.store(array["data"], at_row)
+        builder.store(row, rest_at)
+        turn, end_of_axes = self.each(last)  # from the last axis but one to the first
+        axis, rest = builder.sub(builder.sub(last, i64(1)), turn), builder.load(rest_at)
+        rows = builder.udiv(rest, at(shape, axis))
+        index = builder.sub(rest, builder.mul(rows, at(shape, axis)))
+        builder.store(builder.gep(builder.load(at_row), [builder.mul(index, at(steps, axis))]), at_row)
+        builder.store(rows, rest_at)
+        end_of_axes()
+        first, length, step = builder.load(at_row), at(shape, last), at(steps, last)
+        own = builder.gep(builder.bitcast(cells, self.words), [builder.mul(row, length)])
+        word, end_of_row = self.each(length)
+        found = builder.bitcast(builder.gep(first, [builder.mul(word, step)]), self.words)
+
+        def end():
+            end_of_row()
+            end_of_rows()
+
+        return found, builder.gep(own, [word]), end
 
     def each(self, count):
         """Begin a loop over ``0 .. count - 1``; return its counter and a function that ends its body."""

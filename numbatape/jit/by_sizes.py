@@ -68,8 +68,11 @@ class BySizes:
 
     def put(self, sizes: tuple, builtin: Callable | None) -> None:
         """Let calls with leaves of these sizes be served by a builtin of `jit.steady`, or by none."""
-        known = self._builtins.pop(sizes, None)
+        known = self._builtins.get(sizes)
+        if known is builtin:
+            return
         if known is not None:
+            del self._builtins[sizes]
             self._table[self._slots.pop(sizes), 1:] = 0
         if builtin is None:
             return

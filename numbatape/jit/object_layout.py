@@ -17,7 +17,7 @@ WORD = 8  # bytes
 # Offsets of an array's fields, which follow the head of every object:
 # data, int nd, dimensions, strides, base, descr, int flags.
 HEAD = object.__basicsize__
-DATA, NDIM, SHAPE, DESCR, FLAGS = (HEAD + WORD * k for k in (0, 1, 2, 5, 6))
+DATA, NDIM, SHAPE, STRIDES, DESCR, FLAGS = (HEAD + WORD * k for k in (0, 1, 2, 3, 5, 6))
 ARRAY_FIELDS = 7  # words, from DATA on
 TYPE = HEAD - WORD  # the address of an object's type ends its head
 ITEMS = tuple.__basicsize__  # offset of a tuple's items
@@ -59,8 +59,9 @@ def readable() -> bool:
             return False
         if (word(address + NDIM, ctypes.c_int), word(address + FLAGS, ctypes.c_int)) != (2, array.flags.num):
             return False
-        if tuple(word(word(address + SHAPE) + WORD * k, ctypes.c_int64) for k in range(2)) != array.shape:
-            return False
+        for field, sizes in (SHAPE, array.shape), (STRIDES, array.strides):
+            if tuple(word(word(address + field) + WORD * k, ctypes.c_int64) for k in range(2)) != sizes:
+                return False
     pair = ("first", "second")
     return [word(id(pair) + ITEMS + WORD * k) for k in range(2)] == [id(part) for part in pair]
 

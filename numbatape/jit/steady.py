@@ -24,10 +24,10 @@ import numpy as np
 
 from ..late import imported
 from .builtin import Builtin, Text, enter, new_function
-from .object_layout import DATA, DESCR, FLAGS, NDIM, SHAPE, TYPE, WORD
+from .object_layout import DATA, DESCR, NDIM, SHAPE, TYPE, WORD
 
 METH_FASTCALL = 0x80
-CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+ALIGNED, CONTIGUOUS_ALIGNED = 0x100, 0x101  # flags NPY_ARRAY_ALIGNED and NPY_ARRAY_C_CONTIGUOUS
 
 # Addresses, numbers, and objects by id; a word that is not needed is 0.
 WORDS = (
@@ -63,6 +63,7 @@ ROW = (
     "contents",  # address of what a data array must contain
     *("begin", "end"),  # addresses between which a placed array must not lie
     *("blocks", "block_step", "words", "word_step"),  # where a spread array goes, see `Text.spread`
+    "scattered",  # whether an array's entries, 64-bit words, may lie in any order: a column, a transpose
 )
 # A late array is copied behind the guards that come first.
 ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD, LATE = range(7)
@@ -182,6 +183,7 @@ class _Text(Text):
         numbers = (builder.alloca(i64) for _ in range(5))
         self.position, self.key, self.value, self.hash, self.hops = numbers
         self.unfinished, self.held = builder.alloca(self.pointer), builder.alloca(self.pointer)
+        self.slots = builder.alloca(self.pointer), builder.alloca(i64)
         builder.store(self.null, self.unfinished)
         builder.store(self.null, self.held)
         builder.store(i64(0), self.hops)
@@ -255,8 +257,9 @@ class _Text(Text):
                 self.go_on_if(self.equal(self.load(leaf, i64, DESCR), row["object"]))
                 ndim = builder.sext(self.load(leaf, self.i32, NDIM), i64)
                 self.go_on_if(self.equal(ndim, row["ndim"]), self.unfit)
-                flags = builder.and_(self.load(leaf, self.i32, FLAGS), self.i32(CONTIGUOUS_ALIGNED))
-                self.go_on_if(self.equal(flags, self.i32(CONTIGUOUS_ALIGNED)))
+                aligned = self.has_flags(leaf, ALIGNED)
+                scattered = builder.and_(aligned, builder.icmp_signed("!=", row["scattered"], i64(0)))
+                self.go_on_if(builder.or_(self.has_flags(leaf, CONTIGUOUS_ALIGNED), scattered))
                 axis, end = self.each(row["ndim"])
                 sizes = [
                     builder.load(builder.gep(builder.bitcast(base, i64.as_pointer()), [axis]))
@@ -266,7 +269,13 @@ class _Text(Text):
                 end()
                 with builder.if_then(self.equal(row["kind"], i64(DATA_ARRAY))):
                     data, known = self.load(leaf, self.pointer, DATA), self.address(row["contents"])
-                    self.compare_memory(data, known, row["bytes"])
+                    with builder.if_else(self.has_flags(leaf, CONTIGUOUS_ALIGNED)) as (whole, apart):
+                        with whole:
+                            self.compare_memory(data, known, row["bytes"])
+                        with apart, builder.if_then(builder.icmp_signed("!=", row["bytes"], i64(0))):
+                            word, beside, end = self.each_word(self.fields_of(leaf), known, self.slots)
+                            self.go_on_if(self.equal(builder.load(word), builder.load(beside)))
+                            end()
                 with builder.if_then(self.equal(row["kind"], i64(PLACED))):
                     data = self.load(leaf, i64, DATA)
                     before = builder.icmp_unsigned("<=", builder.add(data, row["bytes"]), row["begin"])
@@ -297,7 +306,13 @@ class _Text(Text):
         """Copy an array to its cells if its row is of a kind."""
         with self.builder.if_then(self.equal(row["kind"], self.i64(kind))):
             cells, source = self.address(row["cells"]), self.load(leaf, self.pointer, DATA)
-            self.builder.call(self.memcpy, [cells, source, row["bytes"], self.i1(0)])
+            with self.builder.if_else(self.has_flags(leaf, CONTIGUOUS_ALIGNED)) as (whole, apart):
+                with whole:
+                    self.builder.call(self.memcpy, [cells, source, row["bytes"], self.i1(0)])
+                with apart:
+                    word, cell, end = self.each_word(self.fields_of(leaf), cells, self.slots)
+                    self.builder.store(self.builder.load(word), cell)
+                    end()
 
     def results(self, w) -> None:
         """Return the results in their form."""

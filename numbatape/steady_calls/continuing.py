@@ -101,7 +101,8 @@ def _is_simple(entry: Entry) -> bool:
     space = entry.space
     usual = space.__class__ is VariantWorkspace and entry.sweep in ("gradient", "forward")
     calls = space.segments is not None or space.calls is not None or space.variant.effects is not None
-    return usual and not calls and space.plan.strips is None and entry.counted is None and entry.is_current
+    fixed = entry.counted is None and not entry.follows_constants
+    return usual and not calls and space.plan.strips is None and fixed and entry.is_current
 
 
 def _takes_same(one: Row, other: Row, here: VariantWorkspace, there: VariantWorkspace) -> bool:

@@ -21,7 +21,7 @@ from ..jit import address
 from ..late import imported
 from ..programs.variant import VariantWorkspace
 from ..threads import Turn
-from .leaf_rows import DataRow, FrozenRow, KnownNumberRow
+from .leaf_rows import FrozenRow, KnownNumberRow
 from .outs import Out, in_form
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")
 STOPPED = WORD["STOPPED"]
+SEVERAL = 4  # constants that have changed so often are others in each call
 REFUSED = object()  # what an entry returns for leaves that it cannot serve
 
 
@@ -129,11 +130,12 @@ class Entry(Served):
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
         self._frozen = [k for k, row in self._data if row.__class__ is FrozenRow]
-        dummy = np.zeros(1)
-        self._run, self._alive = kernels.call_of(self.sweep, space, dummy, _stopped, space.variant.counter)
+        given = space, np.zeros(1), _stopped, space.variant.counter
+        self._run, self._alive = kernels.call_of(self.sweep, *given)
         self._natives: list[tuple] = []  # (words, rows) of the builtins there are
         self._retired = False
         self._stale = False  # whether the cells hold no prologue of the rows' constants
+        self._reloads, self.follows_constants = 0, False  # how often constants changed; if calls copy them
         # How much is noted of what is captured, all of which its builtins compare.
         noted = () if captured is None else vars(captured).values()
         self.noted = sum(len(each) for each in noted if isinstance(each, (list, dict, set)))
@@ -151,7 +153,7 @@ class Entry(Served):
     @property
     def has_data(self) -> bool:
         """Whether arguments that are constants, or captured arrays, may be others in a later call."""
-        return bool(self._data or self.omitted or self.factors)
+        return bool(self._data or self.omitted or self.factors) or self.follows_constants
 
     @functools.cached_property
     def builtin(self):
@@ -173,7 +175,7 @@ class Entry(Served):
         return imported(".steady_strips", __package__).SteadyStrips(*given)
 
     @functools.cached_property
-    def _in_place(self) -> Any:
+    def in_place(self) -> Any:
         """What calls read in place of the cells of constants, None where there is nothing."""
         if not self.has_data:
             return None
@@ -182,7 +184,7 @@ class Entry(Served):
     @property
     def frame(self) -> np.ndarray:
         """The frame of its builtins."""
-        return (self._in_place or self._strips or self.space).frame
+        return (self.in_place or self._strips or self.space).frame
 
     @functools.cached_property
     def leading(self) -> Leading | None:
@@ -203,7 +205,7 @@ class Entry(Served):
             return None
         entered = kernels.entry_words(self.space, self.sweep)
         its_outs = self.outs if self._strips is None else self._strips.outs
-        for part in filter(None, (self._strips, self._in_place)):
+        for part in filter(None, (self._strips, self.in_place)):
             rows, entered["frame"] = part.rows(rows), address(part.frame)
         outs, kept = [out.native() for out in its_outs], ()
         if fallback is refuse and self.values is not None:
@@ -214,7 +216,7 @@ class Entry(Served):
                 alive.append(shared)
         if self.leading is not None:
             entered |= self.leading.words(rows, self.frame, alive)
-        alive += [self.space, self.rows, self._strips, self._in_place, its_outs]
+        alive += [self.space, self.rows, self._strips, self.in_place, its_outs]
         alive += [out.source for out in its_outs]
         made = kernels.steady_call(
             *(entered, fallback, rows, outs, self.form),
@@ -306,24 +308,21 @@ class Entry(Served):
             return False
         others = [k for k in self._frozen if leaves[k] is not self.rows[k].known]
         if others:
-            self._compare(others)
+            self.put({k: self.rows[k].compared() for k in others})
         changed = [(row, leaves[k]) for k, row in self._data if self._stale or row.changed(leaves[k])]
         return not changed or self._reload(changed)
 
-    def _compare(self, places: Sequence[int]) -> None:
-        """Compare the contents of arrays from now on that so far were the same ones in each call."""
-        for k in places:
-            row = self.rows[k] = DataRow(self.rows[k].cells, self.rows[k].known)
-            row.known[...] = row.cells  # its array may have been made writable and changed meanwhile
-        self._data = [(k, self.rows[k]) for k, _ in self._data]
-        self._frozen = [k for k in self._frozen if k not in places]
+    def put(self, found: dict[int, Any]) -> None:
+        """Serve calls by other rows from now on, given by their numbers."""
+        self.rows = [found.get(k, row) for k, row in enumerate(self.rows)]
+        self._data = [(k, self.rows[k]) for k, _ in self._data if hasattr(self.rows[k], "changed")]
+        self._frozen = [k for k in self._frozen if k not in found]
         self.part()
         for words, _ in self._natives:
             words[ROW_COUNT] = -1
         self._natives.clear()
         self.__dict__.pop("builtin", None)
-        owner = self.owner()
-        if owner is not None:
+        if (owner := self.owner()) is not None:
             owner.renew(self)
 
     def is_entered_by(self, end: Callable[[], None]) -> None:
@@ -360,9 +359,11 @@ class Entry(Served):
         try:
             self._set_stale(space.run_prologue() != 0)
         except Exception:
-            # A rule may raise anything. The general call, which follows, calls the rule again, where the
-            # user's function can catch the exception.
+            # A rule may raise anything. The general call runs it again, where the function may catch that.
             return False
+        self._reloads += 1
+        if self._reloads == SEVERAL and not self._stale:
+            imported(".following", __package__).let_constants_follow(self)
         return not self._stale
 
     def _set_stale(self, stale: bool) -> None:
@@ -391,8 +392,7 @@ class Entry(Served):
         self.part()
         for words, _ in self._natives:
             words[ROW_COUNT] = -1
-        owner = self.owner()
-        if owner is not None:
+        if (owner := self.owner()) is not None:
             owner.drop(self)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Structures of containers whose calls are known; each call of another structure is tried with all of them.
 MOST_STRUCTURES = 16
+OFTEN = 8  # a table that serves so many calls which the one in front refuses goes to the front
 
 
 class Front:
@@ -70,6 +71,7 @@ class Front:
         self._made_for: dict[SteadyCalls, Callable] = {}
         # What serves when an entry is in front: its builtin, which hands on to the table what it refuses.
         self._firsts: dict[Entry | LaneEntry, Callable] = {}
+        self._beside: tuple[SteadyCalls | None, int] = None, 0  # what served last in place of it, how often
         self._install(None, self._last_resort, False)
 
     def learn(
@@ -160,8 +162,32 @@ class Front:
                     if known in self._known:  # the last that served is the last to be forgotten
                         self._known.remove(known)
                         self._known.append(known)
+                    self._note(table)
                     return result
         return REFUSED
+
+    def beside(self, table: SteadyCalls, leaves: tuple, sizes: tuple):
+        """Serve leaves that a table's builtins refuse by those of another one: numbers of another class.
+
+        Python looks at many things before it says that a table cannot serve a call.
+        """
+        if len(self._known) > 1 and table not in self._made_for:
+            for other, _, contained in self._known:
+                if other is not table and not contained:
+                    result = other.served_by_builtin(leaves, sizes)
+                    if result is not REFUSED:
+                        self._note(other)
+                        return result
+        return REFUSED
+
+    def _note(self, table: SteadyCalls) -> None:
+        """Put a table in front that has served several calls which the one in front has refused."""
+        last, times = self._beside
+        times = times + 1 if last is table else 1
+        self._beside = table, times
+        if times == OFTEN:
+            self._beside = None, 0
+            table.come_to_front()
 
     def _forget_oldest(self) -> None:
         """Forget the table that has served no call for longest."""

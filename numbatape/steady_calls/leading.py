@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LATE_BYTES = 512  # shorter arrays are copied before the guards are asked
 ARRAY, LATE, PLACED = jit.steady.ARRAY, jit.steady.LATE, jit.steady.PLACED
-KIND = jit.steady.ROW.index("kind")
+KIND, SCATTERED = map(jit.steady.ROW.index, ("kind", "scattered"))
 LEADING = jit.steady.WORDS.index("leading")
 
 
@@ -132,7 +132,11 @@ class Leading:
         for words, rows in self._natives:
             words[LEADING] = kernels.sweep_address("leading")
             size = rows[:, jit.steady.ROW.index("bytes")]
-            rows[(rows[:, KIND] == ARRAY) & (size >= LATE_BYTES), KIND] = LATE
+            late = (rows[:, KIND] == ARRAY) & (size >= LATE_BYTES)
+            rows[late, KIND], rows[late, SCATTERED] = (
+                LATE,
+                0,
+            )  # a cell is looked up where contiguous arrays have it
 
     def leads_to(self, stop: int, seen: float, entry: Entry) -> bool:
         """Whether a guard that saw a number is one of these: then another entry serves such calls now."""

@@ -17,6 +17,10 @@ from ..trace.constants import EXACT_INTEGER
 from ..trace.integer_arithmetic import LARGEST
 
 ndarray = np.ndarray
+# Arrays of so many bytes are compared by integers of the size of their entries: two copies took three times
+# as long, and more where a caller's array lies in another order.
+MANY_BYTES = 1 << 13
+WORDS = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 
 
 class ArrayRow:
@@ -42,7 +46,8 @@ class ArrayRow:
         if self.cells.dtype != self.dtype:
             return None
         whole = self.cells.flags.c_contiguous
-        kind = {"kind": jit.steady.ARRAY} if whole else spread_words(self.cells)
+        words = self.cells.itemsize == jit.object_layout.WORD
+        kind = {"kind": jit.steady.ARRAY, "scattered": words} if whole else spread_words(self.cells)
         if kind is None:
             return None
         alive.append(self.cells)
@@ -207,6 +212,10 @@ class KnownNumberRow(SameRow):
         self.known = leaf
         self.cells[...] = leaf
 
+    def following(self) -> NumberRow | None:
+        """Return a row of numbers that each call writes to the cell, None for integers, which are tested."""
+        return NumberRow(self.cells, type(self.known)) if isinstance(self.known, float) else None
+
 
 class DataRow:
     """A constant array: cells hold its contents already, and the prologue has been computed with them.
@@ -215,10 +224,13 @@ class DataRow:
     ----------
     known
         A copy of the contents.
+    was_scattered
+        Whether the call from which it was learned had an array whose entries lie apart, or in another order.
     """
 
     def __init__(self, cells: ndarray, known: ndarray):
         self.cells = cells
+        self.was_scattered = not known.flags.c_contiguous
         self.known = np.array(known, order="C")
         self.size = self.known.shape
 
@@ -237,7 +249,10 @@ class DataRow:
 
     def changed(self, leaf) -> bool:
         """Whether any bit of the contents has changed."""
-        return leaf.tobytes() != self.known.tobytes()
+        word = WORDS.get(leaf.itemsize) if leaf.nbytes >= MANY_BYTES else None
+        if word is None:
+            return leaf.tobytes() != self.known.tobytes()
+        return bool(np.not_equal(leaf.view(word), self.known.view(word)).any())
 
     is_other = changed
 
@@ -245,6 +260,11 @@ class DataRow:
         """Compute with other contents from now on."""
         self.known[...] = leaf
         self.cells[...] = leaf
+
+    def following(self) -> ArrayRow | None:
+        """Return a row of arrays that each call copies to the cells, None for those that are converted."""
+        usual = self.__class__ is DataRow and self.cells.dtype == self.known.dtype
+        return ArrayRow(self.cells, self.known.dtype, self.size) if usual else None
 
     def write(self, leaf) -> None:
         pass
@@ -259,6 +279,7 @@ class DataRow:
             "ndim": self.known.ndim,
             "shape": self.known.shape,
             "bytes": self.known.nbytes,
+            "scattered": self.known.itemsize == jit.object_layout.WORD,
             "contents": address(self.known),
         }
 
@@ -267,10 +288,16 @@ class FrozenRow(DataRow):
     """A constant array that nobody writes to, as long as each call is given this one."""
 
     def __init__(self, cells: ndarray, known: ndarray):
-        self.cells, self.known, self.size = cells, known, known.shape
+        self.cells, self.known, self.size, self.was_scattered = cells, known, known.shape, False
 
     def fits(self, leaf) -> bool:
         return leaf is self.known or super().fits(leaf)
+
+    def compared(self) -> DataRow:
+        """Return a row of arrays of which the contents are compared, as there was another array now."""
+        row = DataRow(self.cells, self.known)
+        row.known[...] = row.cells  # its array may have been made writable and changed meanwhile
+        return row
 
     def native(self, alive: list) -> dict:
         alive.append(self.known)

@@ -118,12 +118,16 @@ class SteadyData:
         self._watched = table[kept] if kept else table[:1]
         self.frame[WORD["WATCH"]], self.frame[WORD["WATCH_COUNT"]] = address(self._watched), len(kept)
 
+    def reads(self, number: int) -> bool:
+        """Whether an argument's array is read where it is, by the number of its row."""
+        return number in self._rows
+
     def rows(self, natives: list[dict]) -> list[dict]:
         """Return the rows for a builtin: those of arrays that are read where they are, and the others."""
         placed = [dict(words) for words in natives]
         for k, its in self._rows.items():
             placed[k] |= {"kind": jit.steady.PLACED, "cells": address(self._operands.word(its))}
-            placed[k] |= {"begin": self._begin, "end": self._end}
+            placed[k] |= {"begin": self._begin, "end": self._end, "scattered": 0}
         return placed
 
 
@@ -134,4 +138,5 @@ def _is_apart(x: np.ndarray, space: VariantWorkspace) -> bool:
 
 
 def _is_long(row: DataRow) -> bool:
-    return row.known.nbytes >= LONG_LITERAL and row.known.dtype == row.cells.dtype == np.float64
+    usual = row.known.dtype == row.cells.dtype == np.float64 and not row.was_scattered
+    return usual and row.known.nbytes >= LONG_LITERAL

@@ -78,7 +78,7 @@ class SteadyStrips:
         placed = [dict(words) for words in natives]
         for k, value in self._sources.items():
             placed[k] |= {"kind": jit.steady.PLACED, "cells": address(self._copies.word(value))}
-            placed[k] |= {"begin": self._begin, "end": self._end}
+            placed[k] |= {"begin": self._begin, "end": self._end, "scattered": 0}
         return placed
 
     def sweep_with(self, rows: Sequence, leaves: Sequence, sweep: Callable[[], bool]) -> bool:
