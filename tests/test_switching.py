@@ -664,8 +664,9 @@ def test_what_a_call_has_looked_up_stays_until_it_returns():
 
 
 def test_two_branches_of_one_size_are_not_looked_up_as_one():
-    cache = nt.prepare_gradient_cache(lambda x: np.sum(x * x) if x[0] > 1.0 else np.sum(x), np.ones(3))
-    for n, first in [(n, first) for n in (2, 3, 4, 5) for first in (0.5, 2.0)] * 4:
+    """Where the test hangs on all entries, it does not come first on the tape, and is not asked first."""
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x * x) if np.sum(x) > 9.0 else np.sum(x), np.ones(3))
+    for n, first in [(n, first) for n in (5, 6, 7, 8) for first in (0.5, 2.0)] * 4:
         slope = nt.value_and_gradient(cache, np.full(n, first))[1][0]
         np.testing.assert_array_equal(slope, np.full(n, 1.0 if first < 1 else 2 * first))
     (table,) = cache._front._tables.values()
