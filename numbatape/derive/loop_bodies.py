@@ -19,7 +19,8 @@ from ..tape.instruction import value_numbers
 from ..tape.loop import CAPTURE, SLICE, STACK, Branches, Loop, Out, Port
 from ..tape.passes import PASSES
 from ..tape.resume import keep_histories, resumed, without_guards
-from ..tape.sizes import INPUT, Sizes
+from ..tape.size_tables import INPUT
+from ..tape.sizes import Sizes
 from ..tape.tape import ACTIVE, F64, InputSlot
 
 

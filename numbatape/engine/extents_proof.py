@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ..ops import OPS
 from ..ops.table import ArrayOp
 from ..tape.instruction import GUARD, NONE
-from ..tape.sizes import ADD, INPUT, MUL, ROOT, SUB
+from ..tape.size_tables import ADD, INPUT, MUL, ROOT, SUB
 from ..tape.tape import Tape
 from .verifier import call_numbers
 from .verify_plan import extents_hold, scratch_cells

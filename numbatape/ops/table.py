@@ -1,18 +1,17 @@
 """The op table: what a row is, how rows are registered, how they are found.
 
-Everything that the project knows about an op is in its row: kernels, tests, docs and
-micro-benchmarks iterate over the table, so that a new op is one row in one place.
+Everything that the project knows about an op is in its row: kernels, tests, docs and micro-benchmarks iterate
+over the table, so that a new op is one row in one place.
 
 Two kinds of row:
 
-* `Elementwise` (made by `unary`, `binary`, `ternary`): formulas in the operands
-  ``x, y, w`` and the result ``z``; broadcasting, strides, dtypes, forward and reverse
-  kernels are generated from them.
-* `ArrayOp` (made by `array_op`): a gufunc signature and a pair of kernels over core
-  dimensions; batch dimensions are looped over by the generated wrapper.
+* `Elementwise` (made by `unary`, `binary`, `ternary`): formulas in the operands ``x, y, w`` and the result
+  ``z``; broadcasting, strides, dtypes, forward and reverse kernels are generated from them.
+* `ArrayOp` (made by `array_op`): a gufunc signature and a pair of kernels over core dimensions; batch
+  dimensions are looped over by the generated wrapper.
 
 Formulas and kernels are Python in a small kernel language: ``math.*``, the functions of
-`numbatape.ops.scalars` and ``sc.name(...)``, which is SciPy's ufunc inner loop (numbatape.jit).
+`numbatape.ops.scalars` and ``sc.name(...)``, which is SciPy's ufunc inner loop (`numbatape.jit`).
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1 from this interval, and no n
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
 
-# This stands for a partial without a formula; a derivative that needs it raises
-# (`numbatape.derive.partials`).
+# It stands for a partial without a formula; a derivative that needs it raises (`numbatape.derive.partials`).
 UNKNOWN = "math.nan"
 
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s

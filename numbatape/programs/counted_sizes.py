@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..tape import Tape
 from ..tape.instruction import GUARD, NONE
-from ..tape.sizes import SizeGuard
+from ..tape.size_tables import SizeGuard
 
 if TYPE_CHECKING:
     from .variant import VariantWorkspace

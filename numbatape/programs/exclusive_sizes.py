@@ -14,7 +14,8 @@ from dataclasses import replace
 from ..derive.loop_bodies import SizeCodes
 from ..recording.recorded import Recording
 from ..tape import Tape
-from ..tape.sizes import INPUT, SizeGuard, Sizes
+from ..tape.size_tables import INPUT, SizeGuard
+from ..tape.sizes import Sizes
 from .arguments import Flattened
 from .variant import Variant
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import RetracingWarning
 from ..late import imported
 from ..savings import frozen
-from ..tape.sizes import SizeGuard, SizeTable
+from ..tape.size_tables import SizeGuard, SizeTable
 from ..tape.tape import Line, Tape
 from .arguments import STATIC, Flattened, LeafSpec
 from .variant import Variant

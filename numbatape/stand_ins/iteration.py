@@ -98,6 +98,3 @@ def nditer(op, *args, **kwargs):
     if find_trace(op) is None and trace_of_plain(op) is None:
         return np.nditer(op, *args, **kwargs)
     return Iterator(op, *args, **kwargs)
-
-
-ITERATORS = {"nditer": (np.nditer, nditer)}

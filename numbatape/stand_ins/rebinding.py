@@ -39,7 +39,6 @@ from ..usercode.ownership import adopt, is_library_function, runs_as_users, user
 from . import clocks_and_files, module_copies, type_tests
 from .captured_arrays import WithArrays
 from .copies import Copies
-from .iteration import ITERATORS
 from .module_copies import ModuleCopy, UsersModule
 from .plain_creators import creators
 
@@ -187,10 +186,13 @@ def _replaced_in(name: str) -> dict[str, tuple]:
         for key, its in ufuncs_of_lists(module).items():
             found.setdefault(key, its)
     if name == "numpy":
-        for key, (original, its) in ITERATORS.items():
-            found[key] = original, functools.partial(_itself, its)
+        found["nditer"] = np.nditer, _nditer
         found["vectorize"] = np.vectorize, _vectorized
     return found
+
+
+def _nditer():
+    return imported(".iteration", __package__).nditer  # few functions need it
 
 
 def _vectorized():
@@ -225,10 +227,6 @@ def _in_trace(value):
     """Return the stand-in for a value in the copies of the running trace."""
     trace = current()
     return value if trace is None or trace.capture.copies is None else trace.capture.copies.value(value)
-
-
-def _itself(value):
-    return value
 
 
 @functools.cache

@@ -12,7 +12,8 @@ from collections.abc import Collection
 from .builder import TapeBuilder
 from .code import SourceLines
 from .instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
-from .sizes import INPUT, Sizes, SizeTable
+from .size_tables import INPUT, SizeTable
+from .sizes import Sizes
 from .tape import ACTIVE, CONSTANT, F64, VARYING, InputSlot, Literal, Tape
 from .uses import cell_of, dependents, key_of, keys_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .builder import TapeBuilder
 from .families import F64
 from .instruction import NONE, Instruction
-from .sizes import INPUT, SUB
+from .size_tables import INPUT, SUB
 from .tape import POOLS, Literal, Tape
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .families import CONSTANT, FAMILIES, LEVELS, POOLS
 from .html_tables import table
 from .instruction import NONE, Instruction
-from .sizes import (
+from .size_tables import (
     ADD,
     DIVIDED_NEAR,
     FLOORDIV,

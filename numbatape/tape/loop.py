@@ -20,7 +20,7 @@ from typing import Any
 from ..errors import NumbatapeError
 from ..savings import frozen
 from .families import F64
-from .sizes import INPUT
+from .size_tables import INPUT
 from .tape import Tape
 
 # What an input of a body is: the result of the step before; a row of a stacked operand; the same in all

@@ -35,7 +35,7 @@ from .families import (  # noqa: F401  (readers of a tape import these names fro
 )
 from .instruction import GUARD, NONE, Instruction, tape_instructions, thawed
 from .rows import Rows, Signature
-from .sizes import SizeTable
+from .size_tables import SizeTable
 
 VALUE = np.dtype([("storage", "i4"), ("offset", "i4"), ("layout", "i4")])
 STORAGE = np.dtype([("size", "i4"), ("family", "u1"), ("level", "u1")])
@@ -161,7 +161,7 @@ class Tape:
         Rules written by the user, by the number that is an operand of ``call`` instructions; what the
         engine asks of them is in `numbatape.engine.calls`.
     rewrites
-        The passes that ran when it was recorded, in their order. They are not saved with a tape.
+        The passes that ran when it was recorded, in their order. They do not count in `digest`.
     """
 
     code: np.ndarray

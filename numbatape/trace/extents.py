@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter import addresses
-from ..tape.sizes import (
+from ..tape.size_tables import (
     ADD,
     DIVIDED_NEAR,
     FLOORDIV,

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tape.sizes import DENOMINATOR_BITS, DIVIDED_NEAR, MOST_NUMERATOR, ROOT, SCALED, SCALED_NEAR, SCALED_UP
+from ..tape.size_tables import (
+    DENOMINATOR_BITS,
+    DIVIDED_NEAR,
+    MOST_NUMERATOR,
+    ROOT,
+    SCALED,
+    SCALED_NEAR,
+    SCALED_UP,
+)
 from ..tape.tape import CONSTANT
 from . import operations
 from . import symbolic_sizes as sizes

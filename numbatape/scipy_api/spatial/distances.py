@@ -11,7 +11,7 @@ import scipy.special as sc
 from ...numpy_api.registration import unsupported_argument
 from ...numpy_api.sized import indices, triu_indices
 from ...numpy_api.stand_ins import stands_for
-from ...tape.sizes import ROOT
+from ...tape.size_tables import ROOT
 from ...trace.axes import length
 from ...trace.operands import is_wrong, lift_all, lift_first
 from ...trace.symbolic_sizes import is_size, seen
