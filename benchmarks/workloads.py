@@ -234,6 +234,12 @@ def radon_vis_nc_mn(theta, county, floor, log_radon):
     return lp + log_sy + log_sa + log_sb
 
 
+def glm_groups(theta, x, group, counts):
+    """Poisson regression on four covariates, with effects of 60 groups: theta = coefficients, effects."""
+    eta = x @ theta[:4] + theta[4:][group]
+    return np.sum(counts * eta - np.exp(eta))
+
+
 # --- the arguments ---------------------------------------------------------------------------
 
 
@@ -363,6 +369,11 @@ def catalogue(shrink: int = 1) -> list[Workload]:
     def log_normal(n):
         return (np.exp(1.5 + 0.5 * normal(n)),)
 
+    def groups(n):
+        n = max(2, n // shrink)
+        data = rng.standard_normal((n, 4)), rng.integers(60, size=n), rng.poisson(1.0, size=n).astype(float)
+        return (0.1 * rng.standard_normal(64),), data
+
     start = np.array([-1.8, -3.0])  # mu about 1.5, sigma about 0.57
     rows = [
         Workload("sum_10", total, (normal(10),)),
@@ -397,4 +408,5 @@ def catalogue(shrink: int = 1) -> list[Workload]:
         else:  # staying probabilities 0.65 and 0.73, means 3 and 9
             theta = np.array([0.6, -1.0, np.log(3.0), np.log(6.0)])
             rows.append(Workload(name, function, (theta,), data))
+    rows.append(Workload("glm_groups_12000", glm_groups, *groups(12_000)))
     return rows
