@@ -445,6 +445,16 @@ CONSTRUCTIONS = {
     "natural": lambda x: np.sum(
         interpolate.CubicSpline(np.linspace(0, 1, len(x)), np.outer(x, x), 1, "natural")([0.1, 0.7], 1) ** 2
     ),
+    "cubic, places": lambda x: np.sum(
+        interpolate.CubicSpline(np.cumsum(np.exp(x)), np.outer(x, x[:2]))([1.3, 1.7], 1) ** 2
+    ),
+    "integral of a spline": lambda x: interpolate.CubicSpline(
+        np.arange(len(x)) + 0.1 * np.tanh(x), x
+    ).integrate(0.5, 1.3),
+    "make_interp_spline": lambda x: np.sum(
+        interpolate.make_interp_spline(np.arange(len(x) + 1), np.append(x, 0.5))([0.5, 1.7]) ** 2
+    ),
+    "make_interp_spline, places": lambda x: interpolate.make_interp_spline(np.cumsum(np.exp(x)), x, 2)(1.3),
     "pchip": lambda x: interpolate.PchipInterpolator(np.arange(len(x)), x)(1.3),
     "akima": lambda x: np.sum(interpolate.Akima1DInterpolator(np.arange(len(x)), x)([0.5, 2.3])),
     "power series": power_series,

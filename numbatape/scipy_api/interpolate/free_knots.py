@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...trace.axes import length
 from ...trace.operands import lift_all
 from .piecewise_polynomials import column, refuse, to_axis
 
@@ -36,7 +37,7 @@ class FreeKnots:
     @property
     def x(self):
         """Return the breakpoints between which the spline is defined."""
-        return self.t[self.k : len(self.t) - self.k]
+        return self.t[self.k : length(self.t, 0) - self.k]
 
     def __getattr__(self, name: str):
         raise refuse(f"BSpline.{name} of traced knots", "call it, with nu= for derivatives")
@@ -45,14 +46,14 @@ class FreeKnots:
         """Return values (or derivatives of order ``nu``), where knots and coefficients may be traced."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         t, c, k = self.t, self.c, self.k
-        first, last = t[k], t[len(t) - k - 1]
+        first, last = t[k], t[-k - 1]
         for _ in range(nu):
             t, c, k = _slopes(t, c, k)
         x, t, c = lift_all(x, t, c)
         if extrapolate == "periodic":
             x = first + np.remainder(x - first, last - first)
         trailing = c.ndim - 1
-        place = np.clip(np.searchsorted(t, x, "right") - 1, k, len(t) - k - 2)
+        place = np.clip(np.searchsorted(t, x, "right") - 1, k, length(t, 0) - k - 2)
         parts = [c[place - k + j] for j in range(k + 1)]
         for level in range(1, k + 1):
             for j in range(k, level - 1, -1):
@@ -91,7 +92,7 @@ class FreeKnots:
         if extrapolate == "periodic":
             raise refuse("BSpline.integrate of traced knots and a periodic spline", "a sum of integrals is")
         if not extrapolate:
-            ends = self.t[self.k], self.t[len(self.t) - self.k - 1]
+            ends = self.t[self.k], self.t[-self.k - 1]
             a, b = (np.clip(end, *ends) for end in (a, b))
         rising = self.antiderivative()
         return rising(b, extrapolate=True) - rising(a, extrapolate=True)
@@ -108,11 +109,12 @@ def _slopes(t, c, k: int):
 
 
 def of_traced_knots(t, c, k, extrapolate, axis: int) -> FreeKnots:
-    """Return a spline of traced knots; that they ascend, and how many there are, are guards."""
+    """Return a spline of traced knots; that they ascend, and that there are enough weights, are guards."""
     t, c = lift_all(t, c)
-    count = len(t) - k - 1
-    if k < 0 or t.ndim != 1 or count < k + 1 or c.shape[axis] < count:
-        raise ValueError(f"{len(t)} knots and {c.shape[axis]} weights make no spline of degree {k}")
+    weights = length(c, axis)
+    count = length(t, 0) - k - 1
+    if k < 0 or t.ndim != 1 or count < k + 1 or weights < count:
+        raise ValueError(f"{len(t)} knots and {int(weights)} weights make no spline of degree {k}")
     if bool(np.any(t[1:] < t[:-1])):
         raise ValueError("Knots must be in a non-decreasing order.")
     if not bool(t[k] < t[count]):

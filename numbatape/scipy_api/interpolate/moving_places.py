@@ -10,9 +10,12 @@ import numpy as np
 import scipy.linalg
 
 from ...numpy_api.creation import as_doubles
+from ...numpy_api.sized import eye
 from ...numpy_api.stand_ins import made
+from ...trace.axes import length, lengths
 from ...trace.operands import lift_all
 from ...trace.primitives import sample_of
+from ...trace.symbolic_sizes import is_size
 from .free_knots import FreeKnots, of_traced_knots
 from .hermite_splines import hermite
 from .piecewise_polynomials import Piecewise
@@ -24,18 +27,20 @@ def cubic(original, x, y, axis=0, bc_type="not-a-knot", extrapolate=None) -> Pie
     x, y = map(as_doubles, lift_all(x, y))
     axis %= y.ndim
     y = np.moveaxis(y, axis, 0)
-    n, columns = len(x), np.reshape(y, (len(x), -1))
-    _ = len(y) == n, n > 3  # guards
+    n = length(x, 0)
+    _ = bool(length(y, 0) == n)  # a guard
+    columns = np.reshape(y, (n, -1))
     if bc_type == "periodic":
         slopes = _of_a_circle(x, columns) if n > 2 else 0.0 * columns
     else:
+        n = n if n > 3 else int(n)  # few places have formulas of their own
         ends = [bc_type] * 2 if isinstance(bc_type, str) else list(bc_type)
         ends = [_order_and_value(end, n) for end in ends]
         parabola = n == 3 and ends == [None, None]
         slopes = _of_a_parabola(x, columns) if parabola else _between(x, columns, ends)
     if extrapolate is None:
         extrapolate = "periodic" if bc_type == "periodic" else True
-    found = hermite(x, y, np.reshape(slopes, np.shape(sample_of(y))), 0, extrapolate)
+    found = hermite(x, y, np.reshape(slopes, lengths(y)), 0, extrapolate)
     return Piecewise(None, found.c, x, extrapolate, axis)
 
 
@@ -119,18 +124,17 @@ def through(x, y, k: int = 3, axis: int = 0, extrapolate=True) -> FreeKnots:
     ``make_interp_spline`` chooses knots in this way, and so does FITPACK for splines that do not smooth.
     """
     x, y = map(as_doubles, lift_all(x, y))
-    n, axis = len(x), axis % y.ndim
+    n, axis = length(x, 0), axis % y.ndim
     y = np.moveaxis(y, axis, 0)
-    if len(y) != n:
+    if length(y, 0) != n:
         raise ValueError(f"Shapes of x {x.shape} and y {y.shape} are incompatible")
     if bool(np.any(x[1:] <= x[:-1])):
         raise ValueError("Expect x to not have duplicates, and to be sorted")
     half, inner = (k + 1) // 2, x
     if k % 2 == 0:
         half, inner = k // 2, 0.5 * (x[1:] + x[:-1])
-    t = np.concatenate([x[:1]] * (k + 1) + [inner[half : len(inner) - half]] + [x[-1:]] * (k + 1))
-    basis = of_traced_knots(t, np.eye(n), k, True, 0)(x)
+    t = np.concatenate([x[:1]] * (k + 1) + [inner[half : length(inner, 0) - half]] + [x[-1:]] * (k + 1))
+    units = eye(x._trace, n) if is_size(n) else np.eye(n)
+    basis = of_traced_knots(t, units, k, True, 0)(x)
     weights = np.linalg.solve(basis, np.reshape(y, (n, -1)))
-    return of_traced_knots(
-        t, np.moveaxis(np.reshape(weights, np.shape(sample_of(y))), 0, axis), k, extrapolate, axis
-    )
+    return of_traced_knots(t, np.moveaxis(np.reshape(weights, lengths(y)), 0, axis), k, extrapolate, axis)

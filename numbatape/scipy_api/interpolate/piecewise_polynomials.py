@@ -98,10 +98,10 @@ class Piecewise:
             shape = (-1, *(1,) * (c.ndim - 1))
             raised = c / np.reshape(np.arange(len(c), 0.0, -1.0), shape)
             steps = column(x[1:] - x[:-1], c.ndim - 2)
-            whole = np.zeros(c.shape[1:])
-            for part in range(len(c)):
+            whole = raised[0] * steps
+            for part in range(1, len(c)):
                 whole = (whole + raised[part]) * steps
-            starts = np.concatenate([np.zeros((1, *c.shape[2:])), np.cumsum(whole, 0)[:-1]])
+            starts = np.concatenate([np.zeros_like(whole[:1]), np.cumsum(whole, 0)[:-1]])
             c = np.concatenate([raised, starts[None]])
         extrapolate = False if self.extrapolate == "periodic" else self.extrapolate
         return Piecewise(None, c, self.x, extrapolate, self.axis)
