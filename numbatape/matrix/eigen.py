@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..ops.spectral import NEAR, NOISE, SINGLE_NOISE
 from ..trace.axes import is_empty
 from ..trace.primitives import stop_gradient
 from .matrix_rule import MatrixRule, adjoint, call, diagonal, is_complex, traced
@@ -157,6 +158,35 @@ def folded(g, lower: bool):
     return np.tril(whole) + np.tril(whole, -1) if lower else np.triu(whole) + np.triu(whole, 1)
 
 
+def _turns(products, vbar, w):
+    """Return what turns two vectors against each other, over the gap of their values.
+
+    Only this part of the products ``V^H Vbar`` has a share in the result.
+    """
+    turn = 0.5 * (products - adjoint(products))
+    size = sizes_of(vbar, -2)
+    gap = w[..., None, :] - w[..., :, None]
+    return inverse_gaps(w) * without_noise(turn, size + np.swapaxes(size, -1, -2), gap, w)
+
+
+def sizes_of(vectors, axis: int):
+    """Return the sums of the sizes of the entries of vectors along an axis."""
+    return np.sum(_size(vectors), axis, keepdims=True)
+
+
+def _size(x):
+    """Return the sizes of entries, without a derivative."""
+    parts = (x.real, x.imag) if is_complex(x) else (x,)
+    return sum(np.abs(stop_gradient(part) if traced(part) else part) for part in parts)
+
+
+def without_noise(turn, size, gap, values):
+    """Return what turns vectors against each other, 0 where it and the gap are rounding (`ops.spectral`)."""
+    share = SINGLE_NOISE if values.dtype == np.float32 else NOISE
+    largest = np.max(_size(values), -1)[..., None, None]
+    return np.where(np.logical_and(_size(turn) < share * size, _size(gap) <= NEAR * largest), 0.0, turn)
+
+
 def hermitian(name: str, value, lower: bool) -> MatrixRule:
     """Return the rule of a function that gives all eigenvalues and vectors of ``a``, or of ``a`` and ``b``.
 
@@ -168,10 +198,11 @@ def hermitian(name: str, value, lower: bool) -> MatrixRule:
         if is_empty(args[0]):
             return tuple(np.zeros_like(x) for x in args)
         products = np.matmul(adjoint(v), vbar)
-        inner = diagonal(wbar) + inverse_gaps(w) * products
+        inner = diagonal(wbar) + _turns(products, vbar, w)
         cotangents = [np.matmul(v, np.matmul(inner, adjoint(v)))]
         if len(args) == 2:
-            rest = inner * w[..., None, :] + 0.5 * np.tril(np.triu(products))
+            rest = diagonal(w * wbar) + _turns(products * w[..., None, :], vbar * w[..., None, :], w)
+            rest = rest + 0.5 * np.tril(np.triu(products))
             cotangents.append(-np.matmul(v, np.matmul(rest, adjoint(v))))
         return tuple(folded(g, lower) for g in cotangents)
 
@@ -216,7 +247,7 @@ def _tridiagonal(d, e):
 
 def _tridiagonal_pullback(ybar, y, d, e):
     (wbar, vbar), (w, v) = ybar, y
-    inner = diagonal(wbar) + inverse_gaps(w) * np.matmul(adjoint(v), vbar)
+    inner = diagonal(wbar) + _turns(np.matmul(adjoint(v), vbar), vbar, w)
     left = np.matmul(v, inner)
     below = np.sum(left[..., 1:, :] * v[..., :-1, :], -1) + np.sum(left[..., :-1, :] * v[..., 1:, :], -1)
     return np.sum(left * v, -1), below

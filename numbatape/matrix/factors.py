@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.axes import is_empty, lengths
-from .eigen import _turn, folded
+from .eigen import _turn, folded, sizes_of, without_noise
 from .matrix_rule import (
     MatrixRule,
     adjoint,
@@ -77,7 +77,10 @@ def _svd_pullback(ybar, y, a):
     gap = np.where(same, 0.0, 1.0 / np.where(same, 1.0, gap))
     zero = np.equal(across, 0.0)
     inverse = np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, across))
-    inner = gap * ((p - adjoint(p)) * across + down * (q - adjoint(q))) + diagonal(sbar)
+    turn = (p - adjoint(p)) * across + down * (q - adjoint(q))
+    left, right = sizes_of(ubar, -2), sizes_of(vbar, -2)
+    size = (left + np.swapaxes(left, -1, -2)) * across + down * (right + np.swapaxes(right, -1, -2))
+    inner = gap * without_noise(turn, size, across - down, s) + diagonal(sbar)
     if is_complex(u):
         inner = inner + 0.5 * np.tril(np.triu(p - adjoint(p))) * inverse
     left = np.matmul(u, inner)

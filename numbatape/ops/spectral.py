@@ -1,13 +1,18 @@
 """Eigenvalues, singular values and QR: ops whose results are packed into one vector.
 
 Matrices in the vector are column-major, as LAPACK leaves them. Where two eigenvalues or singular values
-coincide, single vectors have no derivative: the terms that would be divided by the
-difference are left out.
+coincide, single vectors have no derivative: the terms that would be divided by the difference are left out.
+
+A function that turns of such vectors against each other do not change (a projector, a matrix function) has
+cotangents whose difference is zero. Where both differences are nothing but rounding, their quotient may be
+anything, so it is left out, too: `is_noise`. Rounding is measured by the cotangents: small eigenvalues that
+are exact, as those of a diagonal matrix, keep their derivatives.
 """
 
 import numpy as np
 
 from ..jit.language import geqrf, gesdd, orgqr, parallel, syevd, trsm
+from ..tape.tape import F64
 from .dependencies import dense, everything
 from .linalg import copy_matrix, half_triangle
 from .products import multiply
@@ -45,6 +50,41 @@ def reciprocal_gap(e, gap):
     """Return ``1/gap``, and 0 for equal values, whose vectors have no derivative of their own."""
     equal = gap == 0.0
     return e.where(equal, 0.0, 1.0 / e.where(equal, 1.0, gap))
+
+
+NOISE, SINGLE_NOISE = 4e-15, 2e-6  # the rounding of a sum of products as a share of the summands, and more
+NEAR = 1e-3  # values whose difference is a larger share of the largest one are apart: no look is taken
+
+
+def share_of_rounding(v, t):
+    """Return the share for the cells of this kernel, of which one at ``t`` is scratch."""
+    v[t] = 1.0 + 1e-10
+    return NOISE if v[t] != 1.0 else SINGLE_NOISE
+
+
+def size_of(g, a, step, n):
+    """Return the sum of the absolute values of a vector's entries."""
+    total = 0.0
+    for k in range(n):
+        total += abs(g[a + k * step])
+    return total
+
+
+def is_noise(e, turn, size, gap, values, family):
+    """Return where what turns two vectors against each other, and their gap, are nothing but rounding.
+
+    Parameters
+    ----------
+    turn, gap
+        One for each pair of vectors.
+    size
+        For each pair, the sizes of the summands of ``turn``. Where these are zero, as in a pullback that is
+        recorded to be transposed, nothing is left out: a pushforward turns vectors against each other by
+        quotients of which the rounding cancels in such functions.
+    """
+    share = NOISE if family == F64 else SINGLE_NOISE
+    near = e.row("abs", e.still(gap)) <= NEAR * e.last(e.max(e.row("abs", e.still(values))))
+    return e.row("logical_and", e.row("abs", e.still(turn)) < share * e.still(size), near)
 
 
 def excess(e, m, n):
@@ -103,9 +143,18 @@ class Eigh:
                         v[t + i * n + j] = g[o + i] * v[u + i * n + j]
             else:
                 multiply(v, s, n, 1, v, u, n, 1, g, u, 1, n, n, n, n, 1.0, 0.0)
+                share = share_of_rounding(v, t)
+                near = NEAR * max(abs(v[o]), abs(v[o + n - 1]))
                 for i in range(n):
-                    for j in parallel(n):
-                        v[s + i * n + j] *= inverse_gap(v[o + j], v[o + i])
+                    v[t + i] = size_of(g, u + i * n, 1, n) * share
+                for i in range(n):
+                    for j in range(i):
+                        turn = v[s + i * n + j] - v[s + j * n + i]
+                        gap = v[o + j] - v[o + i]
+                        noise = abs(turn) < v[t + i] + v[t + j] and abs(gap) <= near
+                        turn = 0.0 if noise else 0.5 * turn * inverse_gap(v[o + j], v[o + i])
+                        v[s + i * n + j] = turn
+                        v[s + j * n + i] = turn
                     v[s + i * n + i] = g[o + i]
                 multiply(v, t, n, 1, v, s, n, 1, v, u, n, 1, n, n, n, 1.0, 0.0)
             multiply(v, s, n, 1, v, u, 1, n, v, t, n, 1, n, n, n, 1.0, 0.0)
@@ -122,7 +171,13 @@ class Eigh:
         values, rows = e.unpacked(z, (n,), (n, n))
         its_values, its_rows = e.unpacked(ct, (n,), (n, n))
         gap = e.expand(values, (-2,)) - e.last(values)
-        inner = reciprocal_gap(e, gap) * e.matmul(rows, e.transposed(its_rows))
+        # The symmetric part of F o (V^T Vbar), which alone counts, is written as such: then its derivative
+        # turns two vectors of equal values against each other, so that rounding cancels.
+        products = e.matmul(rows, e.transposed(its_rows))
+        turn = products - e.transposed(products)
+        size = e.sum(e.row("abs", its_rows), keepdims=True)
+        noise = is_noise(e, turn, size + e.transposed(size), gap, values, a.family)
+        inner = reciprocal_gap(e, gap) * e.where(noise, 0.0, 0.5 * turn)
         inner = inner + e.last(its_values) * e.eye(n, a.family)
         whole = e.matmul(e.transposed(rows), e.matmul(inner, rows))
         return ((whole + e.transposed(whole)) * half_triangle(e, n, a.family),)
@@ -172,13 +227,20 @@ class Svd:
             right = left + m * k
             multiply(v, p, k, 1, v, u, m, 1, g, u, 1, m, k, k, m, 1.0, 0.0)
             multiply(v, q, k, 1, v, t, 1, k, g, t, k, 1, k, k, n, 1.0, 0.0)
+            share = share_of_rounding(v, left)
+            for i in range(k):
+                v[left + i] = size_of(g, u + i * m, 1, m) * share
+                v[right + i] = size_of(g, t + i, k, n) * share
             for i in range(k):
                 x = v[o + i]
                 for j in range(k):
                     y = v[o + j]
                     gap = inverse_gap(y, x) / (y + x) if y != x else 0.0
                     turn = (v[p + i * k + j] - v[p + j * k + i]) * y
-                    v[w + i * k + j] = gap * (turn + x * (v[q + i * k + j] - v[q + j * k + i]))
+                    turn += x * (v[q + i * k + j] - v[q + j * k + i])
+                    size = y * (v[left + i] + v[left + j]) + x * (v[right + i] + v[right + j])
+                    noise = abs(turn) < size and abs(y - x) <= NEAR * v[o]
+                    v[w + i * k + j] = 0.0 if noise else gap * turn
                 v[w + i * k + i] = g[o + i]
             multiply(v, left, k, 1, v, u, 1, m, v, p, k, 1, m, k, k, -1.0, 0.0)
             multiply(v, right, k, 1, v, t, k, 1, v, q, k, 1, n, k, k, -1.0, 0.0)
@@ -209,8 +271,12 @@ class Svd:
         p, q = e.matmul(rows, e.transposed(its_rows)), e.matmul(e.transposed(right), its_right)
         across, down = e.expand(s, (-2,)), e.last(s)
         gap = reciprocal_gap(e, (across - down) * (across + down))
-        turned = (p - e.transposed(p)) * across + down * (q - e.transposed(q))
-        inner = gap * turned + e.last(its_s) * e.eye(k, a.family)
+        turn = (p - e.transposed(p)) * across + down * (q - e.transposed(q))
+        size = e.sum(e.row("abs", its_rows), keepdims=True)
+        its_size = e.sum(e.row("abs", its_right), (-2,), keepdims=True)
+        size = (size + e.transposed(size)) * across + down * (its_size + e.transposed(its_size))
+        turn = e.where(is_noise(e, turn, size, across - down, s, a.family), 0.0, turn)
+        inner = gap * turn + e.last(its_s) * e.eye(k, a.family)
         left = e.matmul(e.transposed(rows), inner)
         if more > 0:
             rest = e.transposed(its_rows) - e.matmul(e.transposed(rows), p)
