@@ -15,6 +15,7 @@ import itertools
 import os
 import textwrap
 import types
+import warnings
 import weakref
 
 import numpy as np
@@ -49,6 +50,11 @@ HEAD = """
     weighted = nt.function(model.of_weight)
     held, weak = functools.partial(model.of_weight), weakref.ref(model)
     operator = scipy.sparse.linalg.LinearOperator((1, 1), model.of_weight, dtype=float)
+    def inverse(n):
+        try:
+            return 1 / n
+        except ZeroDivisionError:
+            return 2.0
     def put(owner, value):
         owner.last = value
     def weigh(owner, value):
@@ -98,6 +104,26 @@ ASSIGNED_FIRST = {
     "views that are apart": "self.last = x[:1]; self.newest = x[1:]; loss = loss + self.last[0]",
     "another attribute is counted": "self.last = x; self.calls += 1; loss = loss + np.sum(self.last)",
 }
+# What it repeats once it has changed twice, when it is an input of the tape and an output.
+STATE = {
+    "state of the last call": "loss += 0.0 if self.last is None else np.sum(self.last); self.last = x",
+    "momentum": "self.weight = 0.9 * self.weight + 0.1 * x[:3]; loss = loss + np.sum(self.weight ** 2)",
+    "attribute that counts and is read": "self.calls += 1; loss = loss * self.calls",
+    "counter of numbers": "self.weight += 0.1",
+    "counter of another object": "self.calls = self.other.calls + 1; self.other.calls += 3",
+    "counter whose step varies": "self.calls += 10 if x[0] > 1.0 else 1",
+    "an array that grows": "self.weight = np.append(self.weight, x[0])[-4:]; loss = loss + np.sum(self.weight)",
+    "greatest so far": "self.weight = max(self.weight, x[0]); loss = loss * self.weight",
+    "two that take turns": "self.weight, self.last = self.weight * 0.5, self.weight; loss *= self.last",
+    "options": "self.last = not self.last; loss = loss * (2.0 if self.last else 1.0)",
+    "read by a partial": "loss = loss + held(x[0]); self.weight = x[0]; loss = loss * self.weight",
+    "kept as well": "self.history.append(self.weight); self.weight = self.weight * 0.5; loss *= self.weight",
+    "counted as well": "self.marks[1] += 1; self.calls += 2; self.weight = self.weight + x[0]; loss *= self.weight",
+    "replaced": "self.history = [*self.history[-1:], loss]",
+    "every third": "self.calls += 1; self.weight *= 1.0 if self.calls % 3 else 0.5; loss *= self.weight",
+    "deleted and made": "w = self.weight; del self.weight; self.weight = w * 1.5; loss = loss * w",
+    "an error that is caught": "self.calls += 1; loss = loss * inverse(self.calls % 3)",
+}
 # What it cannot repeat: something is read, or may be.
 NOT_REPEATED = {
     "length": "self.history.append(loss); loss = loss + len(self.history)",
@@ -108,7 +134,6 @@ NOT_REPEATED = {
     "getattr": "self.last = x[0]; loss = loss + getattr(self, 'la' + 'st')",
     "vars": "self.last = x[0]; loss = loss + vars(self)['last']",
     "text": "self.last = x[0]; names = ('last',); loss = loss + self.__dict__[names[0]]",
-    "state of the last call": "loss += 0.0 if self.last is None else np.sum(self.last); self.last = x",
     "read in a branch": "self.last = x[1] if x[0] > 1.0 else 0.0 if self.last is None else self.last; "
     "loss = loss + self.last",
     "assigned on one path": "weigh(self, x[0]) if x[0] > 0.5 else None; loss = loss * self.weight",
@@ -116,7 +141,6 @@ NOT_REPEATED = {
     "weigh(self, x[1]) if x[0] > 0.5 else None",
     "read by a solver": "loss = loss + nt.root(lambda y: y - self.weight, 1.0); self.weight = x[0]",
     "read by a sub-tape": "loss = loss + weighted(x[0]); self.weight = x[0]; loss = loss * self.weight",
-    "read by a partial": "loss = loss + held(x[0]); self.weight = x[0]; loss = loss * self.weight",
     "read by a weak reference": "loss = loss + weak().weight; self.weight = x[0]; loss *= self.weight",
     "read by an object of a library": "loss = loss + np.sum(operator @ x[:1]); self.weight = x[0]; "
     "loss = loss * self.weight",
@@ -126,16 +150,11 @@ NOT_REPEATED = {
     "a size": "self.history.append(x.size)",
     "insert": "self.history.insert(0, loss)",
     "pop": "self.history.append(loss); self.history.append(loss); loss = loss + self.history.pop()",
-    "replaced": "self.history = [*self.history[-1:], loss]",
     "counter that is read": "self.log['n'] += 1; loss = loss * self.log['n']",
-    "attribute that counts and is read": "self.calls += 1; loss = loss * self.calls",
     "counter that is set": "self.calls = 3; self.calls += 1",
     "counter that starts again": "self.calls += 1; self.__init__()",
     "counter with two indices": "self.marks[-1] = 5; self.marks[1] += 1",
-    "counter of another object": "self.calls = self.other.calls + 1; self.other.calls += 3",
-    "counter whose step varies": "self.calls += 10 if x[0] > 1.0 else 1",
     "doubled": "self.calls *= 2",
-    "counter of numbers": "self.weight += 0.1",
     "step that varies": "self.calls += len(self.names); self.names.append('b')",
     "list that grows": "self.marks[1] += 1; self.marks.append(loss)",
     "item that is read": "loss = loss + self.log['loss'] * 0.1; self.log['loss'] = np.sum(x)",
@@ -296,7 +315,7 @@ f = model = M()
 """
 CLASSES = {
     name: textwrap.dedent(HEAD).replace("BODY", body)
-    for name, body in (REPEATED | ASSIGNED_FIRST | NOT_REPEATED).items()
+    for name, body in (REPEATED | ASSIGNED_FIRST | STATE | NOT_REPEATED).items()
 }
 PROGRAMS = CLASSES | dict(part.strip().split("\n", 1) for part in GLOBALS.split("##")[1:])
 
@@ -375,6 +394,7 @@ def pulled_back(f):
         *((name, verb) for name in PROGRAMS),
         *((name, way) for name in REPEATED for way in (prepared, pulled_back)),
         *((name, prepared) for name in ASSIGNED_FIRST),
+        *((name, pulled_back) for name in STATE),
         *((name, prepared) for name in ("counter", "last entry", "set by a hook", "two names")),
     ],
 )
@@ -406,6 +426,54 @@ def test_no_trace_for_what_is_repeated(name, monkeypatch):
         run(np.array([2.0, k, 3.0]))
         run(np.array([0.0, k, 3.0]))
     assert len(traces) <= 4  # two branches; the first call finds out what is written
+
+
+GLOBAL_STATE = ("global name", "global counter that is read", "counter of a closure that is read")
+
+
+@pytest.mark.parametrize("name", [*STATE, *GLOBAL_STATE, "global counter that a helper reads"])
+def test_no_trace_for_state_that_goes_on(name, monkeypatch):
+    traces = []
+    trace = program.Program._trace
+    monkeypatch.setattr(program.Program, "_trace", lambda *args: traces.append(1) or trace(*args))
+    run = nt.value_and_grad(made(PROGRAMS[name])["f"])
+    for k in range(24):
+        if k == 18:
+            traces.clear()
+        run(np.array([2.0 + 0.125 * k, k % 3, 3.0]))
+    assert not traces
+
+
+@pytest.mark.parametrize("tell", ["print('three')", "warnings.warn('three')"])
+def test_what_a_function_tells_in_some_calls_it_tells_in_later_ones_too(tell, capsys):
+    scope = made(f"""
+import warnings
+calls = 0
+def f(x):
+    global calls
+    calls += 1
+    if calls % 3 == 0:
+        {tell}
+    return np.sum(x**2) * calls
+""")
+    run = nt.grad(scope["f"])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(12):
+            run(np.ones(3))
+    told = [each for each in found if each.category is UserWarning]
+    assert len(told) + capsys.readouterr().out.count("three") == 4
+
+
+def test_other_derivatives_of_functions_with_state():
+    scope, plain = (made(PROGRAMS["attribute that counts and is read"]) for _ in range(2))
+    runs = nt.value_and_grad(scope["f"]), nt.hessian(scope["f"]), nt.jvp
+    for k in range(8):
+        x = np.array([1.0, k, 2.0])
+        assert runs[0](x)[0] == plain["f"](x)
+        np.testing.assert_allclose(runs[1](x), 4.0 * (plain["f"](x) and plain["f"].calls) * np.eye(3))
+        assert runs[2](scope["f"], (x,), (x,))[0] == plain["f"](x)
+        assert scope["f"].calls == plain["f"].calls == 3 * k + 3
 
 
 def test_arrays_that_are_kept_are_the_callers():
@@ -632,3 +700,26 @@ def test_a_function_that_is_traced_in_each_call_writes_a_file_once_a_call(tmp_pa
         for by in ([2.0, 3.0], [4.0, 5.0]):
             np.testing.assert_array_equal(jacobian(np.ones(2), by=np.array(by)), np.diag(by))
     assert (tmp_path / "log").read_text() == "run 0\nrun 1\n"
+
+
+ANOTHER_NAME = """
+## list
+same, parts = [1.0], None
+def f(x):
+    parts[0].append(1.0)
+    return np.sum(x) * len(same)
+## dictionary
+same, parts = {"a": 1.0}, None
+def f(x):
+    parts[0]["a"] += 1.0
+    return np.sum(x) * same["a"]
+"""
+
+
+@pytest.mark.parametrize("text", ANOTHER_NAME.split("##")[1:], ids=("list", "dictionary"))
+def test_a_container_that_is_an_input_is_not_written_to_by_another_name(text):
+    scope = made(text.split("\n", 1)[1])
+    scope["parts"] = (scope["same"],)
+    run = nt.value_and_grad(scope["f"])
+    for k in range(8):
+        assert run(np.ones(2))[0] == 2.0 * (k + 2)

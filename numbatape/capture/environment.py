@@ -71,6 +71,17 @@ _MANY = 20_000  # Once this many objects are noted, further objects of libraries
 class Environment(LibraryObjects, Walk):
     """The captured values of a function, and everything that it refers to.
 
+    Parameters
+    ----------
+    function
+        The user's function.
+    written
+        Places that calls change themselves (`Effects.places`), so that they need not compare them.
+    moving
+        Variables that are inputs of its tapes.
+    watches
+        Whether calls compare it; if not, dictionaries that hold moving variables are noted with these.
+
     Attributes
     ----------
     repeats
@@ -83,11 +94,12 @@ class Environment(LibraryObjects, Walk):
         All objects that the function refers to, directly or indirectly.
     """
 
-    def __init__(self, function, written=(), moving=()):
+    def __init__(self, function, written=(), moving=(), watches: bool = True):
         LibraryObjects.__init__(self)
         Walk.__init__(self)
-        self._moving = {name.key for name in moving}  # they are inputs, so calls need not compare them
-        self._written = {id(container): (container, keys) for container, keys in without(written, moving)}
+        self._moving = {name.key for name in moving}
+        places = without(written, moving if watches else ())
+        self._written = {id(container): (container, keys) for container, keys in places}
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
         self.repeats, self.identity_tests = False, 0
         self.reached: list = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -44,6 +44,13 @@ _OF_DATACLASSES = (
 _DYNAMIC = DYNAMIC.union(("__globals__", "__closure__", "cell_contents", "_getframe", "currentframe"))
 # Names by which code reads attributes that it does not name; `getattr` finds the stand-in's, too.
 _BY_TEXT = (BY_TEXT | REFLECTIVE) - {"getattr", "hasattr", "attrgetter", "copy"}
+# Names by which code tells the user something in some calls, which calls without a trace do not do.
+_TELLING = frozenset(
+    (
+        *("print", "pprint", "input", "display", "write", "writelines", "flush", "warn", "warn_explicit"),
+        *("debug", "info", "warning", "error", "exception", "critical", "log_message"),
+    )
+)
 
 
 class Code:
@@ -53,13 +60,16 @@ class Code:
     ----------
     environment
         What the function refers to.
+    repeats
+        Whether what it assigns to variables can be repeated in calls without a trace (`Effects.moved`).
     """
 
-    def __init__(self, environment: Environment):
+    def __init__(self, environment: Environment, repeats: bool = False):
         self._environment = environment
         self._codes = codes = environment.running()
         self._names = frozenset().union(*map(names_of, codes))
         self._read = frozenset().union(*map(names_read, codes))
+        self._repeats = repeats and self._names.isdisjoint(_TELLING)
         self._stored = frozenset().union(*map(stored_names, codes))
         # A constructor assigns to attributes of a new object, unless other code calls it for an old one.
         others = [code for code in codes if code.co_name != "__init__"]
@@ -73,17 +83,18 @@ class Code:
         self._open = compares < 2 and not hides and not environment.moves_on
 
     def reads(self, name: MovingName) -> bool:
-        """Whether a variable can be an input: code reads it by its name, and does not change it."""
+        """Whether a variable can be an input: code reads it by its name, and calls can repeat what it assigns."""
         if not self._open or not can_move(name.read()):
             return False
         if type(name.holder) is types.CellType:
-            return name.name not in self._stored
+            return self._repeats or name.name not in self._stored
         if id(name.holder) in self._environment.scopes():
             seen = self._environment.seen.values()
             # Code may read a module's attribute by way of the module, which is not copied.
             modules = (value for value in seen if type(value) is types.ModuleType)
-            return name.name not in self._stored and all(vars(value) is not name.holder for value in modules)
-        return name.name not in self._assigned and self._shows_attributes
+            by_name = all(vars(value) is not name.holder for value in modules)
+            return by_name and (self._repeats or name.name not in self._stored)
+        return self._shows_attributes and (self._repeats or name.name not in self._assigned)
 
     def names(self, name: MovingName) -> bool:
         """Whether code reads variables or attributes of this name."""
@@ -159,8 +170,7 @@ def require_inputs(trace: Trace, variables: dict[MovingName, Any], contents: lis
         raise RuntimeError("a variable that is an input was written to")
     if captured is not None and captured.written():
         raise RuntimeError("an array was written to, perhaps with a variable that is an input")
-    if not all(_same_entries(_inside(value), before) for value, before in contents):
-        raise RuntimeError("a container or an array that is an input was changed")
+    require_same(contents)
     copies = trace.capture.copies
     if trace.capture.moving.keys() - copies.moved:
         raise RuntimeError("a variable that is an input has no stand-in")
@@ -168,9 +178,15 @@ def require_inputs(trace: Trace, variables: dict[MovingName, Any], contents: lis
         raise RuntimeError("a variable that is an input is read by code that runs as it is")
 
 
+def require_same(contents: list[tuple]) -> None:
+    """Raise if containers or arrays that are inputs have other contents than before (from `contents_of`)."""
+    if not all(_same_entries(_inside(value), before) for value, before in contents):
+        raise RuntimeError("a container or an array that is an input was changed")
+
+
 def _changed(environment: Environment) -> Iterator[MovingName]:
     """Yield variables that have another value, or hold an array or a container with other contents."""
-    others = {id(array) for array in environment.written_arrays()} | _refilled(environment)
+    others = {id(array) for array in environment.written_arrays()} | refilled(environment)
 
     def moved(now, before) -> bool:
         return id(before) in others or not same(now, before)
@@ -191,7 +207,7 @@ def _changed(environment: Environment) -> Iterator[MovingName]:
                     yield MovingName(name, fields)
 
 
-def _refilled(environment: Environment) -> set[int]:
+def refilled(environment: Environment) -> set[int]:
     """Return the ids of lists and dictionaries that have other entries than before."""
     found = set()
     for container, entries in environment.sequences:
@@ -209,9 +225,20 @@ def _same_entries(container, entries: tuple) -> bool:
     return len(container) == len(entries) and all(map(same, container, entries))
 
 
-def changed(environment: Environment) -> dict[tuple[int, str], MovingName]:
-    """Return the variables that have changed and can be inputs, by their keys."""
-    code = Code(environment)
+def changed(
+    environment: Environment, repeats: bool, own: Container[int] = ()
+) -> dict[tuple[int, str], MovingName]:
+    """Return the variables that have changed and can be inputs, by their keys.
+
+    Parameters
+    ----------
+    repeats
+        As for `Code`.
+    own
+        Ids of lists and dictionaries that the function itself has changed.
+    """
+    code = Code(environment, repeats)
     # Calls stop comparing an attribute that no code reads (`numbatape.capture.unread`). As an input, a list
     # of the losses so far would have another structure in each call.
-    return {name.key: name for name in _changed(environment) if code.names(name) and code.reads(name)}
+    found = (name for name in _changed(environment) if code.names(name) and code.reads(name))
+    return {name.key: name for name in found if id(name.read()) not in own}

@@ -56,6 +56,23 @@ class MovingName(str):
         holder = self.holder
         return holder.cell_contents if type(holder) is types.CellType else holder[self.name]
 
+    def assign(self, value) -> None:
+        """Give the variable another value."""
+        if type(self.holder) is types.CellType:
+            self.holder.cell_contents = value
+        else:
+            self.holder[self.name] = value
+
+    @property
+    def may_change(self) -> bool:
+        """Whether something may be assigned to it: not to the default of an argument."""
+        return type(self.holder) is not types.FunctionType
+
+    @property
+    def keys(self) -> frozenset[str] | None:
+        """The keys of the variable in its holder; None for a cell, which has nothing else."""
+        return None if type(self.holder) is types.CellType else frozenset((self.name,))
+
 
 class Moving:
     """The moving variables of a function, as calls of verbs have found them.
@@ -128,6 +145,6 @@ def without(written, moving: Iterable[MovingName]) -> list[tuple]:
     for name in moving:
         holder = name.holder
         _, keys = found.get(id(holder), (holder, frozenset()))
-        every = keys is None or type(holder) is types.CellType
-        found[id(holder)] = holder, None if every else keys | {name.name}
+        every = keys is None or name.keys is None
+        found[id(holder)] = holder, None if every else keys | name.keys
     return [*found.values()]

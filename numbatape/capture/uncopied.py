@@ -104,7 +104,7 @@ def _reads(value, name: MovingName) -> bool:
 
 def _referents(value) -> list:
     """Return functions, classes and objects of the user's to which an object of a library leads."""
-    if isinstance(value, _LEAVES):
+    if _is_leaf(value):
         return []
     found: list = []
     if isinstance(value, weakref.ReferenceType):
@@ -121,11 +121,16 @@ def _referents(value) -> list:
             seen.add(id(part))
             if _is_users(part):
                 found.append(part)
-            elif not isinstance(part, _LEAVES):
+            elif not _is_leaf(part):
                 waiting.append(part)
         if len(seen) > _MOST:
             return [_ANYTHING]
     return found
+
+
+def _is_leaf(value) -> bool:
+    """Whether a value is not followed; a traced one, which the function has kept, leads to the whole trace."""
+    return isinstance(value, _LEAVES) or type(value).__module__.startswith("numbatape.trace")
 
 
 def _is_users(value) -> bool:

@@ -66,6 +66,7 @@ class Program:
         self._plain_arguments = True  # whether arguments have no methods of the user's
         self.keeps: tuple[str, ...] | None = None  # names of what made the last trace serve a single call
         self.renewed: str | None = None  # what `refresh` has found changed last
+        self._refills: set[int] = set()  # ids of lists and dictionaries that the function itself changes
         self._observes: set[str] = set()  # names of attributes of which traces observe the first use
         self.environment = Environment(function, (), moving)
         # The lock is never held while the user's function runs.
@@ -90,7 +91,11 @@ class Program:
         if changed:
             self.renewed = imported("..capture.changed_state", __package__).name_of_change(self.environment)
             if self._changes is not None and not self._changes.is_refused:
-                self._changes.note(imported("..capture.moving", __package__).changed(self.environment))
+                self._changes.note(
+                    imported("..capture.moving", __package__).changed(
+                        self.environment, self._repeats, self._refills
+                    )
+                )
             with self._tracing, self._lock:
                 self.variants.clear()
                 self._written, self._statics, self._unread = [], [], False
@@ -278,7 +283,8 @@ class Program:
                     self.version += 1
             watched = self.environment
             # Earlier traces go on comparing what they have read, which this one may only write.
-            environment = self._environment(()) if self._written or self._observes else watched
+            apart = self._written or self._observes or self._moving
+            environment = self._environment((), watches=False) if apart else watched
             for value in self._statics:
                 environment.add(value)
             environment.repeats = self._repeats
@@ -301,6 +307,8 @@ class Program:
         written = [] if recording.effects is None else recording.effects.places
         environment.forget(written)
         changes = (recording.kept and not written) or environment.changed()
+        if changes:
+            self._refills |= imported("..capture.moving", __package__).refilled(environment)
         with self._lock:
             self._data_integers, self._captures = recording.data_integers, recording.captures
             self.traces += 1
@@ -321,9 +329,9 @@ class Program:
             else:
                 self.variants[id(variant)] = variant
 
-    def _environment(self, written) -> Environment:
+    def _environment(self, written, watches: bool = True) -> Environment:
         """Return what the function captures, without the places that it only writes to."""
-        environment = Environment(self.function, written, self._moving)
+        environment = Environment(self.function, written, self._moving, watches)
         for value in self._statics:
             environment.add(value)
         return environment

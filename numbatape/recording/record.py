@@ -12,10 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..capture import files, randomness
-from ..capture.effects import effects_of
 from ..capture.environment import Environment
 from ..capture.kept_values import Kept
-from ..capture.moving_names import moving_names
+from ..capture.moving_names import MovingName, moving_names
 from ..emitter import instructions
 from ..errors import ForeignTraceError, LeakError, MissingBodyError
 from ..late import imported
@@ -114,11 +113,14 @@ class _Runs:
         self.assumes = manner.assumes
         self._traces: list[Trace] = []
         self._kept = False
+        self._before: dict[MovingName, Any] = {}  # what variables that are inputs had before the first run
 
     def undo(self) -> None:
         """Undo what the last run did to what the function refers to."""
         if self.environment is not None:
             self.environment.undo()
+        for name, value in self._before.items():
+            name.assign(value)
 
     def with_integers(self) -> Recording:
         """Record with Python ints as data; with plain ints, if that does not work."""
@@ -191,8 +193,9 @@ class _Runs:
             trace.start = sys._getframe()
             args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
             moving = {name: kwargs.pop(name) for name in moving_names(kwargs)}
+            self._before = self._before or {name: name.read() for name in moving if name.may_change}
             trace.capture.moving = {name.key: value for name, value in moving.items()}
-            contents = imported("..capture.moving", __package__).contents_of(moving) if moving else ()
+            contents, own = map(self._contents, (moving, self._before))
             foreign = environment is not None and environment.foreign
             with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign), _only_truths():
                 run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
@@ -202,10 +205,12 @@ class _Runs:
                     run = manner.transform(early.passed(run, manner.passes))
                 result = run(*args, **kwargs)
                 if moving:
-                    imported("..capture.moving", __package__).require_inputs(trace, moving, contents)
+                    self._note_assigned(trace, moving, contents)
                 if trace.memory.stores and environment is not None:
                     imported("..capture.hidden_memory", __package__).require_seen(trace, environment)
                 restore(trace)
+                if own:  # the function may have other names for them
+                    imported("..capture.moving", __package__).require_same(own)
                 if trace.validity.leak is not None:
                     raise trace.validity.leak  # code caught it, and took a path that is not the function's
                 if trace.validity.missing is not None:
@@ -214,6 +219,7 @@ class _Runs:
                     raise AssumptionError
                 repeats = environment if environment is not None and environment.repeats else None
                 recording = finish(trace, result, manner.passes, repeats)
+                reassigned = bool(trace.capture.reassigned) and recording.effects is None
         except Exception as error:
             if trace.derivatives.mistaken:
                 raise AssumptionError from None
@@ -225,7 +231,24 @@ class _Runs:
             completed(
                 lambda: CURRENT.set(outer), lambda: restore(trace), lambda: self._settle(trace), trace.close
             )
-        return replace(recording, kept=True) if self._kept else recording
+        return replace(recording, kept=True) if self._kept or reassigned else recording
+
+    @staticmethod
+    def _contents(values: dict) -> list[tuple]:
+        """Return the containers and arrays in the values of variables, with what is in them."""
+        return imported("..capture.moving", __package__).contents_of(values) if values else []
+
+    def _note_assigned(self, trace: Trace, moving: dict, contents: list) -> None:
+        """Note which of the variables that are inputs the function has assigned to."""
+        found = trace.capture.copies.assigned_to(moving)
+        if found and self.manner.transform is not None:
+            raise RuntimeError("a variable that is an input is assigned to, and a transform may run this again")
+        for name, value in self._before.items():  # what traced values refer to is not what the function does
+            name.assign(value)
+        imported("..capture.moving", __package__).require_inputs(trace, moving, contents)
+        for name, value in found.items():
+            name.assign(value)
+        trace.capture.reassigned = tuple(found)
 
     def _settle(self, trace: Trace) -> None:
         """Replace the traced values that the function has kept, and note whether there were any."""
@@ -280,7 +303,9 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         result = operations.with_plain_keys(result)
     leaves, structure = pytrees.flatten(result)
     noted, outputs, values = _outputs_of(trace, leaves)
-    effects = None if environment is None else effects_of(trace, environment, outputs)
+    effects = None
+    if environment is not None and (environment.uses or trace.capture.reassigned or environment.rebound()):
+        effects = imported("..capture.found_effects", __package__).effects_of(trace, environment, outputs)
     compute_deferred(trace, leaves)
     # A transform may run the function several times.
     factors = _factors_of(trace) if trace.capture.products and trace.swept else ()

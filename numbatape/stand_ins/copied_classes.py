@@ -54,6 +54,7 @@ class CopiedClasses:
         # By `moving_names.key_of`: traced values of variables that are inputs, and which have been asked for.
         self._moving = {} if trace is None else trace.capture.moving
         self.moved: set[tuple[int, str]] = set()
+        self._reassigned: set[tuple[int, str]] = set()  # those to which the function has assigned since
         # Whether all objects of the user's classes need stand-ins, because uses of their attributes are
         # observed, or attributes are inputs.
         self._of_all_objects = bool(self._observed or self._moving)
@@ -65,10 +66,16 @@ class CopiedClasses:
 
     def moving_value(self, name: str, holder, now):
         """Return the traced value of a variable or attribute that is an input; of others, what it has."""
-        if not self._moving or (key := key_of(name, holder)) not in self._moving:
+        if not self._moving or (key := key_of(name, holder)) not in self._moving or key in self._reassigned:
             return now
         self.moved.add(key)
         return self._moving[key]
+
+    def _reassign(self, name: str, holder) -> None:
+        """Note that the function has given an attribute another value, if it is an input."""
+        if self._moving and (key := key_of(name, holder)) in self._moving:
+            self.moved.add(key)
+            self._reassigned.add(key)
 
     def belong_to(self, trace) -> bool:
         """Whether a trace that is under way has made these copies, and no trace outside of it."""
@@ -116,8 +123,9 @@ class CopiedClasses:
             for name, part in fields_of(original).items():
                 if name not in slots and self.value(part) is not part:
                     self._redirect(made, name, _Entry(name))
-            for name, part in getattr(original, "__dict__", {}).items():
-                if self._moving and self.moving_value(name, original.__dict__, part) is not part:
+            for name in getattr(original, "__dict__", ()) if self._moving else ():
+                if (key := key_of(name, original.__dict__)) in self._moving:
+                    self.moved.add(key)
                     self._redirect(made, name, _Entry(name))
             for name, slot in slots.items():
                 self._redirect(made, name, slot)
@@ -148,10 +156,14 @@ class CopiedClasses:
             return self.value(now) if moving is now else moving
 
         def put(owner, value):
-            place.__set__(behind(owner), value)
+            own = behind(owner)
+            self._reassign(name, getattr(own, "__dict__", None))
+            place.__set__(own, value)
 
         def delete(owner):
-            place.__delete__(behind(owner))
+            own = behind(owner)
+            self._reassign(name, getattr(own, "__dict__", None))
+            place.__delete__(own)
 
         self._put_property(made, name, Redirected(get, put, delete))
 

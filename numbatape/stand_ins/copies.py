@@ -17,7 +17,7 @@ import numpy as np
 
 from ..capture.conversions import CALLS, OF_LIBRARIES, TYPES, TYPES_NAME, calling_types
 from ..capture.holders import CACHED, holder_of
-from ..capture.moving_names import key_of
+from ..capture.moving_names import MovingName, key_of
 from ..capture.reach import needs_stand_in, python_function, used_globals
 from ..capture.references import atoms_only, contents, is_atom, is_users_attribute
 from ..late import imported
@@ -195,6 +195,8 @@ class Copies(CopiedClasses):
                         scope[name] = self.known.builtins[name]
                 elif name in scope:
                     value = original.__globals__[name]
+                    if key_of(name, original.__globals__) in self.moved:
+                        continue  # another function has it, and may have assigned to it
                     moving = self.moving_value(name, original.__globals__, value)
                     replaced = self.value(value, asked) if moving is value else moving
                     if replaced is not value:  # another function may have replaced it already
@@ -271,6 +273,23 @@ class Copies(CopiedClasses):
                 elif self._replaces(now):
                     found = types.CellType()
             self._cells[id(cell)] = found
+        return found
+
+    def assigned_to(self, moving: dict[MovingName, object]) -> dict[MovingName, object]:
+        """Return what the copies have assigned to variables that are inputs, of which the values are given."""
+        found = {}
+        for name, value in moving.items():
+            holder = name.holder
+            if name.key not in self.moved or not name.may_change:
+                continue
+            if type(holder) is types.CellType:
+                now = self._cells[id(holder)].cell_contents
+            elif id(holder) in self._scopes:
+                now = self._scopes[id(holder)][name.name]
+            else:
+                now = name.read() if name.key in self._reassigned else value
+            if now is not value:
+                found[name] = now
         return found
 
     def _replaces(self, value) -> bool:

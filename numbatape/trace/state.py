@@ -301,6 +301,8 @@ class Capture:
         ``(class, name)`` of members that are behind a switch (`numbatape.stand_ins.lending`).
     moving
         By `numbatape.capture.moving_names.key_of`: traced values of variables that are inputs.
+    reassigned
+        The names of those to which the function has assigned.
     products
         Long arrays that code has multiplied with traced ones by ``@``, by id, with code and offset of each.
     remembered
@@ -322,6 +324,7 @@ class Capture:
         "lent",
         "library_copies",
         "moving",
+        "reassigned",
         "objects",
         "products",
         "reads_constants",
@@ -343,6 +346,7 @@ class Capture:
         self.containers: list = []
         self.lent: list = []
         self.moving: dict[tuple[int, str], Any] = {}
+        self.reassigned: tuple[str, ...] = ()
         self.products: dict[int, tuple[np.ndarray, list]] = {}
         self.remembered: dict[tuple, tuple] = {}
         self.snapshots: dict[int, tuple] = {}
