@@ -112,13 +112,13 @@ STATE = {
     "counter of numbers": "self.weight += 0.1",
     "counter of another object": "self.calls = self.other.calls + 1; self.other.calls += 3",
     "counter whose step varies": "self.calls += 10 if x[0] > 1.0 else 1",
-    "an array that grows": "self.weight = np.append(self.weight, x[0])[-4:]; loss = loss + np.sum(self.weight)",
+    "an array that grows": "self.weight = np.append(self.weight, x[0])[-4:]; loss += np.sum(self.weight)",
     "greatest so far": "self.weight = max(self.weight, x[0]); loss = loss * self.weight",
     "two that take turns": "self.weight, self.last = self.weight * 0.5, self.weight; loss *= self.last",
     "options": "self.last = not self.last; loss = loss * (2.0 if self.last else 1.0)",
     "read by a partial": "loss = loss + held(x[0]); self.weight = x[0]; loss = loss * self.weight",
     "kept as well": "self.history.append(self.weight); self.weight = self.weight * 0.5; loss *= self.weight",
-    "counted as well": "self.marks[1] += 1; self.calls += 2; self.weight = self.weight + x[0]; loss *= self.weight",
+    "counted as well": "self.marks[1] += 1; self.calls += 2; self.weight += x[0]; loss *= self.weight",
     "replaced": "self.history = [*self.history[-1:], loss]",
     "every third": "self.calls += 1; self.weight *= 1.0 if self.calls % 3 else 0.5; loss *= self.weight",
     "deleted and made": "w = self.weight; del self.weight; self.weight = w * 1.5; loss = loss * w",
@@ -723,3 +723,71 @@ def test_a_container_that_is_an_input_is_not_written_to_by_another_name(text):
     run = nt.value_and_grad(scope["f"])
     for k in range(8):
         assert run(np.ones(2))[0] == 2.0 * (k + 2)
+
+
+KEPT_BESIDE = """
+## global
+last = np.float64(0.0)
+def f(x):
+    global last
+    last = np.sum(x)
+    hist.append(last)
+    return last**2
+read = lambda: last
+## closure
+def make():
+    last = np.float64(0.0)
+    def f(x):
+        nonlocal last
+        last = np.sum(x)
+        hist.append(last)
+        return last**2
+    return f, lambda: last
+f, read = make()
+## class
+class M:
+    last = np.float64(0.0)
+def f(x):
+    M.last = np.sum(x)
+    hist.append(M.last)
+    return M.last**2
+read = lambda: M.last
+## slot
+class M:
+    __slots__ = ("last",)
+    def __call__(self, x):
+        self.last = np.sum(x)
+        hist.append(self.last)
+        return self.last**2
+f = M()
+f.last = np.float64(0.0)
+read = lambda: f.last
+"""
+
+
+@pytest.mark.parametrize("text", KEPT_BESIDE.split("##")[1:], ids=lambda text: text.split()[0])
+def test_a_number_that_was_there_before_is_kept_nevertheless(text):
+    scope = made("hist = []\n" + text.split("\n", 1)[1])
+    run = nt.grad(scope["f"])
+    for k in (0.0, 0.0, 1.0, 2.0, 2.0, 0.0, 3.0, 4.0):
+        run(np.full(2, k))
+        assert scope["read"]() == 2 * k
+
+
+def test_state_after_an_error_is_that_of_plain_numpy():
+    text = """
+n = 0
+def f(x):
+    global n
+    n += 1
+    return x * n if n % 6 == 5 else np.sum(x**2) * n
+"""
+    plain, traced = made(text), made(text)
+    run = nt.grad(traced["f"])
+    for _ in range(14):
+        if np.ndim(plain["f"](np.ones(2))):
+            with pytest.raises(nt.errors.OutputError):
+                run(np.ones(2))
+        else:
+            np.testing.assert_array_equal(run(np.ones(2)), 2.0 * plain["n"])
+        assert traced["n"] == plain["n"]

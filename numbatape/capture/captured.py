@@ -55,7 +55,7 @@ class Captured:
         self.unset: list[tuple] = []  # (slot of a class, object for which it has no value)
         self._objects: list[tuple] = []  # (object, its class, the dictionary of its attributes or None)
         self.classes: list[NotedClass] = []
-        self._members_of_classes: list[tuple] = []  # (mapping, key, value) of those classes
+        self.members_of_classes: list[tuple] = []  # (mapping, key, value) of those classes
         self._layouts: list[NotedArray] = []
         self._parts: list[tuple] = []  # (a function that gives an object's parts, the parts, the object)
         self._frames: dict[int, list] = {}  # columns of pandas' frames by id, see `watching.columns_of`
@@ -212,7 +212,7 @@ class Captured:
     def names(self):
         """Yield (the object that holds a value, the name by which code refers to it, the value)."""
         yield from self.bindings
-        yield from self._members_of_classes
+        yield from self.members_of_classes
         yield from self.attributes
         yield from self.variables()
 

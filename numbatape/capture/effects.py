@@ -12,10 +12,10 @@ A counter is a place, or a variable, of which the user's code only says that a c
 tape holds for one path through the code, on which the sum of these constants is always the same, so each call
 adds what the traced call has added.
 
-A variable that each call changes after it has read it (``self.state = step(self.state)``) is an input of the
-tape (`numbatape.capture.moving_names`). What the function assigns to it is an output, which each call assigns.
-A function that changes anything else is traced in every call. `numbatape.capture.found_effects` finds out
-what a traced call has changed.
+A variable that each call changes after it has read it (``self.state = step(self.state)``) is an input of
+the tape (`numbatape.capture.moving_names`). What the function assigns to it is an output, which each call
+assigns. A function that changes anything else is traced in every call.
+`numbatape.capture.found_effects` finds out what a traced call has changed.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class Environment(LibraryObjects, Walk):
         elif kind is GLOBAL:
             self.bindings.append((place, name, value))
         elif kind is MEMBER and not is_special(name):
-            self._members_of_classes.append((place, name, value))
+            self.members_of_classes.append((place, name, value))
         elif kind is ATTRIBUTE and not is_special(name):
             self.bindings.append((place, name, value))
 

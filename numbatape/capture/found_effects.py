@@ -13,7 +13,8 @@ import numpy as np
 from ..late import imported
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
-from ..trace.integers import lifted
+from ..trace.complex_array import TracedComplex
+from ..trace.integers import TracedInteger, lifted
 from ..trace.plain_arrays import PlainArray, as_ndarrays
 from ..trace.primitives import dense_number, stop_gradient
 from ..usercode.ownership import is_users_class
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..usercode.written_only import WrittenOnly
 
 _ATOMS = frozenset((float, int, bool, complex, str, bytes, type(None), np.float64, np.float32))
+_TRACED = frozenset((TracedArray, TracedComplex, TracedInteger))
 _HOOKS = ("__setattr__", "__getattribute__", "__getattr__", "__delattr__")
 _VALUES = type({}.values())
 _WEAK = (weakref.ReferenceType, *weakref.ProxyTypes)  # they lead to objects, and not to their stand-ins
@@ -150,16 +152,26 @@ class _Changes:
     def _variables(self, found: Effects) -> None:
         """Note which global variables, attributes of functions and variables of closures have counted.
 
-        Those with other changes are left to `Captured.rebound`.
+        Those with other changes are left to `Captured.rebound`, which would take a traced value for what was
+        there before, if its number in this call is the same.
         """
-        for mapping, name, before in self._environment.bindings:
+        environment, moving = self._environment, self._trace.capture.moving
+        for mapping, name, before in environment.bindings:
             now = mapping.get(name) if type(mapping) is dict else None
             if now is not before and type(now) is type(before) is int and self._code.counted(name):
                 found.counted.append((mapping, name, now - before))
-        for cell, name, before in self._environment.variables():
+            elif type(now) in _TRACED and key_of(name, mapping) not in moving:
+                raise NotRepeatable
+        for cell, name, before in environment.variables():
             now = None if is_empty(cell) else cell.cell_contents
             if now is not before and type(now) is type(before) is int and self._code.counted(name):
                 found.counted_variables.append((cell, now - before))
+            elif type(now) in _TRACED and key_of(name, cell) not in moving:
+                raise NotRepeatable
+        slots = (getattr(owner, name, None) for owner, name, _ in environment.attributes)
+        members = (place.get(name) for place, name, _ in environment.members_of_classes)
+        if any(type(now) in _TRACED for now in (*slots, *members)):
+            raise NotRepeatable
 
     def _observe_others(self, found: Effects) -> None:
         """Let the next run observe attributes that code does not only write."""

@@ -108,6 +108,12 @@ class Moving:
         """Note that the function cannot be traced with inputs in the place of variables."""
         self.is_refused, self.names = True, ()
 
+    @staticmethod
+    def set_back(values: dict[MovingName, object]) -> None:
+        """Give variables the values again that they had, where a call has assigned others."""
+        for name, value in values.items():
+            name.assign(value)
+
     def keywords(self) -> dict[MovingName, object] | None:
         """Return the values that the variables have now; None if one of them cannot be an input."""
         try:

@@ -242,7 +242,9 @@ class _Runs:
         """Note which of the variables that are inputs the function has assigned to."""
         found = trace.capture.copies.assigned_to(moving)
         if found and self.manner.transform is not None:
-            raise RuntimeError("a variable that is an input is assigned to, and a transform may run this again")
+            raise RuntimeError(
+                "a variable that is an input is assigned to, and a transform may run this again"
+            )
         for name, value in self._before.items():  # what traced values refer to is not what the function does
             name.assign(value)
         imported("..capture.moving", __package__).require_inputs(trace, moving, contents)

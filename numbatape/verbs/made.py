@@ -221,13 +221,16 @@ def _check_options(options: dict) -> None:
 def with_moving(moving: Moving | Family, values: dict | None, call: Callable, plain: Callable, args, kwargs):
     """Serve a call with the values of variables among its keywords; by ``plain()`` where that fails.
 
-    The function may do with a number what it cannot do with a traced one.
+    The function may do with a number what it cannot do with a traced one. If it has run when the call fails,
+    as it has where its result is no number, the variables that it has assigned get their values again.
     """
     if values is None:
         return plain()
     try:
         return call(*args, **kwargs, **values)
     except Exception:
+        if type(moving) is Moving:
+            moving.set_back(values)
         result = plain()  # raises what the function itself raises
         moving.refuse()
         return result
