@@ -73,12 +73,8 @@ class Environment(LibraryObjects, Walk):
 
     Parameters
     ----------
-    function
-        The user's function.
-    written
-        Places that calls change themselves (`Effects.places`), so that they need not compare them.
-    moving
-        Variables that are inputs of its tapes.
+    written, moving
+        Places that calls change themselves (`Effects.places`), and variables that are inputs.
     watches
         Whether calls compare it; if not, dictionaries that hold moving variables are noted with these.
 
@@ -87,7 +83,7 @@ class Environment(LibraryObjects, Walk):
     repeats
         Whether side effects that a call without a trace can repeat are looked for.
     identity_tests
-        What the code compares by identity, which stand-ins would change (`numbatape.usercode.bytecode`).
+        What code compares by identity, which stand-ins would change (`usercode.bytecode`).
     asks_caches
         Whether code asks how full caches of functions are, so that these have no stand-ins.
     reached
@@ -98,8 +94,7 @@ class Environment(LibraryObjects, Walk):
         LibraryObjects.__init__(self)
         Walk.__init__(self)
         self._moving = {name.key for name in moving}
-        places = without(written, moving if watches else ())
-        self._written = {id(container): (container, keys) for container, keys in places}
+        self._written = {id(row[0]): row for row in without(written, moving if watches else ())}
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
         self.repeats, self.identity_tests = False, 0
         self.reached: list = []

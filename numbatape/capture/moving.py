@@ -83,7 +83,7 @@ class Code:
         self._open = compares < 2 and not hides and not environment.moves_on
 
     def reads(self, name: MovingName) -> bool:
-        """Whether a variable can be an input: code reads it by its name, and calls can repeat what it assigns."""
+        """Whether a variable can be an input: code reads it by its name, and calls repeat what it assigns."""
         if not self._open or not can_move(name.read()):
             return False
         if type(name.holder) is types.CellType:

@@ -129,7 +129,7 @@ def _referents(value) -> list:
 
 
 def _is_leaf(value) -> bool:
-    """Whether a value is not followed; a traced one, which the function has kept, leads to the whole trace."""
+    """Whether a value is not followed; a traced one that the function has kept leads to the whole trace."""
     return isinstance(value, _LEAVES) or type(value).__module__.startswith("numbatape.trace")
 
 

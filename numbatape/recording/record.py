@@ -8,13 +8,14 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..capture import files, randomness
 from ..capture.environment import Environment
 from ..capture.kept_values import Kept
-from ..capture.moving_names import MovingName, moving_names
+from ..capture.moving_names import moving_names
 from ..emitter import instructions
 from ..errors import ForeignTraceError, LeakError, MissingBodyError
 from ..late import imported
@@ -38,6 +39,9 @@ from ..trace.state import PlainIndexError
 from ..trace.trace import CURRENT, Trace
 from . import contents  # noqa: F401  (it announces which file has what)
 from .recorded import Factor, InputLeaf, Manner, Output, Recording, knows_literals
+
+if TYPE_CHECKING:
+    from .moving_inputs import MovingInputs
 
 # The filter that makes an exception of the warning which ``bool(NotImplemented)`` gives before Python 3.14.
 NO_TRUTH = ("error", re.compile("NotImplemented should not be used"), DeprecationWarning, None, 0)
@@ -113,14 +117,14 @@ class _Runs:
         self.assumes = manner.assumes
         self._traces: list[Trace] = []
         self._kept = False
-        self._before: dict[MovingName, Any] = {}  # what variables that are inputs had before the first run
+        self._moving: MovingInputs | None = None  # variables that are inputs, if there are any
 
     def undo(self) -> None:
         """Undo what the last run did to what the function refers to."""
         if self.environment is not None:
             self.environment.undo()
-        for name, value in self._before.items():
-            name.assign(value)
+        if self._moving is not None:
+            self._moving.undo()
 
     def with_integers(self) -> Recording:
         """Record with Python ints as data; with plain ints, if that does not work."""
@@ -193,9 +197,10 @@ class _Runs:
             trace.start = sys._getframe()
             args, kwargs = self.rebuild(traced if data_integers else [settled(x) for x in traced])
             moving = {name: kwargs.pop(name) for name in moving_names(kwargs)}
-            self._before = self._before or {name: name.read() for name in moving if name.may_change}
-            trace.capture.moving = {name.key: value for name, value in moving.items()}
-            contents, own = map(self._contents, (moving, self._before))
+            if moving:
+                inputs = imported(".moving_inputs", __package__).MovingInputs
+                self._moving = self._moving or inputs(tuple(moving))
+                self._moving.begin(trace, moving)
             foreign = environment is not None and environment.foreign
             with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign), _only_truths():
                 run, args, kwargs = rebinding.rebind_call(self.function, args, kwargs)
@@ -204,13 +209,13 @@ class _Runs:
                     early = imported("..nested.early_passes", __package__)
                     run = manner.transform(early.passed(run, manner.passes))
                 result = run(*args, **kwargs)
-                if moving:
-                    self._note_assigned(trace, moving, contents)
+                if self._moving is not None:
+                    self._moving.end(trace)
                 if trace.memory.stores and environment is not None:
                     imported("..capture.hidden_memory", __package__).require_seen(trace, environment)
                 restore(trace)
-                if own:  # the function may have other names for them
-                    imported("..capture.moving", __package__).require_same(own)
+                if self._moving is not None:
+                    self._moving.require_unwritten()
                 if trace.validity.leak is not None:
                     raise trace.validity.leak  # code caught it, and took a path that is not the function's
                 if trace.validity.missing is not None:
@@ -232,25 +237,6 @@ class _Runs:
                 lambda: CURRENT.set(outer), lambda: restore(trace), lambda: self._settle(trace), trace.close
             )
         return replace(recording, kept=True) if self._kept or reassigned else recording
-
-    @staticmethod
-    def _contents(values: dict) -> list[tuple]:
-        """Return the containers and arrays in the values of variables, with what is in them."""
-        return imported("..capture.moving", __package__).contents_of(values) if values else []
-
-    def _note_assigned(self, trace: Trace, moving: dict, contents: list) -> None:
-        """Note which of the variables that are inputs the function has assigned to."""
-        found = trace.capture.copies.assigned_to(moving)
-        if found and self.manner.transform is not None:
-            raise RuntimeError(
-                "a variable that is an input is assigned to, and a transform may run this again"
-            )
-        for name, value in self._before.items():  # what traced values refer to is not what the function does
-            name.assign(value)
-        imported("..capture.moving", __package__).require_inputs(trace, moving, contents)
-        for name, value in found.items():
-            name.assign(value)
-        trace.capture.reassigned = tuple(found)
 
     def _settle(self, trace: Trace) -> None:
         """Replace the traced values that the function has kept, and note whether there were any."""

@@ -276,7 +276,7 @@ class Copies(CopiedClasses):
         return found
 
     def assigned_to(self, moving: dict[MovingName, object]) -> dict[MovingName, object]:
-        """Return what the copies have assigned to variables that are inputs, of which the values are given."""
+        """Return what the copies have assigned to variables that are inputs, given their values."""
         found = {}
         for name, value in moving.items():
             holder = name.holder
