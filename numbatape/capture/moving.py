@@ -96,9 +96,14 @@ class Code:
             return by_name and (self._repeats or name.name not in self._stored)
         return self._shows_attributes and (self._repeats or name.name not in self._assigned)
 
-    def names(self, name: MovingName) -> bool:
-        """Whether code reads variables or attributes of this name."""
-        return name.name in self._read
+    def uses(self, name: MovingName) -> bool:
+        """Whether code reads variables or attributes of this name, or only keeps a value there in each call.
+
+        Calls stop comparing an attribute that no code reads (`numbatape.capture.unread`). As an input, a list
+        of the losses so far would have another structure in each call.
+        """
+        keeps = self._repeats and type(name.read()) not in (list, dict)
+        return name.name in self._read or (keeps and name.name in self._stored)
 
     def may_move(self, variables: set[str]) -> bool:
         """Whether code reads some variables of closures by their names, and does not change them."""
@@ -238,7 +243,5 @@ def changed(
         Ids of lists and dictionaries that the function itself has changed.
     """
     code = Code(environment, repeats)
-    # Calls stop comparing an attribute that no code reads (`numbatape.capture.unread`). As an input, a list
-    # of the losses so far would have another structure in each call.
-    found = (name for name in _changed(environment) if code.names(name) and code.reads(name))
+    found = (name for name in _changed(environment) if code.uses(name) and code.reads(name))
     return {name.key: name for name in found if id(name.read()) not in own}
