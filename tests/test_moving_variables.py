@@ -435,6 +435,78 @@ def test_a_history_that_the_function_does_not_read_costs_no_traces(name, most, t
     assert len(traces) <= most
 
 
+class Fitted:
+    """An object as libraries make them: with a lock, a callback and a way back to itself of its own."""
+
+    def __init__(self, k):
+        self.k, self.lock, self.callback, self.back = k, threading.Lock(), lambda: k, [self]
+
+    def loss(self, x):
+        return np.sum(np.sin(x)) * self.k
+
+
+OF_FITTED = {
+    "not read": (lambda self, x: np.sum(np.sin(x)) * self.k, 4),
+    "called": (lambda self, x: np.sum(np.sin(x)) * self.callback(), 8),
+    "by its name": (lambda self, x: np.sum(np.sin(x)) * getattr(self, "callback")(), 9),  # noqa: B009
+    "among all": (lambda self, x: np.sum(np.sin(x)) * vars(self)["callback"](), 8),
+    "another way": (lambda self, x: np.sum(np.sin(x)) * self.back[0].k, 8),
+    "identity": (lambda self, x: np.sum(np.sin(x)) * (self.k if self is self.back[0] else 0.0), 8),
+    "a member": (lambda self, x: np.sum(np.sin(x)) * (self.k if self in self.back else 0.0), 8),
+}
+
+
+BEST: list = []
+RANKS: dict = {}
+
+
+class Ranked:
+    def __init__(self, k):
+        self.k = k
+
+    def listed(self, x):
+        return np.sum(np.sin(x)) * (self.k if self in BEST else 2.0 * self.k)
+
+    def counted(this, x):
+        return np.sum(np.sin(x)) * this.k * (1 + BEST.count(this))
+
+    def keyed(self, x):
+        return np.sum(np.sin(x)) * self.k * RANKS.get(self, 3.0)
+
+
+class RankedWithALock(Ranked):
+    def __init__(self, k):
+        super().__init__(k)
+        self.lock = threading.Lock()
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+@pytest.mark.parametrize("name", ["listed", "counted", "keyed"])
+@pytest.mark.parametrize("cls", [Ranked, RankedWithALock])
+def test_objects_that_code_finds_among_others(cls, name, when):
+    """A copy that stands for all objects of a class is another object than each of them."""
+    BEST.clear(), RANKS.clear()
+    its = type(cls.__name__, (cls,), {"__module__": __name__})
+    objects = [its(1.0 + k) for k in range(6)]
+    for k, each in enumerate(objects):
+        if k == (0 if when == "before" else 4):
+            BEST.append(objects[5])
+            RANKS[objects[5]] = 7.0
+        loss = getattr(each, name)
+        np.testing.assert_allclose(nt.grad(loss)(X), np.cos(X) * loss(np.array([np.pi / 2])), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", OF_FITTED)
+def test_what_each_object_has_of_its_own_and_no_code_reads(name, traces):
+    """scikit-learn's searches give each estimator a context of its own while it is fitted."""
+    loss, most = OF_FITTED[name]
+    cls = type("Fitted", (Fitted,), {"loss": loss, "__module__": __name__})
+    for k in range(1, 9):
+        x = X * k
+        np.testing.assert_allclose(nt.grad(cls(0.5 * k).loss)(x), np.cos(x) * 0.5 * k, rtol=1e-14)
+    assert len(traces) <= most
+
+
 def test_threads_have_their_own_values():
     def slopes(k, found):
         for turn in range(60):

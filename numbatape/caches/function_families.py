@@ -15,6 +15,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ..threads import survives_fork
 from ..trace.aliasing import root_of
 from ..usercode.ownership import adopt, is_users_class
 from .function_parts import (
+    ATTRIBUTES,
     CODE,
     DEFAULTS,
     Path,
@@ -80,6 +82,8 @@ class Model:
         What it refers to, see `parts_of_function`.
     moving
         Where the moving values are.
+    unread
+        Those among them that no code reads: attributes which are left out of the copy.
 
     Attributes
     ----------
@@ -89,7 +93,7 @@ class Model:
         For each moving value, the keyword that passes it, and where it is.
     """
 
-    def __init__(self, function, parts: dict[Path, Any], moving: set[Path]):
+    def __init__(self, function, parts: dict[Path, Any], moving: set[Path], unread: Collection[Path] = ()):
         self.moving = dict.fromkeys(path for path in parts if path in moving)
         self.fixed = {path: value for path, value in parts.items() if path not in moving}
         self.names: list[tuple[str, Path]] = []
@@ -103,11 +107,9 @@ class Model:
         elif type(function) is types.FunctionType:
             self.function = self._copied(function)
         else:
-            owner = owner_of(function)
-            made = object.__new__(type(owner))
-            vars(made).update(vars(owner) | {path[1]: UNSET for path in self.moving})
-            self.names = [(MovingName(path[1], vars(made)), path) for path in self.moving]
-            self.function = made if owner is function else types.MethodType(function.__func__, made)
+            self.function = _with_unset(function, self.moving)
+            fields = vars(owner_of(self.function))
+            self.names = [(MovingName(path[1], fields), path) for path in self.moving if path not in unread]
 
     def _copied(self, function: types.FunctionType) -> types.FunctionType:
         """Return a function with cells of its own for moving variables, and for functions that have such."""
@@ -144,11 +146,10 @@ class Model:
         return found
 
     def differs(self, parts: dict[Path, Any]) -> set[Path] | None:
-        """Return where a function of the family has another value; None if it differs in other ways."""
+        """Return where a function of the family has another value; None if it has other parts."""
         if parts.keys() != self.fixed.keys() | self.moving.keys():
             return None
-        found = {path for path, value in self.fixed.items() if not _equal(parts[path], value)}
-        return found if all(can_move(self.fixed[p]) and can_move(parts[p]) for p in found) else None
+        return {path for path, value in self.fixed.items() if not _equal(parts[path], value)}
 
     def parts_with(self, function) -> bool:
         """Whether a function that lives on gets its own traces: it is called often, or in turn with others.
@@ -203,6 +204,7 @@ class Family:
     def __init__(self):
         self.model: Model | None = None
         self._refused = False
+        self._read: set[Path] = set()  # where objects that cannot be inputs are, and code reads them
         self._begin()
 
     def _begin(self) -> None:
@@ -238,12 +240,16 @@ class Family:
         return self.model
 
     def _choose(self, function, parts: dict[Path, Any]) -> None:
-        """Make a model of a function, if all that differs can be an input."""
+        """Make a model of a function, if all that differs can be an input, or is not read."""
         moving = self._moving | {path for path, value in parts.items() if _is_large(value)}
-        if not all(path in parts and can_move(parts[path]) for path in moving):
+        unread = {path for path in moving if path not in parts or not can_move(parts[path])}
+        if not unread <= parts.keys() or unread & self._read:
             self._begin()
-        elif _may_move(function, parts, moving):
-            self.model = Model(function, parts, moving)
+        elif _may_move(function, parts, moving, unread):
+            self.model = Model(function, parts, moving, unread)
+        elif unread:
+            self._read |= unread
+            self._begin()
         else:
             self.refuse()
 
@@ -299,8 +305,20 @@ def forget() -> None:
         _families.clear()
 
 
-def _may_move(function, parts: dict[Path, Any], moving: set[Path]) -> bool:
+def _with_unset(function, paths: Iterable[Path]):
+    """Return a method of a copy of its object, or a copy of an object, without values in some attributes."""
+    owner = owner_of(function)
+    made = object.__new__(type(owner))
+    vars(made).update(vars(owner) | {path[1]: UNSET for path in paths})
+    return made if owner is function else types.MethodType(function.__func__, made)
+
+
+def _may_move(function, parts: dict[Path, Any], moving: set[Path], unread: set[Path]) -> bool:
     """Whether the code of a function reads its moving variables by their names, and does not change them."""
+    if unread:  # a callback, a logger or a lock that each object has of its own
+        if not all(path[0] is ATTRIBUTES for path in unread):
+            return False
+        function = _with_unset(function, unread)
     code = imported("..capture.moving", __package__).Code(Environment(function))
     if type(function) is types.FunctionType:
         if asks_for_names(function):
@@ -312,8 +330,9 @@ def _may_move(function, parts: dict[Path, Any], moving: set[Path]) -> bool:
     if is_known(owner_of(function), function):
         return False
     fields = vars(owner_of(function))
-    names = (MovingName(path[1], fields) for path in moving)
-    return code.leaves_objects and all(map(code.reads, names))
+    if not code.leaves_objects or not all(code.leaves_unread(path[1]) for path in unread):
+        return False
+    return all(code.reads(MovingName(path[1], fields)) for path in moving - unread)
 
 
 def _equal(value, other) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..capture.references import slots_of
 from ..late import imported
-from ..usercode.bytecode import names_of
+from ..usercode.bytecode import names_of, passes_on
 from ..usercode.ownership import is_users_function
 
 # Where a value is: numbers of cells, each in the closure of the function before; or one of the first three
@@ -113,12 +113,20 @@ def is_open(cls: type) -> bool:
 
 
 def is_known(owner, function) -> bool:
-    """Whether code may tell an object from a copy of it: by another way to it, or by its address."""
+    """Whether code may tell an object from a copy: by another way to it, by its address, or as a value."""
     roots = [function]
     routes = imported("..capture.uncopied", __package__).Routes(roots)
     if routes.holders_of(owner) != [id(roots if function is owner else function)]:
         return True
-    names = frozenset().union(*map(names_of, routes.running()))
+    codes, method = routes.running(), getattr(function, "__func__", type(owner).__call__)
+    first = getattr(method, "__code__", None)
+    own = {"self"} if first is None else {"self", *first.co_varnames[:1]}
+    names = frozenset().union(*map(names_of, codes))
+    # ``self in BEST`` is another answer for a copy, also where BEST has the object from a later call on.
+    # A constructor has run when the object is there.
+    running = codes if "__init__" in names else [code for code in codes if code.co_name != "__init__"]
+    if any(passes_on(code, frozenset(own)) for code in running):
+        return True
     weak = any(isinstance(value, weakref.ReferenceType) for value in routes.reached)
     return weak or not names.isdisjoint(_OF_OBJECTS)
 

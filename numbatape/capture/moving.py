@@ -105,6 +105,10 @@ class Code:
         keeps = self._repeats and type(name.read()) not in (list, dict)
         return name.name in self._read or (keeps and name.name in self._stored)
 
+    def leaves_unread(self, name: str) -> bool:
+        """Whether no code reads an attribute of this name, by the name or in another way."""
+        return self._open and name not in self._read and name not in self._assigned and self._shows_attributes
+
     def may_move(self, variables: set[str]) -> bool:
         """Whether code reads some variables of closures by their names, and does not change them."""
         return self._open and self._stored.isdisjoint(variables)

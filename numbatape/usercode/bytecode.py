@@ -106,6 +106,19 @@ def only_passes_to(name: str, code: types.CodeType) -> bool:
 
 
 @functools.lru_cache(maxsize=10_000)
+def passes_on(code: types.CodeType, names: frozenset[str]) -> bool:
+    """Whether code uses variables of some names for more than their attributes, such as an argument."""
+    found = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
+    for this, following in pairwise(found):
+        if this.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):  # Python 3.13 loads two variables at once
+            loaded = this.argval if type(this.argval) is tuple else (this.argval,)
+            of_attribute = "_ATTR" in following.opname or following.opname == "LOAD_METHOD"
+            if not names.isdisjoint(loaded[:-1] if of_attribute else loaded):
+                return True
+    return any(passes_on(each, names) for each in inner(code))
+
+
+@functools.lru_cache(maxsize=10_000)
 def identity_tests(code: types.CodeType) -> int:
     """Return what code and functions in it compare by identity: 2 anything, 1 truth values, 0 only None."""
     found, previous = 0, None
