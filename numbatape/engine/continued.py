@@ -22,13 +22,13 @@ import numpy as np
 
 from ..jit import address
 from . import kernels
-from .continued_kernels import HEAD, MOST_OPEN, ROW, TURNS
+from .continued_kernels import HEAD, MOST_NUMBERS, MOST_OPEN, ROW, TURNS
 from .frame import WORD
 from .shared_beginnings import Beginning, Memory
 from .workspace import Workspace
 
 MOST_ROWS = 8
-OPEN, STOP, WHOLE = map(ROW.index, ("OPEN", "STOP", "WHOLE"))
+OPEN, STOP, AFTER = map(ROW.index, ("OPEN", "STOP", "AFTER"))
 ROWS, REACHED, PULLBACK = map(HEAD.index, ("ROWS", "REACHED", "PULLBACK"))
 
 
@@ -44,7 +44,7 @@ class Continued:
     """
 
     def __init__(self, space: Workspace, sweep: str):
-        self._frame = space.frame
+        self._frame, self._tape, self._entrances = space.frame, space.plan.tape, space.entrances
         self._words = np.zeros(len(HEAD) + MOST_ROWS * len(ROW), np.int64)
         # There is no sweep back where the forward sweep computes all results.
         sweeps = ("resume",) if sweep == "forward" else ("resume", "pullback")
@@ -54,6 +54,8 @@ class Continued:
         # Who has the workspace that each row leads to, weakly; and what the row refers to.
         self._leads_to: list[weakref.ref | None] = [None] * MOST_ROWS
         self._alive: list[tuple] = [()] * MOST_ROWS
+        self._beginnings: list[Beginning | None] = [None] * MOST_ROWS
+        self._ends: list[Callable[[], None]] = []
 
     def leads_to(self, owner: object) -> bool:
         """Whether a row leads to the workspace that somebody has, even if that row is closed."""
@@ -68,7 +70,7 @@ class Continued:
             Whether there are only two outcomes of the guard.
         """
         rows = [row for row, its in zip(self._rows, self._leads_to, strict=True) if its is not None]
-        known = is_bool and any(row[STOP] == beginning.stop and row[WHOLE] for row in rows)
+        known = is_bool and any(row[STOP] == beginning.stop for row in rows)
         return len(rows) < MOST_ROWS and not known
 
     def reached_of(self, owners: Iterable) -> Any:
@@ -99,6 +101,14 @@ class Continued:
         if self._words[PULLBACK]:
             other.require_reverse()
         k = self._leads_to.index(None)
+        entrances, its = other.entrances, other.continued
+        number = next(n for n in range(1, MOST_NUMBERS + 2) if n > MOST_NUMBERS or n not in entrances)
+        if number <= MOST_NUMBERS:
+            entrances[number] = beginning
+            if its is not None:
+                its._admit(number, beginning)
+        self._beginnings[k] = beginning
+        known = self._entrances.items()
         leaving, between = _apart(results)
         tables = [_table(rows) for rows in (beginning.copies, leaving)]
         words = {
@@ -107,7 +117,8 @@ class Continued:
             "FRAME": other.address,
             "START": beginning.start,
             "MEETS": beginning.meets,
-            "WHOLE": int(beginning.whole),
+            "NUMBER": number,
+            "AFTER": 1 + sum(1 << n for n, each in known if each.brings(beginning, self._tape)),
             "OPEN": MOST_OPEN,
             "LEFT": TURNS,
             "ENTER": address(tables[0]),
@@ -117,11 +128,15 @@ class Continued:
             "ITS_HITS": address(hits[0]),
             "OTHER_HITS": address(hits[1]),
         }
-        row, leads_to = self._rows[k], self._leads_to
+        row, leads_to, beginnings = self._rows[k], self._leads_to, self._beginnings
 
         def end(_=None) -> None:
-            row[OPEN], leads_to[k] = 0, None
+            if beginnings[k] is beginning:
+                row[OPEN], leads_to[k], beginnings[k] = 0, None, None
+            if entrances.get(number) is beginning:
+                del entrances[number]
 
+        self._ends.append(end)
         self._alive[k] = *tables, *hits, between
         leads_to[k] = weakref.ref(owner, end)
         row[:] = [words.get(name, 0) for name in ROW]
@@ -129,9 +144,18 @@ class Continued:
         self._frame[WORD["CONTINUED"]] = address(self._words)
         return end
 
+    def _admit(self, number: int, beginning: Beginning) -> None:
+        """Let calls that have come by a row of another table go on here where that has brought enough."""
+        for row, its in zip(self._rows, self._beginnings, strict=True):
+            row[AFTER] &= ~(1 << number)
+            if its is not None and beginning.brings(its, self._tape):
+                row[AFTER] |= 1 << number
+
     def clear(self) -> None:
         """Go on nowhere."""
         self._frame[WORD["CONTINUED"]] = 0
+        while self._ends:
+            self._ends.pop()()
 
 
 def _apart(rows: Sequence[Memory]) -> tuple[list[Memory], np.ndarray]:

@@ -15,7 +15,8 @@ ROW = (
     "FRAME",  # of the workspace in which the call goes on
     "START",  # with this instruction
     "MEETS",  # the guard in that workspace
-    "WHOLE",  # whether that workspace then has all that its sweep would have left, so that others may follow
+    "NUMBER",  # by which rows behind that guard know that a call has come to that workspace here
+    "AFTER",  # numbers of rows behind which this one has all that it copies: bits, of which bit 0 is for none
     "OPEN",  # counts calls that came to the end, down where one stopped in that workspace; 0: nothing goes on
     "LEFT",  # so many calls go on before one is left to Python
     "ENTER",  # addresses of what is copied to that workspace, and of its results
@@ -27,6 +28,7 @@ ROW = (
     "BACK",  # the row by which this call came to the workspace that was stopped; 0 for none
 )
 MOST_OPEN = 1 << 10
+MOST_NUMBERS = 61  # behind further rows, calls go on no more
 # Calls come back to Python this often, which puts the other path in front where it alone is taken.
 TURNS = 64
 
@@ -37,6 +39,7 @@ def continued(w, pc):
     f_q = w
     came = 0
     parted = -1
+    number = 0
     reached = f_q
     while f_q != 0:
         t_q = f_q[CONTINUED]
@@ -48,7 +51,8 @@ def continued(w, pc):
         while k < rows and n_q == 0:
             row_q = t_q + {ROW_BYTES} * k + {HEAD_BYTES}
             k += 1
-            if row_q[{STOP}] == f_q[STOPPED] and row_q[{OPEN}] > 0 and row_q[{GUARD}] > parted:
+            fits = row_q[{STOP}] == f_q[STOPPED] and row_q[{OPEN}] > 0 and row_q[{GUARD}] > parted
+            if fits and ((row_q[{AFTER}] >> number) & 1) != 0:
                 if came == 0:
                     row_q[{LEFT}] -= 1
                     if row_q[{LEFT}] < 0:
@@ -63,8 +67,9 @@ def continued(w, pc):
                 if stopped != {STATUS_GUARD}:
                     return stopped
                 o_q = row_q[{FRAME}]
-                if row_q[{WHOLE}] != 0 and o_q[STOPPED] != row_q[{MEETS}]:
+                if o_q[STOPPED] != row_q[{MEETS}]:
                     n_q = o_q
+                    number = row_q[{NUMBER}]
                     came = row_q
                     parted = row_q[{GUARD}]
                 else:

@@ -29,8 +29,6 @@ from .workspace import Workspace
 MOST_INSTRUCTIONS = 2048
 # What a cell that is copied takes, as work of instructions (`work_of`), and what a row of copies takes.
 COPIED, ROW_OF_COPIES = 2.0, 16.0
-# What is lost where a call cannot go on once more, because what nothing needs is not copied.
-NOT_WHOLE = 1000.0
 # The first bits of an instruction of the plan: what runs, and which operands take an adjoint. Above them are
 # those that say which numbers stay in a register.
 RUNS = 0xFFFF | OPERANDS_MASK << ACTIVE_SHIFT
@@ -53,8 +51,8 @@ class Beginning:
         The instruction with which the other one goes on.
     copies
         What is copied before.
-    whole
-        Whether the other one then has all that its own sweep would have left.
+    taken, left
+        The groups of the first one that are copied, and those of the other one that have their numbers then.
     """
 
     guard: int
@@ -62,7 +60,33 @@ class Beginning:
     meets: int
     start: int
     copies: list[Memory]
-    whole: bool = True
+    taken: frozenset[Group]
+    left: frozenset[Group]
+
+    def brings(self, other: Beginning, tape: Tape) -> bool:
+        """Whether a call that goes on here may go on once more, as another beginning says.
+
+        That is so if the workspace has all numbers then that are copied to a third one: those that came with
+        the call, and those that it has computed itself, all of them.
+
+        Parameters
+        ----------
+        tape
+            That of the workspace in the middle.
+        """
+        left = other.taken - self.left
+        if not left:
+            return True
+        before, since = (
+            {
+                group_of(tape, value)
+                for op, *values in tape.code[["op", "out", "aux"]][first:last].tolist()
+                for value in (() if op == GUARD else values)
+                if value != NONE
+            }
+            for first, last in ((tape.prologue, self.start), (self.start, other.stop))
+        )
+        return left <= since - before
 
 
 def _group(storage: int, offset: int) -> Group:
@@ -94,7 +118,7 @@ class _Side:
     def __init__(self, space: Workspace, guard: int):
         plan = self.plan = space.plan
         tape = self.tape = plan.tape
-        self.space, self.first = space, plan.prologue
+        self.space, self.first, self.guard = space, plan.prologue, guard
         found = flatnonzero((tape.code["op"] == GUARD) & (tape.code["aux"] == guard)).tolist()
         self.stop = found[0] if found else NONE
         self.rows = tape.code[["op", "active", "out", "a", "b", "c", "aux"]][: self.stop + 1].tolist()
@@ -169,8 +193,7 @@ def shared_beginning(one: Workspace, other: Workspace, guard: int) -> Beginning 
     same = _inputs(here, there)
     if here.stop < here.first or there.stop < there.first or same is None:
         return None
-    parted = guard, here.stop, there.stop
-    alone = Beginning(*parted, there.first, _copies(here, there, same))
+    alone = _beginning(here, there, there.first, same)
     if here.stop > MOST_INSTRUCTIONS or _overwrites(here, there):
         return alone
     if not _Matching(here, there, same).holds():
@@ -179,14 +202,18 @@ def shared_beginning(one: Workspace, other: Workspace, guard: int) -> Beginning 
     work = work_of(there.tape, lambda codes: evaluated(codes, sizes))[there.first : there.stop].sum()
     choices = [(work, alone)]
     needed = _needed(there)
-    left = {its: group for its, group in same.items() if there.still_has(its)}
-    some = {its: group for its, group in left.items() if needed(its)}
-    for groups, more in (left, 0.0), (some, NOT_WHOLE):
-        if all(map(here.still_has, groups.values())):
-            copies = _copies(here, there, groups)
-            goes_on = Beginning(*parted, there.stop, copies, whole=not more)
-            choices.append((_work_of_copies(copies) + more, goes_on))
+    some = {its: group for its, group in same.items() if there.still_has(its) and needed(its)}
+    if all(map(here.still_has, some.values())):
+        goes_on = _beginning(here, there, there.stop, some)
+        choices.append((_work_of_copies(goes_on.copies), goes_on))
     return min(choices, key=itemgetter(0))[1]
+
+
+def _beginning(here: _Side, there: _Side, start: int, groups: dict[Group, Group]) -> Beginning:
+    """Return where a call goes on with an instruction once some groups have been copied."""
+    copies = _copies(here, there, groups)
+    places = here.guard, here.stop, there.stop, start
+    return Beginning(*places, copies, frozenset(groups.values()), frozenset(groups))
 
 
 def _work_of_copies(copies: list[Memory]) -> float:

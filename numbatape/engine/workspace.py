@@ -20,6 +20,7 @@ from .segments import Segments
 
 if TYPE_CHECKING:
     from .continued import Continued
+    from .shared_beginnings import Beginning
 
 LONG_LITERAL = 1 << 14  # bytes of a literal whose cells are worth looking for
 SHORT_PLAN = 4096  # bytes of a plan that each workspace has a copy of, beside its frame
@@ -83,6 +84,8 @@ class Workspace:
         What the kernels get.
     continued
         Where calls go on that a guard of this workspace stops; None if nowhere.
+    entrances
+        By which beginnings calls of others come to this workspace, by number.
     """
 
     continued: Continued | None = None
@@ -182,6 +185,7 @@ class Workspace:
             words["STRIPS"] = address(self._strips[0])
         for name, word in words.items():
             frame[WORD[name]] = word
+        self.entrances: dict[int, Beginning] = {}
         self.frame = frame
         self.address = address(frame)
 
