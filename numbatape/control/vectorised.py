@@ -73,7 +73,7 @@ def in_lanes(trace: Trace, function: Callable, rows: list, user: Callable) -> St
     try:
         return _Body(trace, function, rows, user).stacks()
     except Apart:
-        return _one_by_one(trace, function, rows)
+        return _one_by_one(function, rows)
 
 
 def without_lanes(trace: Trace, function: Callable, rows: list) -> Stacks:
@@ -127,7 +127,9 @@ class _Body:
         except UnsupportedOperationError:
             state.undo()
             trace.validity.failed, trace.validity.leak = before[0], leak
-            raise Apart from None  # What fails for all rows at once may work row by row.
+            # What fails for all rows at once may work row by row: writing to an array from outside, for
+            # example.
+            raise Apart from None
         with abandoned(body):
             found, structure = leaves_of(result)
             outputs = [leaf for leaf in found if leaf is not None]
@@ -247,20 +249,10 @@ def _joined(groups: list[Stacks], join: Callable) -> Stacks:
     return Stacks(first.structure, stacks, [None] * len(stacks))
 
 
-def _one_by_one(trace: Trace, function: Callable, rows: list) -> Stacks:
-    """Return the results of one call of the function for each row, which are recorded one after another.
-
-    The function may not write to arrays from outside: outside of traces that would change copies.
-    """
-    groups, memory = [], trace.memory
-    fixed = memory.fixed
-    memory.fixed = fixed | memory.alive()
-    try:
-        for k in range(int(rows[0].shape[0])):
-            leaves, structure = leaves_of(function([pytrees.copied_leaf(x[k]) for x in rows]))
-            groups.append(
-                Stacks(structure, [None if x is None else np.expand_dims(x, 0) for x in leaves], [])
-            )
-    finally:
-        memory.fixed = fixed
+def _one_by_one(function: Callable, rows: list) -> Stacks:
+    """Return the results of one call of the function for each row, which are recorded one after another."""
+    groups = []
+    for k in range(int(rows[0].shape[0])):
+        leaves, structure = leaves_of(function([pytrees.copied_leaf(x[k]) for x in rows]))
+        groups.append(Stacks(structure, [None if x is None else np.expand_dims(x, 0) for x in leaves], []))
     return _joined(groups, np.concatenate)

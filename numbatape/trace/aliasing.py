@@ -354,18 +354,12 @@ class Memory:
             self.sorted = sum(map(len, self.sharing.values()))
             self.most_sorted = 2 * self.sorted + FEW_ARRAYS
 
-    def alive(self) -> dict[int, np.ndarray]:
-        """Return the memory of all traced arrays that are alive, by id."""
-        self.sort_in()
-        arrays = [array for its in self.sharing.values() for ref in its if (array := ref()) is not None]
-        return {id(root): root for root in (root_of(array._value) for array in arrays)}
-
     def check_write(self, root: np.ndarray) -> None:
-        """Raise if memory from outside of a loop's body, or of a map's function, is written to there."""
+        """Raise if memory from outside of the loop body that is being recorded is written to."""
         if id(root) in self.fixed:
             raise LeakError(
-                f"the body of a loop or a map writes at {where_in_user_code()} to an array from outside; "
-                "return what is written, or make it part of a loop's carry"
+                f"the body of a loop writes at {where_in_user_code()} to an array from outside; make it "
+                "part of the carry, or return what is written"
             )
 
 
