@@ -14,7 +14,7 @@ from ..capture.effects import covers, union
 from ..capture.environment import Environment
 from ..capture.moving_names import MovingName, without
 from ..config import Config, chosen_passes
-from ..errors import MissingBodyError
+from ..errors import MissingBodyError, NumbatapeError
 from ..late import imported
 from ..recording.record import record
 from ..recording.recorded import Manner
@@ -167,7 +167,17 @@ class Program:
         them holds for it, NumPy's values and the kernel's differ in the last bit, on which a branch of the
         sub-tape hangs. The next trace then records that function in place, where NumPy's value decides.
         """
-        if missing.record(self.environment) or (fresh and missing.keep_in_place()):
+        try:
+            another = missing.record(self.environment)
+        except NumbatapeError:
+            raise
+        except Exception:
+            if fresh:
+                raise
+            another = (
+                True  # the next trace runs the sub-tape's function in place, whose caller may catch this
+            )
+        if another or (fresh and missing.keep_in_place()):
             with self._lock:
                 self.variants.pop(id(variant), None)
             return True
@@ -246,7 +256,8 @@ class Program:
         if others:
             excluding = imported(".exclusive_sizes", __package__).excluding
             recording = excluding(recording, flat, others)
-        variant = Variant(recording, flat, self.config.values)
+        captured = [array for array, _ in environment.arrays]
+        variant = Variant(recording, flat, self.config.values, captured)
         outside = (*environment.opaque, *recording.outside)
         if outside:
             imported("..recording.warn", __package__).warn_of(outside)

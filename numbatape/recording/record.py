@@ -17,7 +17,7 @@ from ..capture.environment import Environment
 from ..capture.kept_values import Kept
 from ..capture.moving_names import moving_names
 from ..emitter import instructions
-from ..errors import ForeignTraceError, LeakError, MissingBodyError
+from ..errors import ForeignTraceError, LeakError, MissingBodyError, NumbatapeError
 from ..late import imported
 from ..ops import UNKNOWN_PARTIALS
 from ..stand_ins import rebinding
@@ -88,6 +88,7 @@ def record(
     """
     manner = manner or Manner()
     runs = _Runs(function, leaves, rebuild, manner, environment)
+    raised: set[str] = set()
     while True:
         try:
             recording = runs.with_integers() if manner.data_integers else runs.with_captured(False)
@@ -100,8 +101,15 @@ def record(
             runs.undo()
         except MissingBodyError as missing:  # Python needed the numbers of a sub-tape
             runs.undo()
-            if not missing.record(environment) and not missing.keep_in_place():
-                raise missing.final() from None
+            try:
+                if not missing.record(environment) and not missing.keep_in_place():
+                    raise missing.final() from None
+            except NumbatapeError:
+                raise
+            except Exception:  # the sub-tape's function runs in place in the next run, which may catch this
+                if str(missing) in raised:
+                    raise
+                raised.add(str(missing))
 
 
 class _Runs:
@@ -320,7 +328,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         tuple(levels),
         trace.validity.pinned,
         trace.validity.failed,
-        trace.arguments.memory(),
+        trace.arguments.memory(bool(trace.capture.arrays and trace.capture.arrays.written_roots())),
         trace.integers.symbolic,
         tuple(trace.validity.outside),
         trace.capture.arrays is not None,

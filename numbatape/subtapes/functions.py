@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..capture.holders import Wrapper
-from ..errors import UnsupportedOperationError
+from ..errors import NumbatapeError, UnsupportedOperationError
 from ..stand_ins.opened import Opened
 from ..threads import survives_fork
 from ..trace import operations, pytrees
@@ -28,6 +28,7 @@ from .known_bodies import KnownBodies
 
 MOST_SIGNATURES = 64
 MARK = "__numbatape_scope__"
+IN_PLACE = object()
 _all: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -50,7 +51,11 @@ class Function:
         if trace is None:
             return self.__wrapped__(*args, **kwargs)
         with failing(trace):
-            return self._in_trace(trace, args, kwargs)
+            result = self._in_trace(trace, args, kwargs)
+            if result is IN_PLACE and self._key is not None:
+                return self._vouched(trace, args, kwargs)
+        # What the function raises itself hangs on its branches, which have guards here.
+        return self._in_place(args, kwargs) if result is IN_PLACE else result
 
     def __get__(self, instance, owner=None):
         """Bind to an instance, as a function that is an attribute of a class does."""
@@ -79,7 +84,7 @@ class Function:
     # ---- while tracing
 
     def _in_trace(self, trace: Trace, args, kwargs):
-        """Return the result of a call while tracing: one instruction if a sub-tape serves it.
+        """Return the result of a call while tracing, one instruction; IN_PLACE where no sub-tape serves it.
 
         A call that no known trace of the sub-tape fits has it traced once more, and is then tried again.
         """
@@ -87,10 +92,11 @@ class Function:
         opened = self._opened()
         captured = [] if opened is None else [as_ndarrays(value) for value in opened.found]
         if opened is None or not (arguments.is_traced or any(type(x) is TracedArray for x in captured)):
-            return self._in_place(args, kwargs)
+            return IN_PLACE
         known = self._bodies(trace, arguments, opened)
-        if known.in_place or known.is_recording or _differs_in(trace, known):
-            return self._in_place(args, kwargs)
+        may_raise = known.raises and not trace.in_loop
+        if known.in_place or may_raise or known.is_recording or _differs_in(trace, known):
+            return IN_PLACE
         leaves = [*arguments.leaves, *captured]
         emitted = None
         for _ in range(2):
@@ -104,20 +110,27 @@ class Function:
                     return result[0]
                 if known.in_place:
                     break
-            known.record([_number(leaf) for leaf in leaves], trace.capture.environment)
+            given = [_number(leaf) for leaf in leaves]
+            try:
+                known.record_met(given, trace.capture.environment)
+            except NumbatapeError:
+                raise
+            except Exception:
+                if trace.in_loop:
+                    raise
+                break  # it raises again in place, behind guards that say when, and its caller may catch that
             if known.in_place:
                 break
-        return self._in_place(args, kwargs)
+        return IN_PLACE
 
     def _in_place(self, args, kwargs):
         """Call the function as any other one."""
-        if self._key is None:
-            return operations.rebind(self.__wrapped__)(*args, **kwargs)
-        trace = current()
-        assert trace is not None
-        return _vouched(
-            trace, operations.rebind(self.__wrapped__), operations.rebind(self._key), args, kwargs
-        )
+        return operations.rebind(self.__wrapped__)(*args, **kwargs)
+
+    def _vouched(self, trace: Trace, args, kwargs):
+        """Call the function as any other one, without guards on its branches."""
+        function, key = operations.rebind(self.__wrapped__), operations.rebind(self._key)
+        return _vouched(trace, function, key, args, kwargs)
 
     def _opened(self) -> Opened | None:
         """Return the traced values that the function captures; None if they cannot be arguments of it."""

@@ -19,7 +19,7 @@ from ..capture.effects import union
 from ..capture.environment import Environment
 from ..capture.repeated_values import Same
 from ..control.trees import parts_of
-from ..errors import MissingBodyError, UnsupportedOperationError
+from ..errors import MissingBodyError, NumbatapeError, UnsupportedOperationError
 from ..ops import ROWS
 from ..recording.record import record
 from ..recording.recorded import InputLeaf, Manner, Recording
@@ -173,6 +173,9 @@ class KnownBodies:
         Counts them.
     in_place
         Whether callers record the function in place.
+    raises
+        Whether it has raised: callers that may catch that, because they are no bodies of loops,
+        record it in place, with a guard on the branch that raises.
     written
         Containers that the function only writes to (`Effects.places`): it does so when it is traced.
     """
@@ -194,7 +197,7 @@ class KnownBodies:
         self.bodies: list[Body] = []
         self.version = 0
         self._calls: dict[str, Loop | Branches] = {}
-        self.in_place = False
+        self.in_place = self.raises = False
         self.is_recording = False
         self.written: list[tuple] = []
         self._environment = self._made_environment()
@@ -277,6 +280,9 @@ class KnownBodies:
         self.is_recording = True
         try:
             recording = record(run, inputs, rebuild, Manner(strong=strong, values=values), environment)
+        except Exception:
+            environment.undo()  # the function may run again, in its caller
+            raise
         finally:
             self.is_recording = False
         places = [] if recording.effects is None else recording.effects.places
@@ -308,9 +314,20 @@ class KnownBodies:
         given = [kind.made(each) for kind, each in zip(self.kinds, cells, strict=True)]
         return MissingBodyError(
             f"{self.name}: a branch in it takes a path that was not traced",
-            lambda caller: not self.is_local and self.record(given, caller),
+            lambda caller: not self.is_local and self.record_met(given, caller),
             self._keep_in_place,
         )
+
+    def record_met(self, given: list, caller: Environment | None) -> bool:
+        """Trace the function as `record` does, for numbers that were met; note whether it raises."""
+        try:
+            return self.record(given, caller)
+        except NumbatapeError:
+            raise
+        except Exception:
+            self.raises = True
+            self.version += 1  # traces of callers that do not know it are old
+            raise
 
     def _keep_in_place(self) -> bool:
         before, self.in_place = self.in_place, True

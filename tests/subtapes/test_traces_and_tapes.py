@@ -305,6 +305,45 @@ def test_a_failure_that_it_catches_itself():
         np.testing.assert_array_equal(nt.value_and_gradient(cache, np.array(x))[1][0], slopes)
 
 
+class NegativeError(Exception):
+    pass
+
+
+def test_an_error_of_the_users_that_a_caller_catches():
+    """It is caught at all points, whichever was first and however many sub-tapes are between."""
+
+    @nt.function
+    def root(v):
+        if v < 0.0:
+            raise NegativeError
+        return np.sqrt(v)
+
+    outer = nt.function(lambda v: 2.0 * root(v))
+
+    def f(x, inner):
+        total = 0.0
+        for v in x:
+            try:
+                total = total + inner(v)
+            except NegativeError:
+                total = total - v**3
+        return total
+
+    for inner in (root, outer):
+        caches = [nt.prepare_gradient_cache(f, np.array(x), inner) for x in ([1.0, 2.0], [-1.0, 2.0])]
+        for again in range(3):
+            traces = [cache.traces for cache in caches]
+            for x in ([1.0, 2.0], [-1.0, 2.0], [-1.0, -2.0], [3.0, -1.0]):
+                for cache in caches:
+                    value, (slope, _) = nt.value_and_gradient(cache, np.array(x), inner)
+                    assert value == f(np.array(x), inner)
+                    factor = 1.0 if inner is root else 2.0
+                    np.testing.assert_allclose(
+                        slope, [0.5 * factor / v**0.5 if v > 0.0 else -3.0 * v**2 for v in x]
+                    )
+            assert again < 2 or traces == [cache.traces for cache in caches]
+
+
 def test_a_failure_that_the_caller_catches():
     g = nt.function(lambda x: np.linalg.cholesky(x * np.eye(2))[0, 0])
 
