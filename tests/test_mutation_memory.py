@@ -46,6 +46,41 @@ def test_scratch_argument():
     np.testing.assert_allclose(nt.grad(f)(X, nt.Cache(np.zeros(2))), expected)
 
 
+MEAN, ROOM = np.array([1.0, 2.0, 3.0]), np.zeros(3)
+
+
+def minus_mean(x):
+    x -= MEAN
+    return np.sum(x**2)
+
+
+def by_room(x):
+    ROOM[:] = 2.0 * x
+    return ROOM @ x
+
+
+@pytest.mark.parametrize(("f", "array"), [(minus_mean, MEAN), (by_room, ROOM)])
+def test_no_argument_is_a_captured_array_where_one_of_them_is_written_to(f, array):
+    points = [X[:3] + k for k in range(3)]
+    cache = nt.prepare_gradient_cache(f, points[0])
+    for x in points + points:
+        assert (
+            nt.value_and_gradient(cache, x)[0]
+            == nt.value_and_grad(f)(x)[0]
+            == pytest.approx(f(x.copy()), 1e-14)
+        )
+        ROOM[:] = 0.0
+        for call in (
+            lambda x: nt.value_and_gradient(cache, x),
+            nt.grad(f),
+        ):  # steady ones, from the second on
+            for its in (array, array[::-1][::-1]):
+                with pytest.raises(nt.UnsupportedOperationError, match="that the function captures"):
+                    call(its)
+    assert cache.traces == 1
+    np.testing.assert_allclose(nt.jvp(f, (points[0],), (array,))[1], nt.grad(f)(points[0]) @ array)
+
+
 def test_the_same_array_twice():
     def f(a, b):
         a[0] = 3.0 * b[1]

@@ -72,12 +72,14 @@ class Derived:
         arrays = [leaf for leaf in flat.leaves if isinstance(leaf, np.ndarray)]
         apart = [d.copy() if any(np.may_share_memory(d, a) for a in arrays) else d for d in directions]
         args, kwargs = pytrees.unflatten(flat.outer, flat.marks)
-        return Flattened((*args, tuple(apart)), kwargs, flat.names, flat.holomorphic)
+        found = Flattened((*args, tuple(apart)), kwargs, flat.names, flat.holomorphic)
+        found.directions = found.count - 1
+        return found
 
     def slots(self, extended: Flattened) -> list[int]:
         """Return the numbers of the inputs that are directions."""
-        last = extended.count - 1
-        return [k for k, (_, spec, _) in enumerate(extended.traced()) if spec.argument == last]
+        its = extended.directions
+        return [k for k, (_, spec, _) in enumerate(extended.traced()) if spec.argument == its]
 
     def evaluator(self, slots, fixed: bool = False) -> Evaluator:
         if fixed not in self._evaluators:

@@ -54,19 +54,19 @@ WORDS = (
 )
 # A leaf has this row. Which fields it uses depends on its kind.
 ROW = (
-    "kind",  # ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD or LATE
+    "kind",  # ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD, LATE or APART
     "object",  # an array's dtype, a number's type, or the very object that the leaf must be
     "ndim",
     "shape",  # address of the sizes
     "cells",  # address that the leaf is copied to; of a placed array, that its address is written to
     "bytes",  # number of bytes that are copied or compared
     "contents",  # address of what a data array must contain
-    *("begin", "end"),  # addresses between which a placed array must not lie
+    *("begin", "end"),  # addresses between which a placed array, or one that stays apart, must not lie
     *("blocks", "block_step", "words", "word_step"),  # where a spread array goes, see `Text.spread`
     "scattered",  # whether an array's entries, 64-bit words, may lie in any order: a column, a transpose
 )
 # A late array is copied behind the guards that come first.
-ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD, LATE = range(7)
+ARRAY, NUMBER, SAME, DATA_ARRAY, PLACED, SPREAD, LATE, APART = range(8)
 OUT = (
     "kind",
     "object",  # what is called, indexed or returned; of what is made of cells, the dtype
@@ -249,7 +249,7 @@ class _Text(Text):
         builder, i64 = self.builder, self.i64
         is_array = functools.reduce(
             builder.or_,
-            [self.equal(row["kind"], i64(kind)) for kind in (ARRAY, DATA_ARRAY, PLACED, SPREAD, LATE)],
+            [self.equal(row["kind"], i64(kind)) for kind in (ARRAY, DATA_ARRAY, PLACED, SPREAD, LATE, APART)],
         )
         with builder.if_else(is_array) as (array, otherwise):
             with array:
@@ -276,7 +276,8 @@ class _Text(Text):
                             word, beside, end = self.each_word(self.fields_of(leaf), known, self.slots)
                             self.go_on_if(self.equal(builder.load(word), builder.load(beside)))
                             end()
-                with builder.if_then(self.equal(row["kind"], i64(PLACED))):
+                kinds = [self.equal(row["kind"], i64(kind)) for kind in (PLACED, APART)]
+                with builder.if_then(builder.or_(*kinds)):
                     data = self.load(leaf, i64, DATA)
                     before = builder.icmp_unsigned("<=", builder.add(data, row["bytes"]), row["begin"])
                     self.go_on_if(builder.or_(before, builder.icmp_unsigned(">=", data, row["end"])))
@@ -294,6 +295,7 @@ class _Text(Text):
     def copy_in(self, leaf, row) -> None:
         builder, i64 = self.builder, self.i64
         self.copy_whole(leaf, row, ARRAY)
+        self.copy_whole(leaf, row, APART)
         with builder.if_then(self.equal(row["kind"], i64(SPREAD))):
             self.spread(self.load(leaf, self.pointer, DATA), self.address(row["cells"]), row)
         with builder.if_then(self.equal(row["kind"], i64(PLACED))):

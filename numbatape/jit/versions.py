@@ -10,4 +10,4 @@ COMPILER = (
     "78b2303934cb9330"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The builtins: builtin, steady, by_sizes, watches, object_layout, audit, c_function, crew.
-BUILTINS = "d42a3ce3728751d9"
+BUILTINS = "eef730c61e306314"

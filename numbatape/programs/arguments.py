@@ -81,6 +81,9 @@ class Flattened:
     def __init__(self, args: tuple, kwargs: dict, names: tuple[str, ...] = (), holomorphic: bool = False):
         self.holomorphic = holomorphic
         self.count = len(args)
+        self.directions: int | None = (
+            None  # the argument that has directions, which the function does not see
+        )
         self.names = names
         self.marks, self.outer = pytrees.flatten((tuple(args), dict(kwargs)), is_mark)
         self.inner: list = []  # the structure in a Constant, None for other leaves of `outer`

@@ -151,7 +151,7 @@ class Evaluator:
             program.refresh()
         key = (flat.statics, flat.orders, flat.dimensions, program.version)
         variant = self._last.get(key) if traced is None else traced
-        if variant is None or variant.contents is not None or variant.memory is not None:
+        if variant is None or variant.contents is not None or variant.memory is not None or variant.apart:
             variant = traced
         tried: set[int] = set()
         refuted: frozenset[int] = frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..recording.recorded import Recording
 from ..tape import Tape
 from ..tape.tape import CONSTANT
 from ..trace.constants import EXACT_INTEGER
-from ..trace.shared_inputs import memory_of
+from ..trace.shared_inputs import lie_in, memory_of
 from .arguments import Flattened
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ MOST_PLANS = 512  # a variant keeps so many, for sizes that come again
 class Variant:
     """One trace: the path that some inputs take, with its plans by input dimensions."""
 
-    def __init__(self, recording: Recording, flat: Flattened, values: str = "fast"):
+    def __init__(self, recording: Recording, flat: Flattened, values: str = "fast", captured: Sequence = ()):
         self.recording = recording
         self.tape = recording.tape
         self.statics, self.orders = flat.statics, flat.orders
@@ -43,6 +43,13 @@ class Variant:
         # The contents of the constants where the tape holds for no others, else None.
         self.contents = constant_contents(flat) if recording.pinned else None
         self.memory = self._memory_of(flat)  # how arguments lie in it, where the tape holds for nothing else
+        # Captured arrays that no argument may be, because the function writes to the one or to the other.
+        self.apart = tuple(captured) if "captured" in recording.memory else ()
+        if self._is_captured(flat):
+            raise UnsupportedOperationError(
+                "an argument has the memory of an array that the function captures, and to one of them it "
+                "writes; pass a copy (x.copy()): a trace has copies of arguments"
+            )
         self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
         self.single_use = recording.failed
         self.effects = recording.effects
@@ -219,6 +226,8 @@ class Variant:
             return False
         if self.memory is not None and self.memory != self._memory_of(flat):
             return False
+        if self._is_captured(flat):
+            return False
         return self.sizes_for(flat) is not None
 
     def sizes_for(self, flat: Flattened) -> tuple[int, ...] | None:
@@ -226,6 +235,12 @@ class Variant:
         if self.counted is None:
             return flat.dimensions if self._allows(flat.dimensions) else None
         return self.counted.tried_for(flat.dimensions)
+
+    def _is_captured(self, flat: Flattened) -> bool:
+        """Whether an argument is a captured array that must not be one; functions see no directions."""
+        if not self.apart:
+            return False
+        return lie_in([x for x, spec, _ in flat.traced() if spec.argument != flat.directions], self.apart)
 
     def _memory_of(self, flat: Flattened) -> tuple | None:
         return memory_of([value for value, _, _ in flat.traced()], self.recording.memory)

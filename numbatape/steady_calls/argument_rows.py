@@ -82,7 +82,7 @@ def rows_of(
             else:
                 rows.append((FrozenRow if by_identity else DataRow)(own, leaf))
         elif spec.kind == "array":
-            rows.append(ArrayRow(own, dtype, np.shape(leaf)))
+            rows.append(ArrayRow(own, dtype, np.shape(leaf), space.variant.apart))
         else:
             rows.append(NumberRow(own, float if spec.kind == "float" else dtype.type))
         before = leaf

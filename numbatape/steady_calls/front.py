@@ -311,7 +311,8 @@ def entry_for(
     environment = evaluator.program.environment
     captured = None if environment.empty else environment
     entry = Entry(space, rows, outs, form, sweep, captured, turn)
-    entry.follows_sizes = not config.fixed_sizes and not config.reuse_buffers and not evaluator.levels
+    usual = not config.fixed_sizes and not config.reuse_buffers and not space.variant.apart
+    entry.follows_sizes = usual and not evaluator.levels
     entry.has_room, entry.values = evaluator.has_room, evaluator.values
     entry.omitted = omitted_data(flat, space, omitted)
     if space.variant.recording.factors and not environment.empty:

@@ -8,6 +8,7 @@ from operator import is_
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from .. import jit
 from ..capture.references import exact_key
@@ -30,13 +31,19 @@ class ArrayRow:
     ----------
     size
         The shape of an array, None for anything else; all classes of rows have it.
+
+    Parameters
+    ----------
+    apart
+        Captured arrays whose memory the array must not have.
     """
 
-    def __init__(self, cells: ndarray, dtype: np.dtype, shape: tuple):
-        self.cells, self.dtype, self.size = cells, dtype, shape
+    def __init__(self, cells: ndarray, dtype: np.dtype, shape: tuple, apart: Sequence[ndarray] = ()):
+        self.cells, self.dtype, self.size, self._apart = cells, dtype, shape, apart
 
     def fits(self, leaf) -> bool:
-        return leaf.__class__ is ndarray and leaf.dtype == self.dtype and leaf.shape == self.size
+        usual = leaf.__class__ is ndarray and leaf.dtype == self.dtype and leaf.shape == self.size
+        return usual and not any(np.may_share_memory(leaf, other) for other in self._apart)
 
     def write(self, leaf) -> None:
         self.cells[...] = leaf
@@ -46,10 +53,16 @@ class ArrayRow:
         if self.cells.dtype != self.dtype:
             return None
         whole = self.cells.flags.c_contiguous
+        if self._apart and not whole:
+            return None
         words = self.cells.itemsize == jit.object_layout.WORD
         kind = {"kind": jit.steady.ARRAY, "scattered": words} if whole else spread_words(self.cells)
         if kind is None:
             return None
+        if self._apart:
+            ends = [byte_bounds(other) for other in self._apart]
+            begin, end = min(first for first, _ in ends), max(last for _, last in ends)
+            kind = {"kind": jit.steady.APART, "begin": begin, "end": end}
         alive.append(self.cells)
         return {
             **kind,

@@ -29,12 +29,21 @@ def memory_of(values, relied_on) -> tuple | None:
     """Return how arguments lie in memory, as far as a tape relies on it; None if it does not.
 
     ``relied_on`` has "shared" where one of them is written to, and "order" where an operation went by the
-    order of entries in memory.
+    order of entries in memory. That arguments are no captured arrays is asked apart (`lie_in`).
     """
     found = [sharing(values)] if "shared" in relied_on and len(values) > 1 else []
     if "order" in relied_on:
         found.append(are_in_order(values))
     return tuple(found) or None
+
+
+def lie_in(values, arrays) -> bool:
+    """Whether one of some values has memory of one of some arrays."""
+    return any(
+        isinstance(value, np.ndarray) and np.may_share_memory(value, array)
+        for array in arrays
+        for value in values
+    )
 
 
 def are_in_order(values) -> bool:
