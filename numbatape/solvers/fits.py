@@ -1,8 +1,8 @@
 """``fit`` of ``scipy.stats``' distributions to traced data: where the likelihood has no slope.
 
 SciPy finds the estimate; how it moves with the data follows from the implicit function theorem. An estimate
-at the edge of what is possible (the least entry as the location of an exponential law) has another equation,
-so it raises.
+at the edge of what is possible, such as the least entry as the location of a law, has another equation: those
+of three laws are written out, others raise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import unsupported_argument
-from ..trace.operands import find_trace, lift, lift_first
+from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.trace import failing
 from ..usercode.frames import UsersLine, where_in_user_code
@@ -56,9 +56,46 @@ def fit(distribution):
         if str(options.get("method", "mle")).lower() != "mle":
             raise unsupported_argument(name, f"method={options['method']!r}", "'MLE' is")
         with failing(trace):
+            written = WRITTEN.get(original.name)
+            if written is not None:
+                original.fit(values_of(data), *starts, **{key: values_of(x) for key, x in options.items()})
+                return written(lift_first(data, *given.values()), given.get(0), given.get(1))
             return _estimate(distribution, name, data, starts, options, fixed, given, trace)
 
     return call
+
+
+def _exponential(data, loc, scale) -> tuple:
+    least = np.min(data)
+    if loc is None:
+        loc = least
+    elif least < loc:  # a guard: SciPy raises at points where it is so
+        raise ValueError("the data is left of the location")
+    return _python_number(loc), _python_number(np.mean(data) - loc if scale is None else scale)
+
+
+def _uniform(data, loc, scale) -> tuple:
+    least, largest = np.min(data), np.max(data)
+    if scale is not None:
+        if scale < largest - least:
+            raise ValueError("the data is wider than the scale")
+        return _python_number(0.5 * (least + largest - scale)), _python_number(scale)
+    if loc is not None and least < loc:
+        raise ValueError("the data is left of the location")
+    loc = least if loc is None else loc
+    return _python_number(loc), _python_number(largest - loc)
+
+
+def _laplace(data, loc, scale) -> tuple:
+    loc = np.median(data) if loc is None else loc
+    return loc, np.sum(np.abs(data - loc)) / len(data) if scale is None else scale
+
+
+def _python_number(x):
+    return x.item() if hasattr(x, "item") else float(x)
+
+
+WRITTEN = {"expon": _exponential, "uniform": _uniform, "laplace": _laplace}
 
 
 def _estimate(distribution, name, data, starts, options, fixed, given, trace) -> tuple:

@@ -33,6 +33,44 @@ def test_closed_estimates_have_their_formulas_derivatives():
     check_derivatives(f, SAMPLE, 1.0, float32=False)
 
 
+AT_AN_EDGE = {
+    "expon": (lambda x: stats.expon.fit(x), lambda x: (np.min(x), np.mean(x) - np.min(x))),
+    "expon, place": (
+        lambda x: stats.expon.fit(x, floc=x[0] / 9),
+        lambda x: (x[0] / 9, np.mean(x) - x[0] / 9),
+    ),
+    "expon, scale": (lambda x: stats.expon.fit(x, fscale=2.0), lambda x: (np.min(x), 2.0)),
+    "uniform": (lambda x: stats.uniform.fit(x), lambda x: (np.min(x), np.ptp(x))),
+    "uniform, place": (lambda x: stats.uniform.fit(x, floc=0.1), lambda x: (0.1, np.max(x) - 0.1)),
+    "uniform, scale": (
+        lambda x: stats.uniform.fit(x, fscale=9.0),
+        lambda x: (0.5 * (np.min(x) + np.max(x) - 9.0), 9.0),
+    ),
+    "laplace": (lambda x: stats.laplace.fit(x), lambda x: (np.median(x), np.mean(np.abs(x - np.median(x))))),
+    "laplace, place": (lambda x: stats.laplace.fit(x, floc=2.0), lambda x: (2.0, np.mean(np.abs(x - 2.0)))),
+}
+
+
+@pytest.mark.parametrize("name", AT_AN_EDGE)
+def test_estimates_at_an_edge_have_their_formulas(name):
+    def energy(pair):
+        return pair[0] ** 2 + np.sin(pair[1])
+
+    fit, formula = AT_AN_EDGE[name]
+    assert list(map(type, nt.vjp(fit, SAMPLE)[0])) == list(map(type, fit(SAMPLE)))
+    for x in (SAMPLE, SAMPLE[::-1] + 0.5):
+        value, slope = nt.value_and_grad(lambda x: energy(fit(x)))(x)
+        assert value == pytest.approx(energy(fit(x)), rel=1e-14)
+        np.testing.assert_allclose(slope, nt.grad(lambda x: energy(formula(x)))(x), rtol=1e-12, atol=1e-14)
+
+
+def test_what_a_fixed_place_does_not_allow_is_scipys_error():
+    gradient = nt.grad(lambda x: stats.expon.fit(x, floc=0.0)[1])
+    np.testing.assert_allclose(gradient(SAMPLE), np.full(6, 1 / 6))
+    with pytest.raises(ValueError, match="Maximum likelihood estimation"):
+        gradient(SAMPLE - 1.0)
+
+
 def test_estimates_by_search_follow_the_implicit_function_theorem():
     def f(x):
         shape, _, scale = stats.gamma.fit(x, floc=0)
@@ -46,7 +84,7 @@ def test_estimates_by_search_follow_the_implicit_function_theorem():
 @pytest.mark.parametrize(
     "fit, message",
     [
-        (lambda x: stats.expon.fit(x)[1], r"fix a parameter \(floc=0\)"),
+        (lambda x: stats.pareto.fit(x, floc=0)[2], r"fix a parameter \(floc=0\)"),
         (lambda x: stats.gamma.fit(x, floc=0, method="MM")[0], "method='MM'"),
         (lambda x: stats.gamma.fit(x, x[0], floc=0)[0], "traced starting values"),
     ],
