@@ -91,3 +91,23 @@ def test_what_is_assigned_to_a_module_is_what_its_functions_read(put, monkeypatc
         module.scale = 1.0 + k
         np.testing.assert_array_equal(nt.grad(f)(np.ones(2)), [17.0, 17.0])
         assert module.scale == 5.0
+
+
+def test_a_function_that_is_put_back_into_a_module_is_the_function(monkeypatch):
+    """And not its copy, whose globals are those of one trace."""
+    module = types.ModuleType("settings_of_test")
+    module.__file__ = __file__
+    exec(SETTINGS, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    own = module.scaled
+
+    def f(x):
+        kept, module.scaled = module.scaled, lambda x: 7.0 * np.sum(x)
+        first = module.scaled(x)
+        module.scaled = kept
+        return first + module.scaled(x)
+
+    for k in range(3):
+        module.scale = 1.0 + k
+        np.testing.assert_array_equal(nt.grad(f)(np.ones(2)), [8.0 + k, 8.0 + k])
+        assert module.scaled is own

@@ -153,7 +153,7 @@ class Copies(CopiedClasses):
             return module
         found = self._modules.get(id(module))
         if found is None:
-            found = self._modules[id(module)] = UsersModule(module, self.value, self._scopes)
+            found = self._modules[id(module)] = UsersModule(module, self.value, self._scopes, self._own)
         return found
 
     # ---- functions

@@ -16,7 +16,7 @@ from ..trace.trace import current, standing
 # Names of the module ``time`` that `time.tzset` sets anew.
 CHANGING = ("timezone", "altzone", "daylight", "tzname")
 _DICTIONARY = vars(types.ModuleType)["__dict__"]
-NO_SCOPES: Mapping[int, dict] = types.MappingProxyType({})
+NONE: Mapping = types.MappingProxyType({})
 
 
 class ModuleCopy(types.ModuleType):
@@ -88,14 +88,19 @@ class UsersModule(types.ModuleType):
         Returns the stand-in for a value.
     scopes
         By the ids of dictionaries of globals, copies of these.
+    originals
+        By the ids of stand-ins, what they stand for, which the module itself gets.
     """
 
-    def __init__(self, original: types.ModuleType, stand_in, scopes: Mapping[int, dict] = NO_SCOPES):
+    def __init__(
+        self, original: types.ModuleType, stand_in, scopes: Mapping = NONE, originals: Mapping = NONE
+    ):
         super().__init__(original.__name__, original.__doc__)
         put = super().__setattr__
         put("__numbatape_own__", original)
         put("__numbatape_stand_in__", stand_in)
         put("__numbatape_scopes__", scopes)
+        put("__numbatape_originals__", originals)
         for name, value in vars(original).items():
             if name.startswith("__") and name.endswith("__") and name != "__getattr__":
                 put(name, value)
@@ -104,7 +109,7 @@ class UsersModule(types.ModuleType):
         return self.__numbatape_stand_in__(getattr(self.__numbatape_own__, name))
 
     def __setattr__(self, name, value):
-        setattr(self.__numbatape_own__, name, value)
+        setattr(self.__numbatape_own__, name, self.__numbatape_originals__.get(id(value), value))
         self.__numbatape_scopes__.get(id(vars(self.__numbatape_own__)), {})[name] = value
 
     def __delattr__(self, name):
