@@ -7,7 +7,7 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "78b2303934cb9330"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "70ade94e6028076d"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 # The builtins: builtin, steady, by_sizes, watches, object_layout, audit, c_function, crew.
 BUILTINS = "eef730c61e306314"

@@ -381,6 +381,22 @@ def test_products_with_few_columns_have_the_order_of_others(columns, cells, rng)
         assert np.array_equal(total[2:-2], expected.astype(dtype))
 
 
+@pytest.mark.parametrize("n", [0, 1, 8, 19])
+@pytest.mark.parametrize("cells", ["f64", "f32"])
+def test_lanes_read_cells_at_positions(n, cells, rng):
+    """Positions are every second float64; no other cell is read, nor written."""
+    loop = "    for i in simd(pc):\n        row = int(d[1 + i * 2])\n        v[50 + i] = v[3 + row * 2]\n"
+    source = f"# cells: {cells}\ndef run(w, pc):\n    v = w[0]\n    d = w[1]\n{loop}    return 0\n"
+    positions = np.full(2 * n + 1, np.nan)
+    positions[1::2] = rng.integers(0, 23, n)
+    for form in both(source):
+        v = rng.normal(size=80).astype(np.float64 if cells == "f64" else np.float32)
+        want = v.copy()
+        want[50 : 50 + n] = v[3 + 2 * positions[1::2].astype(int)]
+        form.function("run")(np.array([v.ctypes.data, positions.ctypes.data], np.int64).ctypes.data, n)
+        assert np.array_equal(v, want)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 16, 19, 53])
 @pytest.mark.parametrize("cells", ["f64", "f32"])
 def test_sums_have_their_lanes_in_the_text(n, cells, rng):

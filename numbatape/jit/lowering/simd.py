@@ -253,8 +253,10 @@ class SimdExpressions:
                 text = self.to.new(f"bitcast {self.vectors[wanted]} {text} to {self.vectors[result]}")
             return Value(text, result)
         if name == "int" and len(given) == 1:
-            text, vectors = self.cast(given[0], "float", node), self.vectors
-            return Value(self.to.new(f"fptosi {vectors['float']} {text} to {vectors['int']}"), "int")
+            # A position of a cell: those have 32 bits, for which more processors have an instruction.
+            text, narrow = self.cast(given[0], "float", node), f"<{self.width} x i32>"
+            text = self.to.new(f"fptosi {self.vectors['float']} {text} to {narrow}")
+            return Value(self.to.new(f"sext {narrow} {text} to {self.vectors['int']}"), "int")
         raise refused(node, "no function over SIMD lanes")
 
     def _own(self, node, given) -> Value:
