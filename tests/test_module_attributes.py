@@ -111,3 +111,19 @@ def test_a_function_that_is_put_back_into_a_module_is_the_function(monkeypatch):
         module.scale = 1.0 + k
         np.testing.assert_array_equal(nt.grad(f)(np.ones(2)), [8.0 + k, 8.0 + k])
         assert module.scaled is own
+
+
+@pytest.mark.parametrize("put", [_by_attribute, _by_item, _by_update])
+def test_traced_values_that_are_kept_in_a_module_become_numbers(put, monkeypatch):
+    module = types.ModuleType("settings_of_test")
+    module.__file__ = __file__
+    exec(SETTINGS, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def f(x):
+        put(module, x[0] * 2.0)
+        return module.scaled(x)
+
+    for k in range(1, 4):
+        np.testing.assert_array_equal(nt.grad(f)(np.array([1.0 * k, 1.0])), [4.0 * k + 2.0, 2.0 * k])
+        assert type(module.scale) is np.float64 and module.scale == 2.0 * k

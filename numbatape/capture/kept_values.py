@@ -48,6 +48,7 @@ class Kept:
         copies = trace.capture.copies
         # Stand-ins that were stored become what they stand in for, once no trace needs them any more.
         self._original = copies.original if copies is not None and copies.belong_to(trace) else _itself
+        self._of_modules = [] if copies is None else copies.names_of_modules()
         self.found = False
         self._seen: dict[int, object] = {}
         # Names that referred to one array, or to views of it, do so afterwards. Hence copies are found by the
@@ -59,6 +60,10 @@ class Kept:
         """Replace traced values by numbers, in objects and in their contents."""
         for value in reached:
             self._replacement(value)
+        for names in self._of_modules:
+            for name, value in tuple(names.items()):
+                if type(value) in _KINDS:
+                    self._replace(value, lambda new, names=names, name=name: names.__setitem__(name, new))
 
     def _replacement(self, value):
         """Return the replacement of a value: the value itself, changed inside, or its numbers."""

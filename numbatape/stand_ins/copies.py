@@ -60,7 +60,7 @@ class Copies(CopiedClasses):
         self._functions: dict[int, object] = {}
         self._scopes: dict[int, dict] = {}
         self._cells: dict[int, types.CellType] = {}
-        self._modules: dict[int, types.ModuleType] = {}
+        self._modules: dict[int, UsersModule] = {}
         self._kept: list = []  # originals, kept alive so that no other objects get their ids
         # (id of a function's globals, name) of each global that copies have assigned. The original function
         # sees these assignments when the trace ends.
@@ -155,6 +155,10 @@ class Copies(CopiedClasses):
         if found is None:
             found = self._modules[id(module)] = UsersModule(module, self.value, self._scopes, self._own)
         return found
+
+    def names_of_modules(self) -> list[dict]:
+        """Return the attributes of the user's modules that have a stand-in."""
+        return [vars(each.__numbatape_own__) for each in self._modules.values()]
 
     # ---- functions
 
