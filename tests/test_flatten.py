@@ -125,6 +125,21 @@ def test_a_prepared_cache_traces_once():
     assert cache.traces == 1
 
 
+def test_the_vector_is_divided_as_in_each_call():
+    """Parts of other lengths may have as many numbers together."""
+
+    def f(a, b):
+        vector, unflatten = nt.flatten({"a": a, "b": b})
+        return np.sum(unflatten(vector**2)["b"])
+
+    cache = nt.prepare_gradient_cache(f, np.ones(2), np.ones(3))
+    for n in (3, 1, 2, 0, 5):
+        a, b = np.arange(float(n)), np.arange(1.0, 6.0 - n)
+        value, slopes = nt.value_and_gradient(cache, a, b)
+        np.testing.assert_allclose(value, np.sum(b**2))
+        np.testing.assert_allclose(np.concatenate(slopes), np.concatenate([0.0 * a, 2.0 * b]))
+
+
 def test_errors():
     _, unflatten = nt.flatten({"a": 1.0, "b": np.ones(2)})
     with pytest.raises(nt.SpecError, match=r"a vector of 3 entries.* got shape \(2,\)"):

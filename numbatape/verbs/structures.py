@@ -261,7 +261,8 @@ def flatten(tree: Any) -> Any:
             continue
         if isinstance(sample, np.ndarray) and type(sample) is not np.ndarray:
             leaf = sample = as_array(sample, path_of(keys) or "the argument")
-        piece = Piece(keys, start, np.shape(sample), np.asarray(sample).dtype, isinstance(sample, np.ndarray))
+        shape = np.shape(sample) if sample is leaf else leaf.shape  # of a traced array, that is a guard
+        piece = Piece(keys, start, shape, np.asarray(sample).dtype, isinstance(sample, np.ndarray))
         pieces.append(piece)
         parts.append(np.reshape(leaf, (-1,)))
         start += piece.size
