@@ -75,6 +75,16 @@ def windows_sorted_in_place(x):
 
 
 @case
+def sizes_that_become_equal_later(x):
+    m = x[:1].reshape(1, 1)
+    for _ in np.argsort(m, axis=0).ravel():
+        m = m * np.sum(m @ m.T)
+        for _ in np.argsort(m, axis=0).ravel():
+            pass
+    return np.sum(m) + x @ W
+
+
+@case
 def ndindex_loop(x):
     y = (x * 1.0).reshape(2, 3)
     out = np.zeros((2, 3))

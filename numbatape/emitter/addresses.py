@@ -133,9 +133,8 @@ def merged(tape: TapeBuilder, number: int, counts) -> int | None:
     """
     storage, offset, layout = tape.values[number]
     key = merged, layout, tuple(counts)
-    if key in tape.rearranged:
-        found = tape.rearranged[key]
-    else:
+    found = tape.rearranged.get(key)
+    if found is None:  # nor is that kept: later guards may make sizes equal, so that the strides allow it
         found = tape.rearranged[key] = _merged(tape, tape.layouts[layout], counts)
     if found is None:
         return None
