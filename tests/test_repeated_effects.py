@@ -122,6 +122,10 @@ STATE = {
     "replaced": "self.history = [*self.history[-1:], loss]",
     "every third": "self.calls += 1; self.weight *= 1.0 if self.calls % 3 else 0.5; loss *= self.weight",
     "deleted and made": "w = self.weight; del self.weight; self.weight = w * 1.5; loss = loss * w",
+    "item that counts and is read": "self.log['n'] += 1; loss = loss * self.log['n']",
+    "item that is read": "loss = loss + self.log['loss'] * 0.1; self.log['loss'] = np.sum(x)",
+    "items that take turns": "a, b = self.marks; self.marks[0] = b; self.marks[1] = a + 1; loss = loss * a",
+    "items by another name": "log = self.log; log.update(n=log['n'] + 1); loss = loss * self.log['n']",
     "an error that is caught": "self.calls += 1; loss = loss * inverse(self.calls % 3)",
 }
 # What it cannot repeat: something is read, or may be.
@@ -150,14 +154,12 @@ NOT_REPEATED = {
     "a size": "self.history.append(x.size)",
     "insert": "self.history.insert(0, loss)",
     "pop": "self.history.append(loss); self.history.append(loss); loss = loss + self.history.pop()",
-    "counter that is read": "self.log['n'] += 1; loss = loss * self.log['n']",
     "counter that is set": "self.calls = 3; self.calls += 1",
     "counter that starts again": "self.calls += 1; self.__init__()",
     "counter with two indices": "self.marks[-1] = 5; self.marks[1] += 1",
     "doubled": "self.calls *= 2",
     "step that varies": "self.calls += len(self.names); self.names.append('b')",
     "list that grows": "self.marks[1] += 1; self.marks.append(loss)",
-    "item that is read": "loss = loss + self.log['loss'] * 0.1; self.log['loss'] = np.sum(x)",
     "key that changes": "self.names.append('b'); self.log[len(self.names)] = loss",
     "deleted": "self.last = x; del self.last; self.last = loss",
 }
@@ -253,6 +255,27 @@ def make():
         return np.sum(x**2)
     return f, hist
 f, hist = make()
+## dictionary of a closure that is read
+def make():
+    last = {"n": 0, "w": 0.5, "old": None}
+    def f(x):
+        last["n"] += 1
+        if last["n"] % 3 == 0:
+            last["w"] *= 0.5
+        return np.sum(x**2) * last["w"]
+    return f, lambda: last
+f, read = make()
+## dictionary in a tuple
+parts = ({"n": 0}, 1)
+def f(x):
+    parts[0]["n"] += 1
+    return np.sum(x**2) * parts[0]["n"]
+## keys in another order
+last = {"n": 0, "m": 1}
+def f(x):
+    n = last.pop("n")
+    last["n"] = n + 1
+    return np.sum(x**2) * n
 ## closure that is read
 def make():
     hist = []
@@ -428,10 +451,13 @@ def test_no_trace_for_what_is_repeated(name, monkeypatch):
     assert len(traces) <= 4  # two branches; the first call finds out what is written
 
 
-GLOBAL_STATE = ("global name", "global counter that is read", "counter of a closure that is read")
+GLOBAL_STATE = (
+    *("global name", "global counter that is read", "global counter that a helper reads"),
+    *("counter of a closure that is read", "dictionary of a closure that is read", "dictionary in a tuple"),
+)
 
 
-@pytest.mark.parametrize("name", [*STATE, *GLOBAL_STATE, "global counter that a helper reads"])
+@pytest.mark.parametrize("name", [*STATE, *GLOBAL_STATE])
 def test_no_trace_for_state_that_goes_on(name, monkeypatch):
     traces = []
     trace = program.Program._trace

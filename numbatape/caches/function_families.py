@@ -15,7 +15,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -202,6 +202,7 @@ class Family:
     """The functions of one code, the partials of one function, or a method of the objects of one class."""
 
     def __init__(self):
+        self.undo: Callable[[], None] | None = None  # see `Moving.undo`
         self.model: Model | None = None
         self._refused = False
         self._read: set[Path] = set()  # where objects that cannot be inputs are, and code reads them
@@ -213,6 +214,9 @@ class Family:
         self._moving: set[Path] = set()
         self._changes = 0
         self._last: dict[Path, object] | None = None  # what the last function referred to, as tokens
+
+    def set_back(self, values: dict) -> None:
+        """Do nothing: the functions of a family assign nothing to what they refer to."""
 
     def model_of(self, function) -> Model | None:
         """Return the model that serves a function, if there is one; note what differs from earlier ones."""

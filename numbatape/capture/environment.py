@@ -258,12 +258,16 @@ class Environment(LibraryObjects, Walk):
         self._asked_of.clear()
 
     def _unwritten(self, container, keys):
-        """Note the items of a dictionary, but not those that code only writes; a list has no others."""
+        """Note the items of a dictionary or a list, but not those that calls change themselves."""
         if keys is None:
             return ()
 
         def read():
-            return tuple([part for item in container.items() if item[0] not in keys for part in item])
+            # The number of a list's entries stands before the first of them.
+            items = (
+                enumerate((len(container), *container), -1) if type(container) is list else container.items()
+            )
+            return tuple([part for item in items if item[0] not in keys for part in item])
 
         self._parts.append((read, read(), container))
         return self._parts[-1][1]

@@ -99,13 +99,13 @@ class _Changes:
                 if any(key in before and before[key] is not value for key, value in container.items()):
                     imported(".rewritten_entries", __package__).put_back(container, before)
                 for key, value in container.items():
-                    moves = type(key) is str and key_of(key, container) in self._trace.capture.moving
+                    moves = key_of(key, container) in self._trace.capture.moving
                     if not moves and (key not in before or before[key] is not value):
                         self._item(found, container, key, before.get(key), value)
             elif len(container) != len(entries) or not all(map(is_, container, entries)):
                 self._list(found, container, entries)
         self._variables(found)
-        found.moved = [(name, name.read()) for name in self._trace.capture.reassigned]
+        found.moved = [*self._trace.capture.reassigned.items()]
         if not found:
             return None
         self.names += [str(key) for _, key, _ in found.put if type(key) in _ATOMS]
@@ -137,7 +137,11 @@ class _Changes:
         """Note that a list has become longer, or that some of its entries have counted."""
         if type(container) is not list or len(container) < len(entries):
             raise NotRepeatable
+        moving = self._trace.capture.moving
         changed = [k for k, entry in enumerate(entries) if container[k] is not entry]
+        changed = [k for k in changed if key_of(k, container) not in moving]
+        if not changed and len(container) == len(entries):
+            return
         if not changed:
             found.appended.append((container, container[len(entries) :]))
             return

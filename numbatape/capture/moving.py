@@ -32,7 +32,7 @@ from .environment import Environment
 from .moving_names import MovingName, can_move
 from .references import same
 from .uncopied import read_as_they_are
-from .unread import BY_TEXT, former_attributes, is_plain_class, reads_unseen
+from .unread import BY_TEXT, former_attributes, former_items, is_plain_class, reads_unseen
 
 # What dataclasses have of their module: what stands for a default that is made for each object, and, since
 # Python 3.13, a method that `copy.replace` calls.
@@ -95,6 +95,10 @@ class Code:
             by_name = all(vars(value) is not name.holder for value in modules)
             return by_name and (self._repeats or name.name not in self._stored)
         return self._shows_attributes and (self._repeats or name.name not in self._assigned)
+
+    def reads_item(self, name: MovingName) -> bool:
+        """Whether an item of a list or a dictionary can be an input."""
+        return self._open and self._repeats and self._shows_attributes and can_move(name.read())
 
     def uses(self, name: MovingName) -> bool:
         """Whether code reads variables or attributes of this name, or only keeps a value there in each call.
@@ -216,6 +220,18 @@ def _changed(environment: Environment) -> Iterator[MovingName]:
                     yield MovingName(name, fields)
 
 
+def _items_changed(environment: Environment, own: Container[int]) -> Iterator[MovingName]:
+    """Yield the items that have other values in lists and dictionaries that the function itself changes."""
+    attributes = {id(vars(value)) for value in environment.reached if hasattr(value, "__dict__")}
+    for container, before in former_items(environment):
+        if type(container) not in (dict, list) or id(container) not in own or id(container) in attributes:
+            continue
+        now = container if type(container) is dict else dict(enumerate(container))
+        for key, value in before.items():
+            if type(key) in (str, int) and key in now and not same(now[key], value):
+                yield MovingName(key, container)
+
+
 def refilled(environment: Environment) -> set[int]:
     """Return the ids of lists and dictionaries that have other entries than before."""
     found = set()
@@ -247,5 +263,8 @@ def changed(
         Ids of lists and dictionaries that the function itself has changed.
     """
     code = Code(environment, repeats)
-    found = (name for name in _changed(environment) if code.uses(name) and code.reads(name))
-    return {name.key: name for name in found if id(name.read()) not in own}
+    found = [name for name in _changed(environment) if code.uses(name) and code.reads(name)]
+    found = [name for name in found if id(name.read()) not in own]
+    if repeats and own:
+        found += [name for name in _items_changed(environment, own) if code.reads_item(name)]
+    return {name.key: name for name in found}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import types
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -30,10 +30,10 @@ class MovingName(str):
     Parameters
     ----------
     name
-        The name of the variable.
+        The name of the variable; the key of an item.
     holder
-        The cell of a closure, the dictionary of globals or attributes, or the function with the default, that
-        has the value.
+        What has the value: the cell of a closure, the dictionary of globals or attributes, the function with
+        the default, or the dictionary or list with the item.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class MovingName(str):
 
     __slots__ = ("holder", "key", "label", "name")
 
-    def __new__(cls, name: str, holder: types.CellType | dict | types.FunctionType):
+    def __new__(cls, name: str | int, holder: types.CellType | dict | list | types.FunctionType):
         key = key_of(name, holder)
         self = super().__new__(cls, f"{name} {key[0]}")  # two closures may have variables of one name
         self.name, self.holder, self.key, self.label = name, holder, key, f"variable `{name}`"
@@ -83,13 +83,16 @@ class Moving:
         The moving variables; none at first.
     is_refused
         Whether the function cannot be traced with inputs in the place of variables.
+    undo
+        Undoes what the present call's trace of the function has done; None if there is none.
     """
 
-    __slots__ = ("_counts", "is_refused", "names")
+    __slots__ = ("_counts", "is_refused", "names", "undo")
 
     def __init__(self):
         self.names: tuple[MovingName, ...] = ()
         self.is_refused = False
+        self.undo: Callable[[], None] | None = None
         self._counts: Counter[tuple[int, str]] = Counter()
 
     def note(self, found: dict[tuple[int, str], MovingName]) -> None:
@@ -108,9 +111,10 @@ class Moving:
         """Note that the function cannot be traced with inputs in the place of variables."""
         self.is_refused, self.names = True, ()
 
-    @staticmethod
-    def set_back(values: dict[MovingName, object]) -> None:
-        """Give variables the values again that they had, where a call has assigned others."""
+    def set_back(self, values: dict[MovingName, object]) -> None:
+        """Undo what a call that fails has done to what the function refers to; it began with these values."""
+        if self.undo is not None:
+            self.undo()
         for name, value in values.items():
             name.assign(value)
 

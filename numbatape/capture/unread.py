@@ -15,7 +15,7 @@ import functools
 import io
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -105,11 +105,18 @@ def _others(mapping: dict, keys: frozenset) -> list[tuple]:
 
 def former_attributes(noted: Environment) -> dict[int, dict]:
     """Return, by id, the former items of dictionaries, as far as they were noted."""
-    found = {key: items for key, (_, items) in noted.dictionaries().items()}
+    return {id(container): items for container, items in former_items(noted) if type(container) is not list}
+
+
+def former_items(noted: Environment) -> Iterator[tuple]:
+    """Yield (dictionary or list, its former items by their keys), as far as they were noted."""
+    yield from noted.dictionaries().values()
+    for container, entries in noted.sequences:
+        if type(container) is list:
+            yield container, dict(enumerate(entries))
     for _, parts, container in noted._parts:
         if id(container) in noted._written:
-            found[id(container)] = dict(zip(parts[::2], parts[1::2], strict=True))
-    return found
+            yield container, dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _unnamed(noted: Environment, before: dict[int, dict]) -> list[tuple]:

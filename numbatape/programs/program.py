@@ -278,6 +278,8 @@ class Program:
             if before is not None:
                 before.undo()
             raise
+        if before is not None and self._changes is not None:
+            self._changes.undo = before.undo
 
     def _captured_by(self, flat: Flattened) -> tuple[Environment, Environment]:
         """Return what the function captures as calls compare it, and as the next trace does."""

@@ -36,7 +36,7 @@ class MovingInputs:
         require_inputs(trace, self._values, self._contents)
         for name, value in found.items():
             name.assign(value)
-        trace.capture.reassigned = tuple(found)
+        trace.capture.reassigned = found
 
     def require_unwritten(self) -> None:
         """Raise if the function has written to containers of variables by other names, too."""

@@ -53,6 +53,7 @@ class CopiedClasses:
         self._observed: frozenset[str] = frozenset() if self._uses is None else self._uses.names
         # By `moving_names.key_of`: traced values of variables that are inputs, and which have been asked for.
         self._moving = {} if trace is None else trace.capture.moving
+        self._holders = {key[0] for key in self._moving}
         self.moved: set[tuple[int, str]] = set()
         self._reassigned: set[tuple[int, str]] = set()  # those to which the function has assigned since
         # Whether all objects of the user's classes need stand-ins, because uses of their attributes are

@@ -125,9 +125,12 @@ class Copies(CopiedClasses):
             return value
         if holder is not None:
             parts = holder.parts(value)
-            if atoms_only(parts):
+            moves = id(value) in self._holders
+            if atoms_only(parts) and not moves:
                 return value
             copies = [self.value(part) for part in parts]
+            if moves:
+                self._put_inputs(value, parts, copies)
             if all(map(is_, copies, parts)) and type(value) is not CACHED:
                 return value  # but what a cache keeps of this trace must not stay in it
             made = holder.made(value, copies)
@@ -143,6 +146,12 @@ class Copies(CopiedClasses):
         if isinstance(value, type):
             return self.subclass(value) if self._needed(value) else value
         return self._object(value) if users_classes(type(value)) else value
+
+    def _put_inputs(self, container, parts: tuple, copies: list) -> None:
+        """Put the traced values of items that are inputs among the parts of a container's copy."""
+        keys = [*range(len(parts))] if type(container) is list else [*container]
+        for k, key in enumerate(keys, len(parts) - len(keys)):
+            copies[k] = self.moving_value(key, container, copies[k])
 
     def _module(self, module, names):
         """Return the stand-in for a module: a copy for NumPy and the like, a view for a user's module."""
@@ -288,6 +297,10 @@ class Copies(CopiedClasses):
                 continue
             if type(holder) is types.CellType:
                 now = self._cells[id(holder)].cell_contents
+            elif type(made := self._objects.get(id(holder))) in (dict, list):
+                if type(made) is dict and [*made] != [*holder]:
+                    raise RuntimeError("a dictionary with an item that is an input has got other keys")
+                now = made[name.name]
             elif id(holder) in self._scopes:
                 now = self._scopes[id(holder)][name.name]
             else:
@@ -306,6 +319,7 @@ class Copies(CopiedClasses):
             self.known.stand_in(value) is not None
             or type(value) in (types.ModuleType, np.errstate)
             or python_function(value) is not None
+            or (bool(self._holders) and holder_of(value) is not None)
             or needs_stand_in(value, self.known, self._of_all_objects)
         )
 

@@ -309,7 +309,7 @@ class Capture:
     moving
         By `numbatape.capture.moving_names.key_of`: traced values of variables that are inputs.
     reassigned
-        The names of those to which the function has assigned.
+        What the function has assigned to those variables.
     products
         Long arrays that code has multiplied with traced ones by ``@``, by id, with code and offset of each.
     remembered
@@ -353,7 +353,7 @@ class Capture:
         self.containers: list = []
         self.lent: list = []
         self.moving: dict[tuple[int, str], Any] = {}
-        self.reassigned: tuple[str, ...] = ()
+        self.reassigned: dict[str, Any] = {}
         self.products: dict[int, tuple[np.ndarray, list]] = {}
         self.remembered: dict[tuple, tuple] = {}
         self.snapshots: dict[int, tuple] = {}

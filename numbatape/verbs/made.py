@@ -222,15 +222,15 @@ def with_moving(moving: Moving | Family, values: dict | None, call: Callable, pl
     """Serve a call with the values of variables among its keywords; by ``plain()`` where that fails.
 
     The function may do with a number what it cannot do with a traced one. If it has run when the call fails,
-    as it has where its result is no number, the variables that it has assigned get their values again.
+    as it has where its result is no number, what it did to what it refers to is undone.
     """
     if values is None:
         return plain()
+    moving.undo = None
     try:
         return call(*args, **kwargs, **values)
     except Exception:
-        if type(moving) is Moving:
-            moving.set_back(values)
+        moving.set_back(values)
         result = plain()  # raises what the function itself raises
         moving.refuse()
         return result
