@@ -223,11 +223,12 @@ def test_a_function_that_reads_what_it_keeps_is_told_so():
         last = 0.0
 
         def loss(self, x):
-            self.last = np.sum(x**2) + 0.5 * self.last
+            self.last = np.sum(x**2) + len(repr(self.last))  # a text of traced numbers would be this call's
             return self.last
 
         def doubles(self, x):
-            self.scale = 2 * getattr(self, "scale", 1)
+            scale = getattr(self, "scale", 1.0)
+            self.scale = 1.5 * scale + len(repr(scale))
             return np.sum(x) * self.scale
 
     points = [np.full(2, 1.0 * k) for k in range(OFTEN + 10)]

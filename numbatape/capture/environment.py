@@ -56,6 +56,7 @@ from .references import (
     Reference,
     Walk,
     is_special,
+    items_of,
     looked_up,
     of_module,
     references,
@@ -249,8 +250,9 @@ class Environment(LibraryObjects, Walk):
         caught = any(absences.may_catch(code, AttributeError, NameError) for code in self._codes.values())
         for owner, name, code in self._asked_of:
             names, scope = absences.asked_for(code), vars(owner)
-            if caught:
-                # What code imports itself may have any name there, but no library's module gets new ones.
+            if (
+                caught
+            ):  # what code imports itself may have any name there, but no library's module gets new ones
                 is_module, read = type(owner) is types.ModuleType, absences.attributes_read(code)
                 any_name = not (name or (is_module and not ownership.is_users_module(owner)))
                 names = names.union(attribute for place, attribute in read if any_name or place == name)
@@ -263,11 +265,7 @@ class Environment(LibraryObjects, Walk):
             return ()
 
         def read():
-            # The number of a list's entries stands before the first of them.
-            items = (
-                enumerate((len(container), *container), -1) if type(container) is list else container.items()
-            )
-            return tuple([part for item in items if item[0] not in keys for part in item])
+            return tuple([part for item in items_of(container) if item[0] not in keys for part in item])
 
         self._parts.append((read, read(), container))
         return self._parts[-1][1]

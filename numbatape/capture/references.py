@@ -128,6 +128,11 @@ def is_dead_proxy(value) -> bool:
     return False
 
 
+def items_of(container) -> Iterable[tuple]:
+    """Return the items of a dictionary, or a list's entries by their places and their number by -1."""
+    return enumerate((len(container), *container), -1) if type(container) is list else container.items()
+
+
 def same(now, before) -> bool:
     """Whether two values are the same object, or the same number or text."""
     return now is before or (
