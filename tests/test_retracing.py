@@ -231,12 +231,27 @@ def test_a_function_that_reads_what_it_keeps_is_told_so():
             self.scale = 1.5 * scale + len(repr(scale))
             return np.sum(x) * self.scale
 
+        def tells(self, x):
+            self.scale = 2 * getattr(self, "scale", 1.0) % 1000
+            if x[0] < 0.0:
+                print("negative")
+            return np.sum(x) * self.scale
+
+        def lengthens(self, x):
+            self.sizes = [*getattr(self, "sizes", []), len(x)]
+            return np.sum(x) * len(self.sizes)
+
     points = [np.full(2, 1.0 * k) for k in range(OFTEN + 10)]
-    for name, names in {"loss": r" \(last\)", "doubles": r" \(scale\)"}.items():
+    contents = "contents of constants have changed"
+    told = {
+        "loss": contents,
+        "doubles": contents,
+        "tells": r"it changes what it refers to \(scale\);.*has_aux",
+        "lengthens": "variable `sizes` had another structure",
+    }
+    for name, match in told.items():
         f, numpy = getattr(Model(), name), getattr(Model(), name)
-        with pytest.warns(
-            nt.RetracingWarning, match=rf"it changes what it refers to{names};.*has_aux"
-        ) as warned:
+        with pytest.warns(nt.RetracingWarning, match=match) as warned:
             found = [nt.value_and_grad(f)(x)[0] for x in points]
         assert found == [numpy(x) for x in points]
         assert [w.filename for w in warned] == [__file__]

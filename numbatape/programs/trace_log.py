@@ -33,6 +33,10 @@ FOR_STATE = "return the values (has_aux=True), or assign an attribute in each ca
 FOR_OPTIONS = "a number that the function computes with may come as nt.Constant"
 FOR_TEXT = "each text, flag or object has a trace, so leave out what the function does not need"
 FOR_CAPTURED = "what changes from call to call may come as an argument, data as nt.Constant"
+FOR_CONTENTS = (
+    "a text of numbers, or what Python does with them one by one, holds for these numbers alone, so leave it "
+    "out or do it outside of the function"
+)
 FOR_STRUCTURE = "parts that are stacked into one array may have any number, and one dtype needs one trace"
 
 
@@ -217,7 +221,8 @@ def _of_arguments(variant: Variant, flat: Flattened) -> Reason:
         text = f"the sizes differ: {condition} does not hold, on which {line} relied"
         return Reason(text, line, f"the sizes at {line}", FOR_SIZES)
     if variant.contents is not None:
-        return Reason("contents of constants have changed that decided what was recorded")
+        text = "contents of constants have changed that decided what was recorded"
+        return Reason(text, None, "the contents of constants", FOR_CONTENTS)
     if variant.memory is not None:
         return Reason("arguments lie in memory in another way, on which the function relies")
     return Reason("the function was interrupted or raised for these arguments")
