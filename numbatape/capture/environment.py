@@ -250,9 +250,7 @@ class Environment(LibraryObjects, Walk):
         caught = any(absences.may_catch(code, AttributeError, NameError) for code in self._codes.values())
         for owner, name, code in self._asked_of:
             names, scope = absences.asked_for(code), vars(owner)
-            if (
-                caught
-            ):  # what code imports itself may have any name there, but no library's module gets new ones
+            if caught:  # what code imports may have any name there, but no library's module gets new ones
                 is_module, read = type(owner) is types.ModuleType, absences.attributes_read(code)
                 any_name = not (name or (is_module and not ownership.is_users_module(owner)))
                 names = names.union(attribute for place, attribute in read if any_name or place == name)

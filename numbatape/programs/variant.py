@@ -44,7 +44,7 @@ class Variant:
         self.contents = constant_contents(flat) if recording.pinned else None
         self.memory = self._memory_of(flat)  # how arguments lie in it, where the tape holds for nothing else
         # Captured arrays that no argument may be, because the function writes to the one or to the other.
-        self.apart = tuple(captured) if "captured" in recording.memory else ()
+        self.apart = tuple(captured) if "shared" in recording.memory else recording.written
         if self._is_captured(flat):
             raise UnsupportedOperationError(
                 "an argument has the memory of an array that the function captures, and to one of them it "

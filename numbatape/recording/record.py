@@ -328,7 +328,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         tuple(levels),
         trace.validity.pinned,
         trace.validity.failed,
-        trace.arguments.memory(bool(trace.capture.arrays and trace.capture.arrays.written_roots())),
+        trace.arguments.memory(),
         trace.integers.symbolic,
         tuple(trace.validity.outside),
         trace.capture.arrays is not None,
@@ -337,6 +337,7 @@ def finish(trace: Trace, result, passes, environment: Environment | None) -> Rec
         attempts=tuple(trace.validity.attempts),
         counted=trace.integers.counts_of(trace.tape),
         factors=factors,
+        written=tuple(trace.capture.arrays.written_roots()) if trace.capture.arrays else (),
     )
 
 

@@ -172,6 +172,8 @@ class Recording:
         and its value.
     factors
         Long arrays that the function has multiplied with traced ones.
+    written
+        The owners of the memory of captured arrays that the function has written to.
     """
 
     tape: Tape
@@ -190,6 +192,7 @@ class Recording:
     attempts: tuple[int, ...] = ()
     counted: tuple[tuple[int, int], ...] = ()
     factors: tuple[Factor, ...] = ()
+    written: tuple[np.ndarray, ...] = ()
 
     @property
     def has_effects(self) -> bool:

@@ -267,16 +267,9 @@ class Arguments:
         self.scratch: list = []
         self.labels: dict[int, Any] = {}
 
-    def memory(self, writes_elsewhere: bool) -> tuple[str, ...]:
-        """Return what the tape relies on of the arguments' memory.
-
-        Parameters
-        ----------
-        writes_elsewhere
-            Whether the function wrote to an array that it captures.
-        """
-        captured = self.written or writes_elsewhere
-        return ("shared",) * self.written + ("order",) * self.asks_order + ("captured",) * captured
+    def memory(self) -> tuple[str, ...]:
+        """Return what the tape relies on of the arguments' memory."""
+        return ("shared",) * self.written + ("order",) * self.asks_order
 
 
 class Capture:
