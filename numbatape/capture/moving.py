@@ -77,7 +77,7 @@ class Code:
         self._assigned = frozenset().union(*map(attributes_assigned, codes if again else others))
         # Code that compares numbers with `is` needs Python's own, and code that reads variables by names
         # which it makes would read the caller's.
-        compares = max([0, *(identity_tests(code) for code in codes if not _is_of_dataclass(code))])
+        compares = max([0, *map(identity_tests, codes)])
         hides = environment.has_sub_tapes or not _DYNAMIC.isdisjoint(self._names)
         # A trace that fails is undone, and the function runs again.
         self._open = compares < 2 and not hides and not environment.moves_on
@@ -133,13 +133,6 @@ class Code:
         text = any(map(makes_text, self._codes))
         others = (each for each in its.reached if not any(each is own for own in _OF_DATACLASSES))
         return not any(reads_unseen(each, self._names, text) for each in others)
-
-
-def _is_of_dataclass(code: types.CodeType) -> bool:
-    """Whether code was made for a dataclass, and compares a class or a missing default by identity."""
-    names = (*code.co_names, *code.co_freevars)
-    made = code.co_name == "__eq__" or any("HAS_DEFAULT_FACTORY" in name for name in names)
-    return made and code.co_filename == "<string>"
 
 
 def contents_of(values: dict) -> list[tuple]:

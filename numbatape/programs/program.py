@@ -134,7 +134,13 @@ class Program:
             variant = self.find(flat, stop, tried)
             if variant is not None:
                 return variant, False
-            return self.trace(flat, reason_of(self, flat, stop), stop is None, refuted), True
+            variant = self.trace(flat, reason_of(self, flat, stop), stop is None, refuted)
+            if stop is not None and stop.variant.records_the_same(variant):
+                # A tie, about which NumPy and the kernel differ in the last bit. The path is known already.
+                variant.single_use = True
+                with self._lock:
+                    self.variants.pop(id(variant), None)
+            return variant, True
 
     def trace(
         self,

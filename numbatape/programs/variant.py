@@ -74,10 +74,12 @@ class Variant:
 
     def share_plans(self, other: Variant) -> None:
         """Take the plans of an earlier trace if it recorded the same, for functions traced in every call."""
-        ours, theirs = self.tape, other.tape
-        if ours.calls or theirs.calls or ours.digest != theirs.digest or ours.guards != theirs.guards:
-            return
-        self._plans, self._cells = other._plans, other._cells
+        if not (self.tape.calls or other.tape.calls) and self.records_the_same(other):
+            self._plans, self._cells = other._plans, other._cells
+
+    def records_the_same(self, other: Variant) -> bool:
+        """Whether another trace has the same instructions and guards."""
+        return self.tape.digest == other.tape.digest and self.tape.guards == other.tape.guards
 
     @property
     def is_more_than_sweeps(self) -> bool:

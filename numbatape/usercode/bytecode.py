@@ -120,15 +120,24 @@ def passes_on(code: types.CodeType, names: frozenset[str]) -> bool:
 
 @functools.lru_cache(maxsize=10_000)
 def identity_tests(code: types.CodeType) -> int:
-    """Return what code and functions in it compare by identity: 2 anything, 1 truth values, 0 only None."""
+    """Return what code and functions in it compare by identity: 2 anything, 1 truth values, 0 only None.
+
+    Neither do the methods that are made for a dataclass count: they compare classes, and arguments with what
+    stands for a default.
+    """
     found, previous = 0, None
     for instruction in dis.get_instructions(code) if IS_OP in code.co_code[::2] else ():
-        if instruction.opname == "IS_OP" and previous is not None:
+        if instruction.opname == "IS_OP" and previous is not None and not _is_of_dataclass(previous):
             loaded = previous.argval if previous.opname.startswith("LOAD_CO") else previous
             found = max(found, 0 if loaded is None else 1 if isinstance(loaded, bool) else 2)
         if instruction.opname != "CACHE":
             previous = instruction
     return max([found, *map(identity_tests, inner(code))])
+
+
+def _is_of_dataclass(loads: dis.Instruction) -> bool:
+    """Whether an instruction loads a class, or what stands for a default that each object makes."""
+    return loads.argval == "__class__" or "HAS_DEFAULT_FACTORY" in str(loads.argval)
 
 
 @functools.lru_cache(maxsize=10_000)
