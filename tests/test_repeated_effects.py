@@ -265,6 +265,16 @@ def make():
         return np.sum(x**2) * last["w"]
     return f, lambda: last
 f, read = make()
+## fields of a dataclass
+@dataclasses.dataclass
+class S:
+    n: int = 0
+    total: float = 0.0
+last = S()
+def f(x):
+    last.n += 1
+    last.total += np.sum(x)
+    return np.sum(x**2) * last.n
 ## dictionary in a tuple
 parts = ({"n": 0}, 1)
 def f(x):
@@ -454,6 +464,7 @@ def test_no_trace_for_what_is_repeated(name, monkeypatch):
 GLOBAL_STATE = (
     *("global name", "global counter that is read", "global counter that a helper reads"),
     *("counter of a closure that is read", "dictionary of a closure that is read", "dictionary in a tuple"),
+    "fields of a dataclass",
 )
 
 
