@@ -275,6 +275,12 @@ def f(x):
     last.n += 1
     last.total += np.sum(x)
     return np.sum(x**2) * last.n
+## attributes of a namespace
+last = types.SimpleNamespace(n=0, w=0.5)
+def f(x):
+    last.n += 1
+    last.w = 0.9 * last.w + 0.1 * x[0]
+    return np.sum(x**2) * last.n + last.w
 ## dictionary in a tuple
 parts = ({"n": 0}, 1)
 def f(x):
@@ -378,6 +384,7 @@ def made(text):
         scipy=scipy,
         copy=copy,
         dataclasses=dataclasses,
+        types=types,
         collections=collections,
     )
     MODULES.append(module)
@@ -464,7 +471,7 @@ def test_no_trace_for_what_is_repeated(name, monkeypatch):
 GLOBAL_STATE = (
     *("global name", "global counter that is read", "global counter that a helper reads"),
     *("counter of a closure that is read", "dictionary of a closure that is read", "dictionary in a tuple"),
-    "fields of a dataclass",
+    *("fields of a dataclass", "attributes of a namespace"),
 )
 
 

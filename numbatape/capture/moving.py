@@ -207,7 +207,8 @@ def _changed(environment: Environment) -> Iterator[MovingName]:
     attributes = former_attributes(environment)
     for value in environment.reached:
         fields = getattr(value, "__dict__", None)
-        if id(fields) in attributes and is_plain_class(type(value)):
+        plain = is_plain_class(type(value)) or type(value) is types.SimpleNamespace
+        if plain and id(fields) in attributes:
             for name, before in attributes[id(fields)].items():
                 if type(name) is str and name in fields and moved(fields[name], before):
                     yield MovingName(name, fields)

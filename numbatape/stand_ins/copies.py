@@ -60,6 +60,7 @@ class Copies(CopiedClasses):
         self._functions: dict[int, object] = {}
         self._scopes: dict[int, dict] = {}
         self._cells: dict[int, types.CellType] = {}
+        self._copied_items: dict[int, list | dict] = {}  # by the id of the original's, if some are inputs
         self._modules: dict[int, UsersModule] = {}
         self._kept: list = []  # originals, kept alive so that no other objects get their ids
         # (id of a function's globals, name) of each global that copies have assigned. The original function
@@ -125,15 +126,18 @@ class Copies(CopiedClasses):
             return value
         if holder is not None:
             parts = holder.parts(value)
-            moves = id(value) in self._holders
+            items = _items_of(value)
+            moves = id(items) in self._holders
             if atoms_only(parts) and not moves:
                 return value
             copies = [self.value(part) for part in parts]
             if moves:
-                self._put_inputs(value, parts, copies)
+                self._put_inputs(items, copies)
             if all(map(is_, copies, parts)) and type(value) is not CACHED:
                 return value  # but what a cache keeps of this trace must not stay in it
             made = holder.made(value, copies)
+            if moves:
+                self._copied_items[id(items)] = _items_of(made)
             self._objects[id(made)] = made
             self._own[id(made)] = value
             self._kept.append(made)
@@ -147,11 +151,11 @@ class Copies(CopiedClasses):
             return self.subclass(value) if self._needed(value) else value
         return self._object(value) if users_classes(type(value)) else value
 
-    def _put_inputs(self, container, parts: tuple, copies: list) -> None:
+    def _put_inputs(self, items: list | dict, copies: list) -> None:
         """Put the traced values of items that are inputs among the parts of a container's copy."""
-        keys = [*range(len(parts))] if type(container) is list else [*container]
-        for k, key in enumerate(keys, len(parts) - len(keys)):
-            copies[k] = self.moving_value(key, container, copies[k])
+        keys = [*range(len(items))] if type(items) is list else [*items]
+        for k, key in enumerate(keys, len(copies) - len(keys)):
+            copies[k] = self.moving_value(key, items, copies[k])
 
     def _module(self, module, names):
         """Return the stand-in for a module: a copy for NumPy and the like, a view for a user's module."""
@@ -297,10 +301,10 @@ class Copies(CopiedClasses):
                 continue
             if type(holder) is types.CellType:
                 now = self._cells[id(holder)].cell_contents
-            elif type(made := self._objects.get(id(holder))) in (dict, list):
-                if type(made) is dict and [*made] != [*holder]:
+            elif (items := self._copied_items.get(id(holder))) is not None:
+                if type(items) is dict and [*items] != [*holder]:
                     raise RuntimeError("a dictionary with an item that is an input has got other keys")
-                now = made[name.name]
+                now = items[name.name]
             elif id(holder) in self._scopes:
                 now = self._scopes[id(holder)][name.name]
             else:
@@ -322,6 +326,11 @@ class Copies(CopiedClasses):
             or (bool(self._holders) and holder_of(value) is not None)
             or needs_stand_in(value, self.known, self._of_all_objects)
         )
+
+
+def _items_of(container):
+    """Return what has the items of a container: the attributes of a namespace, of others the container."""
+    return vars(container) if type(container) is types.SimpleNamespace else container
 
 
 def _asks_caches() -> bool:
