@@ -329,6 +329,28 @@ class M:
         self.last = x[0]
         return np.sum(x**2) + (1.0 if self == M(x[0]) else 0.0)
 f = model = M()
+## deque without end
+hist = collections.deque()
+def f(x):
+    hist.append(np.sum(x))
+    hist.extend([x[0], 1.0])
+    return np.sum(x**2)
+## Counter
+last = collections.Counter()
+def f(x):
+    last["calls"] += 1
+    return np.sum(x**2)
+## dictionary with a default
+last = collections.defaultdict(int)
+def f(x):
+    last["far" if x[0] > 1.0 else "near"] += 1
+    last["loss"] = np.sum(x)
+    return np.sum(x**2)
+## deque that is read
+hist = collections.deque(maxlen=3)
+def f(x):
+    hist.append(np.sum(x))
+    return np.sum(x**2) * len(hist)
 ## deque
 hist = collections.deque(maxlen=2)
 def f(x):
@@ -452,7 +474,10 @@ def test_the_history_is_that_of_plain_numpy(name, way):
         assert state(traced) == state(numpy), k
 
 
-COUNTERS = ("global counter", "counter of a closure", "attribute of the function that counts")
+COUNTERS = (
+    *("global counter", "counter of a closure", "attribute of the function that counts"),
+    *("deque", "deque without end", "Counter"),
+)
 
 
 @pytest.mark.parametrize("name", [*REPEATED, *ASSIGNED_FIRST, *COUNTERS])

@@ -226,7 +226,7 @@ class Captured:
         for container, entries in self.sequences:
             drop, skip = (
                 skip or id(container) in ids,
-                not skip and id(container) in ids and type(container) is dict,
+                not skip and id(container) in ids and isinstance(container, dict),
             )
             if not drop:
                 kept.append((container, entries))
@@ -244,7 +244,7 @@ class Captured:
         ]
         found: list[tuple] = []
         for container, entries in self.sequences:
-            of_dictionary = bool(found) and type(found[-1][0]) is dict and id(found[-1][0]) in ids
+            of_dictionary = bool(found) and isinstance(found[-1][0], dict) and id(found[-1][0]) in ids
             if id(container) in ids or (of_dictionary and type(container) is type({}.values())):
                 entries = tuple(container)
             found.append((container, entries))

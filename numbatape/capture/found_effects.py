@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 import weakref
@@ -30,6 +31,7 @@ _ATOMS = frozenset((float, int, bool, complex, str, bytes, type(None), np.float6
 _TRACED = frozenset((TracedArray, TracedComplex, TracedInteger))
 _HOOKS = ("__setattr__", "__getattribute__", "__getattr__", "__delattr__")
 _VALUES = type({}.values())
+_DICTIONARIES = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
 _WEAK = (weakref.ReferenceType, *weakref.ProxyTypes)  # they lead to objects, and not to their stand-ins
 
 
@@ -92,7 +94,7 @@ class _Changes:
         for container, entries in self._environment.sequences:
             if type(container) is _VALUES:
                 continue  # belongs to a dictionary, which is handled below
-            if type(container) is dict:
+            if type(container) in _DICTIONARIES:
                 _, before = self._dictionaries[id(container)]
                 if any(key not in container for key in before):
                     raise NotRepeatable
@@ -103,7 +105,10 @@ class _Changes:
                     if not moves and (key not in before or before[key] is not value):
                         self._item(found, container, key, before.get(key), value)
             elif len(container) != len(entries) or not all(map(is_, container, entries)):
-                self._list(found, container, entries)
+                if type(container) is collections.deque:
+                    found.appended.append((container, _appended(container, entries)))
+                else:
+                    self._list(found, container, entries)
         self._variables(found)
         found.moved = [*self._trace.capture.reassigned.items()]
         if not found:
@@ -308,6 +313,17 @@ class _Changes:
             for dim in slot.dims:
                 self._trace.tape.sizes.pin(dim)
         return view
+
+
+def _appended(container: collections.deque, entries: tuple) -> list:
+    """Return what a deque has got at its end, of which the first entries make room for further ones."""
+    now, room = [*container], container.maxlen
+    for count in range(len(now) + 1):
+        kept = len(now) - count
+        whole = kept == len(entries) or (room == len(now) and kept < len(entries))
+        if whole and all(map(is_, now[:kept], entries[len(entries) - kept :])):
+            return now[kept:]
+    raise NotRepeatable
 
 
 class Reached(Walk):
