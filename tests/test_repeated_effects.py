@@ -160,6 +160,8 @@ NOT_REPEATED = {
     "doubled": "self.calls *= 2",
     "step that varies": "self.calls += len(self.names); self.names.append('b')",
     "list that grows": "self.marks[1] += 1; self.marks.append(loss)",
+    "items beside keys": "loss = loss * [1.0, 2.0, 3.0][self.calls % 3]; self.calls += 1; self.calls += 1; "
+    "self.log[self.calls] = loss; self.log['n'] += 1; loss = loss * 0.9 ** self.log['n']",
     "key that changes": "self.names.append('b'); self.log[len(self.names)] = loss",
     "deleted": "self.last = x; del self.last; self.last = loss",
 }

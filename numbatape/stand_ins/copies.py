@@ -133,7 +133,7 @@ class Copies(CopiedClasses):
             copies = [self.value(part) for part in parts]
             if moves:
                 self._put_inputs(items, copies)
-            if all(map(is_, copies, parts)) and type(value) is not CACHED:
+            if all(map(is_, copies, parts)) and type(value) is not CACHED and not moves:
                 return value  # but what a cache keeps of this trace must not stay in it
             made = holder.made(value, copies)
             if moves:
