@@ -515,10 +515,10 @@ def test_no_trace_for_state_that_goes_on(name, monkeypatch):
     assert not traces
 
 
-@pytest.mark.parametrize("tell", ["print('three')", "warnings.warn('three')"])
-def test_what_a_function_tells_in_some_calls_it_tells_in_later_ones_too(tell, capsys):
+@pytest.mark.parametrize("tell", ["print('three')", "warnings.warn('three')", "pandas.set_option('three')"])
+def test_what_a_function_tells_in_some_calls_it_tells_in_later_ones_too(tell, capsys, monkeypatch):
     scope = made(f"""
-import warnings
+import pandas, warnings
 calls = 0
 def f(x):
     global calls
@@ -527,6 +527,7 @@ def f(x):
         {tell}
     return np.sum(x**2) * calls
 """)
+    monkeypatch.setattr(pandas, "set_option", print)
     run = nt.grad(scope["f"])
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

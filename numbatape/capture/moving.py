@@ -69,7 +69,8 @@ class Code:
         self._codes = codes = environment.running()
         self._names = frozenset().union(*map(names_of, codes))
         self._read = frozenset().union(*map(names_read, codes))
-        self._repeats = repeats and self._names.isdisjoint(_TELLING)
+        # Calls of other libraries, such as a plot in each hundredth call, are not repeated either.
+        self._repeats = repeats and self._names.isdisjoint(_TELLING) and not environment.names_foreign
         self._stored = frozenset().union(*map(stored_names, codes))
         # A constructor assigns to attributes of a new object, unless other code calls it for an old one.
         others = [code for code in codes if code.co_name != "__init__"]
