@@ -108,6 +108,8 @@ def only_passes_to(name: str, code: types.CodeType) -> bool:
 @functools.lru_cache(maxsize=10_000)
 def passes_on(code: types.CodeType, names: frozenset[str]) -> bool:
     """Whether code uses variables of some names for more than their attributes, such as an argument."""
+    if _is_made_comparison(code):
+        return False
     found = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
     for this, following in pairwise(found):
         if this.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):  # Python 3.13 loads two variables at once
@@ -122,17 +124,23 @@ def passes_on(code: types.CodeType, names: frozenset[str]) -> bool:
 def identity_tests(code: types.CodeType) -> int:
     """Return what code and functions in it compare by identity: 2 anything, 1 truth values, 0 only None.
 
-    Neither do the methods that are made for a dataclass count: they compare classes, and arguments with what
-    stands for a default.
+    Neither do the methods that are made for a dataclass count: they compare objects of it, their classes, and
+    arguments with what stands for a default.
     """
     found, previous = 0, None
-    for instruction in dis.get_instructions(code) if IS_OP in code.co_code[::2] else ():
+    made = _is_made_comparison(code)
+    for instruction in dis.get_instructions(code) if IS_OP in code.co_code[::2] and not made else ():
         if instruction.opname == "IS_OP" and previous is not None and not _is_of_dataclass(previous):
             loaded = previous.argval if previous.opname.startswith("LOAD_CO") else previous
             found = max(found, 0 if loaded is None else 1 if isinstance(loaded, bool) else 2)
         if instruction.opname != "CACHE":
             previous = instruction
     return max([found, *map(identity_tests, inner(code))])
+
+
+def _is_made_comparison(code: types.CodeType) -> bool:
+    """Whether code is the ``__eq__`` of a dataclass, which since Python 3.13 asks whether self is other."""
+    return code.co_name == "__eq__" and code.co_filename == "<string>"
 
 
 def _is_of_dataclass(loads: dis.Instruction) -> bool:
