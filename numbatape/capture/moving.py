@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 from collections.abc import Container, Iterator
 from itertools import pairwise
@@ -123,7 +124,7 @@ class Code:
         """Whether a copy of an object may stand for it: nothing is assigned to attributes, or kept for it."""
         return not self._assigned and not self._environment.keeps_results
 
-    @property
+    @functools.cached_property
     def _shows_attributes(self) -> bool:
         """Whether attributes are read by their names, and by code that has stand-ins for their objects."""
         its = self._environment
@@ -258,8 +259,11 @@ def changed(
         Ids of lists and dictionaries that the function itself has changed.
     """
     code = Code(environment, repeats)
-    found = [name for name in _changed(environment) if code.uses(name) and code.reads(name)]
-    found = [name for name in found if id(name.read()) not in own]
+    found = [
+        name
+        for name in _changed(environment)
+        if code.uses(name) and code.reads(name) and id(name.read()) not in own
+    ]
     if repeats and own:
         found += [name for name in _items_changed(environment, own) if code.reads_item(name)]
     return {name.key: name for name in found}
